@@ -1,0 +1,78 @@
+"""cross-backend: which backend to ship on each device, whether it is right, how fast it is, and how to load it.
+
+    import cross_backend as xb
+
+    program = xb.capture(model, inputs)
+    artifact = xb.lower(program, "xnnpack")
+    with xb.load(artifact) as session:
+        output = session(*inputs)
+
+Nothing heavy is imported until a name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cross_backend.api import compare, lower
+    from cross_backend.artifact import Artifact, Placement
+    from cross_backend.backend import Backend, Session
+    from cross_backend.capture import OnnxProgram, capture
+    from cross_backend.errors import CrossBackendError
+    from cross_backend.records import Outcome, Panel, Result
+    from cross_backend.selection import load, load_best
+    from cross_backend.target import Target
+    from cross_backend.workloads import Task, Workload
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "Artifact": "artifact",
+    "Backend": "backend",
+    "CrossBackendError": "errors",
+    "OnnxProgram": "capture",
+    "Outcome": "records",
+    "Panel": "records",
+    "Placement": "artifact",
+    "Result": "records",
+    "Session": "backend",
+    "Target": "target",
+    "Task": "workloads",
+    "Workload": "workloads",
+    "capture": "capture",
+    "compare": "api",
+    "load": "selection",
+    "load_best": "selection",
+    "lower": "api",
+}
+__all__ = [
+    "Artifact",
+    "Backend",
+    "CrossBackendError",
+    "OnnxProgram",
+    "Outcome",
+    "Panel",
+    "Placement",
+    "Result",
+    "Session",
+    "Target",
+    "Task",
+    "Workload",
+    "capture",
+    "compare",
+    "load",
+    "load_best",
+    "lower",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

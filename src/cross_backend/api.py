@@ -1,0 +1,69 @@
+"""The functions behind ``import cross_backend as xb`` that need more than one room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend import compare as _compare
+from cross_backend import export as _export
+from cross_backend.artifact import Artifact
+from cross_backend.cache import Cache
+from cross_backend.capture import Captured, OnnxProgram, Program, write_capture, write_program
+from cross_backend.lowering import lower as _lower
+from cross_backend.registry import resolve
+from cross_backend.workloads import Workload, find_workload
+
+if TYPE_CHECKING:
+    from cross_backend.records import Panel
+
+
+def _captured(program: Program, name: str, cache: Cache) -> Captured:
+    """Store a program that the caller holds in the cache, under its own digest."""
+    with cache.scratch() as folder:
+        if isinstance(program, OnnxProgram):
+            captured = write_capture(Workload(name, program.path), folder)
+        else:
+            captured = write_program(program, name, folder)
+        return Captured.read(cache.publish(folder, _export.KIND, captured.digest[:32]))
+
+
+def lower(program: Program, target: str, *, name: str = "model", output_dir: Path | str | None = None) -> Artifact:
+    """Lower a captured program to a target, in this process.
+
+    Args:
+        program: what ``xb.capture`` gave, or an :class:`OnnxProgram`.
+        target: ``xnnpack``, ``openvino?precision=bf16``, …
+        name: stem of the files.
+        output_dir: folder for payload, manifest and sample; the cache only where None.
+
+    Raises:
+        UsageError: an unknown target.
+        UnavailableError: the backend cannot lower on this machine; the text has the remedy.
+        UnsupportedError: the backend can never take this program.
+        LowerError: it failed, or nothing of the program is inside.
+    """
+    cache = Cache()
+    resolved = resolve(target)
+    artifact = _lower(_captured(program, name, cache), resolved, cache).artifact
+    if output_dir is not None:
+        return _export.deliver(artifact, resolved, Path(output_dir))
+    return replace(artifact, target=str(resolved.target))
+
+
+def compare(model: Program | str, targets: Sequence[str], **settings: Any) -> Panel:
+    """Lower, verify, measure and rank.
+
+    Args:
+        model: a captured program, or what the command line takes: a workload's name, ``file.py:function``, a file.
+        targets: backend names with options.
+        settings: fields of :class:`cross_backend.compare.Settings`: num_runs, seconds, threads, timeout_s, seed.
+
+    Returns:
+        A panel: one result a target, in their order; ``panel.ranked`` has the fastest first.
+    """
+    cache = Cache()
+    source = find_workload(model) if isinstance(model, str) else _captured(model, "model", cache)
+    return _compare.compare(source, targets, _compare.Settings(**settings), _export.Settings(cache))

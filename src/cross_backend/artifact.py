@@ -1,0 +1,283 @@
+"""Artifact: a payload and its manifest beside it, and Placement, the certificate inside the manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cross_backend.errors import ArtifactError
+from cross_backend.tensors import TensorSpec
+
+FORMAT = "cross-backend-artifact"
+VERSION = 1
+"""Manifest version. History: 1, the first."""
+
+
+@dataclass(frozen=True)
+class Operators:
+    """One kind of operator in a finished payload."""
+
+    name: str
+    """Name in the payload's own vocabulary."""
+    count: int
+    """How many nodes."""
+    why: str | None = None
+    """For operators that were left: the reason the vendor's tool gave, or None where it gave none."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a finished payload really does where; read back from the payload, never from what was asked."""
+
+    delegates: Mapping[str, int] = field(default_factory=dict)
+    """Delegate id → number of delegated subgraphs; empty for runtimes without delegates."""
+    inside: tuple[Operators, ...] = ()
+    """Operators that the backend itself executes, most frequent first."""
+    left: tuple[Operators, ...] = ()
+    """Operators that it left to somebody else's kernels, most frequent first."""
+
+    @property
+    def inside_count(self) -> int:
+        """Nodes that the backend executes."""
+        return sum(row.count for row in self.inside)
+
+    @property
+    def left_count(self) -> int:
+        """Nodes that it left."""
+        return sum(row.count for row in self.left)
+
+    @property
+    def coverage(self) -> float:
+        """Share of nodes that the backend executes, 0 to 1."""
+        total = self.inside_count + self.left_count
+        return self.inside_count / total if total else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the manifest's ``placement``."""
+        return {
+            "delegates": dict(self.delegates),
+            "inside": [dataclasses.asdict(row) for row in self.inside],
+            "left": [dataclasses.asdict(row) for row in self.left],
+            "coverage": self.coverage,
+        }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Placement:
+        """Read the manifest's ``placement``."""
+        return cls(
+            {str(k): int(v) for k, v in row["delegates"].items()},
+            tuple(Operators(**op) for op in row["inside"]),
+            tuple(Operators(**op) for op in row["left"]),
+        )
+
+
+def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = None) -> tuple[Operators, ...]:
+    """Order operator counts for a placement: most frequent first, then by name."""
+    ordered = sorted(names.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Operators(name, count, (why or {}).get(name)) for name, count in ordered)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A lowered program on disk; immutable."""
+
+    folder: Path
+    """Where payload, manifest and sample lie."""
+    name: str
+    """Stem of the manifest: ``mobilenet_v3_small_xnnpack``."""
+    target: str
+    """Full target, options included."""
+    workload: str
+    """Name of the workload, ``model`` for programs captured by hand."""
+    program: str
+    """Digest of the captured program."""
+    payload: str
+    """Name of the payload in the folder: a file, or a folder where the payload is several files."""
+    sha256: str
+    """Digest of the payload's bytes."""
+    size_bytes: int
+    """Size of the payload."""
+    inputs: tuple[TensorSpec, ...]
+    """What a session takes."""
+    outputs: tuple[TensorSpec, ...]
+    """What a session gives."""
+    placement: Placement
+    """The certificate."""
+    versions: Mapping[str, str]
+    """Distribution → version, of everything that took part in lowering."""
+    export_s: float
+    """Seconds that lowering took, capture excluded."""
+    sample: str | None = None
+    """Name of the ``.npz`` with sample inputs and expected outputs beside the manifest."""
+    sample_sha256: str | None = None
+    """Digest of the sample file."""
+
+    @property
+    def manifest_path(self) -> Path:
+        """The manifest."""
+        return self.folder / f"{self.name}.json"
+
+    @property
+    def payload_path(self) -> Path:
+        """The payload: a file or a folder."""
+        return self.folder / self.payload
+
+    @property
+    def sample_path(self) -> Path | None:
+        """Sample inputs and expected outputs, where the artifact has them."""
+        return self.folder / self.sample if self.sample else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the manifest."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "target": self.target,
+            "workload": self.workload,
+            "program": self.program,
+            "payload": {"path": self.payload, "size_bytes": self.size_bytes, "sha256": self.sha256},
+            "sample": {"path": self.sample, "sha256": self.sample_sha256} if self.sample else None,
+            "inputs": [spec.to_json() for spec in self.inputs],
+            "outputs": [spec.to_json() for spec in self.outputs],
+            "placement": self.placement.to_json(),
+            "versions": dict(self.versions),
+            "export_s": self.export_s,
+        }
+
+    def write_manifest(self) -> None:
+        """Write the manifest beside the payload, whole or not at all."""
+        partial = self.manifest_path.with_suffix(f".{os.getpid()}.tmp")
+        partial.write_text(json.dumps(self.to_json(), indent=2) + "\n")
+        partial.replace(self.manifest_path)
+
+    @classmethod
+    def read(cls, path: Path | str) -> Artifact:
+        """Read the artifact whose manifest or payload is at ``path``; the payload's bytes are not looked at.
+
+        Raises:
+            ArtifactError: missing, damaged, or of a newer format version.
+        """
+        path = Path(path)
+        manifest = path if path.suffix == ".json" else path.with_suffix(".json")
+        if not path.exists():
+            raise ArtifactError(f"{path} does not exist.")
+        if not manifest.is_file():
+            raise ArtifactError(
+                f"{path} has no manifest {manifest.name} beside it, so its content cannot be checked. Export it with 'cross-backend export'."
+            )
+        try:
+            row = json.loads(manifest.read_text())
+            if row["format"] != FORMAT:
+                raise ValueError(f"format is {row['format']!r}")
+            version = int(row["version"])
+            if version > VERSION:
+                raise ArtifactError(f"{manifest} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it.")
+            sample = row.get("sample") or {}
+            return cls(
+                folder=manifest.parent,
+                name=manifest.stem,
+                target=str(row["target"]),
+                workload=str(row["workload"]),
+                program=str(row["program"]),
+                payload=_plain_name(row["payload"]["path"]),
+                sha256=str(row["payload"]["sha256"]),
+                size_bytes=int(row["payload"]["size_bytes"]),
+                inputs=tuple(TensorSpec.from_json(spec) for spec in row["inputs"]),
+                outputs=tuple(TensorSpec.from_json(spec) for spec in row["outputs"]),
+                placement=Placement.from_json(row["placement"]),
+                versions={str(k): str(v) for k, v in row["versions"].items()},
+                export_s=float(row["export_s"]),
+                sample=_plain_name(sample["path"]) if sample else None,
+                sample_sha256=str(sample["sha256"]) if sample else None,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
+            raise ArtifactError(f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error}).") from error
+
+    def check(self) -> None:
+        """Compare the payload's and the sample's bytes with the manifest.
+
+        Raises:
+            ArtifactError: something is missing or its digest differs.
+        """
+        for kind, path, wanted in (
+            ("payload", self.payload_path, self.sha256),
+            ("sample", self.sample_path, self.sample_sha256),
+        ):
+            if path is None:
+                continue
+            if not path.exists():
+                raise ArtifactError(f"{path} is missing; {self.manifest_path.name} names it as its {kind}.")
+            found = digest_path(path)
+            if found != wanted:
+                raise ArtifactError(
+                    f"{path} is not the {kind} that {self.manifest_path.name} describes "
+                    f"(sha256 {found[:12]}… instead of {str(wanted)[:12]}…): it was changed, truncated or swapped. Export it again."
+                )
+
+    def copy_to(self, folder: Path, name: str, target: str, sample_name: str | None = None) -> Artifact:
+        """Copy payload, sample and manifest into ``folder`` under another name; nothing half-written stays.
+
+        Raises:
+            OSError: the folder cannot be written (full disk, no permission).
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        suffix = self.payload_path.suffix if self.payload_path.is_file() else ""
+        copied = dataclasses.replace(
+            self, folder=folder, name=name, target=target, payload=name + suffix, sample=sample_name if self.sample else None
+        )
+        place(self.payload_path, copied.payload_path)
+        if self.sample_path and copied.sample_path:
+            place(self.sample_path, copied.sample_path)
+        copied.write_manifest()
+        return copied
+
+
+def digest_path(path: Path) -> str:
+    """Give the SHA-256 of a file, or of a folder's files with their names, as hexadecimal digits."""
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    folder = hashlib.sha256()
+    for file_path in sorted(p for p in path.rglob("*") if p.is_file()):
+        folder.update(f"{file_path.relative_to(path).as_posix()}\0{digest_path(file_path)}\n".encode())
+    return folder.hexdigest()
+
+
+def size_of(path: Path) -> int:
+    """Give the bytes of a file, or of all files in a folder."""
+    return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+
+
+def place(source: Path, destination: Path) -> None:
+    """Copy a file or folder so that the destination is either the old one or the whole new one."""
+    partial = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
+    try:
+        if source.is_file():
+            shutil.copyfile(source, partial)
+            if destination.is_dir():
+                shutil.rmtree(destination)
+        else:
+            shutil.copytree(source, partial)
+            if destination.exists():
+                shutil.rmtree(destination) if destination.is_dir() else destination.unlink()
+        partial.replace(destination)
+    except OSError:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def _plain_name(name: Any) -> str:
+    """Accept a name that stays inside its folder; refuse paths."""
+    if not isinstance(name, str) or not name or name in {".", ".."} or any(c in name for c in "/\\\0:"):
+        raise ValueError(f"{name!r} is not a plain file name")
+    return name

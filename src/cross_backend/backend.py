@@ -1,0 +1,208 @@
+"""THE interface: what every backend is, and what an open artifact can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from cross_backend.artifact import Artifact, Placement
+from cross_backend.errors import RunError, UsageError, unknown_name
+from cross_backend.tensors import Tensors, TensorSpec, check_inputs, in_kind_of
+
+if TYPE_CHECKING:
+    from cross_backend.capture import Program
+    from cross_backend.machine import Machine
+
+Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads"]
+"""What a backend may be unable to do anywhere; the key of ``Backend.limits``."""
+
+Options = Mapping[str, Any]
+"""Validated options of a target: every key that the backend declares, with its value or default."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option that a target of this backend may carry."""
+
+    help: str
+    """What it does, in one line."""
+    default: int | str | None
+    """Value where the target names none."""
+    choices: tuple[str, ...] = ()
+    """Allowed texts; empty for a positive whole number."""
+    at: Literal["lower", "load"] = "lower"
+    """Whether it shapes the payload, or only how a session opens it."""
+
+    def parse(self, key: str, text: str) -> int | str:
+        """Convert and check a text.
+
+        Raises:
+            UsageError: not an allowed value.
+        """
+        if self.choices:
+            if text not in self.choices:
+                raise unknown_name(f"value for option {key!r}:", text, self.choices)
+            return text
+        if not text.isdecimal() or not 1 <= int(text) <= 4096:
+            raise UsageError(f"option {key!r} takes a whole number from 1 to 4096, not {text!r}.")
+        return int(text)
+
+
+THREADS = Option("CPU threads that a session uses; the runtime's own choice where not given", None, at="load")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why something cannot be done here, and what mends it."""
+
+    reason: str
+    """One clause."""
+    remedy: str
+    """The command or step that mends it; empty where nothing does."""
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What stops a backend on this machine; lowering and running are told apart."""
+
+    lower: Gap | None = None
+    """None where it can lower."""
+    run: Gap | None = None
+    """None where it can run."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What a backend's ``lower`` leaves behind."""
+
+    payload: Path
+    """The file, or the folder where there are several."""
+    placement: Placement
+    """Read back from that payload."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A candidate that ``load_best`` passed over."""
+
+    target: str
+    reason: str
+
+
+class Session(ABC):
+    """An open artifact on a device, held only inside ``with``."""
+
+    def __init__(self, artifact: Artifact, options: Options) -> None:
+        self.artifact = artifact
+        self.options = options
+        self.target = artifact.target
+        self.inputs: tuple[TensorSpec, ...] = artifact.inputs
+        self.outputs: tuple[TensorSpec, ...] = artifact.outputs
+        self.rejected: tuple[Rejected, ...] = ()
+        self.is_open = False
+
+    def __enter__(self) -> Self:
+        if not self.is_open:
+            self._open()
+            self.is_open = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._close()
+
+    def bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        """Check, convert and copy inputs; give a call that runs the program on them.
+
+        The call does no conversion and returns when the outputs are there, as the runtime's own
+        tensors, which may be overwritten by the next call.
+
+        Args:
+            inputs: flat positional tensors, NumPy or torch.
+
+        Raises:
+            RunError: they do not fit, or the session is not open.
+        """
+        if not self.is_open:
+            raise RunError("the session is closed; use it inside 'with xb.load(...) as session:'.")
+        check_inputs(self.inputs, inputs)
+        return self._bind(inputs)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run once: one output as itself, several as a tuple; torch tensors in, torch tensors out."""
+        outputs = in_kind_of(inputs, self.bind(inputs)())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open the artifact on the device; vendor errors become LoadError."""
+
+    @abstractmethod
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        """Do ``bind`` for inputs that were checked."""
+
+    def _close(self) -> None:  # noqa: B027  most runtimes free on garbage collection
+        """Give the device back."""
+
+
+class Backend(ABC):
+    """Stateless: says whether it is usable here, lowers a program, loads an artifact. One file each."""
+
+    name: ClassVar[str]
+    """Its row in the registry."""
+    title: ClassVar[str]
+    """How tables call it: ``XNNPACK (CPU)``."""
+    suffix: ClassVar[str]
+    """Ending of its payload, ``.pte``; empty for a folder."""
+    distributions: ClassVar[tuple[str, ...]]
+    """Distributions that take part in lowering; their versions are part of an artifact's identity."""
+    options: ClassVar[Mapping[str, Option]] = {}
+    """What its targets may carry."""
+    limits: ClassVar[Mapping[Feature, str]] = {}
+    """Feature → why not, anywhere."""
+    lifecycle: ClassVar[str] = "supported"
+    """``supported``, ``experimental``, ``deprecated`` or ``removed in X``, with the successor."""
+    payload_depends_on_cpu: ClassVar[bool] = False
+    """Whether a payload made on one processor may not run on another."""
+
+    @abstractmethod
+    def missing(self, machine: Machine) -> Missing | None:
+        """Say what stops lowering or running here, without importing the vendor's package; None when nothing does."""
+
+    @abstractmethod
+    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+        """Lower a program and read the placement back from what was written.
+
+        Args:
+            program: captured once by the caller; not to be modified.
+            options: every declared option.
+            stem: path of the payload without its suffix; its folder exists.
+
+        Raises:
+            UnsupportedError, LowerError: with the vendor's reason.
+        """
+
+    @abstractmethod
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        """Give a session for an artifact whose digest was checked; ``with`` opens it."""
+
+    def parse_options(self, given: Mapping[str, str]) -> Options:
+        """Check a target's options and fill in defaults.
+
+        Raises:
+            UsageError: an unknown option, or a value that is not allowed.
+        """
+        for key in given:
+            if key not in self.options:
+                raise unknown_name(f"option of {self.name}:", key, self.options)
+        return {
+            key: option.parse(key, given[key]) if key in given else option.default for key, option in self.options.items()
+        }

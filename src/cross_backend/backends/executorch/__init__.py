@@ -1,0 +1,1 @@
+"""ExecuTorch backends: one file each, over what all of them share in ``_pte``."""

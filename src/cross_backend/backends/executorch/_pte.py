@@ -1,0 +1,178 @@
+"""What every ExecuTorch backend shares: lowering with a partitioner, reading a ``.pte`` back, and running it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.backend import THREADS, Backend, Gap, Lowered, Missing, Options, Session
+from cross_backend.backends._packages import missing_packages
+from cross_backend.capture import OnnxProgram, Program
+from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.tensors import Tensors, to_torch
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+_NOT_ONNX = "ExecuTorch lowers PyTorch programs; it has no ONNX importer"
+
+
+class ExecuTorchBackend(Backend):
+    """A backend of ExecuTorch: a subclass gives its partitioners, its delegate's id, and how to read its blob."""
+
+    suffix = ".pte"
+    distributions: ClassVar[tuple[str, ...]] = ("executorch", "torch")
+    options = {"threads": THREADS}
+    limits = {"onnx_program": _NOT_ONNX}
+    delegate_id: ClassVar[str | None] = None
+    """Id that its delegates carry in the file; None for the portable kernels."""
+    in_package_runtime: ClassVar[bool] = True
+    """Whether the runtime in the ``executorch`` package holds the backend."""
+    run_gap: ClassVar[Gap | None] = None
+    """Why it does not run here, for those that the package's runtime does not hold."""
+    extra: ClassVar[str] = "executorch"
+    """Extra that brings its packages."""
+
+    def missing(self, machine: Machine) -> Missing | None:
+        return missing_packages(self.distributions, self.extra) or (Missing(run=self.run_gap) if self.run_gap else None)
+
+    def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
+        """Give the vendor's partitioners; none means portable kernels only."""
+        raise NotImplementedError
+
+    def blob_operators(self, blob: bytes) -> Mapping[str, int]:
+        """Count the operators inside one delegate's blob."""
+        raise NotImplementedError
+
+    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+        if isinstance(program, OnnxProgram):
+            raise UnsupportedError(_NOT_ONNX)
+        from executorch.exir import to_edge_transform_and_lower
+
+        payload = stem.with_name(stem.name + self.suffix)
+        with _partitioners_reasons() as why:
+            try:
+                partitioners = list(self.partitioners(program, options))
+                edge = to_edge_transform_and_lower(program, partitioner=partitioners)
+                finished = edge.to_executorch()
+            except Exception as error:
+                raise LowerError(f"ExecuTorch cannot lower it to {self.title}: {one_line(error)}") from error
+        with payload.open("wb") as file:
+            finished.write_to_file(file)
+        return Lowered(payload, self.read_placement(payload, why))
+
+    def read_placement(self, payload: Path, why: Mapping[str, str]) -> Placement:
+        """Read from a finished file which operators lie in this backend's delegates and which were left."""
+        from executorch.exir._serialize._program import deserialize_pte_binary
+        from executorch.exir.schema import DataLocation, DelegateCall, KernelCall
+
+        program = deserialize_pte_binary(payload.read_bytes()).program
+        delegates: Counter[str] = Counter()
+        inside: Counter[str] = Counter()
+        kernels: Counter[str] = Counter()
+        foreign: Counter[str] = Counter()
+        for plan in program.execution_plan:
+            for instruction in (i.instr_args for chain in plan.chains for i in chain.instructions):
+                if isinstance(instruction, KernelCall):
+                    kernels[plan.operators[instruction.op_index].name] += 1
+                elif isinstance(instruction, DelegateCall):
+                    delegate = plan.delegates[instruction.delegate_index]
+                    delegates[delegate.id] += 1
+                    if delegate.id != self.delegate_id:
+                        foreign[f"delegate {delegate.id}"] += 1
+                        continue
+                    if delegate.processed.location != DataLocation.INLINE:
+                        raise LowerError(f"the {delegate.id} blob in {payload.name} is not inline, so it cannot be checked.")
+                    inside.update(self.blob_operators(program.backend_delegate_data[delegate.processed.index].data))
+        if self.delegate_id is None:
+            return Placement(dict(delegates), count_operators(kernels), count_operators(foreign))
+        left = count_operators(kernels + foreign, {name: why[name] for name in kernels if name in why})
+        return Placement(dict(delegates), count_operators(inside), left)
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _PteSession(artifact, options)
+
+
+@contextmanager
+def _partitioners_reasons() -> Iterator[dict[str, str]]:
+    """Collect what partitioners log about nodes they leave: operator name → first reason."""
+    why: dict[str, str] = {}
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            node, reason = getattr(record.msg, "node", None), getattr(record.msg, "reason", None)
+            target = getattr(getattr(node, "target", None), "_op", None)  # edge operators wrap ATen's
+            if reason and target is not None:
+                name, _, _overload = str(target).rpartition(".")
+                why.setdefault(name.replace(".", "::", 1), str(reason))
+
+    logger = logging.getLogger("executorch")
+    handler, level, propagate = Collector(), logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield why
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+class _PteSession(Session):
+    """A method of a file in the package's runtime."""
+
+    def _open(self) -> None:
+        from executorch.extension.pybindings import portable_lib
+        from executorch.runtime import Runtime, Verification
+
+        threads = self.options.get("threads")
+        try:
+            runtime = Runtime.get()
+            if threads is not None:
+                portable_lib._unsafe_reset_threadpool(threads)
+            absent = set(self.artifact.placement.delegates) - set(runtime.backend_registry.registered_backend_names)
+            if absent:
+                raise LoadError(f"this ExecuTorch runtime does not hold {', '.join(sorted(absent))}.")
+            self._program = runtime.load_program(self.artifact.payload_path, verification=Verification.Minimal)
+            self._method = self._program.load_method("forward")
+        except LoadError:
+            raise
+        except Exception as error:
+            raise LoadError(f"ExecuTorch cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
+        if self._method is None:
+            raise LoadError(f"{self.artifact.payload_path.name} has no method 'forward'.")
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        return functools.partial(self._method.execute, [to_torch(x) for x in inputs])
+
+    def _close(self) -> None:
+        del self._method, self._program
+
+    _program: Any
+    _method: Any
+
+
+def flatbuffer_json(schema_package: str, schema: str, data: bytes) -> Any:
+    """Decode a flatbuffer with the schema that the package ships, using its own ``flatc``."""
+    import importlib.resources
+    import json
+    import tempfile
+
+    from executorch.exir._serialize._flatbuffer import _flatc_decompile
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        schema_path = folder / schema
+        schema_path.write_bytes((importlib.resources.files(schema_package) / schema).read_bytes())
+        (folder / "data.bin").write_bytes(data)
+        _flatc_decompile(str(folder), str(schema_path), str(folder / "data.bin"), ["--raw-binary", "--allow-non-utf8"])
+        text = (folder / "data.json").read_text(errors="replace")
+        return json.loads(re.sub(r": ([+-]?)inf\b", r": \1Infinity", text).replace(": nan", ": NaN"))

@@ -1,0 +1,100 @@
+"""onnxruntime: ONNX Runtime's execution providers, strict: what a provider does not take is an error, not a silent fallback."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.backend import THREADS, Backend, Lowered, Missing, Options, Session
+from cross_backend.backends._packages import missing_packages
+from cross_backend.capture import OnnxProgram, Program
+from cross_backend.errors import LoadError, LowerError, one_line
+from cross_backend.tensors import Tensors, to_numpy
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+OPSET = 20
+
+
+@final
+class OnnxRuntimeCpu(Backend):
+    """The CPU execution provider."""
+
+    name = "onnxruntime.cpu"
+    title = "ONNX Runtime (CPU)"
+    suffix = ".onnx"
+    distributions = ("onnxruntime", "onnx", "onnxscript", "torch")
+    options = {"threads": THREADS}
+
+    def missing(self, machine: Machine) -> Missing | None:
+        return missing_packages(self.distributions, "onnxruntime")
+
+    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+        import onnx
+
+        payload = stem.with_name(stem.name + self.suffix)
+        if isinstance(program, OnnxProgram):
+            payload.write_bytes(program.path.read_bytes())
+        else:
+            export_onnx(program, payload)
+        graph = onnx.load(payload, load_external_data=False).graph
+        return Lowered(payload, Placement(inside=count_operators(Counter(node.op_type for node in graph.node))))
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _OnnxRuntimeSession(artifact, options)
+
+
+def export_onnx(program: Any, path: Path) -> None:
+    """Write a captured program as one ONNX file; programs that need it are decomposed first.
+
+    Raises:
+        LowerError: with the exporter's reason.
+    """
+    import torch
+
+    try:
+        try:
+            model = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
+        except torch.onnx.errors.OnnxExporterError:
+            model = torch.onnx.export(program.run_decompositions(), dynamo=True, opset_version=OPSET, verbose=False)
+        if model is None:
+            raise LowerError("torch.onnx gave no model.")
+        model.save(path, external_data=False)
+    except LowerError:
+        raise
+    except Exception as error:
+        raise LowerError(f"torch.onnx cannot export it: {one_line(error)}") from error
+
+
+class _OnnxRuntimeSession(Session):
+    def _open(self) -> None:
+        import onnxruntime
+
+        settings = onnxruntime.SessionOptions()
+        settings.log_severity_level = 4
+        if self.options["threads"] is not None:
+            settings.intra_op_num_threads = self.options["threads"]
+        try:
+            self._session = onnxruntime.InferenceSession(
+                self.artifact.payload_path, settings, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise LoadError(f"ONNX Runtime cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        import numpy as np
+
+        feed = {
+            value.name: np.ascontiguousarray(to_numpy(x)) for value, x in zip(self._session.get_inputs(), inputs, strict=True)
+        }
+        return functools.partial(self._session.run, None, feed)
+
+    def _close(self) -> None:
+        del self._session
+
+    _session: Any

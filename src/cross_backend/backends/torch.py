@@ -1,0 +1,212 @@
+"""torch: the captured program run by torch itself: op by op, through torch.compile, or compiled ahead of time."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zipfile
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.backend import THREADS, Backend, Gap, Lowered, Missing, Options, Session
+from cross_backend.backends._packages import missing_packages
+from cross_backend.capture import OnnxProgram, Program, load_pt2
+from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.tensors import Tensors, to_torch
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from cross_backend.machine import Machine
+
+_NOT_ONNX = "torch runs PyTorch programs; it has no ONNX importer"
+
+
+def _torch_program(program: Program) -> ExportedProgram:
+    if isinstance(program, OnnxProgram):
+        raise UnsupportedError(_NOT_ONNX)
+    return program
+
+
+class _Torch(Backend):
+    """What the three share."""
+
+    suffix = ".pt2"
+    distributions = ("torch",)
+    options = {"threads": THREADS}
+    limits = {"onnx_program": _NOT_ONNX}
+
+    def missing(self, machine: Machine) -> Missing | None:
+        return missing_packages(self.distributions, "torch")
+
+    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+        """Store the program; read its operators back from the file."""
+        import torch
+
+        payload = stem.with_name(stem.name + self.suffix)
+        torch.export.save(_torch_program(program), payload)
+        names = Counter(str(node.target) for node in load_pt2(payload).graph.nodes if node.op == "call_function")
+        return Lowered(payload, Placement(inside=count_operators(names)))
+
+
+class _TorchSession(Session):
+    """A callable on torch tensors."""
+
+    def _open(self) -> None:
+        import torch
+
+        if self.options["threads"] is not None:
+            torch.set_num_threads(self.options["threads"])
+        try:
+            self._function = self._load(self.artifact.payload_path)
+        except CrossBackendError as error:
+            raise LoadError(str(error)) from error
+        except Exception as error:
+            raise LoadError(f"torch cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
+
+    @abstractmethod
+    def _load(self, path: Path) -> Callable[..., Any]:
+        """Give a function of the program's positional arguments."""
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        import torch
+        from torch.utils import _pytree
+
+        function = self._function
+        args = self._arguments([to_torch(x) for x in inputs])
+        if len(self.outputs) == 1:
+
+            def run() -> Tensors:
+                with torch.inference_mode():
+                    output = function(*args)
+                return (output,) if isinstance(output, torch.Tensor) else _pytree.tree_leaves(output)
+        else:
+
+            def run() -> Tensors:
+                with torch.inference_mode():
+                    return _pytree.tree_leaves(function(*args))
+
+        return run
+
+    def _arguments(self, leaves: list[Any]) -> Any:
+        """Put flat inputs back into the structure in which the program was captured."""
+        from torch.utils import _pytree
+
+        args, _ = _pytree.tree_unflatten(leaves, self._in_spec)
+        return args
+
+    _function: Callable[..., Any]
+    _in_spec: Any
+
+    def _close(self) -> None:
+        del self._function
+
+
+class _ProgramSession(_TorchSession):
+    """The exported program as a module."""
+
+    def _load(self, path: Path) -> Callable[..., Any]:
+        program = load_pt2(path)
+        self._in_spec = program.call_spec.in_spec
+        module: Callable[..., Any] = program.module()
+        return module
+
+
+@final
+class TorchEager(_Torch):
+    """The exported graph, op by op; the plainest way to run it."""
+
+    name = "torch.eager"
+    title = "PyTorch eager"
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _ProgramSession(artifact, options)
+
+
+class _CompiledSession(_ProgramSession):
+    def _load(self, path: Path) -> Callable[..., Any]:
+        import torch
+
+        function: Callable[..., Any] = torch.compile(super()._load(path), dynamic=False)
+        return function
+
+    def _open(self) -> None:
+        """Compile here rather than in the first call, so that no instrument times the compiler."""
+        from cross_backend.tensors import random_inputs
+
+        super()._open()
+        try:
+            self._bind(random_inputs(self.inputs))()
+        except Exception as error:
+            raise LoadError(f"torch.compile failed: {one_line(error)}") from error
+
+
+def _compiler_gap() -> Gap | None:
+    if any(shutil.which(name) for name in ("g++", "clang++", "c++", "cl")):
+        return None
+    return Gap("needs a C++ compiler", "install g++ or clang++ (Debian: apt-get install g++)")
+
+
+@final
+class TorchCompile(_Torch):
+    """The exported graph through torch.compile (TorchInductor); compiled when the artifact is opened."""
+
+    name = "torch.compile"
+    title = "PyTorch compile"
+
+    def missing(self, machine: Machine) -> Missing | None:
+        gap = _compiler_gap()
+        return super().missing(machine) or (Missing(run=gap) if gap else None)
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _CompiledSession(artifact, options)
+
+
+class _PackageSession(_TorchSession):
+    """A shared library made by AOTInductor."""
+
+    def _load(self, path: Path) -> Callable[..., Any]:
+        from torch._inductor import aoti_load_package
+
+        function: Callable[..., Any] = aoti_load_package(str(path))
+        return function
+
+    def _arguments(self, leaves: list[Any]) -> Any:
+        return leaves
+
+
+@final
+class TorchAotInductor(_Torch):
+    """The exported graph compiled ahead of time to a shared library for this processor."""
+
+    name = "torch.aot_inductor"
+    title = "PyTorch AOTInductor"
+    payload_depends_on_cpu = True
+
+    def missing(self, machine: Machine) -> Missing | None:
+        gap = _compiler_gap()
+        return super().missing(machine) or (Missing(lower=gap) if gap else None)
+
+    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+        from torch._inductor import aoti_compile_and_package
+
+        payload = stem.with_name(stem.name + self.suffix)
+        try:
+            aoti_compile_and_package(_torch_program(program), package_path=str(payload))
+        except UnsupportedError:
+            raise
+        except Exception as error:
+            raise LowerError(f"AOTInductor failed: {one_line(error)}") from error
+        with zipfile.ZipFile(payload) as archive:
+            sources = [archive.read(name).decode(errors="replace") for name in archive.namelist() if name.endswith(".cpp")]
+        return Lowered(payload, Placement(inside=count_operators(_kernels("\n".join(sources)))))
+
+
+def _kernels(source: str) -> Counter[str]:
+    """Count what the generated C++ in the package calls: inductor's fused kernels, and torch's own operators."""
+    fused = dict.fromkeys(re.findall(r"\bcpp_fused_\w+", source), 1)
+    return Counter(fused) + Counter(re.findall(r"\b(aoti_torch_cpu_\w+)\(", source))

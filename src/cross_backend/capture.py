@@ -1,0 +1,292 @@
+"""Capture: a workload becomes a Program, once, with sample inputs and the outputs that eager float32 gives for them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cross_backend.artifact import digest_path
+from cross_backend.errors import ArtifactError, CaptureError, one_line
+from cross_backend.tensors import TensorSpec, random_inputs, save_tensors
+from cross_backend.workloads import Workload
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+
+@dataclass(frozen=True)
+class OnnxProgram:
+    """A program that is an ONNX file, for workloads that came as one."""
+
+    path: Path
+    """One file, its weights inside."""
+
+
+Program: TypeAlias = "ExportedProgram | OnnxProgram"
+"""What every backend lowers."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured workload on disk; immutable, the same for every backend."""
+
+    folder: Path
+    workload: str
+    """Name of the workload."""
+    program_name: str
+    """``program.pt2`` or ``program.onnx``."""
+    digest: str
+    """Digest of the program's graph, weights and sample."""
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    metric: str | None
+    """Task metric, where the workload has a task."""
+    capture_s: float
+    """Seconds that building and capturing took."""
+
+    @property
+    def sample_path(self) -> Path:
+        """Groups ``input`` and ``expected``."""
+        return self.folder / "sample.npz"
+
+    @property
+    def task_path(self) -> Path:
+        """Groups ``input`` and ``label``; only where ``metric`` is not None."""
+        return self.folder / "task.npz"
+
+    def program(self) -> Program:
+        """Load the program; imports torch for ``.pt2``."""
+        path = self.folder / self.program_name
+        return OnnxProgram(path) if path.suffix == ".onnx" else load_pt2(path)
+
+    @classmethod
+    def read(cls, folder: Path) -> Captured:
+        """Read what :func:`write_capture` wrote.
+
+        Raises:
+            ArtifactError: the folder is damaged.
+        """
+        try:
+            row = json.loads((folder / "capture.json").read_text())
+            specs = {key: tuple(TensorSpec.from_json(spec) for spec in row.pop(key)) for key in ("inputs", "outputs")}
+            return cls(folder=folder, **specs, **row)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"{folder} is not a captured workload ({one_line(error)}).") from error
+
+
+def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any = None) -> ExportedProgram:
+    """Capture a module with ``torch.export``.
+
+    Args:
+        module: put into evaluation mode for the capture.
+        inputs: positional example inputs.
+        dynamic_shapes: as ``torch.export.export`` takes them; static where None.
+
+    Raises:
+        CaptureError: torch cannot export it.
+    """
+    import torch
+
+    try:
+        with torch.no_grad():
+            return torch.export.export(module.eval(), tuple(inputs), dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {one_line(error)}") from error
+
+
+def load_pt2(path: Path) -> ExportedProgram:
+    """Load a ``.pt2`` file.
+
+    Raises:
+        CaptureError: damaged, or not made by torch.export.
+    """
+    import torch
+
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
+
+
+def write_capture(workload: Workload, folder: Path) -> Captured:
+    """Capture a built workload into an existing empty folder.
+
+    Raises:
+        CaptureError: it cannot be captured, or the captured program does not compute what eager computes.
+    """
+    started = time.perf_counter()
+    if isinstance(workload.model, Path) and workload.model.suffix == ".onnx":
+        captured = _write_onnx(workload.model, workload.name, folder, started)
+    else:
+        captured = _write_torch(workload, folder, started)
+    if workload.task is not None:
+        save_tensors(captured.task_path, {"input": [workload.task.inputs], "label": [workload.task.labels]})
+    return captured
+
+
+def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured:
+    """Store a program that the caller captured; its expected outputs are those of the program run eagerly."""
+    started = time.perf_counter()
+    inputs = _example_inputs(program)
+    return _store(program, name, folder, inputs, run_eagerly(program.module(), inputs), None, started)
+
+
+def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
+    if isinstance(workload.model, Path):
+        program = load_pt2(workload.model)
+        inputs = _example_inputs(program)
+        reference: Any = program.module()
+    else:
+        program = capture(workload.model, workload.inputs)
+        inputs = workload.inputs
+        reference = workload.model
+    expected = run_eagerly(reference, inputs)
+    captured = run_eagerly(program.module(), inputs)
+    for want, got in zip(expected, captured, strict=True):
+        if not _same(want, got):
+            raise CaptureError(
+                f"the captured {workload.name} does not compute what the eager model does: it depends on something other than "
+                "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
+            )
+    return _store(program, workload.name, folder, inputs, expected, workload.task and workload.task.metric, started)
+
+
+def _same(want: Any, got: Any) -> bool:
+    import torch
+
+    return want.shape == got.shape and want.dtype == got.dtype and torch.allclose(want, got, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+def _example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
+    if program.example_inputs is None:
+        raise CaptureError("the program holds no example inputs; export it again with torch.export.export(module, inputs).")
+    args, kwargs = program.example_inputs
+    if kwargs:
+        raise CaptureError("programs with keyword inputs are not supported; export the module with positional inputs.")
+    return tuple(args)
+
+
+def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a torch module on positional inputs without gradients and flatten its outputs.
+
+    Raises:
+        CaptureError: it fails, or gives something that is not a tensor.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    try:
+        with torch.no_grad():
+            outputs = tuple(_pytree.tree_leaves(module(*inputs)))
+    except Exception as error:
+        raise CaptureError(f"the model fails on its own example inputs: {one_line(error)}") from error
+    for output in outputs:
+        if not isinstance(output, torch.Tensor):
+            raise CaptureError(f"the model gives a {type(output).__name__} among its outputs; only tensors can be shipped.")
+    return outputs
+
+
+def _store(
+    program: ExportedProgram, name: str, folder: Path, inputs: Any, expected: Any, metric: str | None, started: float
+) -> Captured:
+    import torch
+    from torch.utils import _pytree
+
+    leaves = _pytree.tree_leaves(inputs)
+    torch.export.save(program, folder / "program.pt2")
+    save_tensors(folder / "sample.npz", {"input": leaves, "expected": expected})
+    graph = {node.name: node for node in program.graph.nodes}
+    signature = program.graph_signature
+    specs = {
+        "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
+        "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
+    }
+    digest = digest_program(program) + digest_path(folder / "sample.npz")
+    return _write_record(folder, name, "program.pt2", digest, specs, metric, started)
+
+
+def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
+    """Describe a user input or output; symbolic extents become texts."""
+    import torch
+
+    if not isinstance(leaf, torch.Tensor):
+        raise CaptureError(f"input {name!r} is a {type(leaf).__name__}; only tensors can be inputs.")
+    node = graph.get(str(name))
+    shape = leaf.shape if node is None else node.meta["val"].shape
+    dtype = str(leaf.dtype).removeprefix("torch.")
+    return TensorSpec(str(name), dtype, tuple(n if isinstance(n, int) else str(n) for n in shape))
+
+
+def digest_program(program: ExportedProgram) -> str:
+    """Digest what a program computes: its code, signature and tensors, independent of file timestamps."""
+    import torch
+
+    digest = hashlib.sha256(f"{program.graph_module.code}\0{program.graph_signature}\0{program.range_constraints}".encode())
+    tensors = {**program.state_dict, **program.constants}
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(name.encode())
+        if isinstance(tensor, torch.Tensor):
+            digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _write_onnx(path: Path, name: str, folder: Path, started: float) -> Captured:
+    """Check an ONNX file, store it as one file, and compute its reference with ONNX's own reference evaluator."""
+    try:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+    except ImportError:
+        raise CaptureError(f"reading {path.name} needs the package onnx; pip install 'cross-backend[onnxruntime]'") from None
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:
+        raise CaptureError(f"{path} is damaged or not an ONNX model ({one_line(error)}).") from error
+    onnx.save(model, folder / "program.onnx")
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    specs = {
+        "inputs": tuple(_onnx_spec(value) for value in model.graph.input if value.name not in initializers),
+        "outputs": tuple(_onnx_spec(value) for value in model.graph.output),
+    }
+    inputs = random_inputs(specs["inputs"])
+    feed = {spec.name: tensor for spec, tensor in zip(specs["inputs"], inputs, strict=True)}
+    try:
+        expected = ReferenceEvaluator(model).run(None, feed)
+    except Exception as error:
+        raise CaptureError(f"ONNX's reference evaluator cannot run {path.name}: {one_line(error)}") from error
+    save_tensors(folder / "sample.npz", {"input": inputs, "expected": expected})
+    digest = digest_path(folder / "program.onnx") + digest_path(folder / "sample.npz")
+    return _write_record(folder, name, "program.onnx", digest, specs, None, started)
+
+
+def _onnx_spec(value: Any) -> TensorSpec:
+    import onnx
+
+    tensor = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    dims = enumerate(tensor.shape.dim)
+    shape = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"dim{i}" for i, dim in dims)
+    return TensorSpec(value.name, dtype, shape)
+
+
+def _write_record(
+    folder: Path, name: str, program_name: str, digest: str, specs: dict[str, tuple[TensorSpec, ...]], metric: str | None, started: float
+) -> Captured:
+    row = {
+        "workload": name,
+        "program_name": program_name,
+        "digest": hashlib.sha256(digest.encode()).hexdigest(),
+        "metric": metric,
+        "capture_s": time.perf_counter() - started,
+    }
+    rows = {key: [spec.to_json() for spec in value] for key, value in specs.items()}
+    (folder / "capture.json").write_text(json.dumps({**row, **rows}, indent=2) + "\n")
+    return Captured.read(folder)

@@ -1,0 +1,119 @@
+"""The command line: one file a command, imported when it is called; nothing heavy is imported for ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from cross_backend import __version__
+from cross_backend.errors import CrossBackendError, UsageError, one_line, unknown_name
+
+COMMANDS = {
+    "backends": "list every backend: can it lower and run here, and what mends it",
+    "compare": "lower a model to several backends, verify, measure and rank them",
+    "doctor": "try every backend on a tiny model and check this environment",
+    "export": "capture a model once and lower it to several backends",
+    "inspect": "show what an artifact really holds, and check its digest",
+    "models": "list the built-in models",
+    "run": "run an artifact: verify it on its sample, or give it your inputs",
+}
+"""Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that says "did you mean" for options it does not know."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit with status 2."""
+        print(f"{self.prog}: {message} See '{self.prog} --help'.", file=sys.stderr)
+        raise SystemExit(2)
+
+    def unknown(self, arguments: Sequence[str]) -> NoReturn:
+        """End with the nearest options."""
+        known = [text for action in self._actions for text in action.option_strings]
+        words = []
+        for argument in arguments:
+            near = difflib.get_close_matches(argument.partition("=")[0], known, n=1)
+            words.append(f"{argument}" + (f" (did you mean {near[0]}?)" if near else ""))
+        self.error(f"unknown argument {', '.join(words)}.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = Parser(
+        prog="cross-backend",
+        description="One PyTorch or ONNX model in, every inference backend out: verified, measured, ranked.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n" + "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
+        + "\n\n'cross-backend COMMAND --help' shows a command's options.",
+        add_help=True,
+    )
+    parser.add_argument("--version", action="version", version=f"cross-backend {__version__}")
+    parser.add_argument("command", metavar="COMMAND", help="one of those below")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    if args.command not in COMMANDS:
+        parser.error(str(unknown_name("command", args.command, COMMANDS)))
+    # SIGTERM ends like Ctrl-C, so that worker processes are stopped and what was finished is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _run(args.command, args.rest)
+    except UsageError as error:
+        return _complain(args.command, error, 2)
+    except (CrossBackendError, OSError) as error:
+        return _complain(args.command, error, 1)
+    except KeyboardInterrupt:
+        print(f"cross-backend {args.command}: interrupted.", file=sys.stderr)
+        return 130
+
+
+def _run(command: str, rest: Sequence[str]) -> int:
+    module = importlib.import_module(f"{__name__}.{command}")
+    parser = Parser(prog=f"cross-backend {command}", description=module.__doc__, allow_abbrev=False)
+    module.configure(parser)
+    args, unknown = parser.parse_known_args(rest)
+    if unknown:
+        parser.unknown(unknown)
+    try:
+        status: int = module.main(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # '| head' closed the pipe: be silent, as other tools are
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _complain(command: str, error: Exception, status: int) -> int:
+    print(f"cross-backend {command}: {one_line(error, limit=2000)}", file=sys.stderr)
+    return status
+
+
+def print_json(document: Any) -> None:
+    """Print the one JSON document of a command."""
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def positive_int(text: str) -> int:
+    """Parse a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def positive_float(text: str) -> float:
+    """Parse a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value

@@ -1,0 +1,99 @@
+"""Options and progress that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cross_backend.cli import positive_float, positive_int
+from cross_backend.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cross_backend.export import Exported
+    from cross_backend.report.terminal import Terminal
+
+
+def add_model(parser: argparse.ArgumentParser, *, several: bool) -> None:
+    """Declare what is exported or compared, and to what."""
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        nargs="+" if several else 1,
+        help="a built-in model (see 'cross-backend models'), path/to/file.py:function, file.pt2 or file.onnx",
+    )
+    parser.add_argument(
+        "--backends", nargs="+", metavar="TARGET", help="backends with options: xnnpack, cpu, 'openvino?precision=bf16', …"
+    )
+    parser.add_argument("--platform", metavar="NAME", help="use this platform's backends, in its order: ios, android, linux, …")
+    parser.add_argument("--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name such as IMAGENET1K_V1")
+
+
+def add_work(parser: argparse.ArgumentParser) -> None:
+    """Declare how the work is done."""
+    parser.add_argument("--jobs", type=positive_int, metavar="N", help="worker processes that lower (default: one per processor)")
+    parser.add_argument("--timeout", type=positive_float, metavar="SECONDS", default=1800.0, help="longest lowering or answer (default: 1800)")
+    parser.add_argument("--strict", action="store_true", help="exit with status 1 if any target fails")
+    add_json(parser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+
+
+def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) -> list[str]:
+    """Give the targets of ``--backends`` or ``--platform``.
+
+    Raises:
+        UsageError: both or neither are given and there is no default, or an unknown platform.
+    """
+    from cross_backend.platforms import PLATFORMS, find_platform
+
+    if args.backends and args.platform:
+        raise UsageError("give --backends or --platform, not both.")
+    if args.platform:
+        from cross_backend.registry import rows
+
+        table = rows()
+        return [name for name in find_platform(args.platform).backends if name in table]
+    if args.backends:
+        return list(args.backends)
+    if default is None:
+        raise UsageError(f"say where to: --backends TARGET… or --platform {'|'.join(PLATFORMS)}.")
+    return list(default)
+
+
+@contextmanager
+def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported | None], None]]:
+    """Give an observer of exports that shows a line per target."""
+    with terminal.progress() as show:
+
+        def observe(workload: str, step: str, ended: Exported | None) -> None:
+            doing = "capture" if step == "capture" else f"lower to {step}"
+            if ended is None:
+                show(f"{workload} {step}", f"{workload}: {doing}", None)
+                return
+            how = "from the cache" if ended.cached else f"{ended.seconds:.1f} s"
+            if ended.outcome != "OK":
+                how = f"{ended.outcome}"
+            show(f"{workload} {step}", f"{workload}: {doing}: {how}", 1)
+
+        yield observe
+
+
+def writable_folder(path: Path) -> Path:
+    """Create an output folder.
+
+    Raises:
+        UsageError: it cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {error.strerror}.") from error
+    return path

@@ -1,0 +1,87 @@
+"""Check this environment: packages, compiler, cache; then really lower and run a tiny model on every backend."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+
+from cross_backend.cli import positive_float, print_json
+from cross_backend.cli._options import add_json, export_progress
+from cross_backend.machine import Machine, version_of
+from cross_backend.records import Outcome
+
+_PROBE = "linear_regression"
+_LOW_DISK_BYTES = 2_000_000_000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--timeout", type=positive_float, default=300.0, metavar="SECONDS", help="longest probe (default: 300)")
+    add_json(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print what works; 1 if the environment is broken or a backend that should work does not."""
+    from cross_backend.cache import Cache
+    from cross_backend.compare import Settings, compare
+    from cross_backend.export import Settings as ExportSettings
+    from cross_backend.registry import find_backend, rows
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.workloads import find_workload
+
+    terminal = Terminal(quiet=args.json)
+    machine, cache = Machine.here(), Cache()
+    checks = [_compiler(), _cache(cache.root)]
+    distributions = sorted({name for row in rows() for name in find_backend(row).distributions})
+    versions = {name: version_of(name) for name in distributions}
+    results = []
+    if versions["torch"] is not None:
+        probe = find_workload(_PROBE)
+        targets = [name for name in rows() if name != "null"]
+        with export_progress(terminal) as observe:
+            panel = compare(probe, targets, Settings(num_runs=6, timeout_s=args.timeout), ExportSettings(cache, timeout_s=args.timeout), observe)
+        results = list(panel.results)
+    else:
+        checks.append(("torch", False, "not installed; pip install 'cross-backend[all]'"))
+    broken = [r for r in results if r.outcome not in {Outcome.OK, Outcome.UNAVAILABLE}]
+    healthy = not broken and all(good for _, good, _ in checks)
+    if args.json:
+        print_json(
+            {
+                "schema": 1,
+                "machine": machine.to_json(),
+                "versions": versions,
+                "checks": [{"name": name, "ok": good, "text": text} for name, good, text in checks],
+                "backends": [{"name": r.target, "outcome": str(r.outcome), "reason": r.reason} for r in results],
+                "healthy": healthy,
+            }
+        )
+        return 0 if healthy else 1
+    terminal.text(f"📊 {machine.cpu}, {machine.usable_cpus} processor(s), {machine.memory_bytes / 1e9:.0f} GB, {machine.system}, Python {machine.python}")
+    terminal.table(("package", "version"), [(name, version or "not installed") for name, version in versions.items()])
+    terminal.text()
+    for name, good, text in checks:
+        terminal.text(f"{'✅' if good else '❌'} {name}: {text}")
+    for result in results:
+        mark = {Outcome.OK: "✅", Outcome.UNAVAILABLE: "⚠️"}.get(result.outcome, "❌")
+        terminal.text(f"{mark} {result.target}: {'lowered, ran, outputs right' if result.outcome is Outcome.OK else result.reason}")
+    return 0 if healthy else 1
+
+
+def _compiler() -> tuple[str, bool, str]:
+    found = next((name for name in ("g++", "clang++", "cl") if shutil.which(name)), None)
+    return "C++ compiler", found is not None, found or "none found: torch.compile and AOTInductor need one; install g++ or clang++"
+
+
+def _cache(root: Path) -> tuple[str, bool, str]:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root) as file:
+            file.write(b"x")
+        free = shutil.disk_usage(root).free
+    except OSError as error:
+        return "cache", False, f"{root} cannot be written ({error.strerror}); set CROSS_BACKEND_CACHE to another folder"
+    low = free < _LOW_DISK_BYTES
+    return "cache", not low, f"{root}, {free / 1e9:.0f} GB free" + ("; that is little: free some space" if low else "")

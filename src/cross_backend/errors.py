@@ -1,0 +1,87 @@
+"""Every exception this package raises on purpose.
+
+    CrossBackendError              one clear line for the user; exit status 1
+    ├── UsageError                 an unknown name, option or value; exit status 2
+    ├── UnavailableError           the backend cannot do this here: reason and remedy
+    ├── UnsupportedError           the backend can never take this program
+    ├── CaptureError               the model could not be built or captured
+    ├── LowerError                 a program could not be lowered to a target
+    ├── ArtifactError              a file is missing, corrupt, truncated or not what its manifest says
+    ├── LoadError                  a runtime refused an artifact; carries every candidate's reason for load_best
+    ├── RunError                   a runtime failed, or was handed inputs that do not fit
+    └── WorkerError                a worker process died or stayed silent
+        └── WorkerTimeoutError
+
+Vendor exceptions are mapped to these where the vendor is called, with ``raise ... from``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CrossBackendError(Exception):
+    """Base of all: its text is one line that says what happened and what to do."""
+
+
+class UsageError(CrossBackendError):
+    """The caller named something that does not exist or does not fit."""
+
+
+class UnavailableError(CrossBackendError):
+    """A backend cannot lower or run on this machine."""
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+class UnsupportedError(CrossBackendError):
+    """A backend cannot take this kind of program anywhere."""
+
+
+class CaptureError(CrossBackendError):
+    """A model could not be built or captured."""
+
+
+class LowerError(CrossBackendError):
+    """A captured program could not be lowered."""
+
+
+class ArtifactError(CrossBackendError):
+    """A file on disk is missing, damaged, or does not match its manifest."""
+
+
+class LoadError(CrossBackendError):
+    """A runtime refused to open an artifact."""
+
+
+class RunError(CrossBackendError):
+    """A session failed, or its inputs do not fit its specification."""
+
+
+class WorkerError(CrossBackendError):
+    """A worker process died; the text holds how, and the last line it logged."""
+
+
+class WorkerTimeoutError(WorkerError):
+    """A worker process did not answer in time and was killed."""
+
+
+def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
+    """Build the error for a name that is not in a table: the nearest names first, then all."""
+    ordered = sorted(choices)
+    near = difflib.get_close_matches(name, ordered, n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    return UsageError(f"unknown {kind} {name!r}.{hint} Choices: {', '.join(ordered) or 'none'}.")
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """Give an exception's message as one line of at most ``limit`` characters."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    if not isinstance(error, CrossBackendError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,300 @@
+"""Export: one workload to many targets: captured once, lowered in parallel worker processes, partial failures told."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cross_backend.artifact import Artifact, digest_path
+from cross_backend.cache import Cache, key_of
+from cross_backend.capture import Captured, write_capture
+from cross_backend.errors import (
+    ArtifactError,
+    CrossBackendError,
+    UnavailableError,
+    UnsupportedError,
+    UsageError,
+    WorkerError,
+    WorkerTimeoutError,
+)
+from cross_backend.lowering import check_lowers, find
+from cross_backend.machine import Machine
+from cross_backend.records import Outcome
+from cross_backend.registry import Resolved, resolve
+from cross_backend.workers import Worker
+from cross_backend.workloads import Source, find_workload
+
+KIND = "captures"
+CAPTURE_TRIES = 2
+"""A capture whose worker is killed is tried once more: everything else waits for it."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How one target ended."""
+
+    text: str
+    """The target as the user wrote it."""
+    outcome: Outcome
+    reason: str | None = None
+    resolved: Resolved | None = None
+    """None where the text names no target."""
+    artifact: Artifact | None = None
+    """Where the outcome is OK."""
+    cached: bool = False
+    seconds: float = 0.0
+    """Wall time that this export spent on it."""
+
+
+Observe = Callable[[str, str, Exported | None], None]
+"""Called with (workload, target text or ``capture``, None when it begins, how it ended otherwise)."""
+
+
+def ignore(workload: str, step: str, ended: Exported | None) -> None:
+    """Observe nothing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to export."""
+
+    cache: Cache
+    jobs: int = 0
+    """Worker processes; 0 for as many as there are processors."""
+    timeout_s: float = 1800.0
+    """Longest capture or lowering."""
+    output_dir: Path | None = None
+    """Where artifacts are copied; they stay in the cache only where None."""
+
+    @property
+    def workers(self) -> int:
+        """Number of worker processes."""
+        return self.jobs or max(1, Machine.here().usable_cpus)
+
+
+def capture_workload(model: str, weights: str | None, cache: Cache) -> Captured:
+    """Build and capture a workload, or find it in the cache.
+
+    Raises:
+        UsageError, CaptureError, UnavailableError: it cannot be found, built or captured.
+    """
+    source = find_workload(model, weights)
+    found = find_capture(source, cache)
+    if found is not None:
+        return found
+    with cache.scratch() as folder:
+        captured = write_capture(source.build(), folder)
+        return Captured.read(cache.publish(folder, KIND, _capture_key(source) or captured.digest[:32]))
+
+
+def find_capture(source: Source, cache: Cache) -> Captured | None:
+    """Give the cached capture of a source whose identity is known without building it; imports no torch."""
+    key = _capture_key(source)
+    folder = cache.find(KIND, key) if key else None
+    try:
+        return Captured.read(folder) if folder else None
+    except ArtifactError:
+        cache.drop(KIND, key or "")
+        return None
+
+
+def _capture_key(source: Source) -> str | None:
+    if source.identity is None:
+        return None
+    return key_of({"workload": source.identity, "name": source.name, "source": _source_digest()})
+
+
+@functools.cache
+def _source_digest() -> str:
+    folder = Path(__file__).parent
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("capture.py", "tensors.py"))).hexdigest()
+
+
+def export(
+    source: Source | Captured, texts: Sequence[str], settings: Settings, observe: Observe = ignore
+) -> tuple[Captured, list[Exported]]:
+    """Capture once, unless the caller did, and lower to every target; rows come back in the order of ``texts``.
+
+    What finished before an interrupt is in the cache, and in the output folder where there is one.
+
+    Raises:
+        CrossBackendError: the workload itself cannot be built or captured.
+        OSError: the cache or the output folder cannot be written.
+    """
+    rows: dict[int, Exported] = {}
+    with ExitStack() as stack:
+        pool = _WorkerPool(settings, stack)
+        captured = source if isinstance(source, Captured) else _capture(source, settings, pool, observe)
+        waiting: list[tuple[int, Resolved]] = []
+        for index, text in enumerate(texts):
+            row = _without_work(captured, text, settings.cache)
+            if isinstance(row, Resolved):
+                waiting.append((index, row))
+            else:
+                rows[index] = _deliver(captured, row, settings, observe)
+        for index, row in _lower_all(captured, texts, waiting, settings, pool, observe):
+            rows[index] = _deliver(captured, row, settings, observe)
+    return captured, [rows[index] for index in range(len(texts))]
+
+
+def _capture(source: Source, settings: Settings, pool: _WorkerPool, observe: Observe) -> Captured:
+    observe(source.name, "capture", None)
+    started = time.perf_counter()
+    found = find_capture(source, settings.cache)
+    captured = found or _capture_in_worker(source, settings, pool)
+    seconds = time.perf_counter() - started
+    observe(source.name, "capture", Exported("capture", Outcome.OK, cached=found is not None, seconds=seconds))
+    return captured
+
+
+def _capture_in_worker(source: Source, settings: Settings, pool: _WorkerPool) -> Captured:
+    arguments = {"model": source.text, "weights": source.weights, "cache": str(settings.cache.root)}
+    for attempt in range(CAPTURE_TRIES):
+        worker = pool.take()
+        try:
+            answer = worker.call("capture", settings.timeout_s, **arguments)
+            return replace(Captured.read(Path(answer["folder"])), workload=source.name)
+        except WorkerTimeoutError:
+            raise
+        except WorkerError:
+            if attempt == CAPTURE_TRIES - 1:
+                raise
+        finally:
+            pool.give_back(worker)
+    raise AssertionError("unreachable")
+
+
+def _without_work(captured: Captured, text: str, cache: Cache) -> Exported | Resolved:
+    """End a target that needs no worker: a wrong name, a reason why not, or a cached artifact."""
+    resolved = None
+    try:
+        resolved = resolve(text)
+        artifact = find(captured, resolved, cache)
+        if artifact is not None:
+            return Exported(text, Outcome.OK, None, resolved, artifact, cached=True)
+        check_lowers(captured, resolved)
+    except CrossBackendError as error:
+        return Exported(text, outcome_of(error, Outcome.LOWER_FAIL), str(error), resolved)
+    return resolved
+
+
+def outcome_of(error: Exception, otherwise: Outcome) -> Outcome:
+    """Give the outcome that an exception stands for."""
+    if isinstance(error, UnavailableError):
+        return Outcome.UNAVAILABLE
+    if isinstance(error, UnsupportedError | UsageError):
+        return Outcome.UNSUPPORTED
+    if isinstance(error, WorkerTimeoutError):
+        return Outcome.TIMEOUT
+    return otherwise
+
+
+def _lower_all(
+    captured: Captured,
+    texts: Sequence[str],
+    waiting: Sequence[tuple[int, Resolved]],
+    settings: Settings,
+    pool: _WorkerPool,
+    observe: Observe,
+) -> Iterator[tuple[int, Exported]]:
+    """Yield (index, row) as targets finish; the same target asked for twice is lowered once."""
+    same: dict[str, list[int]] = {}
+    for index, resolved in waiting:
+        same.setdefault(str(resolved.lowering), []).append(index)
+    resolved_at = dict(waiting)
+    executor = ThreadPoolExecutor(settings.workers)
+    try:
+        futures: dict[Future[Exported], list[int]] = {}
+        for indices in same.values():
+            text, resolved = texts[indices[0]], resolved_at[indices[0]]
+            futures[executor.submit(_lower_one, captured, text, resolved, settings, pool, observe)] = indices
+        while futures:
+            done, _ = wait(futures, return_when=FIRST_COMPLETED)
+            for future in done:
+                for index in futures.pop(future):
+                    yield index, replace(future.result(), text=texts[index], resolved=resolved_at[index])
+    finally:
+        pool.kill()  # threads of an interrupted export wait for answers that must not come
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _lower_one(
+    captured: Captured, text: str, resolved: Resolved, settings: Settings, pool: _WorkerPool, observe: Observe
+) -> Exported:
+    observe(captured.workload, text, None)
+    started = time.perf_counter()
+    try:
+        worker = pool.take()
+        try:
+            answer = worker.call(
+                "lower", settings.timeout_s, folder=str(captured.folder), target=str(resolved.target), cache=str(settings.cache.root)
+            )
+        finally:
+            pool.give_back(worker)
+        artifact = replace(Artifact.read(answer["manifest"]), workload=captured.workload)
+        return Exported(text, Outcome.OK, None, resolved, artifact, answer["cached"], time.perf_counter() - started)
+    except CrossBackendError as error:
+        seconds = time.perf_counter() - started
+        return Exported(text, outcome_of(error, Outcome.LOWER_FAIL), str(error), resolved, seconds=seconds)
+
+
+def _deliver(captured: Captured, row: Exported, settings: Settings, observe: Observe) -> Exported:
+    """Copy a finished artifact to the output folder and tell the observer."""
+    if row.artifact is not None and row.resolved is not None and settings.output_dir is not None:
+        row = replace(row, artifact=deliver(row.artifact, row.resolved, settings.output_dir))
+    observe(captured.workload, row.text, row)
+    return row
+
+
+def deliver(artifact: Artifact, resolved: Resolved, folder: Path) -> Artifact:
+    """Copy a cached artifact into a folder under its public name; the sample is shared by all of one model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sample = f"{artifact.workload}_sample.npz"
+    name = f"{artifact.workload}_{resolved.stem}"
+    shared = folder / sample
+    if shared.is_file() and digest_path(shared) == artifact.sample_sha256:
+        copied = replace(artifact, sample=None).copy_to(folder, name, str(resolved.target))
+        copied = replace(copied, sample=sample)
+        copied.write_manifest()
+        return copied
+    return artifact.copy_to(folder, name, str(resolved.target), sample)
+
+
+class _WorkerPool:
+    """Living workers that were given back; a dead one is replaced by the next ``take``."""
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        self._log = settings.cache.root / "logs" / f"export-{os.getpid()}.log"
+        self._stack = stack
+        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        self._all: list[Worker] = []
+
+    def take(self) -> Worker:
+        """Give an idle worker or start one."""
+        while True:
+            try:
+                worker = self._idle.get_nowait()
+            except queue.Empty:
+                worker = self._stack.enter_context(Worker(self._log))
+                self._all.append(worker)
+                return worker
+            if worker.alive:
+                return worker
+
+    def give_back(self, worker: Worker) -> None:
+        """Make a worker idle again."""
+        if worker.alive:
+            self._idle.put(worker)
+
+    def kill(self) -> None:
+        """Stop all."""
+        for worker in self._all:
+            worker.kill()

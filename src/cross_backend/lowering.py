@@ -1,0 +1,145 @@
+"""Lowering one captured workload to one target: cached by content, and certified before it counts."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cross_backend.artifact import Artifact, digest_path, size_of
+from cross_backend.backend import Gap
+from cross_backend.cache import Cache, key_of
+from cross_backend.capture import Captured
+from cross_backend.errors import ArtifactError, CrossBackendError, LowerError, UnavailableError, UnsupportedError, one_line
+from cross_backend.machine import Machine, version_of
+from cross_backend.registry import Resolved
+
+KIND = "artifacts"
+SAMPLE = "sample.npz"
+
+
+@dataclass(frozen=True)
+class LoweredTo:
+    """An artifact in the cache."""
+
+    artifact: Artifact
+    cached: bool
+    """Whether it was there before."""
+
+
+def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
+    """Lower, unless the cache holds the same program for the same target from the same versions.
+
+    Raises:
+        UnavailableError: the backend cannot lower here.
+        UnsupportedError: it can never take this program.
+        LowerError: it failed, or the payload holds none of the backend's work.
+    """
+    found = find(captured, resolved, cache)
+    if found is not None:
+        return LoweredTo(found, cached=True)
+    check_lowers(captured, resolved)
+    with cache.scratch() as folder:
+        started = time.perf_counter()
+        try:
+            program = captured.program()
+            lowered = resolved.backend.lower(program, resolved.options, folder / "payload")
+        except (CrossBackendError, OSError):
+            raise
+        except Exception as error:
+            raise LowerError(f"{resolved.target.name} failed: {one_line(error)}") from error
+        export_s = time.perf_counter() - started
+        if lowered.placement.inside_count == 0:
+            raise LowerError(_nothing_inside(resolved, lowered.placement.left_count))
+        shutil.copyfile(captured.sample_path, folder / SAMPLE)
+        artifact = Artifact(
+            folder=folder,
+            name="artifact",
+            target=str(resolved.lowering),
+            workload=captured.workload,
+            program=captured.digest,
+            payload=lowered.payload.name,
+            sha256=digest_path(lowered.payload),
+            size_bytes=size_of(lowered.payload),
+            inputs=captured.inputs,
+            outputs=captured.outputs,
+            placement=lowered.placement,
+            versions=versions(resolved),
+            export_s=export_s,
+            sample=SAMPLE,
+            sample_sha256=digest_path(folder / SAMPLE),
+        )
+        artifact.write_manifest()
+        place = cache.publish(folder, KIND, artifact_key(captured, resolved))
+    return LoweredTo(replace(artifact, folder=place), cached=False)
+
+
+def find(captured: Captured, resolved: Resolved, cache: Cache) -> Artifact | None:
+    """Give the cached artifact, if it is there and whole; a damaged one is dropped."""
+    key = artifact_key(captured, resolved)
+    folder = cache.find(KIND, key)
+    if folder is None:
+        return None
+    try:
+        artifact = Artifact.read(folder / "artifact.json")
+        artifact.check()
+    except ArtifactError:
+        cache.drop(KIND, key)
+        return None
+    return replace(artifact, workload=captured.workload)
+
+
+def check_lowers(captured: Captured, resolved: Resolved) -> None:
+    """Raise what stops this backend from lowering this program here, before anything heavy is imported."""
+    backend = resolved.backend
+    limit = "onnx_program" if captured.program_name.endswith(".onnx") else "torch_program"
+    if limit in backend.limits:
+        raise UnsupportedError(f"{backend.name} cannot take {captured.workload}: {backend.limits[limit]}.")  # type: ignore[index]
+    missing = backend.missing(Machine.here())
+    if missing is not None and missing.lower is not None:
+        raise _unavailable(backend.name, missing.lower)
+
+
+def _unavailable(name: str, gap: Gap) -> UnavailableError:
+    return UnavailableError(f"{name} {gap.reason}", gap.remedy)
+
+
+def _nothing_inside(resolved: Resolved, left: int) -> str:
+    return (
+        f"{resolved.backend.title} took none of the {left} operators, so a file under its name would hold "
+        "only other kernels; use executorch.portable for this model."
+    )
+
+
+def artifact_key(captured: Captured, resolved: Resolved) -> str:
+    """Give the cache key: everything that the payload depends on."""
+    machine = Machine.here()
+    return key_of(
+        {
+            "program": captured.digest,
+            "target": str(resolved.lowering),
+            "versions": versions(resolved),
+            "source": _source_digest(),
+            "processor": [machine.arch, machine.cpu, *machine.isa] if resolved.backend.payload_depends_on_cpu else None,
+        }
+    )
+
+
+def versions(resolved: Resolved) -> dict[str, str]:
+    """Give the installed versions of what takes part in lowering."""
+    from cross_backend import __version__
+
+    found = {name: version_of(name) for name in resolved.backend.distributions}
+    return {"cross-backend": __version__} | {name: version for name, version in found.items() if version is not None}
+
+
+@functools.cache
+def _source_digest() -> str:
+    """Digest our own lowering code, so that a change to it is never served from the cache."""
+    folder = Path(__file__).parent
+    files = [*sorted((folder / "backends").rglob("*.py")), folder / "artifact.py", folder / "capture.py"]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+

@@ -1,0 +1,1 @@
+"""Instruments, one a file, and the statistics that they share."""

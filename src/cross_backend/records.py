@@ -1,0 +1,201 @@
+"""Records: the immutable rows that join running to reporting; no torch, no NumPy at import."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from cross_backend.artifact import Placement
+from cross_backend.machine import Machine
+
+SCHEMA = 1
+"""Version of the JSON document. History: 1, the first."""
+
+
+class Outcome(StrEnum):
+    """How a trial ended."""
+
+    OK = "OK"
+    UNAVAILABLE = "UNAVAILABLE"
+    """Not on this machine: reason and remedy."""
+    UNSUPPORTED = "UNSUPPORTED"
+    """The backend can never take this program."""
+    LOWER_FAIL = "LOWER_FAIL"
+    LOAD_FAIL = "LOAD_FAIL"
+    RUN_FAIL = "RUN_FAIL"
+    TIMEOUT = "TIMEOUT"
+    MISMATCH = "MISMATCH"
+    """It ran, and its outputs are wrong."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Outputs against the reference, over all outputs."""
+
+    max_abs: float
+    """Largest absolute difference."""
+    max_rel: float
+    """Largest absolute difference of an output over the largest magnitude of its reference."""
+    sqnr_db: float
+    """Signal to quantisation noise ratio, 10·log10(Σ ref² / Σ (out − ref)²), dB; infinite when equal."""
+    cosine: float
+    """Cosine of the angle between output and reference; 1 when equal."""
+    tolerance: float
+    """What ``max_rel`` may be."""
+    verdict: bool
+    """Whether the outputs are right."""
+    reason: str | None = None
+    """Why not, in one clause."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the row of the JSON document; infinities become null."""
+        return {
+            "max_abs": finite(self.max_abs),
+            "max_rel": finite(self.max_rel),
+            "sqnr_db": finite(self.sqnr_db),
+            "cosine": finite(self.cosine),
+            "tolerance": self.tolerance,
+            "verdict": self.verdict,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Comparison:
+        """Read what :meth:`to_json` gave; the verdict tells what a null stands for."""
+        missing = math.inf if row["verdict"] else math.nan
+        numbers = {key: missing if row[key] is None else float(row[key]) for key in ("max_abs", "max_rel", "sqnr_db", "cosine")}
+        return cls(**numbers, tolerance=float(row["tolerance"]), verdict=bool(row["verdict"]), reason=row["reason"])
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Raw samples of one metric, in the order they were taken."""
+
+    metric: str
+    """``latency``."""
+    unit: str
+    """``ns``."""
+    rounds: tuple[tuple[int, ...], ...]
+    """Samples by round; the targets of a panel are measured once in every round."""
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """All samples in order."""
+        return tuple(value for row in self.rounds for value in row)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure and the range that holds the true one with the stated confidence."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """One trial's end."""
+
+    workload: str
+    target: str
+    """Full target."""
+    title: str
+    """How tables call it."""
+    outcome: Outcome
+    reason: str | None = None
+    """Why it is not OK, or what to know although it is."""
+    rank: int | None = None
+    """1 is the fastest; targets that cannot be told apart share a rank."""
+    latency: Measurement | None = None
+    latency_ms: Interval | None = None
+    """Median, 95 % interval; milliseconds."""
+    mean_ms: float | None = None
+    """Average of all samples, milliseconds."""
+    comparison: Comparison | None = None
+    placement: Placement | None = None
+    size_bytes: int | None = None
+    export_s: float | None = None
+    """Seconds that lowering took when it was done; kept with a cached artifact."""
+    load_s: float | None = None
+    """Seconds from asking the runtime to load to a session that is ready."""
+    cached: bool = False
+    """Whether the artifact came from the cache."""
+    sample_output: tuple[float, ...] = ()
+    """First values of the first output, for small models."""
+    task: Mapping[str, float] = field(default_factory=dict)
+    """Task metric → value, for workloads that have one."""
+    warnings: tuple[str, ...] = ()
+    """What may have disturbed the measurement, by cause."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the row of the JSON document; absent values are null."""
+        latency = None
+        if self.latency_ms is not None and self.latency is not None:
+            latency = {
+                "median": self.latency_ms.value,
+                "low": self.latency_ms.low,
+                "high": self.latency_ms.high,
+                "mean": self.mean_ms,
+                "n": len(self.latency.values),
+            }
+        return {
+            "workload": self.workload,
+            "target": self.target,
+            "outcome": str(self.outcome),
+            "rank": self.rank,
+            "latency_ms": latency,
+            "error": self.comparison.to_json() if self.comparison else None,
+            "coverage": self.placement.coverage if self.placement else None,
+            "placement": self.placement.to_json() if self.placement else None,
+            "size_bytes": self.size_bytes,
+            "export_s": self.export_s,
+            "load_s": self.load_s,
+            "cached": self.cached,
+            "task": dict(self.task) or None,
+            "warnings": list(self.warnings),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one comparison gave: the results of one workload, measured interleaved on one machine."""
+
+    workload: str
+    results: tuple[Result, ...]
+    """In the order of the targets."""
+    noise_floor: float | None
+    """Natural logarithm of the smallest ratio that is believed (0.02 is 2 %); None when it was not measured."""
+    settings: Mapping[str, Any]
+    """How it was measured: runs, seconds, threads, seed."""
+    machine: Machine
+    interrupted: bool = False
+    """Whether it was stopped early; what was finished is here."""
+
+    @property
+    def ranked(self) -> list[Result]:
+        """The results that have a rank, fastest first."""
+        measured = [r for r in self.results if r.rank is not None and r.latency_ms is not None]
+        return sorted(measured, key=lambda r: (r.rank, r.latency_ms.value if r.latency_ms else 0.0))
+
+
+def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
+    """Give the one JSON document of a comparison; its noise floor is the largest of all panels."""
+    floors = [panel.noise_floor for panel in panels if panel.noise_floor is not None]
+    return {
+        "schema": SCHEMA,
+        "machine": machine.to_json(),
+        "noise_floor": max(floors) if floors else None,
+        "settings": dict(panels[0].settings) if panels else {},
+        "interrupted": any(panel.interrupted for panel in panels),
+        "results": [{**result.to_json(), "noise_floor": panel.noise_floor} for panel in panels for result in panel.results],
+    }
+
+
+def finite(value: float) -> float | None:
+    """Give a number that JSON can hold, or None."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,119 @@
+"""Registry: the sorted table of backends, name → where it lives; imported on first use; outsiders join by entry point."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+from dataclasses import dataclass
+
+from cross_backend.backend import Backend, Options
+from cross_backend.errors import UnavailableError, one_line, unknown_name
+from cross_backend.target import Target
+
+ENTRY_POINTS = "cross_backend.backends"
+"""Group under which another package registers ``name = "module:Class"``."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a backend lives."""
+
+    path: str
+    """``module:Class``."""
+    aliases: tuple[str, ...] = ()
+    """Short names; the first is used in file names."""
+
+
+_HERE = "cross_backend.backends"
+BACKENDS: dict[str, Row] = {
+    "executorch.portable": Row(f"{_HERE}.executorch.portable:Portable", ("portable",)),
+    "executorch.xnnpack": Row(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
+    "null": Row(f"{_HERE}.null:Null"),
+    "onnxruntime.cpu": Row(f"{_HERE}.onnxruntime:OnnxRuntimeCpu", ("onnxruntime", "cpu", "ort")),
+    "openvino": Row(f"{_HERE}.openvino:OpenVino"),
+    "torch.aot_inductor": Row(f"{_HERE}.torch:TorchAotInductor", ("aot_inductor",)),
+    "torch.compile": Row(f"{_HERE}.torch:TorchCompile", ("compile",)),
+    "torch.eager": Row(f"{_HERE}.torch:TorchEager", ("torch", "eager")),
+}
+assert list(BACKENDS) == sorted(BACKENDS), "keep the table sorted"
+
+
+@functools.cache
+def rows() -> dict[str, Row]:
+    """Give our table and what other packages registered, sorted by name."""
+    found = {entry.name: Row(entry.value) for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    return dict(sorted({**found, **BACKENDS}.items()))
+
+
+def full_name(name: str) -> str:
+    """Resolve a short name.
+
+    Raises:
+        UsageError: no such backend; the nearest names are in the text.
+    """
+    table = rows()
+    if name in table:
+        return name
+    for full, row in table.items():
+        if name in row.aliases:
+            return full
+    raise unknown_name("backend", name, [*table, *(alias for row in table.values() for alias in row.aliases)])
+
+
+def short_name(name: str) -> str:
+    """Give the name that file names carry: ``xnnpack``, ``openvino``, ``torch``."""
+    row = rows().get(name)
+    return row.aliases[0] if row and row.aliases else name.replace(".", "_")
+
+
+def find_backend(name: str) -> Backend:
+    """Import a backend by full or short name.
+
+    Raises:
+        UsageError: no such backend.
+        UnavailableError: another package registered it and fails to import.
+    """
+    return _instance(full_name(name))
+
+
+@functools.cache
+def _instance(name: str) -> Backend:
+    path = rows()[name].path
+    module, _, cls = path.partition(":")
+    try:
+        backend: Backend = getattr(importlib.import_module(module), cls)()
+    except (ImportError, AttributeError) as error:
+        raise UnavailableError(f"backend {name} ({path}) does not import: {one_line(error)}") from error
+    return backend
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A target whose backend and options were checked."""
+
+    target: Target
+    """With the backend's full name."""
+    backend: Backend
+    options: Options
+
+    @property
+    def lowering(self) -> Target:
+        """The target without the options that only shape how a session opens it."""
+        return Target(self.target.name, {k: v for k, v in self.target.options.items() if self.backend.options[k].at == "lower"})
+
+    @property
+    def stem(self) -> str:
+        """What follows the model's name in file names: ``xnnpack``, ``xnnpack_int8``."""
+        return "_".join([short_name(self.target.name), *self.lowering.options.values()]).replace(".", "_")
+
+
+def resolve(text: str | Target) -> Resolved:
+    """Find a target's backend and check its options.
+
+    Raises:
+        UsageError: unknown backend or option, or a value that is not allowed.
+    """
+    target = text if isinstance(text, Target) else Target.parse(text)
+    backend = find_backend(target.name)
+    return Resolved(Target(full_name(target.name), target.options), backend, backend.parse_options(target.options))

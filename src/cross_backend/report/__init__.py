@@ -1,0 +1,1 @@
+"""Reports: rows that every medium shares, and one file a medium. No torch."""

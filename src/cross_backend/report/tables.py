@@ -1,0 +1,98 @@
+"""Tables: what a report says about results, as plain texts that terminal, Markdown and HTML share."""
+
+from __future__ import annotations
+
+import math
+
+from cross_backend.records import Comparison, Outcome, Panel, Result
+
+HEADERS = ("", "Backend", "median ms", "95 % interval", "avg ms", "runs", "max error", "SQNR dB", "coverage", "size", "load s")
+
+
+def milliseconds(value: float) -> str:
+    """Give a duration with three significant digits or three decimals."""
+    return f"{value:.3f}" if value < 100 else f"{value:,.0f}"
+
+
+def size(size_bytes: int | None) -> str:
+    """Give a size in the unit that people use."""
+    if size_bytes is None:
+        return "–"
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.1f} {unit}"
+    return f"{size_bytes} B"
+
+
+def percent(share: float | None) -> str:
+    """Give a share; never 100 % unless it is all."""
+    if share is None:
+        return "–"
+    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"
+
+
+def error(comparison: Comparison | None) -> str:
+    """Give the largest error as a share of the largest output."""
+    return "–" if comparison is None else f"{comparison.max_rel:.1e}"
+
+
+def decibels(comparison: Comparison | None) -> str:
+    """Give the signal to noise ratio; equal outputs have none."""
+    if comparison is None:
+        return "–"
+    return f"{comparison.sqnr_db:.0f}" if math.isfinite(comparison.sqnr_db) else "equal"
+
+
+def ranking(panel: Panel) -> list[tuple[str, ...]]:
+    """Give a row per ranked result, fastest first; cells follow :data:`HEADERS`, the first is the rank."""
+    rows = []
+    for result in panel.ranked:
+        latency, measurement = result.latency_ms, result.latency
+        assert latency is not None and measurement is not None and result.mean_ms is not None
+        rows.append(
+            (
+                str(result.rank),
+                result.title,
+                milliseconds(latency.value),
+                f"{milliseconds(latency.low)} – {milliseconds(latency.high)}",
+                milliseconds(result.mean_ms),
+                f"{len(measurement.values)}",
+                error(result.comparison),
+                decibels(result.comparison),
+                percent(result.placement.coverage if result.placement else None),
+                size(result.size_bytes),
+                f"{result.load_s:.2f}" if result.load_s is not None else "–",
+            )
+        )
+    return rows
+
+
+def ties(panel: Panel) -> list[tuple[Result, ...]]:
+    """Give the groups of results that share a rank."""
+    groups: dict[int, list[Result]] = {}
+    for result in panel.ranked:
+        groups.setdefault(result.rank or 0, []).append(result)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def doubt(panel: Panel) -> str:
+    """Say what differences this machine could not see."""
+    if panel.noise_floor is None:
+        return "The noise floor was not measured, so small differences between ranks mean nothing."
+    share = math.expm1(panel.noise_floor)
+    return f"On this machine, now, differences below {share:.1%} cannot be told apart; such targets share a rank."
+
+
+def speedup(panel: Panel) -> tuple[Result, Result, float] | None:
+    """Give the fastest, the slowest and how many times faster; None where they tie or stand alone."""
+    ranked = panel.ranked
+    if len(ranked) < 2 or ranked[0].rank == ranked[-1].rank:
+        return None
+    fastest, slowest = ranked[0].latency_ms, ranked[-1].latency_ms
+    assert fastest is not None and slowest is not None
+    return ranked[0], ranked[-1], slowest.value / fastest.value
+
+
+def failures(panel: Panel) -> list[Result]:
+    """Give what has no rank, each with its reason."""
+    return [result for result in panel.results if result.outcome is not Outcome.OK]

@@ -1,0 +1,142 @@
+"""Workers, the parent's side: isolated processes that answer one request at a time over pipes, and die alone.
+
+A request is one line of JSON, so is its answer; tensors travel as files. The child's side is ``worker.py``.
+A worker may run under another interpreter: nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cross_backend import errors
+from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, WorkerTimeoutError
+
+_KILL_WAIT_S = 10.0
+
+
+class Worker:
+    """One child process; use it in ``with``, which kills it and everything it started."""
+
+    def __init__(self, log: Path, python: str = sys.executable) -> None:
+        """Start the process.
+
+        Args:
+            log: receives all that the worker and its libraries print.
+            python: interpreter to run it under.
+        """
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [python, "-m", "cross_backend.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                start_new_session=True,  # Ctrl-C reaches the parent only, which decides
+            )
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def call(self, op: str, timeout_s: float, **arguments: Any) -> Any:
+        """Ask and wait for the answer.
+
+        Raises:
+            WorkerError: the process died.
+            WorkerTimeoutError: no answer in time; the process was killed.
+            CrossBackendError: the subclass that the worker raised, with its text.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._death() from None
+        try:
+            line = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            self.kill()
+            raise WorkerTimeoutError(f"no answer to '{op}' within {timeout_s:.0f} s; the worker was stopped.") from None
+        if not line:
+            raise self._death()
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            self.kill()
+            raise WorkerError(f"the worker answered '{op}' with something that is not JSON; see {self.log}.") from None
+        if "error" in answer:
+            raise _error(answer["error"])
+        return answer["value"]
+
+    def kill(self) -> None:
+        """Stop the process and all that it started, at once."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_KILL_WAIT_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _read(self) -> None:
+        """Move answers from the pipe to the queue; an empty one stands for the end."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._process.stdout:
+                self._answers.put(line)
+        self._answers.put(b"")
+
+    def _death(self) -> WorkerError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_KILL_WAIT_S)
+        code = self._process.poll()
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        else:
+            how = f"exited with status {code}"
+        last = _last_line(self.log)
+        return WorkerError(f"the worker {how}{': ' + last if last else ''} (log: {self.log})")
+
+
+def _last_line(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1][:200] if lines else ""
+    return ""
+
+
+def _error(row: dict[str, str]) -> CrossBackendError:
+    kind = getattr(errors, row["type"], CrossBackendError)
+    if kind is UnavailableError:
+        return UnavailableError(row["reason"], row["remedy"])
+    error: CrossBackendError = kind(row["text"])
+    return error

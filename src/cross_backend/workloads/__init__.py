@@ -1,0 +1,218 @@
+"""Workloads: the table of built-in models, and how a model's name on the command line becomes one."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
+from cross_backend.machine import version_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a trained model is for, with held-out data to score it on."""
+
+    metric: str
+    """``top-1 accuracy``: the share of samples whose largest output is at the label's index."""
+    inputs: np.ndarray[Any, Any]
+    """Samples along the first axis; each is given to the model as a batch of one."""
+    labels: np.ndarray[Any, Any]
+    """One class index a sample."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model that was built: something to capture, and inputs to capture it with."""
+
+    name: str
+    """Stem of its files."""
+    model: torch.nn.Module | Path
+    """A module in evaluation mode, or the path of a ``.pt2`` or ``.onnx`` file."""
+    inputs: tuple[Any, ...] = ()
+    """Positional example inputs, torch tensors; empty for files, which bring their own specification."""
+    task: Task | None = None
+    """Task metric, where the model was trained for one."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One built-in workload."""
+
+    family: str
+    build: str
+    """``module:function`` of the builder; it takes the ``--weights`` text or None."""
+    summary: str
+    source: str
+    """Where the architecture comes from, and its licence."""
+    requires: tuple[tuple[str, str], ...] = ()
+    """(distribution, extra) pairs that the builder imports."""
+
+
+_VISION = (("torchvision", "vision"),)
+WORKLOADS: dict[str, Row] = {
+    "digits_cnn": Row(
+        "vision",
+        "cross_backend.workloads.digits:digits_cnn",
+        "small CNN, trained in seconds on scikit-learn's handwritten digits",
+        "cross-backend (MIT)",
+        (("scikit-learn", "vision"),),
+    ),
+    "linear_regression": Row(
+        "tabular",
+        "cross_backend.workloads.linear:linear_regression",
+        "4 features, fitted in closed form; features 1, 2, 3, 4 give 2.7182",
+        "cross-backend (MIT)",
+    ),
+    "mobilenet_v2": Row(
+        "vision", "cross_backend.workloads.vision:mobilenet_v2", "ImageNet classifier, 224×224", "torchvision (BSD-3)", _VISION
+    ),
+    "mobilenet_v3_small": Row(
+        "vision", "cross_backend.workloads.vision:mobilenet_v3_small", "ImageNet classifier, 224×224", "torchvision (BSD-3)", _VISION
+    ),
+    "resnet50": Row(
+        "vision", "cross_backend.workloads.vision:resnet50", "ImageNet classifier, 224×224", "torchvision (BSD-3)", _VISION
+    ),
+}
+assert list(WORKLOADS) == sorted(WORKLOADS), "keep the table sorted"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A workload that was named and not yet built."""
+
+    text: str
+    """What the user wrote."""
+    name: str
+    """Stem of its files."""
+    weights: str | None
+    """Checkpoint file or published weights name."""
+    identity: str | None
+    """What the built model depends on, without building it; None where only running the code tells."""
+    build: Callable[[], Workload]
+    """Build it; imports torch."""
+
+
+def find_workload(text: str, weights: str | None = None) -> Source:
+    """Find what a name means: a built-in workload, ``file.pt2``, ``file.onnx`` or ``file.py:function``.
+
+    Raises:
+        UsageError: no such workload, file or ending.
+    """
+    path, mark, function = text.rpartition(":")
+    if mark and path.endswith(".py"):
+        return _python_source(text, Path(path), function, weights)
+    if Path(text).suffix in {".pt2", ".onnx"}:
+        return _file_source(text, Path(text), weights)
+    if text not in WORKLOADS:
+        error = unknown_name("model", text, WORKLOADS)
+        raise UsageError(f"{error} Your own model: path/to/file.py:function, file.pt2 or file.onnx.")
+    row = WORKLOADS[text]
+    versions = [f"{name}={version_of(name)}" for name in ("torch", *(distribution for distribution, _ in row.requires))]
+    identity = "\n".join([text, _digest_weights(weights), _digest_builders(), *versions])
+    return Source(text, text, weights, identity, lambda: _build_row(text, row, weights))
+
+
+def _build_row(name: str, row: Row, weights: str | None) -> Workload:
+    for distribution, extra in row.requires:
+        if version_of(distribution) is None:
+            raise UnavailableError(f"{name} needs the package {distribution}", f"pip install 'cross-backend[{extra}]'")
+    module, _, function = row.build.partition(":")
+    built: Workload = getattr(importlib.import_module(module), function)(weights)
+    return built
+
+
+def _file_source(text: str, path: Path, weights: str | None) -> Source:
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist.")
+    if weights is not None:
+        raise UsageError(f"--weights does not go with {path.name}: the file holds its weights.")
+    name = _stem(path.stem)
+    # External ONNX data may lie in further files; building reads them, so only .pt2 is known by its own bytes.
+    identity = _digest_file(path) + f"\ntorch={version_of('torch')}" if path.suffix == ".pt2" else None
+    return Source(text, name, None, identity, lambda: Workload(name, path))
+
+
+def _python_source(text: str, path: Path, function: str, weights: str | None) -> Source:
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist.")
+    name = _stem(f"{path.stem}_{function}")
+    return Source(text, name, weights, None, lambda: _build_python(path, function, name, weights))
+
+
+def _build_python(path: Path, function: str, name: str, weights: str | None) -> Workload:
+    """Run the user's function: it returns ``(module, inputs)`` or a Workload."""
+    import sys
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise CaptureError(f"{path} is not a Python file.")
+    module = module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+        if not hasattr(module, function):
+            functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+            raise unknown_name(f"function in {path}:", function, functions)
+        built = getattr(module, function)()
+    except CrossBackendError:
+        raise
+    except Exception as error:
+        raise CaptureError(f"{path}:{function} failed: {one_line(error)}") from error
+    if isinstance(built, Workload):
+        return built
+    try:
+        model, inputs = built
+        inputs = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+        model.eval()
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CaptureError(f"{path}:{function} must return (module, inputs), not {type(built).__name__}.") from error
+    if weights is not None:
+        load_checkpoint(model, weights)
+    return Workload(name, model, inputs)
+
+
+def load_checkpoint(module: torch.nn.Module, path: str) -> None:
+    """Load a state dict from a checkpoint file into a module.
+
+    Raises:
+        CaptureError: the file cannot be read, or its tensors are not this model's.
+    """
+    import torch
+
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        module.load_state_dict(state.get("state_dict", state))
+    except Exception as error:
+        raise CaptureError(f"weights {path} do not fit: {one_line(error)}") from error
+
+
+def _stem(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "_-" else "_" for c in text)
+
+
+def _digest_weights(weights: str | None) -> str:
+    if weights is None:
+        return "seeded"
+    return _digest_file(Path(weights)) if Path(weights).is_file() else f"named {weights}"
+
+
+def _digest_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_builders() -> str:
+    """Digest the source of all builders, so that a change to one is never served from the cache."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -1,0 +1,63 @@
+"""ImageNet classifiers of torchvision, with seeded random weights or real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cross_backend.errors import CaptureError, one_line
+from cross_backend.workloads import Workload, load_checkpoint
+from cross_backend.workloads._torchvision import torchvision_models
+
+SEED = 0
+_STATISTICS_BATCH = 8
+
+
+def mobilenet_v2(weights: str | None = None) -> Workload:
+    """MobileNetV2, width 1.0; input (1, 3, 224, 224)."""
+    return _classifier("mobilenet_v2", weights)
+
+
+def mobilenet_v3_small(weights: str | None = None) -> Workload:
+    """MobileNetV3-Small; input (1, 3, 224, 224)."""
+    return _classifier("mobilenet_v3_small", weights)
+
+
+def resnet50(weights: str | None = None) -> Workload:
+    """ResNet-50 v1.5; input (1, 3, 224, 224)."""
+    return _classifier("resnet50", weights)
+
+
+def _classifier(name: str, weights: str | None) -> Workload:
+    """Build one: ``weights`` is None (seeded), a checkpoint file, or a name such as ``IMAGENET1K_V1`` or ``DEFAULT``."""
+    import torch
+
+    models = torchvision_models()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        published = None if weights is None or Path(weights).is_file() else weights
+        try:
+            model = models.get_model(name, weights=published)
+        except Exception as error:
+            raise CaptureError(f"torchvision has no weights {weights!r} for {name} here: {one_line(error)}") from error
+        if weights is None:
+            _settle_batch_norm(model)
+        elif published is None:
+            load_checkpoint(model, weights)
+        return Workload(name, model.eval(), (torch.randn(1, 3, 224, 224),))
+
+
+def _settle_batch_norm(model) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top
+    """Give BatchNorm the statistics of random data, so that activations stay near unit scale.
+
+    With their initial statistics the logits of a random MobileNetV3 are near 1e-9, and comparing them proves nothing.
+    """
+    import torch
+
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    momenta = [m.momentum for m in norms]
+    for norm in norms:
+        norm.momentum = 1.0
+    with torch.no_grad():
+        model.train()(torch.randn(_STATISTICS_BATCH, 3, 224, 224))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
