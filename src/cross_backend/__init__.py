@@ -15,11 +15,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from cross_backend.capture import OnnxProgram, capture  # light; not lazy, because a submodule has the function's name
+
 if TYPE_CHECKING:
     from cross_backend.api import compare, lower
     from cross_backend.artifact import Artifact, Placement
     from cross_backend.backend import Backend, Session
-    from cross_backend.capture import OnnxProgram, capture
     from cross_backend.errors import CrossBackendError
     from cross_backend.records import Outcome, Panel, Result
     from cross_backend.selection import load, load_best
@@ -32,7 +33,6 @@ _NAMES = {
     "Artifact": "artifact",
     "Backend": "backend",
     "CrossBackendError": "errors",
-    "OnnxProgram": "capture",
     "Outcome": "records",
     "Panel": "records",
     "Placement": "artifact",
@@ -41,7 +41,6 @@ _NAMES = {
     "Target": "target",
     "Task": "workloads",
     "Workload": "workloads",
-    "capture": "capture",
     "compare": "api",
     "load": "selection",
     "load_best": "selection",

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend import compare as _compare
-from cross_backend import export as _export
+from cross_backend import export as exporting
+from cross_backend import panel
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured, OnnxProgram, Program, write_capture, write_program
-from cross_backend.lowering import lower as _lower
+from cross_backend.lowering import lower as lower_captured
 from cross_backend.registry import resolve
 from cross_backend.workloads import Workload, find_workload
 
@@ -27,7 +27,7 @@ def _captured(program: Program, name: str, cache: Cache) -> Captured:
             captured = write_capture(Workload(name, program.path), folder)
         else:
             captured = write_program(program, name, folder)
-        return Captured.read(cache.publish(folder, _export.KIND, captured.digest[:32]))
+        return Captured.read(cache.publish(folder, exporting.KIND, captured.digest[:32]))
 
 
 def lower(program: Program, target: str, *, name: str = "model", output_dir: Path | str | None = None) -> Artifact:
@@ -47,9 +47,9 @@ def lower(program: Program, target: str, *, name: str = "model", output_dir: Pat
     """
     cache = Cache()
     resolved = resolve(target)
-    artifact = _lower(_captured(program, name, cache), resolved, cache).artifact
+    artifact = lower_captured(_captured(program, name, cache), resolved, cache).artifact
     if output_dir is not None:
-        return _export.deliver(artifact, resolved, Path(output_dir))
+        return exporting.deliver(artifact, resolved, Path(output_dir))
     return replace(artifact, target=str(resolved.target))
 
 
@@ -59,11 +59,11 @@ def compare(model: Program | str, targets: Sequence[str], **settings: Any) -> Pa
     Args:
         model: a captured program, or what the command line takes: a workload's name, ``file.py:function``, a file.
         targets: backend names with options.
-        settings: fields of :class:`cross_backend.compare.Settings`: num_runs, seconds, threads, timeout_s, seed.
+        settings: fields of :class:`cross_backend.panel.Settings`: num_runs, seconds, threads, timeout_s, seed.
 
     Returns:
         A panel: one result a target, in their order; ``panel.ranked`` has the fastest first.
     """
     cache = Cache()
     source = find_workload(model) if isinstance(model, str) else _captured(model, "model", cache)
-    return _compare.compare(source, targets, _compare.Settings(**settings), _export.Settings(cache))
+    return panel.compare(source, targets, panel.Settings(**settings), exporting.Settings(cache))

@@ -170,7 +170,8 @@ class Artifact:
             raise ArtifactError(f"{path} does not exist.")
         if not manifest.is_file():
             raise ArtifactError(
-                f"{path} has no manifest {manifest.name} beside it, so its content cannot be checked. Export it with 'cross-backend export'."
+                f"{path} has no manifest {manifest.name} beside it, so its content cannot be checked. "
+                "Write it with 'cross-backend export'."
             )
         try:
             row = json.loads(manifest.read_text())
@@ -178,7 +179,9 @@ class Artifact:
                 raise ValueError(f"format is {row['format']!r}")
             version = int(row["version"])
             if version > VERSION:
-                raise ArtifactError(f"{manifest} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it.")
+                raise ArtifactError(
+                    f"{manifest} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it."
+                )
             sample = row.get("sample") or {}
             return cls(
                 folder=manifest.parent,
@@ -198,7 +201,9 @@ class Artifact:
                 sample_sha256=str(sample["sha256"]) if sample else None,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
-            raise ArtifactError(f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error}).") from error
+            raise ArtifactError(
+                f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
+            ) from error
 
     def check(self) -> None:
         """Compare the payload's and the sample's bytes with the manifest.
@@ -218,7 +223,8 @@ class Artifact:
             if found != wanted:
                 raise ArtifactError(
                     f"{path} is not the {kind} that {self.manifest_path.name} describes "
-                    f"(sha256 {found[:12]}… instead of {str(wanted)[:12]}…): it was changed, truncated or swapped. Export it again."
+                    f"(sha256 {found[:12]}… instead of {str(wanted)[:12]}…): it was changed, truncated or "
+                    "swapped. Export it again."
                 )
 
     def copy_to(self, folder: Path, name: str, target: str, sample_name: str | None = None) -> Artifact:
@@ -230,7 +236,12 @@ class Artifact:
         folder.mkdir(parents=True, exist_ok=True)
         suffix = self.payload_path.suffix if self.payload_path.is_file() else ""
         copied = dataclasses.replace(
-            self, folder=folder, name=name, target=target, payload=name + suffix, sample=sample_name if self.sample else None
+            self,
+            folder=folder,
+            name=name,
+            target=target,
+            payload=name + suffix,
+            sample=sample_name if self.sample else None,
         )
         place(self.payload_path, copied.payload_path)
         if self.sample_path and copied.sample_path:

@@ -114,7 +114,9 @@ class Session(ABC):
             self.is_open = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.is_open:
             self.is_open = False
             self._close()
@@ -204,5 +206,6 @@ class Backend(ABC):
             if key not in self.options:
                 raise unknown_name(f"option of {self.name}:", key, self.options)
         return {
-            key: option.parse(key, given[key]) if key in given else option.default for key, option in self.options.items()
+            key: option.parse(key, given[key]) if key in given else option.default
+            for key, option in self.options.items()
         }

@@ -74,8 +74,9 @@ class Captured:
         """
         try:
             row = json.loads((folder / "capture.json").read_text())
-            specs = {key: tuple(TensorSpec.from_json(spec) for spec in row.pop(key)) for key in ("inputs", "outputs")}
-            return cls(folder=folder, **specs, **row)
+            for key in ("inputs", "outputs"):
+                row[key] = tuple(TensorSpec.from_json(spec) for spec in row[key])
+            return cls(folder=folder, **row)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"{folder} is not a captured workload ({one_line(error)}).") from error
 
@@ -151,21 +152,29 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
     for want, got in zip(expected, captured, strict=True):
         if not _same(want, got):
             raise CaptureError(
-                f"the captured {workload.name} does not compute what the eager model does: it depends on something other than "
-                "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
+                f"the captured {workload.name} does not compute what the eager model does: it depends on something other "
+                "than its inputs (random numbers, a counter). Call .eval() and make it a pure function."
             )
-    return _store(program, workload.name, folder, inputs, expected, workload.task and workload.task.metric, started)
+    return _store(
+        program, workload.name, folder, inputs, expected, workload.task.metric if workload.task else None, started
+    )
 
 
 def _same(want: Any, got: Any) -> bool:
     import torch
 
-    return want.shape == got.shape and want.dtype == got.dtype and torch.allclose(want, got, rtol=1e-4, atol=1e-6, equal_nan=True)
+    return (
+        want.shape == got.shape
+        and want.dtype == got.dtype
+        and torch.allclose(want, got, rtol=1e-4, atol=1e-6, equal_nan=True)
+    )
 
 
 def _example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
     if program.example_inputs is None:
-        raise CaptureError("the program holds no example inputs; export it again with torch.export.export(module, inputs).")
+        raise CaptureError(
+            "the program holds no example inputs; export it again with torch.export.export(module, inputs)."
+        )
     args, kwargs = program.example_inputs
     if kwargs:
         raise CaptureError("programs with keyword inputs are not supported; export the module with positional inputs.")
@@ -188,7 +197,9 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
         raise CaptureError(f"the model fails on its own example inputs: {one_line(error)}") from error
     for output in outputs:
         if not isinstance(output, torch.Tensor):
-            raise CaptureError(f"the model gives a {type(output).__name__} among its outputs; only tensors can be shipped.")
+            raise CaptureError(
+                f"the model gives a {type(output).__name__} among its outputs; only tensors can be shipped."
+            )
     return outputs
 
 
@@ -227,7 +238,9 @@ def digest_program(program: ExportedProgram) -> str:
     """Digest what a program computes: its code, signature and tensors, independent of file timestamps."""
     import torch
 
-    digest = hashlib.sha256(f"{program.graph_module.code}\0{program.graph_signature}\0{program.range_constraints}".encode())
+    digest = hashlib.sha256(
+        f"{program.graph_module.code}\0{program.graph_signature}\0{program.range_constraints}".encode()
+    )
     tensors = {**program.state_dict, **program.constants}
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -244,7 +257,9 @@ def _write_onnx(path: Path, name: str, folder: Path, started: float) -> Captured
         import onnx
         from onnx.reference import ReferenceEvaluator
     except ImportError:
-        raise CaptureError(f"reading {path.name} needs the package onnx; pip install 'cross-backend[onnxruntime]'") from None
+        raise CaptureError(
+            f"reading {path.name} needs the package onnx; pip install 'cross-backend[onnxruntime]'"
+        ) from None
     try:
         model = onnx.load(path)
         onnx.checker.check_model(model, full_check=True)
@@ -278,7 +293,13 @@ def _onnx_spec(value: Any) -> TensorSpec:
 
 
 def _write_record(
-    folder: Path, name: str, program_name: str, digest: str, specs: dict[str, tuple[TensorSpec, ...]], metric: str | None, started: float
+    folder: Path,
+    name: str,
+    program_name: str,
+    digest: str,
+    specs: dict[str, tuple[TensorSpec, ...]],
+    metric: str | None,
+    started: float,
 ) -> Captured:
     row = {
         "workload": name,

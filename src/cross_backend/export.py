@@ -235,7 +235,11 @@ def _lower_one(
         worker = pool.take()
         try:
             answer = worker.call(
-                "lower", settings.timeout_s, folder=str(captured.folder), target=str(resolved.target), cache=str(settings.cache.root)
+                "lower",
+                settings.timeout_s,
+                folder=str(captured.folder),
+                target=str(resolved.target),
+                cache=str(settings.cache.root),
             )
         finally:
             pool.give_back(worker)

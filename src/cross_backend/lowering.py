@@ -13,7 +13,14 @@ from cross_backend.artifact import Artifact, digest_path, size_of
 from cross_backend.backend import Gap
 from cross_backend.cache import Cache, key_of
 from cross_backend.capture import Captured
-from cross_backend.errors import ArtifactError, CrossBackendError, LowerError, UnavailableError, UnsupportedError, one_line
+from cross_backend.errors import (
+    ArtifactError,
+    CrossBackendError,
+    LowerError,
+    UnavailableError,
+    UnsupportedError,
+    one_line,
+)
 from cross_backend.machine import Machine, version_of
 from cross_backend.registry import Resolved
 
@@ -130,10 +137,10 @@ def artifact_key(captured: Captured, resolved: Resolved) -> str:
 
 def versions(resolved: Resolved) -> dict[str, str]:
     """Give the installed versions of what takes part in lowering."""
-    from cross_backend import __version__
-
-    found = {name: version_of(name) for name in resolved.backend.distributions}
-    return {"cross-backend": __version__} | {name: version for name, version in found.items() if version is not None}
+    found = {name: version_of(name) for name in ("cross-backend", *resolved.backend.distributions)}
+    return {"cross-backend": version_of("cross-backend") or "source"} | {
+        name: version for name, version in found.items() if version is not None
+    }
 
 
 @functools.cache
@@ -142,4 +149,3 @@ def _source_digest() -> str:
     folder = Path(__file__).parent
     files = [*sorted((folder / "backends").rglob("*.py")), folder / "artifact.py", folder / "capture.py"]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-

@@ -80,7 +80,9 @@ def _processor(system: str) -> tuple[str, tuple[str, ...]]:
         flags = set((rows.get("flags") or rows.get("Features") or "").split())
         return rows.get("model name", ""), tuple(flag for flag in wanted if flag in flags)
     if system == "macos":
-        shown = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False
+        )
         return shown.stdout.strip(), ()
     return os.environ.get("PROCESSOR_IDENTIFIER", ""), ()
 

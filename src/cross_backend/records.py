@@ -66,7 +66,9 @@ class Comparison:
     def from_json(cls, row: Mapping[str, Any]) -> Comparison:
         """Read what :meth:`to_json` gave; the verdict tells what a null stands for."""
         missing = math.inf if row["verdict"] else math.nan
-        numbers = {key: missing if row[key] is None else float(row[key]) for key in ("max_abs", "max_rel", "sqnr_db", "cosine")}
+        numbers = {
+            key: missing if row[key] is None else float(row[key]) for key in ("max_abs", "max_rel", "sqnr_db", "cosine")
+        }
         return cls(**numbers, tolerance=float(row["tolerance"]), verdict=bool(row["verdict"]), reason=row["reason"])
 
 
@@ -192,7 +194,9 @@ def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
         "noise_floor": max(floors) if floors else None,
         "settings": dict(panels[0].settings) if panels else {},
         "interrupted": any(panel.interrupted for panel in panels),
-        "results": [{**result.to_json(), "noise_floor": panel.noise_floor} for panel in panels for result in panel.results],
+        "results": [
+            {**result.to_json(), "noise_floor": panel.noise_floor} for panel in panels for result in panel.results
+        ],
     }
 
 

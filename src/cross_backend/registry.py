@@ -1,4 +1,4 @@
-"""Registry: the sorted table of backends, name → where it lives; imported on first use; outsiders join by entry point."""
+"""Registry: the sorted table of backends, name → where it lives; imported on first use; open to entry points."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ class Resolved:
     @property
     def lowering(self) -> Target:
         """The target without the options that only shape how a session opens it."""
-        return Target(self.target.name, {k: v for k, v in self.target.options.items() if self.backend.options[k].at == "lower"})
+        return Target(
+            self.target.name, {k: v for k, v in self.target.options.items() if self.backend.options[k].at == "lower"}
+        )
 
     @property
     def stem(self) -> str:

@@ -54,8 +54,12 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
         artifact = Artifact.read(artifact)
     target = Target.parse(artifact.target)
     resolved = resolve(Target(target.name, {**target.options, **{key: str(value) for key, value in options.items()}}))
-    if resolved.lowering != Target(target.name, {k: v for k, v in target.options.items() if k in resolved.lowering.options}):
-        raise UsageError(f"{artifact.name} was lowered as {artifact.target}; options of lowering cannot change at load.")
+    if resolved.lowering != Target(
+        target.name, {k: v for k, v in target.options.items() if k in resolved.lowering.options}
+    ):
+        raise UsageError(
+            f"{artifact.name} was lowered as {artifact.target}; options of lowering cannot change at load."
+        )
     missing = resolved.backend.missing(Machine.here())
     if missing is not None and missing.run is not None:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
@@ -128,5 +132,7 @@ def _candidates(folder: Path, model: str | None) -> tuple[list[Artifact], list[R
         raise UsageError(f"{folder} holds several models; say which: model={' | '.join(map(repr, workloads))}.")
     if not found and not rejected:
         wanted = f" of {model!r}" if model else ""
-        raise ArtifactError(f"{folder} holds no artifacts{wanted}; write some with 'cross-backend export --output-dir {folder}'.")
+        raise ArtifactError(
+            f"{folder} holds no artifacts{wanted}; write some with 'cross-backend export --output-dir {folder}'."
+        )
     return found, rejected

@@ -34,7 +34,9 @@ class Target:
         """
         name, mark, query = text.strip().partition("?")
         if not _NAME.fullmatch(name):
-            raise UsageError(f"not a target: {text!r}. Write NAME or NAME?key=value&key=value, for example xnnpack?threads=1.")
+            raise UsageError(
+                f"not a target: {text!r}. Write NAME or NAME?key=value&key=value, for example xnnpack?threads=1."
+            )
         options: dict[str, str] = {}
         for part in query.split("&") if mark else []:
             match = _OPTION.fullmatch(part)

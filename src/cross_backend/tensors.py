@@ -39,7 +39,9 @@ class TensorSpec:
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> TensorSpec:
         """Read a row of a manifest."""
-        return cls(str(row["name"]), str(row["dtype"]), tuple(n if isinstance(n, int) else str(n) for n in row["shape"]))
+        return cls(
+            str(row["name"]), str(row["dtype"]), tuple(n if isinstance(n, int) else str(n) for n in row["shape"])
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the row of a manifest."""
@@ -83,23 +85,16 @@ def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
     return np.asarray(tensor)
 
 
-def to_torch(tensor: Any) -> Any:
-    """View or copy a tensor as a contiguous torch tensor."""
-    import torch
-
-    return tensor.contiguous() if isinstance(tensor, torch.Tensor) else torch.from_numpy(to_numpy(tensor).copy())
-
-
 def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
     """Convert outputs to torch tensors where an input was one, to NumPy arrays otherwise."""
     torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(x, torch.Tensor) for x in inputs):
-        return tuple(to_torch(y) for y in outputs)
+        return tuple(y if isinstance(y, torch.Tensor) else torch.from_numpy(to_numpy(y).copy()) for y in outputs)
     return tuple(to_numpy(y) for y in outputs)
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarray[Any, Any], ...]:
-    """Draw inputs that fit: standard normal floats, small non-negative integers, fair booleans; dynamic extents are 1."""
+    """Draw inputs that fit: standard normal floats, zeros and ones for integers, fair booleans; dynamic extents are 1."""
     import numpy as np
 
     rng = np.random.default_rng(seed)

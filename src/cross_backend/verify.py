@@ -34,7 +34,9 @@ def compare_outputs(expected: Sequence[Any], outputs: Sequence[Any], tolerance: 
             return _wrong(tolerance, f"output {index} has shape {list(got.shape)} instead of {list(want.shape)}")
         if want.dtype.kind in "biu":
             if not np.array_equal(want, got):
-                return _wrong(tolerance, f"output {index} differs in {int((want != got).sum())} of {want.size} elements")
+                return _wrong(
+                    tolerance, f"output {index} differs in {int((want != got).sum())} of {want.size} elements"
+                )
             continue
         a, b = want.astype(np.float64), got.astype(np.float64)
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
@@ -59,4 +61,4 @@ def compare_outputs(expected: Sequence[Any], outputs: Sequence[Any], tolerance: 
 
 
 def _wrong(tolerance: float, reason: str) -> Comparison:
-    return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, False, reason)
+    return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=reason)

@@ -55,7 +55,9 @@ class _Server:
         if "threads" in options and options["threads"] is None:
             options["threads"] = threads
         artifact = Artifact.read(manifest)
-        self._sample = load_tensors(artifact.sample_path) if artifact.sample_path else {"input": random_inputs(artifact.inputs)}
+        self._sample = (
+            load_tensors(artifact.sample_path) if artifact.sample_path else {"input": random_inputs(artifact.inputs)}
+        )
         started = time.perf_counter()
         try:
             self._session = resolved.backend.load(artifact, options).__enter__()

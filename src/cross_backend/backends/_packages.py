@@ -11,5 +11,8 @@ def missing_packages(distributions: tuple[str, ...], extra: str) -> Missing | No
     absent = [name for name in distributions if version_of(name) is None]
     if not absent:
         return None
-    gap = Gap(f"needs the package{'s' if len(absent) > 1 else ''} {', '.join(absent)}", f"pip install 'cross-backend[{extra}]'")
+    gap = Gap(
+        f"needs the package{'s' if len(absent) > 1 else ''} {', '.join(absent)}",
+        f"pip install 'cross-backend[{extra}]'",
+    )
     return Missing(lower=gap, run=gap)

@@ -1,4 +1,4 @@
-"""onnxruntime: ONNX Runtime's execution providers, strict: what a provider does not take is an error, not a silent fallback."""
+"""onnxruntime: ONNX Runtime's execution providers, strict: no silent fallback to another provider."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ class _OnnxRuntimeSession(Session):
         import numpy as np
 
         feed = {
-            value.name: np.ascontiguousarray(to_numpy(x)) for value, x in zip(self._session.get_inputs(), inputs, strict=True)
+            value.name: np.ascontiguousarray(to_numpy(x))
+            for value, x in zip(self._session.get_inputs(), inputs, strict=True)
         }
         return functools.partial(self._session.run, None, feed)
 

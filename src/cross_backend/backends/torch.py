@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, final
 from cross_backend.artifact import Artifact, Placement, count_operators
 from cross_backend.backend import THREADS, Backend, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._to_torch import to_torch
 from cross_backend.capture import OnnxProgram, Program, load_pt2
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
-from cross_backend.tensors import Tensors, to_torch
+from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -202,8 +203,13 @@ class TorchAotInductor(_Torch):
         except Exception as error:
             raise LowerError(f"AOTInductor failed: {one_line(error)}") from error
         with zipfile.ZipFile(payload) as archive:
-            sources = [archive.read(name).decode(errors="replace") for name in archive.namelist() if name.endswith(".cpp")]
+            sources = [
+                archive.read(name).decode(errors="replace") for name in archive.namelist() if name.endswith(".cpp")
+            ]
         return Lowered(payload, Placement(inside=count_operators(_kernels("\n".join(sources)))))
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _PackageSession(artifact, options)
 
 
 def _kernels(source: str) -> Counter[str]:

@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="cross-backend",
         description="One PyTorch or ONNX model in, every inference backend out: verified, measured, ranked.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n" + "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
         + "\n\n'cross-backend COMMAND --help' shows a command's options.",
         add_help=True,
     )

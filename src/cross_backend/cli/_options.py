@@ -27,16 +27,31 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool) -> None:
         help="a built-in model (see 'cross-backend models'), path/to/file.py:function, file.pt2 or file.onnx",
     )
     parser.add_argument(
-        "--backends", nargs="+", metavar="TARGET", help="backends with options: xnnpack, cpu, 'openvino?precision=bf16', …"
+        "--backends",
+        nargs="+",
+        metavar="TARGET",
+        help="backends with options: xnnpack, cpu, 'openvino?precision=bf16', …",
     )
-    parser.add_argument("--platform", metavar="NAME", help="use this platform's backends, in its order: ios, android, linux, …")
-    parser.add_argument("--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name such as IMAGENET1K_V1")
+    parser.add_argument(
+        "--platform", metavar="NAME", help="use this platform's backends, in its order: ios, android, linux, …"
+    )
+    parser.add_argument(
+        "--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name such as IMAGENET1K_V1"
+    )
 
 
 def add_work(parser: argparse.ArgumentParser) -> None:
     """Declare how the work is done."""
-    parser.add_argument("--jobs", type=positive_int, metavar="N", help="worker processes that lower (default: one per processor)")
-    parser.add_argument("--timeout", type=positive_float, metavar="SECONDS", default=1800.0, help="longest lowering or answer (default: 1800)")
+    parser.add_argument(
+        "--jobs", type=positive_int, metavar="N", help="worker processes that lower (default: one per processor)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=positive_float,
+        metavar="SECONDS",
+        default=1800.0,
+        help="longest lowering or answer (default: 1800)",
+    )
     parser.add_argument("--strict", action="store_true", help="exit with status 1 if any target fails")
     add_json(parser)
 

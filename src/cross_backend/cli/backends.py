@@ -34,8 +34,12 @@ def main(args: argparse.Namespace) -> int:
                 "title": backend.title,
                 "lifecycle": backend.lifecycle,
                 "options": {key: list(option.choices) or "number" for key, option in backend.options.items()},
-                "lower": {"reason": missing.lower.reason, "remedy": missing.lower.remedy} if missing and missing.lower else None,
-                "run": {"reason": missing.run.reason, "remedy": missing.run.remedy} if missing and missing.run else None,
+                "lower": {"reason": missing.lower.reason, "remedy": missing.lower.remedy}
+                if missing and missing.lower
+                else None,
+                "run": {"reason": missing.run.reason, "remedy": missing.run.remedy}
+                if missing and missing.run
+                else None,
             }
         )
     if args.json:

@@ -18,12 +18,22 @@ DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, several=True)
-    parser.add_argument("--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls a target (default: 1000)")
     parser.add_argument(
-        "--seconds", type=positive_float, default=5.0, metavar="S", help="most seconds of timed calls a target; six calls at least (default: 5)"
+        "--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls a target (default: 1000)"
     )
-    parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="CPU threads of each target (default: 1)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the order in which targets take turns (default: 0)")
+    parser.add_argument(
+        "--seconds",
+        type=positive_float,
+        default=5.0,
+        metavar="S",
+        help="most seconds of timed calls a target; six calls at least (default: 5)",
+    )
+    parser.add_argument(
+        "--threads", type=positive_int, default=1, metavar="N", help="CPU threads of each target (default: 1)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the order in which targets take turns (default: 0)"
+    )
     parser.add_argument("--output-dir", type=Path, metavar="DIR", help="also keep the artifacts and results.json here")
     add_work(parser)
 
@@ -34,8 +44,8 @@ def main(args: argparse.Namespace) -> int:
     if args.threads > Machine.here().usable_cpus:
         raise UsageError(f"--threads {args.threads}: this process may use {Machine.here().usable_cpus} processor(s).")
     from cross_backend.cache import Cache
-    from cross_backend.compare import Settings, compare
     from cross_backend.export import Settings as ExportSettings
+    from cross_backend.panel import Settings, compare
     from cross_backend.report.terminal import Terminal, print_panel
     from cross_backend.workloads import find_workload
 
@@ -59,7 +69,9 @@ def main(args: argparse.Namespace) -> int:
                 break
     finally:
         if folder is not None and panels:
-            (folder / "results.json").write_text(json.dumps(document(panels, Machine.here()), indent=2, allow_nan=False) + "\n")
+            (folder / "results.json").write_text(
+                json.dumps(document(panels, Machine.here()), indent=2, allow_nan=False) + "\n"
+            )
         if args.json and panels:
             print_json(document(panels, Machine.here()))
     if any(panel.interrupted for panel in panels):

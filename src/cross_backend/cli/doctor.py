@@ -18,15 +18,17 @@ _LOW_DISK_BYTES = 2_000_000_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--timeout", type=positive_float, default=300.0, metavar="SECONDS", help="longest probe (default: 300)")
+    parser.add_argument(
+        "--timeout", type=positive_float, default=300.0, metavar="SECONDS", help="longest probe (default: 300)"
+    )
     add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     """Print what works; 1 if the environment is broken or a backend that should work does not."""
     from cross_backend.cache import Cache
-    from cross_backend.compare import Settings, compare
     from cross_backend.export import Settings as ExportSettings
+    from cross_backend.panel import Settings, compare
     from cross_backend.registry import find_backend, rows
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
@@ -41,7 +43,13 @@ def main(args: argparse.Namespace) -> int:
         probe = find_workload(_PROBE)
         targets = [name for name in rows() if name != "null"]
         with export_progress(terminal) as observe:
-            panel = compare(probe, targets, Settings(num_runs=6, timeout_s=args.timeout), ExportSettings(cache, timeout_s=args.timeout), observe)
+            panel = compare(
+                probe,
+                targets,
+                Settings(num_runs=6, timeout_s=args.timeout),
+                ExportSettings(cache, timeout_s=args.timeout),
+                observe,
+            )
         results = list(panel.results)
     else:
         checks.append(("torch", False, "not installed; pip install 'cross-backend[all]'"))
@@ -59,20 +67,27 @@ def main(args: argparse.Namespace) -> int:
             }
         )
         return 0 if healthy else 1
-    terminal.text(f"📊 {machine.cpu}, {machine.usable_cpus} processor(s), {machine.memory_bytes / 1e9:.0f} GB, {machine.system}, Python {machine.python}")
+    terminal.text(
+        f"📊 {machine.cpu}, {machine.usable_cpus} processor(s), {machine.memory_bytes / 1e9:.0f} GB, "
+        f"{machine.system}, Python {machine.python}"
+    )
     terminal.table(("package", "version"), [(name, version or "not installed") for name, version in versions.items()])
     terminal.text()
     for name, good, text in checks:
         terminal.text(f"{'✅' if good else '❌'} {name}: {text}")
     for result in results:
         mark = {Outcome.OK: "✅", Outcome.UNAVAILABLE: "⚠️"}.get(result.outcome, "❌")
-        terminal.text(f"{mark} {result.target}: {'lowered, ran, outputs right' if result.outcome is Outcome.OK else result.reason}")
+        terminal.text(f"{mark} {result.target}: {result.reason or 'lowered, ran, outputs right'}")
     return 0 if healthy else 1
 
 
 def _compiler() -> tuple[str, bool, str]:
     found = next((name for name in ("g++", "clang++", "cl") if shutil.which(name)), None)
-    return "C++ compiler", found is not None, found or "none found: torch.compile and AOTInductor need one; install g++ or clang++"
+    return (
+        "C++ compiler",
+        found is not None,
+        found or "none found: torch.compile and AOTInductor need one; install g++ or clang++",
+    )
 
 
 def _cache(root: Path) -> tuple[str, bool, str]:

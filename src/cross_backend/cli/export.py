@@ -21,7 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, several=True)
     parser.add_argument(
-        "--output-dir", type=Path, default=Path("models"), metavar="DIR", help="folder for the artifacts (default: models)"
+        "--output-dir",
+        type=Path,
+        default=Path("models"),
+        metavar="DIR",
+        help="folder for the artifacts (default: models)",
     )
     add_work(parser)
 
@@ -83,12 +87,16 @@ def _print(terminal: Terminal, workload: str, rows: list[Exported]) -> None:
         placement = row.artifact.placement
         how = "cached" if row.cached else f"{row.artifact.export_s:.1f} s"
         inside = f"{placement.inside_count} operators inside, {placement.left_count} left"
-        terminal.text(f"   • {row.text}: {row.artifact.payload_path} ({tables.size(row.artifact.size_bytes)}, {inside}, {how})")
+        terminal.text(
+            f"   • {row.text}: {row.artifact.payload_path} ({tables.size(row.artifact.size_bytes)}, {inside}, {how})"
+        )
     if failed:
         terminal.text(f"⚠️ Failed {len(failed)} backend(s):")
         for row in failed:
             terminal.text(f"   • {row.text}: {row.reason}")
     if not good:
         names = ", ".join(backend_rows())
-        terminal.text(f"❌ No available backends from requested: {', '.join(row.text for row in rows)}. Backends: {names}.")
+        terminal.text(
+            f"❌ No available backends from requested: {', '.join(row.text for row in rows)}. Backends: {names}."
+        )
     terminal.text()

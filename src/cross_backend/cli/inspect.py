@@ -41,11 +41,19 @@ def main(args: argparse.Namespace) -> int:
             ("lowered in", f"{artifact.export_s:.1f} s"),
             ("made by", ", ".join(f"{name} {version}" for name, version in artifact.versions.items())),
             ("delegates", ", ".join(f"{name} × {count}" for name, count in placement.delegates.items()) or "none"),
-            ("coverage", f"{tables.percent(placement.coverage)}: {placement.inside_count} inside, {placement.left_count} left"),
+            (
+                "coverage",
+                f"{tables.percent(placement.coverage)}: {placement.inside_count} inside, {placement.left_count} left",
+            ),
         ],
     )
-    for heading, operators in (("operators inside", placement.inside), ("operators left to other kernels", placement.left)):
+    for heading, operators in (
+        ("operators inside", placement.inside),
+        ("operators left to other kernels", placement.left),
+    ):
         if operators:
             terminal.text()
-            terminal.table((heading, "count", "why"), [(o.name, str(o.count), o.why or "") for o in operators], right=[1])
+            terminal.table(
+                (heading, "count", "why"), [(o.name, str(o.count), o.why or "") for o in operators], right=[1]
+            )
     return 0

@@ -21,12 +21,14 @@ def main(args: argparse.Namespace) -> int:
     for name, row in WORKLOADS.items():
         absent = [(distribution, extra) for distribution, extra in row.requires if version_of(distribution) is None]
         remedy = f"pip install 'cross-backend[{absent[0][1]}]'" if absent else None
-        found.append({"name": name, "family": row.family, "summary": row.summary, "source": row.source, "remedy": remedy})
+        found.append(
+            {"name": name, "family": row.family, "summary": row.summary, "source": row.source, "remedy": remedy}
+        )
     if args.json:
         print_json({"schema": 1, "models": found})
         return 0
     from cross_backend.report.terminal import Terminal
 
     headers = ("model", "family", "what it is", "source", "here")
-    Terminal().table(headers, [[*list(row.values())[:4], row["remedy"] or "ready"] for row in found])
+    Terminal().table(headers, [[text or "ready" for text in row.values()] for row in found])
     return 0

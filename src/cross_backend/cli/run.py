@@ -1,4 +1,4 @@
-"""Run an artifact, or the best one of a folder, in a worker process: verified on its sample, then timed; or on your inputs."""
+"""Run an artifact, or the best of a folder, in a worker process: verified on its sample and timed, or on your inputs."""
 
 from __future__ import annotations
 
@@ -21,24 +21,37 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="payload, manifest, or a folder of artifacts to pick the best from")
+    parser.add_argument(
+        "artifact",
+        type=Path,
+        metavar="ARTIFACT",
+        help="payload, manifest, or a folder of artifacts to pick the best from",
+    )
     parser.add_argument("--model", metavar="NAME", help="which model of a folder that holds several")
     parser.add_argument("--platform", metavar="NAME", help="whose order picks from a folder (default: this platform)")
     parser.add_argument(
-        "--input", metavar="NUMBERS|FILE.npz", help="run once on these: numbers such as 1,2,3,4, or a file with input_0, input_1, …"
+        "--input",
+        metavar="NUMBERS|FILE.npz",
+        help="run once on these: numbers such as 1,2,3,4, or a file with input_0, input_1, …",
     )
     parser.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs here")
-    parser.add_argument("--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls (default: 1000)")
-    parser.add_argument("--seconds", type=positive_float, default=5.0, metavar="S", help="most seconds of timed calls (default: 5)")
+    parser.add_argument(
+        "--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls (default: 1000)"
+    )
+    parser.add_argument(
+        "--seconds", type=positive_float, default=5.0, metavar="S", help="most seconds of timed calls (default: 5)"
+    )
     parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="CPU threads (default: 1)")
-    parser.add_argument("--timeout", type=positive_float, default=600.0, metavar="SECONDS", help="longest answer (default: 600)")
+    parser.add_argument(
+        "--timeout", type=positive_float, default=600.0, metavar="SECONDS", help="longest answer (default: 600)"
+    )
     add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run; 0 if it ran and, on its sample, gave right outputs."""
     from cross_backend.cache import Cache
-    from cross_backend.compare import Settings
+    from cross_backend.panel import Settings
     from cross_backend.report.terminal import Terminal
 
     terminal = Terminal(quiet=args.json)
@@ -61,14 +74,19 @@ def _candidates(args: argparse.Namespace) -> tuple[list[Artifact], list[str]]:
     from cross_backend.artifact import Artifact
     from cross_backend.selection import in_order
 
-    if (args.artifact.is_dir() and not args.artifact.with_suffix(".json").is_file()) or str(args.artifact) in {".", ".."}:
+    if (args.artifact.is_dir() and not args.artifact.with_suffix(".json").is_file()) or str(args.artifact) in {
+        ".",
+        "..",
+    }:
         found, rejected = in_order(args.artifact, args.platform, args.model)
         return found, [f"{row.target}: {row.reason}" for row in rejected]
     return [Artifact.read(args.artifact)], []
 
 
-def _run(args: argparse.Namespace, artifact: Artifact, settings: Any, cache: Any, stack: ExitStack, terminal: Any) -> int:
-    from cross_backend.compare import open_worker
+def _run(
+    args: argparse.Namespace, artifact: Artifact, settings: Any, cache: Any, stack: ExitStack, terminal: Any
+) -> int:
+    from cross_backend.panel import open_worker
     from cross_backend.registry import resolve
 
     artifact.check()
@@ -81,7 +99,7 @@ def _run(args: argparse.Namespace, artifact: Artifact, settings: Any, cache: Any
         return _run_inputs(args, artifact, worker, settings, stack, terminal)
     if artifact.sample is None:
         raise RunError(f"{artifact.name} has no sample to verify with; give --input.")
-    from cross_backend.compare import measure_alone
+    from cross_backend.panel import measure_alone
 
     result = measure_alone(worker, artifact, resolved, settings, load_s)
     if args.output is not None:
@@ -89,7 +107,9 @@ def _run(args: argparse.Namespace, artifact: Artifact, settings: Any, cache: Any
     return _print(args, result, terminal)
 
 
-def _run_inputs(args: argparse.Namespace, artifact: Artifact, worker: Any, settings: Any, stack: ExitStack, terminal: Any) -> int:
+def _run_inputs(
+    args: argparse.Namespace, artifact: Artifact, worker: Any, settings: Any, stack: ExitStack, terminal: Any
+) -> int:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     worker.call("bind", settings.timeout_s, inputs=str(_inputs_file(args.input, artifact, folder)))
     head = _write_outputs(worker, args.output, settings, stack)
@@ -145,13 +165,16 @@ def _print(args: argparse.Namespace, result: Result, terminal: Any) -> int:
         print_json({"schema": 1, "machine": Machine.here().to_json(), "results": [result.to_json()]})
     elif result.latency_ms is not None and result.latency is not None and result.mean_ms is not None:
         latency = result.latency_ms
-        terminal.text(f"✅ {result.workload} on {result.target}: outputs are right ({tables.error(result.comparison)} of the largest output)")
+        terminal.text(
+            f"✅ {result.workload} on {result.target}: outputs are right "
+            f"(largest error {tables.error(result.comparison)} of the largest output)"
+        )
         if result.sample_output:
             terminal.text(f"   output: {', '.join(f'{v:.6f}' for v in result.sample_output)}")
         terminal.text(
             f"   ⏱️ {tables.milliseconds(latency.value)} ms median ({tables.milliseconds(latency.low)} – "
-            f"{tables.milliseconds(latency.high)}), {tables.milliseconds(result.mean_ms)} ms avg, {len(result.latency.values)} runs, "
-            f"{args.threads} thread(s); loaded in {result.load_s or 0:.2f} s"
+            f"{tables.milliseconds(latency.high)}), {tables.milliseconds(result.mean_ms)} ms avg, "
+            f"{len(result.latency.values)} runs, {args.threads} thread(s); loaded in {result.load_s or 0:.2f} s"
         )
     if result.outcome is not Outcome.OK:
         raise RunError(f"{result.workload} on {result.target}: {result.outcome}: {result.reason}")

@@ -6,12 +6,24 @@ import math
 
 from cross_backend.records import Comparison, Outcome, Panel, Result
 
-HEADERS = ("", "Backend", "median ms", "95 % interval", "avg ms", "runs", "max error", "SQNR dB", "coverage", "size", "load s")
+HEADERS = (
+    "",
+    "Backend",
+    "median ms",
+    "95 % interval",
+    "avg ms",
+    "runs",
+    "max error",
+    "SQNR dB",
+    "coverage",
+    "size",
+    "load s",
+)
 
 
 def milliseconds(value: float) -> str:
-    """Give a duration with three significant digits or three decimals."""
-    return f"{value:.3f}" if value < 100 else f"{value:,.0f}"
+    """Give a duration with at least three significant digits."""
+    return f"{value:.{4 if value < 1 else 3 if value < 100 else 0}f}"
 
 
 def size(size_bytes: int | None) -> str:
@@ -45,7 +57,7 @@ def decibels(comparison: Comparison | None) -> str:
 
 def ranking(panel: Panel) -> list[tuple[str, ...]]:
     """Give a row per ranked result, fastest first; cells follow :data:`HEADERS`, the first is the rank."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for result in panel.ranked:
         latency, measurement = result.latency_ms, result.latency
         assert latency is not None and measurement is not None and result.mean_ms is not None

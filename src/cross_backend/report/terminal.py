@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _PLAIN_WIDTH = 200
 _PLAIN = {
-    "✅": "[ok]", "❌": "[fail]", "⚠️": "[warn]", "🥇": "1.", "🥈": "2.", "🥉": "3.", "📊": "*", "🏆": "*", "📈": "*", "🚀": "*",
+    "✅": "[ok]", "❌": "[fail]", "⚠️": "[warn]", "🥇": "1.", "🥈": "2.", "🥉": "3.",
+    "📊": "*", "🏆": "*", "📈": "*", "🚀": "*",
     "🏃": "-", "⚡": "-", "⚖️": "-", "🎯": "-", "⏱️": "-", "📦": "*",
 }  # fmt: skip
 _MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
@@ -30,7 +31,9 @@ class Terminal:
 
         self.fancy = fancy(sys.stdout)
         width = None if sys.stdout.isatty() else _PLAIN_WIDTH
-        self.out = Console(file=sys.stdout, no_color=not self.fancy, width=width, highlight=False, markup=False, emoji=False)
+        self.out = Console(
+            file=sys.stdout, no_color=not self.fancy, width=width, highlight=False, markup=False, emoji=False
+        )
         self.err = Console(file=sys.stderr, no_color=not fancy(sys.stderr), highlight=False, markup=False, emoji=False)
         self.quiet = quiet
 
@@ -84,7 +87,12 @@ class Terminal:
 def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]]:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(finished_text=" "), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(finished_text=" "),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
@@ -108,7 +116,12 @@ def _replace(text: str) -> str:
 def fancy(stream: Any) -> bool:
     """Say whether a stream gets colours and emoji: a terminal, and NO_COLOR is not set (https://no-color.org)."""
     encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
-    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and encoding == "utf8"
+    return (
+        bool(stream.isatty())
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+        and encoding == "utf8"
+    )
 
 
 def print_panel(terminal: Terminal, panel: Panel) -> None:

@@ -73,13 +73,25 @@ WORKLOADS: dict[str, Row] = {
         "cross-backend (MIT)",
     ),
     "mobilenet_v2": Row(
-        "vision", "cross_backend.workloads.vision:mobilenet_v2", "ImageNet classifier, 224×224", "torchvision (BSD-3)", _VISION
+        "vision",
+        "cross_backend.workloads.vision:mobilenet_v2",
+        "ImageNet classifier, 224×224",
+        "torchvision (BSD-3)",
+        _VISION,
     ),
     "mobilenet_v3_small": Row(
-        "vision", "cross_backend.workloads.vision:mobilenet_v3_small", "ImageNet classifier, 224×224", "torchvision (BSD-3)", _VISION
+        "vision",
+        "cross_backend.workloads.vision:mobilenet_v3_small",
+        "ImageNet classifier, 224×224",
+        "torchvision (BSD-3)",
+        _VISION,
     ),
     "resnet50": Row(
-        "vision", "cross_backend.workloads.vision:resnet50", "ImageNet classifier, 224×224", "torchvision (BSD-3)", _VISION
+        "vision",
+        "cross_backend.workloads.vision:resnet50",
+        "ImageNet classifier, 224×224",
+        "torchvision (BSD-3)",
+        _VISION,
     ),
 }
 assert list(WORKLOADS) == sorted(WORKLOADS), "keep the table sorted"

@@ -39,7 +39,9 @@ def torchvision_models() -> ModuleType:
         for schema in _SCHEMAS:
             library_of_schemas.define(schema)
         _keep.append(library_of_schemas)
-        logging.getLogger(__name__).info("torchvision's compiled operators do not load here; declared nms and qnms without code.")
+        logging.getLogger(__name__).info(
+            "torchvision's compiled operators do not load here; declared nms and qnms without code."
+        )
     import torchvision.models
 
     return torchvision.models  # type: ignore[no-any-return]

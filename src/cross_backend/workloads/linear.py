@@ -8,7 +8,7 @@ SEED = 2718
 TRUE_WEIGHT = (0.25, 0.5, -0.125, 0.375)
 TRUE_BIAS = 0.343281828
 """With these, features 1, 2, 3, 4 give 2.718281828."""
-NOISE = 0.01
+NOISE = 0.001
 SAMPLES = 4096
 
 

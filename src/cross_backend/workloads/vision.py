@@ -28,7 +28,7 @@ def resnet50(weights: str | None = None) -> Workload:
 
 
 def _classifier(name: str, weights: str | None) -> Workload:
-    """Build one: ``weights`` is None (seeded), a checkpoint file, or a name such as ``IMAGENET1K_V1`` or ``DEFAULT``."""
+    """Build one: ``weights`` is None (seeded), a checkpoint file, or a published name such as ``IMAGENET1K_V1``."""
     import torch
 
     models = torchvision_models()

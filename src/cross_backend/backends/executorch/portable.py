@@ -1,4 +1,4 @@
-"""executorch.portable: ExecuTorch's plain reference kernels; runs everywhere, hundreds of times slower than XNNPACK on CNNs."""
+"""executorch.portable: ExecuTorch's plain reference kernels; they run everywhere, far slower than XNNPACK on CNNs."""
 
 from __future__ import annotations
 

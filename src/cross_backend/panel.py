@@ -1,4 +1,4 @@
-"""Compare: one workload on many targets, the project's main job.
+"""Panel: one workload on many targets, compared on one machine; the project's main job.
 
     export ──▶ open each in an isolated worker ──▶ verify ──▶ measure in interleaved rounds ──▶ rank
 
@@ -129,7 +129,9 @@ def run_panel(
                 floor = noise_floor(_measurement(twin[0]), _measurement(twin[1]))
         except KeyboardInterrupt:
             interrupted = True
-    return Panel(captured.workload, tuple(_ranked(entrants, floor)), floor, asdict(settings), Machine.here(), interrupted)
+    return Panel(
+        captured.workload, tuple(_ranked(entrants, floor)), floor, asdict(settings), Machine.here(), interrupted
+    )
 
 
 def _entrant(captured: Captured, row: Exported, before: Sequence[Exported]) -> _Entrant:
@@ -137,8 +139,12 @@ def _entrant(captured: Captured, row: Exported, before: Sequence[Exported]) -> _
     title = row.resolved.backend.title if row.resolved else row.text
     options = row.resolved.target.options if row.resolved else {}
     title = " ".join([title, *(f"{key}={value}" for key, value in options.items())])
-    repeated = sum(row.resolved is not None and b.resolved is not None and b.resolved.target == row.resolved.target for b in before)
-    result = Result(captured.workload, target, f"{title} #{repeated + 1}" if repeated else title, row.outcome, row.reason)
+    repeated = sum(
+        row.resolved is not None and b.resolved is not None and b.resolved.target == row.resolved.target for b in before
+    )
+    result = Result(
+        captured.workload, target, f"{title} #{repeated + 1}" if repeated else title, row.outcome, row.reason
+    )
     if row.artifact is not None:
         result = replace(
             result,
@@ -161,7 +167,9 @@ def _open(entrant: _Entrant, captured: Captured, settings: Settings, cache: Cach
         return
     try:
         row.artifact.check()
-        entrant.worker, load_s = open_worker(row.artifact.manifest_path, str(row.resolved.target), settings, cache, stack)
+        entrant.worker, load_s = open_worker(
+            row.artifact.manifest_path, str(row.resolved.target), settings, cache, stack
+        )
         entrant.result = replace(entrant.result, load_s=load_s)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.LOAD_FAIL)
@@ -170,7 +178,9 @@ def _open(entrant: _Entrant, captured: Captured, settings: Settings, cache: Cach
         comparison, head = verify(entrant.worker, row.resolved.options, settings)
         entrant.result = replace(entrant.result, comparison=comparison, sample_output=head)
         if not comparison.verdict:
-            entrant.result = replace(entrant.result, outcome=Outcome.MISMATCH, reason=f"wrong outputs: {comparison.reason}")
+            entrant.result = replace(
+                entrant.result, outcome=Outcome.MISMATCH, reason=f"wrong outputs: {comparison.reason}"
+            )
             entrant.worker.kill()
             return
         if captured.metric is not None:
@@ -191,7 +201,9 @@ def open_worker(
     """
     worker = stack.enter_context(Worker(cache.root / "logs" / f"run-{os.getpid()}.log"))
     try:
-        answer = worker.call("open", settings.timeout_s, manifest=str(manifest), target=target, threads=settings.threads)
+        answer = worker.call(
+            "open", settings.timeout_s, manifest=str(manifest), target=target, threads=settings.threads
+        )
     except (LoadError, ArtifactError, WorkerError):
         worker.kill()
         raise
@@ -265,7 +277,7 @@ def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
 
 
 def _measure(visited: Sequence[_Entrant], settings: Settings, progress: Progress) -> None:
-    order = random.Random(settings.seed)
+    order = random.Random(settings.seed)  # noqa: S311  no secret: the order of turns
     plans = {id(e): plan_visits(e.estimate_ms, settings) for e in visited}
     for index in range(ROUNDS):
         progress("measure, interleaved", index, ROUNDS)
