@@ -152,8 +152,8 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
     for want, got in zip(expected, captured, strict=True):
         if not _same(want, got):
             raise CaptureError(
-                f"the captured {workload.name} does not compute what the eager model does: it depends on something other "
-                "than its inputs (random numbers, a counter). Call .eval() and make it a pure function."
+                f"the captured {workload.name} does not compute what the eager model does: it depends on more than "
+                "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
             )
     return _store(
         program, workload.name, folder, inputs, expected, workload.task.metric if workload.task else None, started

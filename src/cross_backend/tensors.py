@@ -94,7 +94,7 @@ def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarray[Any, Any], ...]:
-    """Draw inputs that fit: standard normal floats, zeros and ones for integers, fair booleans; dynamic extents are 1."""
+    """Draw inputs that fit: standard normal floats, integers 0 and 1, fair booleans; dynamic extents are 1."""
     import numpy as np
 
     rng = np.random.default_rng(seed)

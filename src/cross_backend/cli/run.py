@@ -1,4 +1,4 @@
-"""Run an artifact, or the best of a folder, in a worker process: verified on its sample and timed, or on your inputs."""
+"""Run an artifact, or the best of a folder, in a worker: verified on its sample and timed, or on your inputs."""
 
 from __future__ import annotations
 
