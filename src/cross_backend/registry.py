@@ -27,7 +27,9 @@ class Row:
 
 _HERE = "cross_backend.backends"
 BACKENDS: dict[str, Row] = {
+    "executorch.coreml": Row(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
     "executorch.portable": Row(f"{_HERE}.executorch.portable:Portable", ("portable",)),
+    "executorch.vulkan": Row(f"{_HERE}.executorch.vulkan:Vulkan", ("vulkan",)),
     "executorch.xnnpack": Row(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
     "null": Row(f"{_HERE}.null:Null"),
     "onnxruntime.cpu": Row(f"{_HERE}.onnxruntime:OnnxRuntimeCpu", ("onnxruntime", "cpu", "ort")),

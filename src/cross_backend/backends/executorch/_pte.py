@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -167,6 +168,18 @@ class _PteSession(Session):
 
     _program: Any
     _method: Any
+
+
+def flatbuffer_in(blob: bytes, magic: bytes) -> bytes:
+    """Cut the flatbuffer out of a delegate's blob: magic at byte 4, u16 header size, then u32 offset and u32 size.
+
+    Raises:
+        LowerError: the header is another one.
+    """
+    if blob[4:8] != magic:
+        raise LowerError(f"the delegate's blob does not begin with the header {magic.decode()} that this version knows.")
+    offset, size = struct.unpack_from("<II", blob, 10)
+    return blob[offset : offset + size]
 
 
 def flatbuffer_json(schema_package: str, schema: str, data: bytes) -> Any:

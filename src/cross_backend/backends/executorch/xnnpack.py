@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from cross_backend.backend import Options
-from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_json
-from cross_backend.errors import LowerError
+from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_in, flatbuffer_json
 
 
 @final
@@ -26,9 +24,5 @@ class Xnnpack(ExecuTorchBackend):
         return (XnnpackPartitioner(),)
 
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:
-        """Blob: magic ``XH00`` at byte 4, then u16 header size, u32 offset and u32 size of the graph's flatbuffer."""
-        if blob[4:8] != b"XH00":
-            raise LowerError("the XNNPACK blob does not begin with the header XH00 that this version knows.")
-        offset, size = struct.unpack_from("<II", blob, 10)
-        graph = flatbuffer_json("executorch.backends.xnnpack.serialization", "schema.fbs", blob[offset : offset + size])
+        graph = flatbuffer_json("executorch.backends.xnnpack.serialization", "schema.fbs", flatbuffer_in(blob, b"XH00"))
         return Counter(node["xnode_union_type"].removeprefix("_XNN").removeprefix("XNN") for node in graph["xnodes"])

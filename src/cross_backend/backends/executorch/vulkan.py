@@ -1,0 +1,33 @@
+"""executorch.vulkan: compute shaders for the graphics processors of any vendor; lowers anywhere, runs on devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from cross_backend.backend import Gap, Option, Options
+from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_in, flatbuffer_json
+
+
+@final
+class Vulkan(ExecuTorchBackend):
+    """float32, or float16 inside the shaders."""
+
+    name = "executorch.vulkan"
+    title = "Vulkan (GPU)"
+    delegate_id = "VulkanBackend"
+    options = {"precision": Option("arithmetic and storage inside the shaders", "fp32", ("fp32", "fp16"))}
+    run_gap = Gap(
+        "does not run here: the runtime in the executorch package holds no Vulkan backend",
+        "run the file on a device whose ExecuTorch runtime is built with -DEXECUTORCH_BUILD_VULKAN=ON",
+    )
+
+    def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
+        from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+
+        return (VulkanPartitioner({"force_fp16": options["precision"] == "fp16"}),)
+
+    def blob_operators(self, blob: bytes) -> Mapping[str, int]:
+        graph = flatbuffer_json("executorch.backends.vulkan.serialization", "schema.fbs", flatbuffer_in(blob, b"VH00"))
+        return Counter(call["name"] for call in graph["chain"])
