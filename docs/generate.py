@@ -24,7 +24,8 @@ def matrix() -> str:
     for name, row in rows().items():
         backend = find_backend(name)
         options = "; ".join(
-            f"`{key}`: {', '.join(option.choices) or 'number'}" + (f" (default {option.default})" if option.default else "")
+            f"`{key}`: {', '.join(option.choices) or 'number'}"
+            + (f" (default {option.default})" if option.default else "")
             for key, option in backend.options.items()
         )
         cells = (
@@ -45,17 +46,15 @@ def matrix() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """Write or check."""
     page = matrix()
     if "--check" in arguments:
         if not PAGE.is_file() or PAGE.read_text() != page:
-            print(f"{PAGE.name} is not what the registry says; run 'make docs'.", file=sys.stderr)
-            return 1
-        return 0
+            sys.exit(f"{PAGE.name} is not what the registry says; run 'make docs'.")
+        return
     PAGE.write_text(page)
-    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -1,18 +1,22 @@
-"""What stops a backend whose runtime is a Python package: shared by those backends."""
+"""What stops a backend whose compiler and runtime are Python packages: shared by those backends."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from cross_backend.backend import Gap, Missing
 from cross_backend.machine import version_of
 
 
-def missing_packages(distributions: tuple[str, ...], extra: str) -> Missing | None:
+def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str) -> Missing | None:
     """Say which distributions are not installed, and the extra that brings them; nothing is imported."""
+    lower, run = _gap(to_lower, extra), _gap(to_run, extra)
+    return Missing(lower, run) if lower or run else None
+
+
+def _gap(distributions: Sequence[str], extra: str) -> Gap | None:
     absent = [name for name in distributions if version_of(name) is None]
     if not absent:
         return None
-    gap = Gap(
-        f"needs the package{'s' if len(absent) > 1 else ''} {', '.join(absent)}",
-        f"pip install 'cross-backend[{extra}]'",
-    )
-    return Missing(lower=gap, run=gap)
+    packages = "packages" if len(absent) > 1 else "package"
+    return Gap(f"needs the {packages} {', '.join(absent)}", f"pip install 'cross-backend[{extra}]'")

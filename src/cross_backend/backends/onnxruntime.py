@@ -32,7 +32,7 @@ class OnnxRuntimeCpu(Backend):
     options = {"threads": THREADS}
 
     def missing(self, machine: Machine) -> Missing | None:
-        return missing_packages(self.distributions, "onnxruntime")
+        return missing_packages(self.distributions, ("onnxruntime",), "onnxruntime")
 
     def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
         import onnx

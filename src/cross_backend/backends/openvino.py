@@ -38,7 +38,7 @@ class OpenVino(Backend):
     }
 
     def missing(self, machine: Machine) -> Missing | None:
-        return missing_packages(self.distributions, "openvino")
+        return missing_packages(self.distributions, ("openvino",), "openvino")
 
     def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
         import openvino

@@ -42,7 +42,7 @@ class _Torch(Backend):
     limits = {"onnx_program": _NOT_ONNX}
 
     def missing(self, machine: Machine) -> Missing | None:
-        return missing_packages(self.distributions, "torch")
+        return missing_packages(self.distributions, self.distributions, "torch")
 
     def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
         """Store the program; read its operators back from the file."""

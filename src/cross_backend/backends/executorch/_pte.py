@@ -35,15 +35,14 @@ class ExecuTorchBackend(Backend):
     limits = {"onnx_program": _NOT_ONNX}
     delegate_id: ClassVar[str | None] = None
     """Id that its delegates carry in the file; None for the portable kernels."""
-    in_package_runtime: ClassVar[bool] = True
-    """Whether the runtime in the ``executorch`` package holds the backend."""
     run_gap: ClassVar[Gap | None] = None
     """Why it does not run here, for those that the package's runtime does not hold."""
     extra: ClassVar[str] = "executorch"
     """Extra that brings its packages."""
 
     def missing(self, machine: Machine) -> Missing | None:
-        return missing_packages(self.distributions, self.extra) or (Missing(run=self.run_gap) if self.run_gap else None)
+        absent = missing_packages(self.distributions, ("executorch", "torch"), self.extra)
+        return absent or (Missing(run=self.run_gap) if self.run_gap else None)
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         """Give the vendor's partitioners; none means portable kernels only."""
@@ -177,7 +176,9 @@ def flatbuffer_in(blob: bytes, magic: bytes) -> bytes:
         LowerError: the header is another one.
     """
     if blob[4:8] != magic:
-        raise LowerError(f"the delegate's blob does not begin with the header {magic.decode()} that this version knows.")
+        raise LowerError(
+            f"the delegate's blob does not begin with the header {magic.decode()} that this version knows."
+        )
     offset, size = struct.unpack_from("<II", blob, 10)
     return blob[offset : offset + size]
 

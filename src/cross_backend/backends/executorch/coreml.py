@@ -34,7 +34,9 @@ class CoreMl(ExecuTorchBackend):
         absent = super().missing(machine)
         if absent is not None or machine.system == "macos":
             return absent
-        return Missing(run=Gap(f"runs on Apple's systems only; this is {machine.system}", "run the file on iOS or macOS"))
+        return Missing(
+            run=Gap(f"runs on Apple's systems only; this is {machine.system}", "run the file on iOS or macOS")
+        )
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         import coremltools
