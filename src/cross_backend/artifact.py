@@ -279,7 +279,7 @@ def place(source: Path, destination: Path) -> None:
             if destination.exists():
                 shutil.rmtree(destination) if destination.is_dir() else destination.unlink()
         partial.replace(destination)
-    except OSError:
+    except BaseException:  # Ctrl-C, too, must leave nothing half-written
         if partial.is_dir():
             shutil.rmtree(partial, ignore_errors=True)
         else:

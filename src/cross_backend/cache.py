@@ -8,11 +8,14 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 VARIABLE = "CROSS_BACKEND_CACHE"
 """Environment variable that overrides where the cache lies."""
+KEEP_S = 7 * 24 * 3600
+"""How long logs, and scratch folders of processes that were killed, are kept; seconds."""
 
 
 class Cache:
@@ -52,6 +55,15 @@ class Cache:
             if not destination.is_dir():
                 raise
         return destination
+
+    def log(self, name: str) -> Path:
+        """Give the path of this process's log; logs and scratch that others left long ago are deleted."""
+        oldest = time.time() - KEEP_S
+        for path in [*self.root.glob("logs/*"), *self.root.glob("tmp/*")]:
+            with contextlib.suppress(OSError):  # another process may do the same
+                if path.stat().st_mtime < oldest:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return self.root / "logs" / f"{name}-{os.getpid()}.log"
 
     def drop(self, kind: str, key: str) -> None:
         """Delete an entry that turned out damaged."""

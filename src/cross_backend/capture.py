@@ -86,7 +86,7 @@ def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any 
 
     Args:
         module: put into evaluation mode for the capture.
-        inputs: positional example inputs.
+        inputs: positional example inputs; captured in row-major layout, because compilers bake the strides in.
         dynamic_shapes: as ``torch.export.export`` takes them; static where None.
 
     Raises:
@@ -96,9 +96,21 @@ def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any 
 
     try:
         with torch.no_grad():
-            return torch.export.export(module.eval(), tuple(inputs), dynamic_shapes=dynamic_shapes)
+            return torch.export.export(module.eval(), row_major(inputs), dynamic_shapes=dynamic_shapes)
     except Exception as error:
         raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {one_line(error)}") from error
+
+
+def row_major(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Lay tensors out in row-major order; dimensions of extent 1 get their canonical stride, too."""
+    import torch
+    from torch.utils import _pytree
+
+    def lay_out(leaf: Any) -> Any:
+        return leaf.clone(memory_format=torch.contiguous_format) if isinstance(leaf, torch.Tensor) else leaf
+
+    laid_out: tuple[Any, ...] = _pytree.tree_map(lay_out, tuple(inputs))
+    return laid_out
 
 
 def load_pt2(path: Path) -> ExportedProgram:
@@ -144,8 +156,8 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
         inputs = _example_inputs(program)
         reference: Any = program.module()
     else:
-        program = capture(workload.model, workload.inputs)
-        inputs = workload.inputs
+        inputs = row_major(workload.inputs)
+        program = capture(workload.model, inputs)
         reference = workload.model
     expected = run_eagerly(reference, inputs)
     captured = run_eagerly(program.module(), inputs)
@@ -171,6 +183,9 @@ def _same(want: Any, got: Any) -> bool:
 
 
 def _example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
+    import torch
+    from torch.utils import _pytree
+
     if program.example_inputs is None:
         raise CaptureError(
             "the program holds no example inputs; export it again with torch.export.export(module, inputs)."
@@ -178,6 +193,12 @@ def _example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
     args, kwargs = program.example_inputs
     if kwargs:
         raise CaptureError("programs with keyword inputs are not supported; export the module with positional inputs.")
+    for given, laid_out in zip(_pytree.tree_leaves(args), _pytree.tree_leaves(row_major(args)), strict=True):
+        if isinstance(given, torch.Tensor) and given.stride() != laid_out.stride():
+            raise CaptureError(
+                f"the program was exported with an input of strides {tuple(given.stride())}, which compilers bake in; "
+                "export it again with contiguous example inputs (x.clone(memory_format=torch.contiguous_format))."
+            )
     return tuple(args)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -276,7 +275,7 @@ class _WorkerPool:
     """Living workers that were given back; a dead one is replaced by the next ``take``."""
 
     def __init__(self, settings: Settings, stack: ExitStack) -> None:
-        self._log = settings.cache.root / "logs" / f"export-{os.getpid()}.log"
+        self._log = settings.cache.log("export")
         self._stack = stack
         self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         self._all: list[Worker] = []

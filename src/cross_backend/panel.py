@@ -8,7 +8,6 @@ seed; a *twin* of the fastest target is visited too, and how far it seems from i
 
 from __future__ import annotations
 
-import os
 import random
 import statistics as stdlib_statistics
 from collections.abc import Callable, Sequence
@@ -199,7 +198,7 @@ def open_worker(
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
     """
-    worker = stack.enter_context(Worker(cache.root / "logs" / f"run-{os.getpid()}.log"))
+    worker = stack.enter_context(Worker(cache.log("run")))
     try:
         answer = worker.call(
             "open", settings.timeout_s, manifest=str(manifest), target=target, threads=settings.threads

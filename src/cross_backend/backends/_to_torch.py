@@ -8,7 +8,9 @@ from cross_backend.tensors import to_numpy
 
 
 def to_torch(tensor: Any) -> Any:
-    """View or copy a tensor as a contiguous torch tensor that no NumPy array shares."""
+    """Copy a tensor to a torch tensor in row-major layout, which is how programs are captured."""
     import torch
 
-    return tensor.contiguous() if isinstance(tensor, torch.Tensor) else torch.from_numpy(to_numpy(tensor).copy())
+    if not isinstance(tensor, torch.Tensor):
+        tensor = torch.from_numpy(to_numpy(tensor).copy())
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
