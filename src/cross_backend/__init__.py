@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from cross_backend._version import __version__
 from cross_backend.capture import OnnxProgram, capture  # light; not lazy, because a submodule has the function's name
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from cross_backend.selection import load, load_best
     from cross_backend.target import Target
     from cross_backend.workloads import Task, Workload
-
-__version__ = "0.1.0"
 
 _NAMES = {
     "Artifact": "artifact",
@@ -59,6 +58,7 @@ __all__ = [
     "Target",
     "Task",
     "Workload",
+    "__version__",
     "capture",
     "compare",
     "load",

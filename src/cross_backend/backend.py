@@ -172,6 +172,8 @@ class Backend(ABC):
     """Feature → why not, anywhere."""
     lifecycle: ClassVar[str] = "supported"
     """``supported``, ``experimental``, ``deprecated`` or ``removed in X``, with the successor."""
+    toolchain: ClassVar[str | None] = None
+    """Private environment whose interpreter lowers it and runs it; None for the main one."""
     payload_depends_on_cpu: ClassVar[bool] = False
     """Whether a payload made on one processor may not run on another."""
 

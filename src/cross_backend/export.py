@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import queue
+import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -231,7 +233,7 @@ def _lower_one(
     observe(captured.workload, text, None)
     started = time.perf_counter()
     try:
-        worker = pool.take()
+        worker = pool.take(resolved.python)
         try:
             answer = worker.call(
                 "lower",
@@ -277,16 +279,16 @@ class _WorkerPool:
     def __init__(self, settings: Settings, stack: ExitStack) -> None:
         self._log = settings.cache.log("export")
         self._stack = stack
-        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        self._idle: dict[str, queue.SimpleQueue[Worker]] = defaultdict(queue.SimpleQueue)
         self._all: list[Worker] = []
 
-    def take(self) -> Worker:
-        """Give an idle worker or start one."""
+    def take(self, python: str = sys.executable) -> Worker:
+        """Give an idle worker of an interpreter, or start one."""
         while True:
             try:
-                worker = self._idle.get_nowait()
+                worker = self._idle[python].get_nowait()
             except queue.Empty:
-                worker = self._stack.enter_context(Worker(self._log))
+                worker = self._stack.enter_context(Worker(self._log, python))
                 self._all.append(worker)
                 return worker
             if worker.alive:
@@ -295,7 +297,7 @@ class _WorkerPool:
     def give_back(self, worker: Worker) -> None:
         """Make a worker idle again."""
         if worker.alive:
-            self._idle.put(worker)
+            self._idle[worker.python].put(worker)
 
     def kill(self) -> None:
         """Stop all."""

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cross_backend._version import __version__
 from cross_backend.artifact import Artifact, digest_path, size_of
 from cross_backend.backend import Gap
 from cross_backend.cache import Cache, key_of
@@ -23,6 +24,7 @@ from cross_backend.errors import (
 )
 from cross_backend.machine import Machine, version_of
 from cross_backend.registry import Resolved
+from cross_backend.toolchains import TOOLCHAINS
 
 KIND = "artifacts"
 SAMPLE = "sample.npz"
@@ -136,11 +138,12 @@ def artifact_key(captured: Captured, resolved: Resolved) -> str:
 
 
 def versions(resolved: Resolved) -> dict[str, str]:
-    """Give the installed versions of what takes part in lowering."""
-    found = {name: version_of(name) for name in ("cross-backend", *resolved.backend.distributions)}
-    return {"cross-backend": version_of("cross-backend") or "source"} | {
-        name: version for name, version in found.items() if version is not None
-    }
+    """Give the versions of what takes part in lowering: installed here, or pinned by the backend's toolchain."""
+    own = {"cross-backend": __version__}
+    if resolved.backend.toolchain is not None:
+        return own | dict(TOOLCHAINS[resolved.backend.toolchain].pins)
+    found = {name: version_of(name) for name in resolved.backend.distributions}
+    return own | {name: version for name, version in found.items() if version is not None}
 
 
 @functools.cache

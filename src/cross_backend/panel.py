@@ -198,7 +198,7 @@ def open_worker(
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
     """
-    worker = stack.enter_context(Worker(cache.log("run")))
+    worker = stack.enter_context(Worker(cache.log("run"), resolve(target).python))
     try:
         answer = worker.call(
             "open", settings.timeout_s, manifest=str(manifest), target=target, threads=settings.threads

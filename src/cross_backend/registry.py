@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.metadata
+import sys
 from dataclasses import dataclass
 
 from cross_backend.backend import Backend, Options
 from cross_backend.errors import UnavailableError, one_line, unknown_name
 from cross_backend.target import Target
+from cross_backend.toolchains import TOOLCHAINS
 
 ENTRY_POINTS = "cross_backend.backends"
 """Group under which another package registers ``name = "module:Class"``."""
@@ -28,6 +30,8 @@ class Row:
 _HERE = "cross_backend.backends"
 BACKENDS: dict[str, Row] = {
     "executorch.coreml": Row(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
+    "executorch.mps": Row(f"{_HERE}.executorch.mps:Mps", ("mps",)),
+    "executorch.openvino": Row(f"{_HERE}.executorch.openvino:OpenVinoDelegate"),
     "executorch.portable": Row(f"{_HERE}.executorch.portable:Portable", ("portable",)),
     "executorch.vulkan": Row(f"{_HERE}.executorch.vulkan:Vulkan", ("vulkan",)),
     "executorch.xnnpack": Row(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
@@ -105,6 +109,11 @@ class Resolved:
         return Target(
             self.target.name, {k: v for k, v in self.target.options.items() if self.backend.options[k].at == "lower"}
         )
+
+    @property
+    def python(self) -> str:
+        """The interpreter that lowers and runs it."""
+        return str(TOOLCHAINS[self.backend.toolchain].python) if self.backend.toolchain else sys.executable
 
     @property
     def stem(self) -> str:

@@ -1,4 +1,4 @@
-"""Worker, the child's side: ``python -m cross_backend.worker`` answers requests of ``workers.Worker``."""
+"""Worker, the child's side: answers the requests of ``workers.Worker``, which starts it."""
 
 from __future__ import annotations
 
@@ -179,7 +179,3 @@ def main() -> None:
     sys.stdout = sys.stderr
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _serve(requests, answers)
-
-
-if __name__ == "__main__":
-    main()

@@ -22,6 +22,17 @@ from cross_backend import errors
 from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, WorkerTimeoutError
 
 _KILL_WAIT_S = 10.0
+_BOOTSTRAP = """
+import importlib.util, sys
+folder = sys.argv[1]
+init = folder + "/__init__.py"
+spec = importlib.util.spec_from_file_location("cross_backend", init, submodule_search_locations=[folder])
+package = sys.modules["cross_backend"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+from cross_backend.worker import main
+main()
+"""
+# Another interpreter gets this very package, and nothing else of the environment that the package lies in.
 
 
 class Worker:
@@ -34,11 +45,11 @@ class Worker:
             log: receives all that the worker and its libraries print.
             python: interpreter to run it under.
         """
-        self.log = log
+        self.log, self.python = log, python
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
             self._process = subprocess.Popen(
-                [python, "-m", "cross_backend.worker"],
+                [python, "-c", _BOOTSTRAP, str(Path(__file__).parent)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

@@ -6,12 +6,22 @@ from collections.abc import Sequence
 
 from cross_backend.backend import Gap, Missing
 from cross_backend.machine import version_of
+from cross_backend.toolchains import TOOLCHAINS
 
 
 def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str) -> Missing | None:
     """Say which distributions are not installed, and the extra that brings them; nothing is imported."""
     lower, run = _gap(to_lower, extra), _gap(to_run, extra)
     return Missing(lower, run) if lower or run else None
+
+
+def missing_toolchain(name: str) -> Gap | None:
+    """Say that a toolchain was not added, and how to add it."""
+    toolchain = TOOLCHAINS[name]
+    if toolchain.added:
+        return None
+    pins = ", ".join(f"{distribution} {version}" for distribution, version in toolchain.pins)
+    return Gap(f"needs the toolchain {name} ({pins}): {toolchain.why}", f"cross-backend toolchain add {name}")
 
 
 def _gap(distributions: Sequence[str], extra: str) -> Gap | None:

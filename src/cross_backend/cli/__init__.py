@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from cross_backend import __version__
+from cross_backend._version import __version__
 from cross_backend.errors import CrossBackendError, UsageError, one_line, unknown_name
 
 COMMANDS = {
@@ -23,6 +23,7 @@ COMMANDS = {
     "inspect": "show what an artifact really holds, and check its digest",
     "models": "list the built-in models",
     "run": "run an artifact: verify it on its sample, or give it your inputs",
+    "toolchain": "add private environments for backends that need other packages",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""
 
@@ -58,9 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         add_help=True,
     )
     parser.add_argument("--version", action="version", version=f"cross-backend {__version__}")
-    parser.add_argument("command", metavar="COMMAND", help="one of those below")
+    parser.add_argument("command", metavar="COMMAND", nargs="?", help="one of those below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return 2
     if args.command not in COMMANDS:
         parser.error(str(unknown_name("command", args.command, COMMANDS)))
     # SIGTERM ends like Ctrl-C, so that worker processes are stopped and what was finished is kept.

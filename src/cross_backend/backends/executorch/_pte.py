@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cross_backend.artifact import Artifact, Placement, count_operators
 from cross_backend.backend import THREADS, Backend, Gap, Lowered, Missing, Options, Session
-from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
@@ -41,6 +41,9 @@ class ExecuTorchBackend(Backend):
     """Extra that brings its packages."""
 
     def missing(self, machine: Machine) -> Missing | None:
+        if self.toolchain is not None:
+            gap = missing_toolchain(self.toolchain)
+            return Missing(gap, self.run_gap or gap) if gap or self.run_gap else None
         absent = missing_packages(self.distributions, ("executorch", "torch"), self.extra)
         return absent or (Missing(run=self.run_gap) if self.run_gap else None)
 
@@ -100,7 +103,7 @@ class ExecuTorchBackend(Backend):
         return Placement(dict(delegates), count_operators(inside), left)
 
     def load(self, artifact: Artifact, options: Options) -> Session:
-        return _PteSession(artifact, options)
+        return PteSession(artifact, options)
 
 
 @contextmanager
@@ -141,7 +144,7 @@ def _runtime() -> Any:
     return _C
 
 
-class _PteSession(Session):
+class PteSession(Session):
     """The method ``forward`` of a file in the package's runtime."""
 
     def _open(self) -> None:

@@ -1,0 +1,51 @@
+"""executorch.openvino: OpenVINO as an ExecuTorch delegate; its toolchain has the older OpenVINO that it wants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import THREADS, Options, Session
+from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
+
+
+@final
+class OpenVinoDelegate(ExecuTorchBackend):
+    """Intel's CPU plugin inside a ``.pte``."""
+
+    name = "executorch.openvino"
+    title = "OpenVINO delegate (CPU)"
+    delegate_id = "OpenvinoBackend"
+    toolchain = "openvino_delegate"
+    options = {"threads": THREADS}
+
+    def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
+        from executorch.backends.openvino.partitioner import OpenvinoPartitioner
+        from executorch.exir.backend.backend_details import CompileSpec
+
+        return (OpenvinoPartitioner([CompileSpec("device", b"CPU")]),)
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _OpenVinoDelegateSession(artifact, options)
+
+    def blob_operators(self, blob: bytes) -> Mapping[str, int]:
+        """The blob is an exported compiled model: opened with the same OpenVINO, its runtime graph is counted."""
+        import io
+
+        import openvino
+
+        model = openvino.Core().import_model(io.BytesIO(blob), "CPU").get_runtime_model()
+        kinds = Counter(str(op.get_rt_info()["layerType"].value) for op in model.get_ops())
+        for bookkeeping in ("Input", "Output", "Const", "Parameter", "Result"):
+            del kinds[bookkeeping]
+        return kinds
+
+
+class _OpenVinoDelegateSession(PteSession):
+    def _open(self) -> None:
+        # The vendor's own entry tells the delegate where the package keeps OpenVINO's library.
+        from executorch.extension.pybindings import portable_lib  # noqa: F401
+
+        super()._open()

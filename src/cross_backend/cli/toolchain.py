@@ -1,0 +1,55 @@
+"""Add, list or remove private environments for backends whose packages cannot live in the main one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from cross_backend.cli import print_json
+from cross_backend.cli._options import add_json
+from cross_backend.toolchains import TOOLCHAINS, Toolchain, add, find_toolchain, remove
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "action", choices=("list", "add", "remove"), help="adding takes some minutes and about 2 GB each"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(TOOLCHAINS)}")
+    add_json(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Do it; adding what is there and removing what is not are no errors."""
+    chosen = [find_toolchain(name) for name in args.names or (TOOLCHAINS if args.action == "list" else ())]
+    if not chosen:
+        print(f"cross-backend toolchain {args.action}: name one of {', '.join(TOOLCHAINS)}.", file=sys.stderr)
+        return 2
+    for toolchain in chosen:
+        if args.action == "add":
+            add(toolchain, lambda line: print(line, file=sys.stderr, flush=True))
+        elif args.action == "remove":
+            remove(toolchain)
+    if args.json:
+        print_json({"schema": 1, "toolchains": [_document(toolchain) for toolchain in chosen]})
+        return 0
+    from cross_backend.report.terminal import Terminal
+
+    rows = [(t.name, "added" if t.added else "not added", _pins(t), t.why, str(t.folder)) for t in chosen]
+    Terminal().table(("toolchain", "here", "versions", "why it is apart", "folder"), rows)
+    return 0
+
+
+def _pins(toolchain: Toolchain) -> str:
+    return ", ".join(f"{name} {version}" for name, version in toolchain.pins)
+
+
+def _document(toolchain: Toolchain) -> dict[str, object]:
+    pins = dict(toolchain.pins)
+    return {
+        "name": toolchain.name,
+        "added": toolchain.added,
+        "pins": pins,
+        "why": toolchain.why,
+        "folder": str(toolchain.folder),
+    }

@@ -1,0 +1,133 @@
+"""Toolchains: private environments for packages that cannot live in the main one; workers run inside them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cross_backend.cache import key_of
+from cross_backend.errors import CrossBackendError, unknown_name
+
+VARIABLE = "CROSS_BACKEND_TOOLCHAINS"
+"""Environment variable that overrides where toolchains lie."""
+_OWN_NEEDS = ("platformdirs", "psutil", "rich")
+"""What a worker itself imports; any version does."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """One environment: exact versions, and why they cannot live beside the others."""
+
+    name: str
+    why: str
+    pins: tuple[tuple[str, str], ...]
+    """(distribution, version), torch first: installed alone, so that nothing else chooses its build."""
+    extra: str = ""
+    """Extra of the last pin, for what it pins itself."""
+
+    @property
+    def requirements(self) -> list[str]:
+        """What pip is asked for after torch."""
+        *others, (last, version) = self.pins[1:]
+        named = f"{last}[{self.extra}]" if self.extra else last
+        return [*(f"{name}=={pin}" for name, pin in others), f"{named}=={version}", *_OWN_NEEDS]
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies; other pins, other folder."""
+        return root() / f"{self.name}-{key_of({'pins': self.pins, 'extra': self.extra})[:8]}"
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter; there only once it was added."""
+        return self.folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+    @property
+    def added(self) -> bool:
+        """Whether it was installed to the end."""
+        return (self.folder / "ready").is_file()
+
+
+TOOLCHAINS: dict[str, Toolchain] = {
+    t.name: t
+    for t in (
+        Toolchain(
+            "ethos_u",
+            "Arm's compilers want an older NumPy and FlatBuffers than the other runtimes",
+            (("torch", "2.13.0"), ("ethos-u-vela", "5.1.0"), ("executorch", "1.5.1")),
+            extra="ethos-u",
+        ),
+        Toolchain(
+            "mps",
+            "the MPS backend was removed in executorch 1.5; 1.4.1 is the last version that has it",
+            (("torch", "2.13.0"), ("executorch", "1.4.1")),
+        ),
+        Toolchain(
+            "openvino_delegate",
+            "ExecuTorch's OpenVINO delegate wants an OpenVINO older than 2026",
+            (("torch", "2.13.0"), ("nncf", "3.1.0"), ("openvino", "2025.4.1"), ("executorch", "1.5.1")),
+            extra="openvino",
+        ),
+    )
+}
+
+
+def root() -> Path:
+    """Give the folder of all toolchains."""
+    import platformdirs
+
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else Path(platformdirs.user_data_dir("cross-backend", appauthor=False)) / "toolchains"
+
+
+def find_toolchain(name: str) -> Toolchain:
+    """Look up a toolchain.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name not in TOOLCHAINS:
+        raise unknown_name("toolchain", name, TOOLCHAINS)
+    return TOOLCHAINS[name]
+
+
+def add(toolchain: Toolchain, tell: Callable[[str], None]) -> None:
+    """Install a toolchain; one that was cut off is begun again.
+
+    Raises:
+        CrossBackendError: pip failed; the text has its last line.
+    """
+    if toolchain.added:
+        return
+    shutil.rmtree(toolchain.folder, ignore_errors=True)
+    toolchain.folder.parent.mkdir(parents=True, exist_ok=True)
+    pip = [str(toolchain.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    name, version = toolchain.pins[0]
+    steps = (
+        ("creating the environment", [sys.executable, "-m", "venv", str(toolchain.folder)]),
+        (f"installing {name} {version}", [*pip, f"{name}=={version}"]),
+        (f"installing {', '.join(toolchain.requirements)}", [*pip, *toolchain.requirements]),
+    )
+    try:
+        for number, (doing, command) in enumerate(steps, start=1):
+            tell(f"[{number}/{len(steps)}] {toolchain.name}: {doing}")
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+                raise CrossBackendError(f"{toolchain.name}: {doing} failed: {last}")
+        (toolchain.folder / "ready").write_text("")
+    finally:
+        if not toolchain.added:
+            shutil.rmtree(toolchain.folder, ignore_errors=True)
+
+
+def remove(toolchain: Toolchain) -> bool:
+    """Delete a toolchain; say whether it was there."""
+    there = toolchain.folder.is_dir()
+    shutil.rmtree(toolchain.folder, ignore_errors=True)
+    return there
