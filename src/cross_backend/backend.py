@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,10 @@ Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads"]
 
 Options = Mapping[str, Any]
 """Validated options of a target: every key that the backend declares, with its value or default."""
+
+
+Calibration = Sequence[Tensors]
+"""Inputs on which a quantiser observes the range of activations; at least one."""
 
 
 @dataclass(frozen=True)
@@ -182,13 +186,14 @@ class Backend(ABC):
         """Say what stops lowering or running here, without importing the vendor's package; None when nothing does."""
 
     @abstractmethod
-    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         """Lower a program and read the placement back from what was written.
 
         Args:
             program: captured once by the caller; not to be modified.
             options: every declared option.
             stem: path of the payload without its suffix; its folder exists.
+            calibration: sample inputs, for quantisers.
 
         Raises:
             UnsupportedError, LowerError: with the vendor's reason.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cross_backend.artifact import digest_path
 from cross_backend.errors import ArtifactError, CaptureError, one_line
-from cross_backend.tensors import TensorSpec, random_inputs, save_tensors
+from cross_backend.tensors import TensorSpec, load_tensors, random_inputs, save_tensors
 from cross_backend.workloads import Workload
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class Captured:
     def task_path(self) -> Path:
         """Groups ``input`` and ``label``; only where ``metric`` is not None."""
         return self.folder / "task.npz"
+
+    def calibration(self) -> list[tuple[Any, ...]]:
+        """Give the inputs for quantisers, NumPy arrays: the workload's own, or the sample."""
+        path = self.folder / "calibration.npz"
+        return list(load_tensors(path).values()) if path.is_file() else [load_tensors(self.sample_path)["input"]]
 
     def program(self) -> Program:
         """Load the program; imports torch for ``.pt2``."""
@@ -138,6 +143,8 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
         captured = _write_onnx(workload.model, workload.name, folder, started)
     else:
         captured = _write_torch(workload, folder, started)
+    if workload.calibration:
+        save_tensors(folder / "calibration.npz", {f"sample{i}": x for i, x in enumerate(workload.calibration)})
     if workload.task is not None:
         save_tensors(captured.task_path, {"input": [workload.task.inputs], "label": [workload.task.labels]})
     return captured

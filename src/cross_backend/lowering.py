@@ -55,7 +55,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
         started = time.perf_counter()
         try:
             program = captured.program()
-            lowered = resolved.backend.lower(program, resolved.options, folder / "payload")
+            lowered = resolved.backend.lower(program, resolved.options, folder / "payload", captured.calibration())
         except (CrossBackendError, OSError):
             raise
         except Exception as error:

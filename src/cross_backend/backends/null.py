@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from cross_backend.artifact import Artifact, Operators, Placement
-from cross_backend.backend import Backend, Lowered, Missing, Options, Session
+from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options, Session
 from cross_backend.errors import LoadError
 from cross_backend.tensors import Tensors
 
@@ -30,7 +30,7 @@ class Null(Backend):
     def missing(self, machine: Machine) -> Missing | None:
         return None
 
-    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         payload = stem.with_name(stem.name + self.suffix)
         payload.write_text(_PAYLOAD)
         return Lowered(payload, Placement(inside=(Operators("null", 1),)))

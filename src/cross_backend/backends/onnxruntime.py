@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact, Placement, count_operators
-from cross_backend.backend import THREADS, Backend, Lowered, Missing, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages
 from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, one_line
@@ -34,7 +34,7 @@ class OnnxRuntimeCpu(Backend):
     def missing(self, machine: Machine) -> Missing | None:
         return missing_packages(self.distributions, ("onnxruntime",), "onnxruntime")
 
-    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         import onnx
 
         payload = stem.with_name(stem.name + self.suffix)

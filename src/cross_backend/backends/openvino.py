@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact, Placement, count_operators
-from cross_backend.backend import THREADS, Backend, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages
 from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, one_line
@@ -40,7 +40,7 @@ class OpenVino(Backend):
     def missing(self, machine: Machine) -> Missing | None:
         return missing_packages(self.distributions, ("openvino",), "openvino")
 
-    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         import openvino
 
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact, Placement, count_operators
-from cross_backend.backend import THREADS, Backend, Gap, Lowered, Missing, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.capture import OnnxProgram, Program, load_pt2
@@ -44,7 +44,7 @@ class _Torch(Backend):
     def missing(self, machine: Machine) -> Missing | None:
         return missing_packages(self.distributions, self.distributions, "torch")
 
-    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         """Store the program; read its operators back from the file."""
         import torch
 
@@ -192,7 +192,7 @@ class TorchAotInductor(_Torch):
         gap = _compiler_gap()
         return super().missing(machine) or (Missing(lower=gap) if gap else None)
 
-    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         from torch._inductor import aoti_compile_and_package
 
         payload = stem.with_name(stem.name + self.suffix)

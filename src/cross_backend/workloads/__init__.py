@@ -39,6 +39,8 @@ class Workload:
     """A module in evaluation mode, or the path of a ``.pt2`` or ``.onnx`` file."""
     inputs: tuple[Any, ...] = ()
     """Positional example inputs, torch tensors; empty for files, which bring their own specification."""
+    calibration: tuple[tuple[Any, ...], ...] = ()
+    """Inputs for quantisers to observe; the example inputs serve where there are none."""
     task: Task | None = None
     """Task metric, where the model was trained for one."""
 

@@ -7,6 +7,8 @@ from cross_backend.workloads import Task, Workload, load_checkpoint
 SEED = 0
 EPOCHS = 12
 BATCH = 64
+CALIBRATION = 64
+"""Training images that quantisers observe."""
 
 
 def digits_cnn(weights: str | None = None) -> Workload:
@@ -39,7 +41,10 @@ def digits_cnn(weights: str | None = None) -> Workload:
             _train(model, torch.from_numpy(train_x), torch.from_numpy(train_y))
         else:
             load_checkpoint(model, weights)
-    return Workload("digits_cnn", model.eval(), (torch.from_numpy(test_x[:1]),), Task("top-1 accuracy", test_x, test_y))
+    calibration = tuple((image[None],) for image in torch.from_numpy(train_x[:CALIBRATION]))
+    return Workload(
+        "digits_cnn", model.eval(), (torch.from_numpy(test_x[:1]),), calibration, Task("top-1 accuracy", test_x, test_y)
+    )
 
 
 def _train(model, images, labels) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top

@@ -10,6 +10,8 @@ TRUE_BIAS = 0.343281828
 """With these, features 1, 2, 3, 4 give 2.718281828."""
 NOISE = 0.001
 SAMPLES = 4096
+CALIBRATION = 64
+"""Samples that quantisers observe."""
 
 
 def linear_regression(weights: str | None = None) -> Workload:
@@ -28,4 +30,5 @@ def linear_regression(weights: str | None = None) -> Workload:
         model.bias.copy_(torch.from_numpy(fitted[4:]))
     if weights is not None:
         load_checkpoint(model, weights)
-    return Workload("linear_regression", model.eval(), (torch.tensor([[1.0, 2.0, 3.0, 4.0]]),))
+    observed_by_quantisers = tuple((row[None],) for row in torch.from_numpy(features[:CALIBRATION].astype(np.float32)))
+    return Workload("linear_regression", model.eval(), (torch.tensor([[1.0, 2.0, 3.0, 4.0]]),), observed_by_quantisers)

@@ -9,6 +9,8 @@ from cross_backend.workloads import Workload, load_checkpoint
 from cross_backend.workloads._torchvision import torchvision_models
 
 SEED = 0
+CALIBRATION = 8
+"""Random images that quantisers observe."""
 _STATISTICS_BATCH = 8
 
 
@@ -43,7 +45,9 @@ def _classifier(name: str, weights: str | None) -> Workload:
             _settle_batch_norm(model)
         elif published is None:
             load_checkpoint(model, weights)
-        return Workload(name, model.eval(), (torch.randn(1, 3, 224, 224),))
+        sample = (torch.randn(1, 3, 224, 224),)
+        calibration = tuple((torch.randn(1, 3, 224, 224),) for _ in range(CALIBRATION))
+        return Workload(name, model.eval(), sample, calibration)
 
 
 def _settle_batch_norm(model) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top

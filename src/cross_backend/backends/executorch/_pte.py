@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cross_backend.artifact import Artifact, Placement, count_operators
-from cross_backend.backend import THREADS, Backend, Gap, Lowered, Missing, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._to_torch import to_torch
+from cross_backend.backends.executorch._quantize import quantize
 from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
 from cross_backend.tensors import Tensors
@@ -47,6 +48,16 @@ class ExecuTorchBackend(Backend):
         absent = missing_packages(self.distributions, ("executorch", "torch"), self.extra)
         return absent or (Missing(run=self.run_gap) if self.run_gap else None)
 
+    def quantized(self, program: Any, options: Options, calibration: Calibration) -> Any:
+        """Give the program to lower: the captured one, or for ``precision=int8`` a quantised one."""
+        return (
+            quantize(program, self.quantizer(options), calibration) if options.get("precision") == "int8" else program
+        )
+
+    def quantizer(self, options: Options) -> Any:
+        """Give the vendor's quantiser, for backends whose ``precision`` can be int8."""
+        raise NotImplementedError
+
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         """Give the vendor's partitioners; none means portable kernels only."""
         raise NotImplementedError
@@ -55,7 +66,7 @@ class ExecuTorchBackend(Backend):
         """Count the operators inside one delegate's blob."""
         raise NotImplementedError
 
-    def lower(self, program: Program, options: Options, stem: Path) -> Lowered:
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         if isinstance(program, OnnxProgram):
             raise UnsupportedError(_NOT_ONNX)
         from executorch.exir import to_edge_transform_and_lower
@@ -63,8 +74,8 @@ class ExecuTorchBackend(Backend):
         payload = stem.with_name(stem.name + self.suffix)
         with _partitioners_reasons() as why:
             try:
-                partitioners = list(self.partitioners(program, options))
-                edge = to_edge_transform_and_lower(program, partitioner=partitioners)
+                ready = self.quantized(program, options, calibration)
+                edge = to_edge_transform_and_lower(ready, partitioner=list(self.partitioners(ready, options)))
                 finished = edge.to_executorch()
             except Exception as error:
                 raise LowerError(f"ExecuTorch cannot lower it to {self.title}: {one_line(error)}") from error

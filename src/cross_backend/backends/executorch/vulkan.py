@@ -12,16 +12,24 @@ from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer
 
 @final
 class Vulkan(ExecuTorchBackend):
-    """float32, or float16 inside the shaders."""
+    """float32, float16 inside the shaders, or int8 quantised on the calibration inputs."""
 
     name = "executorch.vulkan"
     title = "Vulkan (GPU)"
     delegate_id = "VulkanBackend"
-    options = {"precision": Option("arithmetic and storage inside the shaders", "fp32", ("fp32", "fp16"))}
+    options = {"precision": Option("arithmetic and storage inside the shaders", "fp32", ("fp32", "fp16", "int8"))}
     run_gap = Gap(
         "does not run here: the runtime in the executorch package holds no Vulkan backend",
         "run the file on a device whose ExecuTorch runtime is built with -DEXECUTORCH_BUILD_VULKAN=ON",
     )
+
+    def quantizer(self, options: Options) -> Any:
+        from executorch.backends.vulkan.quantizer.vulkan_quantizer import (
+            VulkanQuantizer,
+            get_symmetric_quantization_config,
+        )
+
+        return VulkanQuantizer().set_global(get_symmetric_quantization_config())
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner

@@ -6,17 +6,29 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from cross_backend.backend import Options
+from cross_backend.backend import THREADS, Option, Options
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_in, flatbuffer_json
 
 
 @final
 class Xnnpack(ExecuTorchBackend):
-    """float32 subgraphs for XNNPACK; what it does not take runs on portable kernels."""
+    """Subgraphs for XNNPACK; what it does not take runs on portable kernels."""
 
     name = "executorch.xnnpack"
     title = "XNNPACK (CPU)"
     delegate_id = "XnnpackBackend"
+    options = {
+        "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
+        "threads": THREADS,
+    }
+
+    def quantizer(self, options: Options) -> Any:
+        from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+            XNNPACKQuantizer,
+            get_symmetric_quantization_config,
+        )
+
+        return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
