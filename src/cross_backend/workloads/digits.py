@@ -42,9 +42,8 @@ def digits_cnn(weights: str | None = None) -> Workload:
         else:
             load_checkpoint(model, weights)
     calibration = tuple((image[None],) for image in torch.from_numpy(train_x[:CALIBRATION]))
-    return Workload(
-        "digits_cnn", model.eval(), (torch.from_numpy(test_x[:1]),), calibration, Task("top-1 accuracy", test_x, test_y)
-    )
+    task = Task("top-1 accuracy", test_x, test_y)
+    return Workload("digits_cnn", model.eval(), (torch.from_numpy(test_x[:1]),), calibration, task)
 
 
 def _train(model, images, labels) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top

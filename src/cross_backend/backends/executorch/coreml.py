@@ -27,7 +27,7 @@ class CoreMl(ExecuTorchBackend):
     extra = "coreml"
     options = {
         "compute_unit": Option("which processors Core ML may use", "all", tuple(_UNITS)),
-        "precision": Option("arithmetic inside Core ML", "fp16", ("fp16", "fp32")),
+        "precision": Option("arithmetic inside Core ML", "fp16", ("fp16", "fp32", "int8")),
     }
 
     def missing(self, machine: Machine) -> Missing | None:
@@ -38,15 +38,29 @@ class CoreMl(ExecuTorchBackend):
             run=Gap(f"runs on Apple's systems only; this is {machine.system}", "run the file on iOS or macOS")
         )
 
+    def quantizer(self, options: Options) -> Any:
+        import torch
+        from coremltools.optimize.torch.quantization.quantization_config import LinearQuantizerConfig
+        from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
+
+        settings = {
+            "quantization_scheme": "symmetric",
+            "activation_dtype": torch.quint8,
+            "weight_dtype": torch.qint8,
+            "weight_per_channel": True,
+        }
+        return CoreMLQuantizer(LinearQuantizerConfig.from_dict({"global_config": settings}))
+
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         import coremltools
         from executorch.backends.apple.coreml.compiler import CoreMLBackend
         from executorch.backends.apple.coreml.partition import CoreMLPartitioner
 
-        precision = {"fp16": coremltools.precision.FLOAT16, "fp32": coremltools.precision.FLOAT32}
+        precision = coremltools.precision.FLOAT32 if options["precision"] == "fp32" else coremltools.precision.FLOAT16
         specs = CoreMLBackend.generate_compile_specs(
             compute_unit=coremltools.ComputeUnit[_UNITS[options["compute_unit"]]],
-            compute_precision=precision[options["precision"]],
+            compute_precision=precision,
+            minimum_deployment_target=coremltools.target.iOS17 if options["precision"] == "int8" else None,
         )
         return (CoreMLPartitioner(compile_specs=specs),)
 
