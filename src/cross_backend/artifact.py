@@ -114,6 +114,8 @@ class Artifact:
     """Distribution → version, of everything that took part in lowering."""
     export_s: float
     """Seconds that lowering took, capture excluded."""
+    estimate: Mapping[str, float] = field(default_factory=dict)
+    """What the vendor's compiler predicts of the device; never a measurement."""
     sample: str | None = None
     """Name of the ``.npz`` with sample inputs and expected outputs beside the manifest."""
     sample_sha256: str | None = None
@@ -147,6 +149,7 @@ class Artifact:
             "inputs": [spec.to_json() for spec in self.inputs],
             "outputs": [spec.to_json() for spec in self.outputs],
             "placement": self.placement.to_json(),
+            "estimate": dict(self.estimate),
             "versions": dict(self.versions),
             "export_s": self.export_s,
         }
@@ -195,6 +198,7 @@ class Artifact:
                 inputs=tuple(TensorSpec.from_json(spec) for spec in row["inputs"]),
                 outputs=tuple(TensorSpec.from_json(spec) for spec in row["outputs"]),
                 placement=Placement.from_json(row["placement"]),
+                estimate={str(k): float(v) for k, v in row.get("estimate", {}).items()},
                 versions={str(k): str(v) for k, v in row["versions"].items()},
                 export_s=float(row["export_s"]),
                 sample=_plain_name(sample["path"]) if sample else None,

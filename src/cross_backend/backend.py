@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -90,6 +90,8 @@ class Lowered:
     """The file, or the folder where there are several."""
     placement: Placement
     """Read back from that payload."""
+    estimate: Mapping[str, float] = field(default_factory=dict)
+    """What the vendor's compiler predicts, name with unit → value; shown as an estimate, never as a measurement."""
 
 
 @dataclass(frozen=True)

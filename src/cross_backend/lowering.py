@@ -76,6 +76,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
             inputs=captured.inputs,
             outputs=captured.outputs,
             placement=lowered.placement,
+            estimate=lowered.estimate,
             versions=versions(resolved),
             export_s=export_s,
             sample=SAMPLE,

@@ -30,9 +30,11 @@ class Row:
 _HERE = "cross_backend.backends"
 BACKENDS: dict[str, Row] = {
     "executorch.coreml": Row(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
+    "executorch.ethos_u": Row(f"{_HERE}.executorch.ethos_u:EthosU", ("ethos_u", "arm")),
     "executorch.mps": Row(f"{_HERE}.executorch.mps:Mps", ("mps",)),
     "executorch.openvino": Row(f"{_HERE}.executorch.openvino:OpenVinoDelegate"),
     "executorch.portable": Row(f"{_HERE}.executorch.portable:Portable", ("portable",)),
+    "executorch.qnn": Row(f"{_HERE}.executorch.qnn:Qnn", ("qnn",)),
     "executorch.vulkan": Row(f"{_HERE}.executorch.vulkan:Vulkan", ("vulkan",)),
     "executorch.xnnpack": Row(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
     "null": Row(f"{_HERE}.null:Null"),

@@ -45,6 +45,10 @@ def main(args: argparse.Namespace) -> int:
                 "coverage",
                 f"{tables.percent(placement.coverage)}: {placement.inside_count} inside, {placement.left_count} left",
             ),
+            *(
+                ("estimate", f"{name} {value:,.6g} (the compiler's, not measured)")
+                for name, value in artifact.estimate.items()
+            ),
         ],
     )
     for heading, operators in (

@@ -7,7 +7,7 @@ from cross_backend.workloads import Task, Workload, load_checkpoint
 SEED = 0
 EPOCHS = 12
 BATCH = 64
-CALIBRATION = 64
+CALIBRATION = 32
 """Training images that quantisers observe."""
 
 

@@ -58,6 +58,12 @@ class ExecuTorchBackend(Backend):
         """Give the vendor's quantiser, for backends whose ``precision`` can be int8."""
         raise NotImplementedError
 
+    def edge(self, program: Any, options: Options) -> Any:
+        """Partition and lower; for vendors that need an entry of their own."""
+        from executorch.exir import to_edge_transform_and_lower
+
+        return to_edge_transform_and_lower(program, partitioner=list(self.partitioners(program, options)))
+
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         """Give the vendor's partitioners; none means portable kernels only."""
         raise NotImplementedError
@@ -69,14 +75,10 @@ class ExecuTorchBackend(Backend):
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         if isinstance(program, OnnxProgram):
             raise UnsupportedError(_NOT_ONNX)
-        from executorch.exir import to_edge_transform_and_lower
-
         payload = stem.with_name(stem.name + self.suffix)
         with _partitioners_reasons() as why:
             try:
-                ready = self.quantized(program, options, calibration)
-                edge = to_edge_transform_and_lower(ready, partitioner=list(self.partitioners(ready, options)))
-                finished = edge.to_executorch()
+                finished = self.edge(self.quantized(program, options, calibration), options).to_executorch()
             except Exception as error:
                 raise LowerError(f"ExecuTorch cannot lower it to {self.title}: {one_line(error)}") from error
         with payload.open("wb") as file:
