@@ -72,10 +72,7 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
     if args.backends and args.platform:
         raise UsageError("give --backends or --platform, not both.")
     if args.platform:
-        from cross_backend.registry import rows
-
-        table = rows()
-        return [name for name in find_platform(args.platform).backends if name in table]
+        return list(find_platform(args.platform).backends)
     if args.backends:
         return list(args.backends)
     if default is None:

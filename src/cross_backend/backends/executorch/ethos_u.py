@@ -108,7 +108,7 @@ def _stream_operations(data: bytes) -> Counter[str]:
 
 
 def _vela_estimate(folder: Path, target: str) -> dict[str, float]:
-    """Sum the figures of Vela's summaries, one per delegate; utilisation is MACs over what the NPU could do meanwhile."""
+    """Sum the figures of Vela's summaries, one per delegate; utilisation is MACs over what the units could do."""
     total = dict.fromkeys(_ESTIMATES.values(), 0.0)
     for path in folder.rglob("*_summary_*.csv"):
         with path.open(newline="") as file:
