@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cross_backend.artifact import digest_path
 from cross_backend.errors import ArtifactError, CaptureError, one_line
-from cross_backend.tensors import TensorSpec, load_tensors, random_inputs, save_tensors
+from cross_backend.onnx_file import read_onnx
+from cross_backend.tensors import TensorSpec, load_tensors, save_tensors
 from cross_backend.workloads import Workload
 
 if TYPE_CHECKING:
@@ -280,44 +281,12 @@ def digest_program(program: ExportedProgram) -> str:
 
 
 def _write_onnx(path: Path, name: str, folder: Path, started: float) -> Captured:
-    """Check an ONNX file, store it as one file, and compute its reference with ONNX's own reference evaluator."""
-    try:
-        import onnx
-        from onnx.reference import ReferenceEvaluator
-    except ImportError:
-        raise CaptureError(
-            f"reading {path.name} needs the package onnx; pip install 'cross-backend[onnxruntime]'"
-        ) from None
-    try:
-        model = onnx.load(path)
-        onnx.checker.check_model(model, full_check=True)
-    except Exception as error:
-        raise CaptureError(f"{path} is damaged or not an ONNX model ({one_line(error)}).") from error
-    onnx.save(model, folder / "program.onnx")
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    specs = {
-        "inputs": tuple(_onnx_spec(value) for value in model.graph.input if value.name not in initializers),
-        "outputs": tuple(_onnx_spec(value) for value in model.graph.output),
-    }
-    inputs = random_inputs(specs["inputs"])
-    feed = {spec.name: tensor for spec, tensor in zip(specs["inputs"], inputs, strict=True)}
-    try:
-        expected = ReferenceEvaluator(model).run(None, feed)
-    except Exception as error:
-        raise CaptureError(f"ONNX's reference evaluator cannot run {path.name}: {one_line(error)}") from error
-    save_tensors(folder / "sample.npz", {"input": inputs, "expected": expected})
+    """Store an ONNX file as one file, with the outputs of ONNX's own reference evaluator."""
+    given = read_onnx(path, folder / "program.onnx")
+    save_tensors(folder / "sample.npz", {"input": given.sample, "expected": given.expected})
     digest = digest_path(folder / "program.onnx") + digest_path(folder / "sample.npz")
+    specs = {"inputs": given.inputs, "outputs": given.outputs}
     return _write_record(folder, name, "program.onnx", digest, specs, None, started)
-
-
-def _onnx_spec(value: Any) -> TensorSpec:
-    import onnx
-
-    tensor = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-    dims = enumerate(tensor.shape.dim)
-    shape = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"dim{i}" for i, dim in dims)
-    return TensorSpec(value.name, dtype, shape)
 
 
 def _write_record(

@@ -116,7 +116,9 @@ def _capture_key(source: Source) -> str | None:
 @functools.cache
 def _source_digest() -> str:
     folder = Path(__file__).parent
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("capture.py", "tensors.py"))).hexdigest()
+    return hashlib.sha256(
+        b"".join((folder / name).read_bytes() for name in ("capture.py", "onnx_file.py", "tensors.py"))
+    ).hexdigest()
 
 
 def export(
