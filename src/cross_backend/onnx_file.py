@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.errors import CaptureError, one_line
+from cross_backend.errors import CaptureError, UnavailableError, one_line
 from cross_backend.tensors import TensorSpec, random_inputs
 
 
@@ -27,15 +27,15 @@ def read_onnx(path: Path, copy: Path) -> OnnxFile:
     """Check a model file and write it to ``copy`` with its weights inside.
 
     Raises:
-        CaptureError: the package onnx is missing, the file is damaged, or the reference evaluator cannot run it.
+        UnavailableError: the package onnx is missing.
+        CaptureError: the file is damaged, or the reference evaluator cannot run it.
     """
     try:
         import onnx
         from onnx.reference import ReferenceEvaluator
     except ImportError:
-        raise CaptureError(
-            f"reading {path.name} needs the package onnx; pip install 'cross-backend[onnxruntime]'"
-        ) from None
+        remedy = "pip install 'cross-backend[onnxruntime]'"
+        raise UnavailableError(f"reading {path.name} needs the package onnx", remedy) from None
     try:
         model = onnx.load(path)
         onnx.checker.check_model(model, full_check=True)
