@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cross_backend import export as exporting
-from cross_backend import panel
+from cross_backend import panel, trial
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured, OnnxProgram, Program, write_capture, write_program
+from cross_backend.capture import Captured, OnnxProgram, Program, capture, write_capture, write_program
 from cross_backend.lowering import lower as lower_captured
 from cross_backend.registry import resolve
 from cross_backend.workloads import Workload, find_workload
 
 if TYPE_CHECKING:
+    import torch
+
     from cross_backend.records import Panel
 
 
@@ -53,17 +55,31 @@ def lower(program: Program, target: str, *, name: str = "model", output_dir: Pat
     return replace(artifact, target=str(resolved.target))
 
 
-def compare(model: Program | str, targets: Sequence[str], **settings: Any) -> Panel:
+def compare(
+    model: Program | torch.nn.Module | str,
+    targets: Sequence[str],
+    inputs: Sequence[Any] | None = None,
+    **settings: Any,
+) -> Panel:
     """Lower, verify, measure and rank.
 
     Args:
-        model: a captured program, or what the command line takes: a workload's name, ``file.py:function``, a file.
+        model: a captured program, a module with its ``inputs``, or what the command line takes: a workload's name,
+            ``file.py:function``, a file.
         targets: backend names with options.
-        settings: fields of :class:`cross_backend.panel.Settings`: num_runs, seconds, threads, timeout_s, seed.
+        inputs: positional example inputs of a module.
+        settings: fields of :class:`cross_backend.trial.Settings`: num_runs, seconds, threads, timeout_s, seed.
 
     Returns:
         A panel: one result a target, in their order; ``panel.ranked`` has the fastest first.
+
+    Raises:
+        UsageError: an unknown model or target.
+        CaptureError: the model cannot be captured.
     """
     cache = Cache()
-    source = find_workload(model) if isinstance(model, str) else _captured(model, "model", cache)
-    return panel.compare(source, targets, panel.Settings(**settings), exporting.Settings(cache))
+    if isinstance(model, str):
+        return panel.compare(find_workload(model), targets, trial.Settings(**settings), exporting.Settings(cache))
+    program = model if inputs is None else capture(cast("torch.nn.Module", model), inputs)
+    captured = _captured(cast("Program", program), "model", cache)
+    return panel.compare(captured, targets, trial.Settings(**settings), exporting.Settings(cache))

@@ -13,51 +13,27 @@ import statistics as stdlib_statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Options
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
-from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, WorkerError, one_line
+from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.export import Exported, Observe, export, ignore, outcome_of
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.machine import Machine
 from cross_backend.measure.statistics import MIN_ROUNDS, latency_ms, noise_floor
-from cross_backend.records import Comparison, Measurement, Outcome, Panel, Result
+from cross_backend.records import Measurement, Outcome, Panel, Result
 from cross_backend.registry import Resolved, resolve
 from cross_backend.selection import rank
-from cross_backend.verify import tolerance_of
+from cross_backend.trial import WARM_CALLS, Settings, calibrate, open_worker, sample, verify
 from cross_backend.workers import Worker
 from cross_backend.workloads import Source
 
 ROUNDS = 30
-CALIBRATION_CALLS = 50
-CALIBRATION_S = 0.5
 WARM_BELOW_MS = 50.0
 """Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
-WARM_CALLS = 3
 SWITCHES_PER_S = 50.0
 """More involuntary context switches a second than this, and the row carries a warning."""
-SAMPLE_HEAD = 4
-"""Outputs of at most this many elements are shown beside the ranking."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to measure."""
-
-    num_runs: int = 1000
-    """Most timed calls of each target."""
-    seconds: float = 5.0
-    """Most seconds of timed calls of each target; at least six calls are timed all the same."""
-    threads: int = 1
-    """CPU threads of each target that does not name its own."""
-    timeout_s: float = 600.0
-    """Longest answer of a worker: opening, one call, one visit."""
-    seed: int = 0
-    """Of the visiting order."""
 
 
 @dataclass
@@ -115,7 +91,7 @@ def run_panel(
 ) -> Panel:
     """Verify, measure and rank what was exported."""
     entrants = [_entrant(captured, row, rows[:index]) for index, row in enumerate(rows)]
-    floor, interrupted = None, False
+    twin, interrupted = None, False
     with ExitStack() as stack:
         try:
             for step, entrant in enumerate(entrants):
@@ -124,13 +100,11 @@ def run_panel(
             twin = _open_twin(entrants, settings, cache, stack)
             visited = [e for e in entrants if e.running] + ([twin[1]] if twin else [])
             _measure(visited, settings, progress)
-            if twin:
-                floor = noise_floor(_measurement(twin[0]), _measurement(twin[1]))
         except KeyboardInterrupt:
             interrupted = True
-    return Panel(
-        captured.workload, tuple(_ranked(entrants, floor)), floor, asdict(settings), Machine.here(), interrupted
-    )
+    floor = noise_floor(_measurement(twin[0]), _measurement(twin[1])) if twin else None
+    results = tuple(_ranked(entrants, floor))
+    return Panel(captured.workload, results, floor, asdict(settings), Machine.here(), interrupted)
 
 
 def _entrant(captured: Captured, row: Exported, before: Sequence[Exported]) -> _Entrant:
@@ -188,43 +162,6 @@ def _open(entrant: _Entrant, captured: Captured, settings: Settings, cache: Cach
         entrant.estimate_ms = calibrate(entrant.worker, settings)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
-
-
-def open_worker(
-    manifest: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack
-) -> tuple[Worker, float]:
-    """Start a worker and open an artifact in it; give the worker and the seconds that loading took.
-
-    Raises:
-        LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
-    """
-    worker = stack.enter_context(Worker(cache.log("run"), resolve(target).python))
-    try:
-        answer = worker.call(
-            "open", settings.timeout_s, manifest=str(manifest), target=target, threads=settings.threads
-        )
-    except (LoadError, ArtifactError, WorkerError):
-        worker.kill()
-        raise
-    return worker, float(answer["load_s"])
-
-
-def verify(worker: Worker, options: Options, settings: Settings) -> tuple[Comparison, tuple[float, ...]]:
-    """Compare a worker's outputs on the sample with the reference; give the verdict and a small output's values."""
-    answer = worker.call("verify", settings.timeout_s, tolerance=tolerance_of(options))
-    head = tuple(answer["head"]) if len(answer["head"]) <= SAMPLE_HEAD else ()
-    return Comparison.from_json(answer["comparison"]), head
-
-
-def calibrate(worker: Worker, settings: Settings) -> float:
-    """Warm up and give the median duration of a call in milliseconds."""
-    answer = _sample(worker, settings, CALIBRATION_CALLS, WARM_CALLS, CALIBRATION_S)
-    return float(stdlib_statistics.median(answer["ns"])) / 1e6
-
-
-def _sample(worker: Worker, settings: Settings, samples: int, warmup: int, seconds: float) -> dict[str, Any]:
-    answer: dict[str, Any] = worker.call("measure", settings.timeout_s, samples=samples, warmup=warmup, seconds=seconds)
-    return answer
 
 
 def _open_twin(
@@ -288,7 +225,7 @@ def _measure(visited: Sequence[_Entrant], settings: Settings, progress: Progress
                 # The box only guards against a target that suddenly slows down: the plan already fits it.
                 box = max(1.0, 5 * runs * entrant.estimate_ms / 1000)
                 try:
-                    answer = _sample(entrant.worker, settings, runs, warm, box)
+                    answer = sample(entrant.worker, settings, runs, warm, box)
                     block = tuple(answer["ns"])
                     entrant.switches += answer["switches"]
                 except CrossBackendError as error:
@@ -319,6 +256,8 @@ def _ranked(entrants: Sequence[_Entrant], floor: float | None) -> list[Result]:
                 mean_ms=stdlib_statistics.fmean(measured[i].values) / 1e6,
                 warnings=_warnings(entrant, measured[i]),
             )
+        elif result.outcome is Outcome.OK:
+            result = replace(result, outcome=Outcome.RUN_FAIL, reason="interrupted before it was measured")
         results.append(result)
     return results
 

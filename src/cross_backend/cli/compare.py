@@ -45,8 +45,9 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"--threads {args.threads}: this process may use {Machine.here().usable_cpus} processor(s).")
     from cross_backend.cache import Cache
     from cross_backend.export import Settings as ExportSettings
-    from cross_backend.panel import Settings, compare
+    from cross_backend.panel import compare
     from cross_backend.report.terminal import Terminal, print_panel
+    from cross_backend.trial import Settings
     from cross_backend.workloads import find_workload
 
     sources = [find_workload(model, args.weights) for model in args.models]

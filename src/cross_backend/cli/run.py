@@ -51,8 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run; 0 if it ran and, on its sample, gave right outputs."""
     from cross_backend.cache import Cache
-    from cross_backend.panel import Settings
     from cross_backend.report.terminal import Terminal
+    from cross_backend.trial import Settings
 
     terminal = Terminal(quiet=args.json)
     settings = Settings(args.num_runs, args.seconds, args.threads, args.timeout)
@@ -86,8 +86,8 @@ def _candidates(args: argparse.Namespace) -> tuple[list[Artifact], list[str]]:
 def _run(
     args: argparse.Namespace, artifact: Artifact, settings: Any, cache: Any, stack: ExitStack, terminal: Any
 ) -> int:
-    from cross_backend.panel import open_worker
     from cross_backend.registry import resolve
+    from cross_backend.trial import open_worker
 
     artifact.check()
     resolved = resolve(artifact.target)
