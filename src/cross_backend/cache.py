@@ -39,10 +39,15 @@ class Cache:
         """Give an empty folder on the cache's file system; what was not published is deleted."""
         parent = self.root / "tmp"
         parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
         try:
             yield folder
         finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def sweep(self, pid: int) -> None:
+        """Delete the scratch folders of a process that was killed."""
+        for folder in (self.root / "tmp").glob(f"{pid}-*"):
             shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, folder: Path, kind: str, key: str) -> Path:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import queue
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -225,7 +225,7 @@ def _lower_all(
                 for index in futures.pop(future):
                     yield index, replace(future.result(), text=texts[index], resolved=resolved_at[index])
     finally:
-        pool.kill()  # threads of an interrupted export wait for answers that must not come
+        pool.close()  # threads of an interrupted export wait for answers that must not come
         executor.shutdown(wait=True, cancel_futures=True)
 
 
@@ -279,29 +279,40 @@ class _WorkerPool:
     """Living workers that were given back; a dead one is replaced by the next ``take``."""
 
     def __init__(self, settings: Settings, stack: ExitStack) -> None:
-        self._log = settings.cache.log("export")
+        self._cache, self._log = settings.cache, settings.cache.log("export")
         self._stack = stack
-        self._idle: dict[str, queue.SimpleQueue[Worker]] = defaultdict(queue.SimpleQueue)
+        self._idle: dict[str, list[Worker]] = defaultdict(list)
         self._all: list[Worker] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        stack.callback(self.close)
 
     def take(self, python: str = sys.executable) -> Worker:
-        """Give an idle worker of an interpreter, or start one."""
-        while True:
-            try:
-                worker = self._idle[python].get_nowait()
-            except queue.Empty:
-                worker = self._stack.enter_context(Worker(self._log, python))
-                self._all.append(worker)
-                return worker
-            if worker.alive:
-                return worker
+        """Give an idle worker of an interpreter, or start one.
+
+        Raises:
+            WorkerError: the pool was closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise WorkerError("interrupted before it began.")
+            while self._idle[python]:
+                worker = self._idle[python].pop()
+                if worker.alive:
+                    return worker
+            worker = self._stack.enter_context(Worker(self._log, python))
+            self._all.append(worker)
+            return worker
 
     def give_back(self, worker: Worker) -> None:
         """Make a worker idle again."""
-        if worker.alive:
-            self._idle[worker.python].put(worker)
+        with self._lock:
+            self._idle[worker.python].append(worker)
 
-    def kill(self) -> None:
-        """Stop all."""
+    def close(self) -> None:
+        """Stop all, and start no more."""
+        with self._lock:
+            self._closed = True
         for worker in self._all:
             worker.kill()
+            self._cache.sweep(worker.pid)

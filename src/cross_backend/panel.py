@@ -257,7 +257,8 @@ def _ranked(entrants: Sequence[_Entrant], floor: float | None) -> list[Result]:
                 warnings=_warnings(entrant, measured[i]),
             )
         elif result.outcome is Outcome.OK:
-            result = replace(result, outcome=Outcome.RUN_FAIL, reason="interrupted before it was measured")
+            outcome = Outcome.RUN_FAIL if result.comparison is None else Outcome.OK
+            result = replace(result, outcome=outcome, reason="interrupted before it was measured")
         results.append(result)
     return results
 
