@@ -1,0 +1,1 @@
+"""One black-box suite that every backend of the registry passes."""

@@ -1,0 +1,141 @@
+"""Runs each conformance test for each chosen backend, and marks the failures that the backend's own file lists."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cross_backend as xb
+from cross_backend.artifact import Artifact
+from cross_backend.backend import Backend, Gap, Missing, Session
+from cross_backend.machine import Machine
+from cross_backend.registry import find_backend, resolve
+from cross_backend.verify import tolerance_of
+from tests.conftest import chosen_backends
+
+KINDS = {"notimpl": "ours to do", "notyet": "theirs to do", "never": "makes no sense"}
+_KNOWN = Path(__file__).parent / "known"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model, and the artifact that one backend made of it."""
+
+    model: Any
+    """``models.Model``."""
+    artifact: Artifact
+
+
+Lower = Callable[[str], Lowered]
+Open = Callable[[str], Session]
+Right = Callable[[Any, Sequence[Any]], None]
+
+
+@cache
+def known_failures(name: str) -> dict[str, tuple[str, str]]:
+    """Read a backend's own list."""
+    path = _KNOWN / f"{name.replace('.', '_')}.py"
+    if not path.is_file():
+        return {}
+    spec = importlib.util.spec_from_file_location(f"known_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, tuple[str, str]] = module.KNOWN
+    return found
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend_name" not in metafunc.fixturenames:
+        return
+    names = chosen_backends(metafunc.config)
+    if metafunc.config.getoption("--backends") is None:
+        for fixture, kind in (("lowers_here", "lower"), ("runs_here", "run")):
+            if fixture in metafunc.fixturenames:
+                names = [name for name in names if expected_here(getattr(_missing(name), kind))]
+    marked = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+    metafunc.parametrize("backend_name", marked, scope="session")
+
+
+def expected_here(gap: Gap | None) -> bool:
+    """Say whether a backend that was not named must work: the tests' environment holds all extras, nothing more.
+
+    Where another system, a device or a toolchain is missing, only the reason and the remedy are tested.
+    """
+    return gap is None or gap.remedy.startswith("pip install")
+
+
+def _missing(name: str) -> Missing:
+    return find_backend(name).missing(Machine.here()) or Missing()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        call = getattr(item, "callspec", None)
+        name = call.params.get("backend_name") if call else None
+        listed = known_failures(name).get(item.originalname) if name and isinstance(item, pytest.Function) else None
+        if listed:
+            item.add_marker(pytest.mark.xfail(strict=True, reason=": ".join(listed)))
+
+
+@pytest.fixture(scope="session")
+def backend(backend_name: str) -> Backend:
+    """Give the backend under test."""
+    return find_backend(backend_name)
+
+
+@pytest.fixture(scope="session")
+def lowers_here(backend_name: str) -> None:
+    """Fail, never skip, where a backend that was asked for cannot lower."""
+    gap = _missing(backend_name).lower
+    if gap is not None:
+        pytest.fail(f"{backend_name} cannot lower here: {gap}")
+
+
+@pytest.fixture(scope="session")
+def runs_here(backend_name: str) -> None:
+    """Fail, never skip, where a backend that was asked for cannot run."""
+    gap = _missing(backend_name).run
+    if gap is not None:
+        pytest.fail(f"{backend_name} cannot run here: {gap}")
+
+
+@pytest.fixture(scope="session")
+def lowered(backend_name: str, lowers_here: None) -> Lower:
+    """Give a function that lowers a model of ``models`` once."""
+    from tests.conformance import models
+
+    @cache
+    def lower(name: str) -> Lowered:
+        model = models.build(name)
+        program = xb.capture(model.module, model.inputs, model.dynamic_shapes)
+        return Lowered(model, xb.lower(program, backend_name, name=name))
+
+    return lower
+
+
+@pytest.fixture(scope="session")
+def opened(lowered: Lower, runs_here: None) -> Iterator[Open]:
+    """Give a function that opens the artifact of a model once; all are closed at the end."""
+    with ExitStack() as stack:
+
+        @cache
+        def load(name: str) -> Session:
+            return stack.enter_context(xb.load(lowered(name).artifact))
+
+        yield load
+
+
+@pytest.fixture(scope="session")
+def right(backend_name: str) -> Right:
+    """Give a function that compares outputs with what eager float32 gives, within this backend's own precision."""
+    from tests.conformance import models
+
+    return partial(models.assert_right, tolerance=tolerance_of(resolve(backend_name).options))

@@ -1,0 +1,194 @@
+"""Backends that misbehave in one way each; the tests install them as a third party's package, by entry points."""
+
+import ctypes
+import os
+import time
+from pathlib import Path
+
+from cross_backend.artifact import Operators, Placement
+from cross_backend.backend import Backend, Lowered, Option, Session
+from cross_backend.tensors import load_tensors
+
+FOREVER_S = 3600
+CALLS_BEFORE_MEASURING = 60
+"""Verification (1), warm-up (3) and calibration (at most 50) call less often than that."""
+
+
+def leave_mark(name):
+    """Write this process's id where the test looks for it, whole or not at all."""
+    mark = Path(os.environ["FAULTY_MARKS"], f"{name}.pid")
+    mark.with_suffix(".tmp").write_text(str(os.getpid()))
+    mark.with_suffix(".tmp").replace(mark)
+
+
+def segfault():
+    """Read address 0."""
+    ctypes.string_at(0)
+
+
+class Right(Backend):
+    """Gives the outputs that are expected, read from the sample; the others differ from it in one method."""
+
+    name = "faulty.right"
+    title = "Right"
+    suffix = ".faulty"
+    distributions = ()
+
+    def missing(self, machine):
+        return None
+
+    def lower(self, program, options, stem, calibration):
+        payload = stem.with_name(stem.name + self.suffix)
+        payload.write_text(self.name)
+        return Lowered(payload, Placement(inside=(Operators("made up", 1),)))
+
+    def load(self, artifact, options):
+        return Opened(artifact, options, self)
+
+    def at_load(self):
+        """Called when a session opens."""
+
+    def at_call(self, count, outputs):
+        """Called by every call with how many came before; gives the outputs."""
+        time.sleep(0.0002)
+        return outputs
+
+
+class Opened(Session):
+    """A session that asks its backend."""
+
+    def __init__(self, artifact, options, backend):
+        super().__init__(artifact, options)
+        self._backend = backend
+
+    def _open(self):
+        self._backend.at_load()
+        self._expected = load_tensors(self.artifact.sample_path)["expected"]
+        self._count = 0
+
+    def _bind(self, inputs):
+        return self._call
+
+    def _call(self):
+        self._count += 1
+        return self._backend.at_call(self._count, self._expected)
+
+
+class LowerSegfault(Right):
+    name = "faulty.lower_segfault"
+
+    def lower(self, program, options, stem, calibration):
+        segfault()
+
+
+class LowerRaises(Right):
+    name = "faulty.lower_raises"
+
+    def lower(self, program, options, stem, calibration):
+        raise RuntimeError("the vendor's compiler is unhappy\nand says so in two lines")
+
+
+class LowerHangs(Right):
+    name = "faulty.lower_hangs"
+    options = {"seat": Option("makes targets of it that differ", None)}
+
+    def lower(self, program, options, stem, calibration):
+        leave_mark("lower_hangs")
+        time.sleep(FOREVER_S)
+
+
+class LowerNothing(Right):
+    name = "faulty.lower_nothing"
+
+    def lower(self, program, options, stem, calibration):
+        payload = super().lower(program, options, stem, calibration).payload
+        return Lowered(payload, Placement(left=(Operators("aten::linear", 1),)))
+
+
+class LowerExits(Right):
+    name = "faulty.lower_exits"
+
+    def lower(self, program, options, stem, calibration):
+        raise SystemExit(3)
+
+
+class LoadSegfault(Right):
+    name = "faulty.load_segfault"
+
+    def at_load(self):
+        segfault()
+
+
+class LoadRaises(Right):
+    name = "faulty.load_raises"
+
+    def at_load(self):
+        raise ValueError("the vendor's runtime refuses it")
+
+
+class CallHangs(Right):
+    name = "faulty.call_hangs"
+
+    def at_call(self, count, outputs):
+        time.sleep(FOREVER_S)
+
+
+class CallRaises(Right):
+    name = "faulty.call_raises"
+
+    def at_call(self, count, outputs):
+        raise ZeroDivisionError("the vendor's kernel divides by zero")
+
+
+class CallSegfault(Right):
+    name = "faulty.call_segfault"
+
+    def at_call(self, count, outputs):
+        segfault()
+
+
+class MeasureRaises(Right):
+    name = "faulty.measure_raises"
+
+    def at_call(self, count, outputs):
+        if count > CALLS_BEFORE_MEASURING:
+            raise OSError("the device was unplugged")
+        return super().at_call(count, outputs)
+
+
+class GivesNan(Right):
+    name = "faulty.gives_nan"
+
+    def at_call(self, count, outputs):
+        return [output * float("nan") for output in outputs]
+
+
+class GivesWrong(Right):
+    name = "faulty.gives_wrong"
+
+    def at_call(self, count, outputs):
+        return [output + 0.5 for output in outputs]
+
+
+class GivesShape(Right):
+    name = "faulty.gives_shape"
+
+    def at_call(self, count, outputs):
+        return [output.reshape(-1) for output in outputs]
+
+
+class GivesFewer(Right):
+    name = "faulty.gives_fewer"
+
+    def at_call(self, count, outputs):
+        return []
+
+
+class Slow(Right):
+    name = "faulty.slow"
+
+    def at_call(self, count, outputs):
+        if count == CALLS_BEFORE_MEASURING:
+            leave_mark("slow")
+        time.sleep(0.02)
+        return outputs

@@ -1,0 +1,119 @@
+"""``compare``: the ranked, verified table and its JSON contract."""
+
+import json
+import re
+
+import pytest
+
+QUICK = ("--num-runs", "120", "--seconds", "1")
+FIVE = {"torch.eager", "executorch.portable", "executorch.xnnpack", "onnxruntime.cpu", "openvino"}
+
+
+@pytest.fixture(scope="module")
+def five(linear, cli, tmp_path_factory):
+    """The default comparison: (finished process, output folder)."""
+    folder = tmp_path_factory.mktemp("five")
+    return cli("compare", "linear_regression", *QUICK, "--json", "--output-dir", folder), folder
+
+
+def test_json_contract(five, document):
+    result, _ = five
+    found = document(result)
+    assert result.stderr == ""
+    assert found["schema"] == 1 and found["machine"]["cpu"]
+    assert isinstance(found["noise_floor"], float) and found["noise_floor"] > 0
+    assert {row["target"] for row in found["results"]} == FIVE
+    for row in found["results"]:
+        contract = {"workload", "target", "outcome", "rank", "latency_ms", "error", "coverage", "size_bytes"}
+        assert contract | {"export_s", "reason"} <= set(row)
+        assert row["workload"] == "linear_regression" and row["outcome"] == "OK" and row["reason"] is None
+        assert {"median", "low", "high", "n"} <= set(row["latency_ms"])
+        assert 0 < row["latency_ms"]["low"] <= row["latency_ms"]["median"] <= row["latency_ms"]["high"]
+        assert row["latency_ms"]["n"] == 120
+        assert {"max_abs", "max_rel", "sqnr_db", "verdict"} <= set(row["error"])
+        assert row["error"]["verdict"] is True and row["error"]["max_rel"] < 1e-4
+        assert 0 < row["coverage"] <= 1 and row["size_bytes"] > 0
+
+
+def test_ranks_follow_the_medians(five, document):
+    rows = sorted(document(five[0])["results"], key=lambda row: row["latency_ms"]["median"])
+    ranks = [row["rank"] for row in rows]
+    assert ranks == sorted(ranks) and ranks[0] == 1
+    for place, rank in enumerate(ranks, start=1):
+        assert rank <= place, "a rank is one more than the number of faster targets, or shared"
+
+
+def test_output_folder_holds_artifacts_and_results(five, document):
+    result, folder = five
+    assert json.loads((folder / "results.json").read_text()) == document(result)
+    assert (folder / "linear_regression_xnnpack.pte").is_file()
+    assert (folder / "linear_regression_openvino.json").is_file()
+
+
+def test_results_in_the_output_folder_do_not_spoil_it(five, cli, document):
+    """The folder that compare wrote is one that run takes the best of, without a warning about results.json."""
+    result = cli("run", five[1], *QUICK)
+    assert result.returncode == 0
+    assert "results.json" not in result.stderr
+
+
+def test_the_same_target_twice_is_a_tie(linear, cli, document):
+    result = cli("compare", "linear_regression", "--backends", "cpu", "cpu", "--seconds", "2", "--json")
+    found = document(result)
+    assert [row["rank"] for row in found["results"]] == [1, 1]
+    assert isinstance(found["noise_floor"], float)
+
+
+def test_closing_table_follows_the_demo(linear, cli, plain):
+    result = cli("compare", "linear_regression", "--backends", "torch", "xnnpack", "cpu", "null", *QUICK)
+    assert result.returncode == 0
+    plain(result.stdout + result.stderr)
+    shown = result.stdout
+    for title in ("PyTorch", "XNNPACK (CPU)", "ONNX Runtime (CPU)"):
+        assert re.search(rf"^\[ok\] {re.escape(title)}.*: [\d.]+ ms avg, [\d.]+ ms median$", shown, re.MULTILINE), title
+    assert re.search(r"^\[fail\] Null.*MISMATCH", shown, re.MULTILINE)
+    ranking = shown.index("Performance Ranking:")
+    assert ranking < shown.index("Summary:")
+    for word in ("1. ", "Fastest: ", "2.718", "max error", "coverage", "cannot be told apart"):
+        assert word in shown[ranking:]
+    assert "measure, interleaved" in result.stderr and "measure, interleaved" not in shown
+
+
+def test_what_fails_keeps_its_row(linear, cli, document):
+    found = document(cli("compare", "linear_regression", "--backends", "null", "cpu", *QUICK, "--json"))
+    null, cpu = found["results"]
+    assert null["outcome"] == "MISMATCH" and null["rank"] is None and null["latency_ms"] is None
+    assert null["error"]["verdict"] is False and null["reason"]
+    assert cpu["outcome"] == "OK" and cpu["rank"] == 1
+
+
+def test_strict_turns_a_failed_target_into_status_1(linear, cli, document):
+    result = cli("compare", "linear_regression", "--backends", "null", "cpu", *QUICK, "--strict", "--json")
+    assert document(result, 1)["results"][1]["rank"] == 1
+
+
+def test_nothing_right_is_status_1(linear, cli, document):
+    assert (
+        document(cli("compare", "linear_regression", "--backends", "null", "--json"), 1)["results"][0]["rank"] is None
+    )
+
+
+def test_digits_show_their_accuracy(cli, document):
+    args = ("compare", "digits_cnn", "--backends", "torch", "cpu", "--num-runs", "60", "--seconds", "1")
+    shown = cli(*args)
+    assert shown.returncode == 0, shown.stderr
+    assert "top-1 accuracy" in shown.stdout
+    rows = document(cli(*args, "--json"))["results"]
+    scores = [row["task"]["top-1 accuracy"] for row in rows]
+    assert scores[0] == scores[1] and 0.95 < scores[0] <= 1
+
+
+def test_several_models(linear, cli, document):
+    found = document(cli("compare", "linear_regression", "digits_cnn", "--backends", "torch", *QUICK, "--json"))
+    assert [row["workload"] for row in found["results"]] == ["linear_regression", "digits_cnn"]
+
+
+def test_num_runs_and_seconds_are_upper_bounds(linear, cli, document):
+    args = ("compare", "linear_regression", "--backends", "cpu", "--json")
+    assert document(cli(*args, "--num-runs", "7"))["results"][0]["latency_ms"]["n"] == 7
+    assert 6 <= document(cli(*args, "--seconds", "0.001"))["results"][0]["latency_ms"]["n"] < 1000

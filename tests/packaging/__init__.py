@@ -1,0 +1,1 @@
+"""Packaging tests: what is imported, what is in the wheel, what the extras bring."""

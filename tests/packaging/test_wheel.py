@@ -1,0 +1,149 @@
+"""The wheel: what it holds, and what the command says in a clean environment that has nothing but it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import cross_backend
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = folder.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def clean(wheel, tmp_path_factory):
+    """Run the installed command in an environment with the wheel and its plain dependencies only."""
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder / "venv", with_pip=True)
+    bin_folder = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    install = [bin_folder / "python", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    kept = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    kept |= {"CROSS_BACKEND_CACHE": str(folder / "cache"), "PYTHONUTF8": "1"}
+
+    def run(*arguments):
+        words = [bin_folder / "cross-backend", *arguments]
+        return subprocess.run(words, capture_output=True, text=True, cwd=folder, env=kept, check=False)
+
+    return run
+
+
+def test_content(wheel):
+    assert wheel.name == f"cross_backend-{cross_backend.__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata = archive.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode()
+        entry_points = archive.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
+    assert "cross_backend/py.typed" in names
+    assert any(re.fullmatch(r"cross_backend-.*\.dist-info/licenses/LICENSE", name) for name in names)
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
+    assert not [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
+    ours = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "cross_backend").rglob("*.py")}
+    assert ours <= names, "every module is shipped"
+    assert "cross-backend = cross_backend.cli:main" in entry_points
+    assert "License-Expression: MIT" in metadata and "Requires-Python: >=3.11" in metadata
+    for extra in PYPROJECT["project"]["optional-dependencies"]:
+        assert f"Provides-Extra: {extra}\n" in metadata
+
+
+def test_plain_dependencies_are_light(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+    plain = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", metadata, re.MULTILINE)
+    assert sorted(plain) == ["numpy", "platformdirs", "psutil", "rich"]
+
+
+def test_version_and_help(clean):
+    shown = clean("--version")
+    assert (shown.returncode, shown.stdout) == (0, f"cross-backend {cross_backend.__version__}\n")
+    assert clean("--help").returncode == 0
+
+
+def test_every_backend_says_what_to_install(clean):
+    done = clean("backends", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["backends"]}
+    assert {"executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager"} <= set(rows)
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    for name, row in rows.items():
+        if name == "null":
+            assert row["lower"] is None and row["run"] is None
+            continue
+        assert row["lower"]["reason"] and row["run"]["reason"]
+        remedy = row["lower"]["remedy"]
+        named = re.search(r"pip install 'cross-backend\[([\w,-]+)\]'", remedy)
+        assert named or remedy.startswith("cross-backend toolchain "), (name, remedy)
+        assert named is None or set(named[1].split(",")) <= set(extras)
+    table = clean("backends")
+    assert table.returncode == 0 and "pip install 'cross-backend[" in table.stdout
+
+
+def test_models_say_what_to_install(clean):
+    done = clean("models", "--json")
+    assert done.returncode == 0, done.stderr
+    for row in json.loads(done.stdout)["models"]:
+        assert row["remedy"] and re.fullmatch(r"pip install 'cross-backend\[[\w,-]+\]'", row["remedy"]), row
+    assert clean("models").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "linear_regression"),
+        ("export", "linear_regression", "--backends", "cpu"),
+        ("export", "digits_cnn", "--backends", "openvino"),
+        ("export", "mobilenet_v2", "--platform", "web"),
+        ("compare", "linear_regression"),
+        ("compare", "linear_regression", "--backends", "torch", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_missing_package_is_one_line_with_the_exact_command(arguments, clean):
+    done = clean(*arguments)
+    assert done.returncode == 1
+    told = done.stdout + done.stderr
+    assert "Traceback" not in told
+    assert re.search(r"pip install 'cross-backend\[[\w,-]+\]'", told), told
+    complaints = [line for line in done.stderr.splitlines() if line.startswith("cross-backend")]
+    assert len(complaints) <= 1
+    assert "ModuleNotFoundError" not in told and "ImportError" not in told
+
+
+def test_doctor_says_what_to_install(clean):
+    done = clean("doctor")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "pip install 'cross-backend[all]'" in done.stdout + done.stderr
+
+
+def test_own_file_says_what_to_install(clean, tmp_path):
+    (tmp_path / "net.py").write_text("import torch\ndef net():\n    return torch.nn.Linear(1, 1), torch.ones(1, 1)\n")
+    done = clean("export", f"{tmp_path / 'net.py'}:net")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr and "torch" in done.stderr
+    (tmp_path / "net.pt2").write_bytes(b"PK")
+    done = clean("export", str(tmp_path / "net.pt2"))
+    assert done.returncode == 1
+    assert re.search(r"pip install 'cross-backend\[[\w,-]+\]'", done.stderr), done.stderr

@@ -1,0 +1,92 @@
+"""What unit tests share: small captured programs, artifacts that cost nothing, and samples of a known distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cross_backend.artifact import Artifact, Operators, Placement, digest_path, size_of
+from cross_backend.cache import Cache
+from cross_backend.capture import Captured
+from cross_backend.export import capture_workload
+from cross_backend.machine import Machine
+from cross_backend.records import Measurement
+from cross_backend.tensors import TensorSpec, save_tensors
+
+ROUNDS = 30
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    """Give a cache of this test alone."""
+    return Cache(tmp_path / "cache")
+
+
+@pytest.fixture(scope="session")
+def linear(environment: None) -> Captured:
+    """Capture the smallest workload once."""
+    return capture_workload("linear_regression", None, Cache())
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """Describe this computer."""
+    return Machine.here()
+
+
+@pytest.fixture
+def make_artifact(tmp_path: Path) -> Callable[..., Artifact]:
+    """Give a function that writes an artifact whose payload is any bytes."""
+
+    def make(
+        name: str = "net_null", folder: Path = tmp_path, payload: bytes = b"null\n", **changes: object
+    ) -> Artifact:
+        folder.mkdir(parents=True, exist_ok=True)
+        file, sample = folder / f"{name}.null", folder / f"{name}.npz"
+        file.write_bytes(payload)
+        save_tensors(sample, {"input": [np.ones((1, 4), np.float32)], "expected": [np.ones((1, 1), np.float32)]})
+        fields = {
+            "folder": folder,
+            "name": name,
+            "target": "null",
+            "workload": "net",
+            "program": "p" * 64,
+            "payload": file.name,
+            "sha256": digest_path(file),
+            "size_bytes": size_of(file),
+            "inputs": (TensorSpec("x", "float32", (1, 4)),),
+            "outputs": (TensorSpec("y", "float32", (1, 1)),),
+            "placement": Placement({"Some": 1}, (Operators("conv", 3),), (Operators("sort", 1, "no kernel"),)),
+            "versions": {"cross-backend": "0.1.0"},
+            "export_s": 0.25,
+            "sample": sample.name,
+            "sample_sha256": digest_path(sample),
+        }
+        artifact = Artifact(**{**fields, **changes})
+        artifact.write_manifest()
+        return artifact
+
+    return make
+
+
+@pytest.fixture
+def draw() -> Callable[..., list[Measurement]]:
+    """Give a function that draws interleaved samples: targets share the slow drift of a round, as on a real machine."""
+
+    def measurements(
+        *scales: float, seed: int = 0, rounds: int = ROUNDS, noise: float = 0.01, drift: float = 0.3
+    ) -> list[Measurement]:
+        rng = np.random.default_rng(seed)
+        weather = rng.lognormal(0.0, drift, rounds)
+        rows = [
+            tuple(
+                tuple(int(v) for v in scale * 1e6 * weather[r] * rng.lognormal(0.0, noise, 10)) for r in range(rounds)
+            )
+            for scale in scales
+        ]
+        return [Measurement("latency", "ns", row) for row in rows]
+
+    return measurements

@@ -1,0 +1,83 @@
+"""Tables: numbers that say neither more nor less than is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cross_backend.records import Comparison, Outcome, Panel
+from cross_backend.report import tables
+
+WRONG = Comparison(math.nan, math.nan, math.nan, math.nan, 1e-4, verdict=False, reason="shape")
+
+
+@given(st.floats(-4, 5).map(lambda exponent: 10.0**exponent))
+def test_a_duration_has_at_least_three_significant_digits(value: float) -> None:
+    assert float(tables.milliseconds(value)) == pytest.approx(value, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(None, "–"), (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (2_540_000, "2.5 MB"), (1_200_000_000, "1.2 GB")],
+)
+def test_sizes_have_the_units_that_people_use(size_bytes: int | None, text: str) -> None:
+    assert tables.size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(None, "–"), (0.0, "0.0 %"), (0.5, "50.0 %"), (0.99949, "99.9 %"), (0.999999, "99.9 %"), (1.0, "100 %")],
+)
+def test_only_all_is_100_percent(share: float | None, text: str) -> None:
+    assert tables.percent(share) == text
+
+
+def test_errors_and_ratios_are_short() -> None:
+    comparison = Comparison(1.0, 2.34e-6, 117.4, 1.0, 1e-4, verdict=True)
+    assert (tables.error(comparison), tables.decibels(comparison)) == ("2.3e-06", "117")
+    assert (tables.error(None), tables.decibels(None)) == ("–", "–")
+
+
+def test_only_equal_outputs_are_called_equal() -> None:
+    equal = Comparison(0.0, 0.0, math.inf, 1.0, 1e-4, verdict=True)
+    assert tables.decibels(equal) == "equal"
+    assert tables.decibels(WRONG) != "equal"
+    assert tables.decibels(replace(WRONG, sqnr_db=-math.inf)) != "equal"
+
+
+def test_the_ranking_has_a_cell_for_every_header(panel: Panel) -> None:
+    rows = tables.ranking(panel)
+    assert [row[0] for row in rows] == ["1", "2", "2", "4"]
+    assert [row[1] for row in rows] == ["Fast", "Tied", "Also", "Slow"]
+    assert {len(row) for row in rows} == {len(tables.HEADERS)}
+    fast = dict(zip(tables.HEADERS, rows[0], strict=True))
+    assert (fast["runs"], fast["SQNR dB"], fast["coverage"], fast["size"]) == ("300", "equal", "100 %", "2.5 MB")
+    assert dict(zip(tables.HEADERS, rows[3], strict=True))["coverage"] == "90.0 %"
+
+
+def test_ties_are_groups_of_one_rank(panel: Panel) -> None:
+    assert [[result.title for result in group] for group in tables.ties(panel)] == [["Tied", "Also"]]
+
+
+def test_the_doubt_is_always_told(panel: Panel) -> None:
+    assert "below 3.0%" in tables.doubt(panel)
+    assert "not measured" in tables.doubt(replace(panel, noise_floor=None))
+
+
+def test_a_speed_up_needs_two_that_differ(panel: Panel) -> None:
+    gain = tables.speedup(panel)
+    assert gain is not None
+    assert (gain[0].title, gain[1].title, gain[2]) == ("Fast", "Slow", 400.0)
+    tied = tuple(replace(result, rank=1) for result in panel.ranked)
+    assert tables.speedup(replace(panel, results=tied)) is None
+    assert tables.speedup(replace(panel, results=tied[:1])) is None
+    assert tables.speedup(replace(panel, results=())) is None
+
+
+def test_failures_keep_their_reasons(panel: Panel) -> None:
+    found = {result.outcome: result.reason for result in tables.failures(panel)}
+    assert found == {outcome: f"reason of {outcome}" for outcome in Outcome if outcome is not Outcome.OK}

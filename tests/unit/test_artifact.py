@@ -1,0 +1,214 @@
+"""Artifact: the manifest's round trip, what reading refuses in one line, digests, and copies that are whole."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cross_backend.artifact import (
+    VERSION,
+    Artifact,
+    Operators,
+    Placement,
+    count_operators,
+    digest_path,
+    place,
+    size_of,
+)
+from cross_backend.errors import ArtifactError
+
+Make = Callable[..., Artifact]
+
+
+def refused(path: Path) -> str:
+    """Read what must be refused; give the one line that says why."""
+    with pytest.raises(ArtifactError) as caught:
+        Artifact.read(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_survives_the_trip_through_its_manifest(make_artifact: Make) -> None:
+    artifact = make_artifact(target="null?threads=1")
+    assert Artifact.read(artifact.manifest_path) == artifact
+    assert Artifact.read(str(artifact.payload_path)) == artifact
+    artifact.check()
+    assert [p.name for p in sorted(artifact.folder.iterdir())] == ["net_null.json", "net_null.npz", "net_null.null"]
+
+
+def test_works_without_a_sample(make_artifact: Make) -> None:
+    artifact = make_artifact(sample=None, sample_sha256=None)
+    assert artifact.sample_path is None
+    assert Artifact.read(artifact.manifest_path) == artifact
+    artifact.check()
+
+
+def test_a_dotted_name_is_found_by_payload_even_where_that_is_a_folder(make_artifact: Make) -> None:
+    folder = make_artifact().folder / "v1.2_openvino"
+    folder.mkdir()
+    (folder / "model.xml").write_text("x")
+    artifact = make_artifact("v1.2_openvino", payload=b"", sha256=digest_path(folder), size_bytes=1)
+    artifact = dataclasses.replace(artifact, payload="v1.2_openvino")
+    artifact.write_manifest()
+    assert Artifact.read(artifact.manifest_path) == artifact
+    assert Artifact.read(artifact.payload_path) == artifact
+
+
+@pytest.mark.parametrize("what", ["payload", "sample"])
+@pytest.mark.parametrize("name", ["../net.null", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "C:x", "a\0b", 3, None])
+def test_refuses_paths_that_leave_the_folder(make_artifact: Make, what: str, name: object) -> None:
+    artifact = make_artifact()
+    row = artifact.to_json()
+    row[what]["path"] = name
+    artifact.manifest_path.write_text(json.dumps(row))
+    assert "not a plain file name" in refused(artifact.manifest_path)
+
+
+def test_refuses_a_newer_version_and_says_what_it_reads(make_artifact: Make) -> None:
+    artifact = make_artifact()
+    artifact.manifest_path.write_text(json.dumps({**artifact.to_json(), "version": VERSION + 1, "new": "field"}))
+    text = refused(artifact.payload_path)
+    assert f"version {VERSION + 1}" in text and f"up to {VERSION}" in text
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 400, -3])
+def test_refuses_a_truncated_manifest(make_artifact: Make, length: int) -> None:
+    artifact = make_artifact()
+    artifact.manifest_path.write_text(artifact.manifest_path.read_text()[:length])
+    refused(artifact.manifest_path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b"null", b"3", b'"x"', b"{}", b'{"format": "other"}', b"\xff\xfe", b"[" * 9999]
+)
+def test_refuses_json_that_is_no_manifest(make_artifact: Make, content: bytes) -> None:
+    artifact = make_artifact()
+    artifact.manifest_path.write_bytes(content)
+    assert "not an artifact manifest" in refused(artifact.manifest_path)
+
+
+def _leaves(row: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    for key in row if isinstance(row, dict) else range(len(row)) if isinstance(row, list) else ():
+        yield from _leaves(row[key], (*path, key))
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, "x", -1.5, [None]], ids=str)
+def test_any_field_of_a_wrong_type_is_refused_or_harmless(make_artifact: Make, wrong: object) -> None:
+    """What is read must also work: its coverage, its text and its check give a value or an ArtifactError."""
+    artifact = make_artifact()
+    for path in _leaves(artifact.to_json()):
+        row = copy.deepcopy(artifact.to_json())
+        holder = row
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = wrong
+        artifact.manifest_path.write_text(json.dumps(row))
+        try:
+            found = Artifact.read(artifact.manifest_path)
+            assert isinstance(found.placement.coverage, float), path
+            json.dumps(found.to_json())
+            found.check()
+        except ArtifactError as error:
+            message = str(error)
+            assert "\n" not in message, path
+
+
+def test_refuses_what_is_not_there(make_artifact: Make, tmp_path: Path) -> None:
+    assert "does not exist" in refused(tmp_path / "none.pte")
+    artifact = make_artifact()
+    artifact.manifest_path.unlink()
+    text = refused(artifact.payload_path)
+    assert "no manifest net_null.json" in text and "cross-backend export" in text
+
+
+@pytest.mark.parametrize("what", ["payload", "sample"])
+@pytest.mark.parametrize("how", ["changed", "cut", "emptied", "removed"])
+def test_check_refuses_bytes_that_are_not_the_manifests(make_artifact: Make, what: str, how: str) -> None:
+    artifact = make_artifact(payload=b"0123456789")
+    path = artifact.payload_path if what == "payload" else artifact.sample_path
+    assert path is not None
+    data = path.read_bytes()
+    if how == "removed":
+        path.unlink()
+    else:
+        path.write_bytes({"changed": b"\0" + data[1:], "cut": data[:-1], "emptied": b""}[how])
+    with pytest.raises(ArtifactError, match="missing" if how == "removed" else "sha256") as caught:
+        artifact.check()
+    assert what in str(caught.value) and path.name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_coverage_counts_nodes() -> None:
+    placement = Placement({"D": 2}, (Operators("conv", 3), Operators("add", 1)), (Operators("sort", 1, "why"),))
+    assert (placement.inside_count, placement.left_count, placement.coverage) == (4, 1, 0.8)
+    assert Placement().coverage == 0.0
+    assert Placement.from_json(json.loads(json.dumps(placement.to_json()))) == placement
+
+
+def test_operators_are_ordered_by_frequency_and_name() -> None:
+    assert count_operators({"b": 1, "a": 1, "c": 2}, {"a": "why"}) == (
+        Operators("c", 2),
+        Operators("a", 1, "why"),
+        Operators("b", 1),
+    )
+
+
+def test_a_folders_digest_depends_on_names_places_and_bytes(tmp_path: Path) -> None:
+    def build(name: str, **files: str) -> str:
+        for path, content in files.items():
+            file = tmp_path / name / path.replace("__", "/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        return digest_path(tmp_path / name)
+
+    first = build("1", a="x", b="y")
+    assert first == build("2", b="y", a="x")
+    others = [build("3", a="y", b="x"), build("4", a="x"), build("5", a="x", c="y"), build("6", a="x", d__b="y")]
+    assert len({first, *others}) == 5
+    assert size_of(tmp_path / "6") == 2 and size_of(tmp_path / "1" / "a") == 1
+    assert re.fullmatch("[0-9a-f]{64}", first)
+
+
+def test_a_copy_has_its_own_name_and_target(make_artifact: Make, tmp_path: Path) -> None:
+    artifact = make_artifact()
+    copied = artifact.copy_to(tmp_path / "deep" / "out", "other", "null?x=1", "shared.npz")
+    assert Artifact.read(copied.manifest_path) == copied
+    copied.check()
+    assert (copied.payload, copied.sample, copied.target) == ("other.null", "shared.npz", "null?x=1")
+    assert sorted(p.name for p in copied.folder.iterdir()) == ["other.json", "other.null", "shared.npz"]
+
+
+@pytest.mark.parametrize("before", ["nothing", "file", "folder"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_placing_replaces_what_was_there(tmp_path: Path, kind: str, before: str) -> None:
+    def put(path: Path, what: str, text: str) -> None:
+        if what == "folder":
+            path.mkdir()
+            (path / "inner").write_text(text)
+        elif what == "file":
+            path.write_text(text)
+
+    source, destination = tmp_path / "source", tmp_path / "destination"
+    put(source, kind, "new")
+    put(destination, before, "old")
+    place(source, destination)
+    assert digest_path(destination) == digest_path(source)
+    assert destination.is_dir() == (kind == "folder")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_failed_copy_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        place(tmp_path / "none", tmp_path / "old")
+    assert [p.name for p in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old").read_text() == "old"

@@ -1,0 +1,138 @@
+"""The interface: options, gaps, and what a session checks before a backend sees anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
+from cross_backend.errors import RunError, UsageError
+from cross_backend.machine import Machine
+from cross_backend.tensors import Tensors
+
+
+class _Doubler(Session):
+    """Gives twice its input; writes down what happens to it."""
+
+    def _open(self) -> None:
+        self.seen = [*getattr(self, "seen", []), "open"]
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        self.seen.append("bind")
+        copies = [np.array(x) for x in inputs]
+        return lambda: [x * 2 for x in copies]
+
+    def _close(self) -> None:
+        self.seen.append("close")
+
+
+class _Broken(_Doubler):
+    def _open(self) -> None:
+        raise RunError("no device")
+
+
+class _Backend(Backend):
+    name, title, suffix, distributions = "doubler", "Doubler", ".x", ()
+    options: ClassVar[Mapping[str, Option]] = {
+        "mode": Option("how", "slow", ("slow", "fast")),
+        "threads": Option("how many", None, at="load"),
+    }
+
+    def missing(self, machine: Machine) -> Missing | None:
+        return None
+
+    def lower(self, program: Any, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+        raise NotImplementedError
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _Doubler(artifact, options)
+
+
+@pytest.fixture
+def session(make_artifact: Callable[..., Artifact]) -> _Doubler:
+    return _Doubler(make_artifact(), {})
+
+
+X = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
+
+
+def test_options_get_defaults_and_types() -> None:
+    assert _Backend().parse_options({}) == {"mode": "slow", "threads": None}
+    assert _Backend().parse_options({"threads": "4", "mode": "fast"}) == {"mode": "fast", "threads": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mod": "fast"}, r"option of doubler: 'mod'\. Did you mean 'mode'\? Choices: mode, threads"),
+        ({"mode": "fats"}, r"'mode': 'fats'\. Did you mean 'fast'\? Choices: fast, slow"),
+        *(({"threads": text}, "whole number from 1 to 4096") for text in ("0", "-1", "1.5", "x", "4097", "", "²")),
+    ],
+)
+def test_wrong_options_are_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        _Backend().parse_options(given)
+
+
+def test_a_gap_reads_as_reason_and_remedy() -> None:
+    assert str(Gap("needs x", "pip install x")) == "needs x; pip install x"
+    assert str(Gap("needs a Mac", "")) == "needs a Mac"
+
+
+def test_a_session_is_opened_and_closed_once_each(session: _Doubler) -> None:
+    with session as first, first as again:  # load_best gives an open session that the caller puts into 'with'
+        assert again is session
+    assert session.seen == ["open", "close"]
+    with session:
+        pass
+    assert session.seen == ["open", "close"] * 2
+
+
+def test_a_session_is_closed_when_its_block_fails(session: _Doubler) -> None:
+    with pytest.raises(ZeroDivisionError), session:
+        _ = 1 / 0
+    assert session.seen == ["open", "close"]
+    assert not session.is_open
+
+
+def test_a_session_that_cannot_open_stays_closed(make_artifact: Callable[..., Artifact]) -> None:
+    broken = _Broken(make_artifact(), {})
+    with pytest.raises(RunError, match="no device"), broken:
+        pytest.fail("not reached")
+    with pytest.raises(RunError, match="closed"):
+        broken.bind([X])
+
+
+def test_the_backend_sees_only_inputs_that_fit(session: _Doubler) -> None:
+    with pytest.raises(RunError, match="closed"):
+        session.bind([X])
+    with session:
+        for wrong in ([], [X, X], [X[0]], [X.astype(np.float64)], [[1.0, 2.0, 3.0, 4.0]]):
+            with pytest.raises(RunError):
+                session.bind(wrong)
+        assert session.seen == ["open"]
+        np.testing.assert_array_equal(session.bind([X])()[0], X * 2)
+
+
+def test_one_output_is_given_as_itself(session: _Doubler) -> None:
+    with session:
+        np.testing.assert_array_equal(session(X), X * 2)
+
+
+def test_several_outputs_are_given_as_a_tuple(make_artifact: Callable[..., Artifact]) -> None:
+    artifact = make_artifact()
+    two = Artifact(**{**vars(artifact), "inputs": artifact.inputs * 2})
+    with _Doubler(two, {}) as session:
+        given = session(X, X + 1)
+    assert isinstance(given, tuple) and len(given) == 2
+
+
+def test_a_session_tells_its_target_and_specifications(session: _Doubler) -> None:
+    assert session.target == "null"
+    assert [str(s) for s in (*session.inputs, *session.outputs)] == ["float32[1, 4]", "float32[1, 1]"]
+    assert session.rejected == ()

@@ -1,0 +1,133 @@
+"""Cache: published whole or not at all, by whoever comes first; scratch and old logs do not pile up."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cross_backend.cache import KEEP_S, Cache, key_of
+
+FILES = 20
+
+
+def test_the_variable_says_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CROSS_BACKEND_CACHE", str(tmp_path / "here"))
+    assert Cache().root == tmp_path / "here"
+    monkeypatch.setenv("CROSS_BACKEND_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert Cache().root.name == "cross-backend"
+    assert not Cache().root.exists(), "nothing is created before it is needed"
+
+
+def test_what_was_published_is_found(cache: Cache) -> None:
+    assert cache.find("kind", "key") is None
+    with cache.scratch() as folder:
+        (folder / "file").write_text("content")
+        place = cache.publish(folder, "kind", "key")
+    assert cache.find("kind", "key") == place
+    assert (place / "file").read_text() == "content"
+    assert not list((cache.root / "tmp").iterdir())
+
+
+def test_what_was_not_published_is_gone(cache: Cache) -> None:
+    with contextlib.suppress(ZeroDivisionError), cache.scratch() as folder:
+        (folder / "half").write_text("x")
+        _ = 1 / 0
+    assert not list((cache.root / "tmp").iterdir())
+    assert cache.find("kind", "key") is None
+
+
+def test_the_first_to_publish_wins(cache: Cache) -> None:
+    for text in ("first", "second"):
+        with cache.scratch() as folder:
+            (folder / "file").write_text(text)
+            place = cache.publish(folder, "kind", "key")
+        assert (place / "file").read_text() == "first"
+
+
+def test_a_dropped_entry_can_be_published_again(cache: Cache) -> None:
+    for text in ("damaged", "whole"):
+        with cache.scratch() as folder:
+            (folder / "file").write_text(text)
+            place = cache.publish(folder, "kind", "key")
+        assert (place / "file").read_text() == text
+        if text == "damaged":
+            cache.drop("kind", "key")
+            assert cache.find("kind", "key") is None
+    cache.drop("kind", "never there")
+
+
+def test_a_file_in_the_way_is_an_error(cache: Cache) -> None:
+    (cache.root / "kind").mkdir(parents=True)
+    (cache.root / "kind" / "key").write_text("a file, not an entry")
+    with cache.scratch() as folder, pytest.raises(OSError, match="key"):
+        cache.publish(folder, "kind", "key")
+    assert cache.find("kind", "key") is None
+
+
+def _publish(root: str, key: str, number: int, start: float) -> None:
+    cache = Cache(Path(root))
+    with cache.scratch() as folder:
+        for i in range(FILES):
+            (folder / str(i)).write_text(str(number))
+        time.sleep(max(0.0, start - time.time()))
+        cache.publish(folder, "kind", key)
+
+
+def test_concurrent_publishers_leave_one_whole_entry(cache: Cache) -> None:
+    context = multiprocessing.get_context("spawn")
+    start = time.time() + 1.0
+    workers = [context.Process(target=_publish, args=(str(cache.root), "key", n, start)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    seen = None
+    deadline = time.time() + 60
+    while any(worker.is_alive() for worker in workers) and time.time() < deadline:
+        place = cache.find("kind", "key")
+        if place is not None:  # what can be seen at all is whole, and never changes
+            texts = {(place / str(i)).read_text() for i in range(FILES)}
+            assert len(texts) == 1
+            assert seen in (None, texts.copy().pop())
+            seen = texts.pop()
+    for worker in workers:
+        worker.join(10)
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    place = cache.find("kind", "key")
+    assert place is not None
+    assert len({(place / str(i)).read_text() for i in range(FILES)}) == 1
+    assert not list((cache.root / "tmp").iterdir())
+
+
+def test_old_logs_and_scratch_are_deleted(cache: Cache) -> None:
+    old = time.time() - KEEP_S - 60
+    log = cache.log("run")
+    assert log == cache.root / "logs" / f"run-{os.getpid()}.log"
+    stale, fresh = [], []
+    for kind in ("logs", "tmp"):
+        for age, rows in (("old", stale), ("new", fresh)):
+            file, folder = cache.root / kind / f"{age}-file", cache.root / kind / f"{age}-folder"
+            folder.mkdir(parents=True)
+            (folder / "inner").write_text("x")
+            file.write_text("x")
+            rows += [file, folder]
+    for path in stale:
+        os.utime(path, (old, old))
+    with cache.scratch() as folder:
+        entry = cache.publish(folder, "artifacts", "key")
+    os.utime(entry, (old, old))
+    cache.log("run")
+    assert not any(path.exists() for path in stale)
+    assert all(path.exists() for path in (*fresh, entry))
+
+
+def test_a_key_depends_on_every_part_and_not_on_their_order() -> None:
+    key = key_of({"a": 1, "b": ["x", None]})
+    assert key == key_of({"b": ["x", None], "a": 1})
+    others = [key_of(parts) for parts in ({"a": 2, "b": ["x", None]}, {"a": 1}, {"a": 1, "b": ["x"]}, {})]
+    assert len({key, *others}) == 5
+    assert len(key) == 32

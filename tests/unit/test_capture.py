@@ -1,0 +1,248 @@
+"""Capture: what is stored agrees with itself, digests follow content, and models that cannot be captured say why."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import cross_backend as xb
+from cross_backend.capture import Captured, OnnxProgram, digest_program, load_pt2, run_eagerly, write_capture
+from cross_backend.capture import write_program as write
+from cross_backend.errors import ArtifactError, CaptureError, CrossBackendError
+from cross_backend.tensors import check_inputs, load_tensors
+from cross_backend.workloads import Task, Workload
+
+
+class _Call(nn.Module):
+    """Any function as a module with weights."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function, self.linear = function, nn.Linear(4, 4)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(self, *inputs)
+
+
+def net(function: Callable[..., Any] = lambda m, x: m.linear(x), seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _Call(function).eval()
+
+
+X = torch.linspace(-1, 1, 8).reshape(2, 4)
+
+
+def store(module: nn.Module, inputs: tuple[Any, ...], folder: Path, **more: Any) -> Captured:
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_capture(Workload("net", module, inputs, **more), folder)
+
+
+def assert_consistent(captured: Captured) -> None:
+    """The stored program gives the stored outputs for the stored inputs, and all fit the stored specifications."""
+    sample = load_tensors(captured.sample_path)
+    check_inputs(captured.inputs, sample["input"])
+    program = captured.program()
+    leaves = [torch.from_numpy(x.copy()) for x in sample["input"]]
+    args, _ = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    outputs = run_eagerly(program.module(), args)
+    assert len(outputs) == len(captured.outputs) == len(sample["expected"])
+    for spec, got, want in zip(captured.outputs, outputs, sample["expected"], strict=True):
+        assert spec.accepts(got)
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "one": (lambda m, x: m.linear(x), (X,)),
+    "several": (lambda m, x, y: (m.linear(x), x + y), (X, X + 1)),
+    "nested": (lambda m, d, t: {"out": m.linear(d["a"]) + t[0], "in": d["a"]}, ({"a": X}, (X + 1,))),
+    "integers": (lambda m, i: (m.linear.weight[i], i + 1), (torch.tensor([1, 3]),)),
+    "booleans": (lambda m, x: m.linear(x) > 0, (X,)),
+    "scalar": (lambda m, x, s: m.linear(x) * s, (X, torch.tensor(2.0))),
+    "nothing": (lambda m, x: m.linear(x)[:0], (X,)),
+    "not contiguous": (lambda m, x: m.linear(x), (torch.linspace(-1, 1, 8).reshape(4, 2).T,)),
+    "half": (lambda m, x: x * 2, (X.half(),)),
+    "bfloat16": (lambda m, x: x * 2, (X.bfloat16(),)),
+    "in place": (lambda m, x: m.linear(x.add_(1)), (X.clone(),)),
+}
+
+MAY_BE_REFUSED = {"bfloat16", "in place"}
+"""What need not be supported, as long as it is said when the model is captured."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_stored_agrees_with_itself_or_is_refused(case: str, tmp_path: Path) -> None:
+    """A wrong sample would make every backend look wrong."""
+    function, inputs = CASES[case]
+    before = [x.clone() for x in torch.utils._pytree.tree_leaves(inputs)]
+    with contextlib.suppress(*([CaptureError] if case in MAY_BE_REFUSED else [])):
+        captured = store(net(function), inputs, tmp_path)
+        assert_consistent(captured)
+        assert Captured.read(tmp_path) == captured
+    after = torch.utils._pytree.tree_leaves(inputs)
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True)), "the caller's inputs were changed"
+
+
+@pytest.mark.parametrize("case", ["one", "nested", "in place"])
+def test_a_program_that_the_caller_captured_agrees_with_itself(case: str, tmp_path: Path) -> None:
+    function, inputs = CASES[case]
+    with contextlib.suppress(*([CaptureError] if case in MAY_BE_REFUSED else [])):
+        assert_consistent(write(xb.capture(net(function), inputs), "net", tmp_path))
+
+
+def test_specifications_name_types_shapes_and_free_extents(tmp_path: Path) -> None:
+    batch = torch.export.Dim("batch", min=1, max=8)
+    program = xb.capture(nn.Linear(4, 4), (X,), ({0: batch},))
+    captured = write(program, "net", tmp_path)
+    (given,), (made,) = captured.inputs, captured.outputs
+    assert (given.dtype, given.shape[1:], made.shape[1:]) == ("float32", (4,), (4,))
+    assert isinstance(given.shape[0], str) and given.shape[0] == made.shape[0]
+
+
+def test_digests_follow_content(tmp_path: Path) -> None:
+    def digest(name: str, module: nn.Module, inputs: tuple[Any, ...] = (X,)) -> str:
+        return store(module, inputs, tmp_path / name).digest
+
+    same = digest("a", net())
+    assert same == digest("b", net())
+    others = {
+        "weights": digest("c", net(seed=1)),
+        "graph": digest("d", net(lambda m, x: m.linear(x) + 1)),
+        "constant": digest("e", net(lambda m, x: m.linear(x) + 2)),
+        "sample": digest("f", net(), (X * 2,)),
+        "shape": digest("g", net(), (X[:1],)),
+    }
+    assert len({same, *others.values()}) == 1 + len(others)
+
+
+def test_calibration_inputs_are_part_of_the_identity(tmp_path: Path) -> None:
+    """What a quantiser observed shapes an int8 payload, so another calibration must not be served from the cache."""
+    digests = [
+        store(net(), (X,), tmp_path / str(scale), calibration=((X * scale,), (X + scale,))).digest for scale in (1, 2)
+    ]
+    assert digests[0] != digests[1]
+    read = Captured.read(tmp_path / "1").calibration()
+    assert [len(inputs) for inputs in read] == [1, 1]
+    np.testing.assert_array_equal(read[1][0], (X + 1).numpy())
+
+
+def test_without_calibration_inputs_the_sample_serves(tmp_path: Path) -> None:
+    (inputs,) = store(net(), (X,), tmp_path).calibration()
+    np.testing.assert_array_equal(inputs[0], X.numpy())
+
+
+def test_a_programs_digest_survives_its_file(tmp_path: Path) -> None:
+    program = xb.capture(net(), (X,))
+    torch.export.save(program, tmp_path / "a.pt2")
+    assert digest_program(load_pt2(tmp_path / "a.pt2")) == digest_program(program)
+
+
+def test_capturing_uses_evaluation_mode() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.9)).train()
+    first, second = (run_eagerly(xb.capture(module, (X,)).module(), (X,))[0] for _ in range(2))
+    assert torch.equal(first, second)
+    assert first.count_nonzero() == first.numel()
+
+
+def test_a_bare_tensor_is_not_taken_apart() -> None:
+    """``xb.capture(model, x)`` must not capture the rows of x as if each were an input."""
+    row = X[:1]
+    try:
+        program = xb.capture(net(), row)  # type: ignore[arg-type]
+    except CrossBackendError:
+        return
+    assert run_eagerly(program.module(), (row,))[0].shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda m, x: x.item(), "cannot capture"),
+        (lambda m, x: m.linear(x) if x.sum() > 0 else x, "cannot capture"),
+        (lambda m, x: x.no_such_method(), "cannot capture"),
+        (lambda m, x: m.linear(x) + torch.rand(2, 4), "pure function"),
+        (lambda m, x: m.linear(x) + m.count.add_(1), "pure function"),
+        (lambda m, x: (m.linear(x), None), "NoneType among its outputs"),
+        (lambda m, x: (m.linear(x), 3), "int among its outputs"),
+    ],
+    ids=["item", "data dependent", "error", "random", "counter", "none", "number"],
+)
+def test_what_cannot_be_captured_says_why(function: Callable[..., Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=message) as caught:
+        store(net(function), (X,), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_inputs_must_be_tensors(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="only tensors can be inputs"):
+        store(net(lambda m, x, n: m.linear(x) * n), (X, 3), tmp_path)
+
+
+def test_a_task_is_stored_beside_the_program(tmp_path: Path) -> None:
+    task = Task("top-1 accuracy", np.zeros((5, 4), np.float32), np.arange(5))
+    captured = store(net(), (X,), tmp_path, task=task)
+    assert captured.metric == "top-1 accuracy"
+    groups = load_tensors(captured.task_path)
+    assert (groups["input"][0].shape, groups["label"][0].tolist()) == ((5, 4), [0, 1, 2, 3, 4])
+
+
+def test_a_pt2_file_is_a_workload(tmp_path: Path) -> None:
+    torch.export.save(xb.capture(net(), (X,)), tmp_path / "a.pt2")
+    (tmp_path / "out").mkdir()
+    assert_consistent(write_capture(Workload("net", tmp_path / "a.pt2"), tmp_path / "out"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\3\4 not a zip", b"\0" * 999])
+def test_a_damaged_pt2_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.pt2"
+    path.write_bytes(content)
+    with pytest.raises(CaptureError, match=r"a\.pt2 is damaged or not a torch\.export file") as caught:
+        load_pt2(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_onnx_file_is_a_workload_with_a_reference_of_its_own(tmp_path: Path) -> None:
+    made = torch.onnx.export(net(), (X,), dynamo=True, verbose=False)
+    assert made is not None
+    made.save(tmp_path / "a.onnx", external_data=True)
+    (tmp_path / "out").mkdir()
+    captured = write_capture(Workload("net", tmp_path / "a.onnx"), tmp_path / "out")
+    assert isinstance(captured.program(), OnnxProgram)
+    sample = load_tensors(captured.sample_path)
+    check_inputs(captured.inputs, sample["input"])
+    expected = run_eagerly(net(), [torch.from_numpy(sample["input"][0])])
+    np.testing.assert_allclose(sample["expected"][0], expected[0].numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("content", [b"", b"not onnx", b"\x08\x0a" * 40])
+def test_a_damaged_onnx_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(content)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(CaptureError, match=r"a\.onnx is damaged or not an ONNX model") as caught:
+        write_capture(Workload("net", tmp_path / "a.onnx"), tmp_path / "out")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["missing", "cut", "other", "field"])
+def test_a_damaged_capture_is_refused(how: str, linear: Captured, tmp_path: Path) -> None:
+    folder = tmp_path / "capture"
+    shutil.copytree(linear.folder, folder)
+    path = folder / "capture.json"
+    row = json.loads(path.read_text())
+    if how == "missing":
+        path.unlink()
+    else:
+        content = {"cut": path.read_text()[:50], "other": "[]", "field": json.dumps({**row, "inputs": [{"name": "x"}]})}
+        path.write_text(content[how])
+    with pytest.raises(ArtifactError, match="is not a captured workload"):
+        Captured.read(folder)
