@@ -29,7 +29,7 @@ def variables(cache=None, **extra):
 
 @pytest.fixture(scope="session")
 def cli():
-    """Run the command to its end: ``cli("export", "x", cache=…, cwd=…, NAME="variable")`` gives both streams as text."""
+    """Run the command to its end: ``cli("export", "x", cache=…, cwd=…, NAME="variable")`` gives the streams as text."""
 
     def run(*args, cache=None, cwd=None, timeout=300, before=(), preexec=None, stdout=subprocess.PIPE, **extra):
         return subprocess.run(

@@ -4,6 +4,7 @@ import ctypes
 import os
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.backend import Backend, Lowered, Option, Session
@@ -90,7 +91,7 @@ class LowerRaises(Right):
 
 class LowerHangs(Right):
     name = "faulty.lower_hangs"
-    options = {"seat": Option("makes targets of it that differ", None)}
+    options: ClassVar = {"seat": Option("makes targets of it that differ", None)}
 
     def lower(self, program, options, stem, calibration):
         leave_mark("lower_hangs")

@@ -3,6 +3,9 @@
 import os
 import resource
 import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -23,12 +26,9 @@ def full_disk(tmp_path):
         yield folder, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         return
     try:
-        with (folder / "filler").open("wb", buffering=0) as filler:
-            try:
-                while True:
-                    filler.write(b"\0" * 4096)
-            except OSError:
-                pass
+        with suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(b"\0" * 4096)
         yield folder, None
     finally:
         subprocess.run(["umount", folder], check=True)
@@ -171,21 +171,13 @@ def test_reader_that_went_away(args, linear, cli, tmp_path):
     assert "Traceback" not in result.stderr and "Error" not in result.stderr and "Exception" not in result.stderr
 
 
-def test_reader_that_takes_one_line(cli):
-    process = subprocess.run(
-        ["bash", "-c", "set -o pipefail; python3 -m cross_backend backends --json | head -1"],
-        capture_output=True, text=True, check=False, env={**os.environ, "PATH": os.path.dirname(_python()) + ":/usr/bin:/bin"},
-    )  # fmt: skip
+def test_reader_that_takes_one_line():
+    script = f"set -o pipefail; {sys.executable} -m cross_backend backends --json | head -1"
+    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert process.stdout == "{\n" and process.stderr == ""
-
-
-def _python():
-    import sys
-
-    return sys.executable
 
 
 @pytest.mark.parametrize("args", [("models",), ("backends", "--json")], ids=" ".join)
 def test_standard_output_on_a_full_disk(args, cli, complaint):
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         complaint(cli(*args, stdout=full), 1, "No space left on device")

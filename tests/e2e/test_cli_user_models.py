@@ -1,5 +1,6 @@
 """The user's own models: a function in a Python file, a ``.pt2`` file, an ``.onnx`` file."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -177,5 +178,6 @@ def test_files_in_the_current_folder_shadow_nothing(cli, tmp_path):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('this file is not for you')\n")
     installed = Path(sys.executable).with_name("cross-backend")
     arguments = [installed, "export", "linear_regression", "--backends", "torch"]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, check=False)
+    variables = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, env=variables, check=False)
     assert done.returncode == 0, done.stderr
