@@ -12,6 +12,7 @@ from cross_backend import panel, trial
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured, OnnxProgram, Program, capture, write_capture, write_program
+from cross_backend.errors import UsageError
 from cross_backend.lowering import lower as lower_captured
 from cross_backend.registry import resolve
 from cross_backend.workloads import Workload, find_workload
@@ -29,7 +30,8 @@ def _captured(program: Program, name: str, cache: Cache) -> Captured:
             captured = write_capture(Workload(name, program.path), folder)
         else:
             captured = write_program(program, name, folder)
-        return Captured.read(cache.publish(folder, exporting.KIND, captured.digest[:32]))
+        stored = Captured.read(cache.publish(folder, exporting.KIND, captured.digest[:32]))
+        return replace(stored, workload=name)
 
 
 def lower(program: Program, target: str, *, name: str = "model", output_dir: Path | str | None = None) -> Artifact:
@@ -47,6 +49,8 @@ def lower(program: Program, target: str, *, name: str = "model", output_dir: Pat
         UnsupportedError: the backend can never take this program.
         LowerError: it failed, or nothing of the program is inside.
     """
+    if not name or name in {".", ".."} or any(c in name for c in "/\\\0:"):
+        raise UsageError(f"{name!r} is not a plain file name; name is the stem of the files.")
     cache = Cache()
     resolved = resolve(target)
     artifact = lower_captured(_captured(program, name, cache), resolved, cache).artifact

@@ -73,9 +73,14 @@ class Placement:
         """Read the manifest's ``placement``."""
         return cls(
             {str(k): int(v) for k, v in row["delegates"].items()},
-            tuple(Operators(**op) for op in row["inside"]),
-            tuple(Operators(**op) for op in row["left"]),
+            tuple(_operators(op) for op in row["inside"]),
+            tuple(_operators(op) for op in row["left"]),
         )
+
+
+def _operators(row: Mapping[str, Any]) -> Operators:
+    why = row.get("why")
+    return Operators(str(row["name"]), int(row["count"]), None if why is None else str(why))
 
 
 def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = None) -> tuple[Operators, ...]:
@@ -157,8 +162,12 @@ class Artifact:
     def write_manifest(self) -> None:
         """Write the manifest beside the payload, whole or not at all."""
         partial = self.manifest_path.with_suffix(f".{os.getpid()}.tmp")
-        partial.write_text(json.dumps(self.to_json(), indent=2) + "\n")
-        partial.replace(self.manifest_path)
+        try:
+            partial.write_text(json.dumps(self.to_json(), indent=2) + "\n")
+            partial.replace(self.manifest_path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
 
     @classmethod
     def read(cls, path: Path | str) -> Artifact:
@@ -168,7 +177,8 @@ class Artifact:
             ArtifactError: missing, damaged, or of a newer format version.
         """
         path = Path(path)
-        manifest = path if path.suffix == ".json" else path.with_suffix(".json")
+        stem = path.name if path.is_dir() else path.stem  # a folder's name may hold dots of its own
+        manifest = path if path.suffix == ".json" else path.with_name(f"{stem}.json")
         if not path.exists():
             raise ArtifactError(f"{path} does not exist.")
         if not manifest.is_file():
@@ -204,7 +214,7 @@ class Artifact:
                 sample=_plain_name(sample["path"]) if sample else None,
                 sample_sha256=str(sample["sha256"]) if sample else None,
             )
-        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError) as error:
             raise ArtifactError(
                 f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
             ) from error

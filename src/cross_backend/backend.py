@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from cross_backend.artifact import Artifact, Placement
-from cross_backend.errors import RunError, UsageError, unknown_name
+from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line, unknown_name
 from cross_backend.tensors import Tensors, TensorSpec, check_inputs, in_kind_of
 
 if TYPE_CHECKING:
@@ -142,11 +142,22 @@ class Session(ABC):
         if not self.is_open:
             raise RunError("the session is closed; use it inside 'with xb.load(...) as session:'.")
         check_inputs(self.inputs, inputs)
-        return self._bind(inputs)
+        try:
+            return self._bind(inputs)
+        except CrossBackendError:
+            raise
+        except Exception as error:
+            raise RunError(f"{self.target} cannot take these inputs: {one_line(error)}") from error
 
     def __call__(self, *inputs: Any) -> Any:
         """Run once: one output as itself, several as a tuple; torch tensors in, torch tensors out."""
-        outputs = in_kind_of(inputs, self.bind(inputs)())
+        run = self.bind(inputs)
+        try:
+            outputs = in_kind_of(inputs, run())
+        except CrossBackendError:
+            raise
+        except Exception as error:
+            raise RunError(f"{self.target} failed: {one_line(error)}") from error
         return outputs[0] if len(outputs) == 1 else outputs
 
     @abstractmethod

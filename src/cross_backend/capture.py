@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -50,6 +50,8 @@ class Captured:
     """Task metric, where the workload has a task."""
     capture_s: float
     """Seconds that building and capturing took."""
+    files: Mapping[str, str]
+    """Name → SHA-256 of every file in the folder but the record itself."""
 
     @property
     def sample_path(self) -> Path:
@@ -60,6 +62,16 @@ class Captured:
     def task_path(self) -> Path:
         """Groups ``input`` and ``label``; only where ``metric`` is not None."""
         return self.folder / "task.npz"
+
+    def check(self) -> None:
+        """Compare the files with the record.
+
+        Raises:
+            ArtifactError: one is missing or was changed.
+        """
+        for name, wanted in self.files.items():
+            if not (self.folder / name).is_file() or digest_path(self.folder / name) != wanted:
+                raise ArtifactError(f"{self.folder / name} is missing or damaged.")
 
     def calibration(self) -> list[tuple[Any, ...]]:
         """Give the inputs for quantisers, NumPy arrays: the workload's own, or the sample."""
@@ -100,6 +112,8 @@ def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any 
     """
     import torch
 
+    if hasattr(inputs, "dtype"):  # a bare tensor is one input, not a sequence of rows
+        inputs = (inputs,)
     try:
         with torch.no_grad():
             return torch.export.export(module.eval(), row_major(inputs), dynamic_shapes=dynamic_shapes)
@@ -140,15 +154,15 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
         CaptureError: it cannot be captured, or the captured program does not compute what eager computes.
     """
     started = time.perf_counter()
-    if isinstance(workload.model, Path) and workload.model.suffix == ".onnx":
-        captured = _write_onnx(workload.model, workload.name, folder, started)
-    else:
-        captured = _write_torch(workload, folder, started)
     if workload.calibration:
-        save_tensors(folder / "calibration.npz", {f"sample{i}": x for i, x in enumerate(workload.calibration)})
+        save_tensors(
+            folder / "calibration.npz", {f"sample{i}": inputs for i, inputs in enumerate(workload.calibration)}
+        )
     if workload.task is not None:
-        save_tensors(captured.task_path, {"input": [workload.task.inputs], "label": [workload.task.labels]})
-    return captured
+        save_tensors(folder / "task.npz", {"input": [workload.task.inputs], "label": [workload.task.labels]})
+    if isinstance(workload.model, Path) and workload.model.suffix == ".onnx":
+        return _write_onnx(workload.model, workload.name, folder, started)
+    return _write_torch(workload, folder, started)
 
 
 def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured:
@@ -221,9 +235,13 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
 
     try:
         with torch.no_grad():
-            outputs = tuple(_pytree.tree_leaves(module(*inputs)))
+            given = row_major(inputs)
+            outputs = tuple(_pytree.tree_leaves(module(*given)))
     except Exception as error:
         raise CaptureError(f"the model fails on its own example inputs: {one_line(error)}") from error
+    for before, after in zip(_pytree.tree_leaves(inputs), _pytree.tree_leaves(given), strict=True):
+        if isinstance(before, torch.Tensor) and not torch.equal(before.nan_to_num(), after.nan_to_num()):
+            raise CaptureError("the model changes its inputs in place; make it a pure function.")
     for output in outputs:
         if not isinstance(output, torch.Tensor):
             raise CaptureError(
@@ -247,14 +265,15 @@ def _store(
         "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
-    digest = digest_program(program) + digest_path(folder / "sample.npz")
-    return _write_record(folder, name, "program.pt2", digest, specs, metric, started)
+    return _write_record(folder, name, "program.pt2", digest_program(program), specs, metric, started)
 
 
 def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
     """Describe a user input or output; symbolic extents become texts."""
     import torch
 
+    if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bfloat16:
+        raise CaptureError(f"input {name!r} is bfloat16, which NumPy lacks; take float32 and cast inside.")
     if not isinstance(leaf, torch.Tensor):
         raise CaptureError(f"input {name!r} is a {type(leaf).__name__}; only tensors can be inputs.")
     node = graph.get(str(name))
@@ -284,7 +303,7 @@ def _write_onnx(path: Path, name: str, folder: Path, started: float) -> Captured
     """Store an ONNX file as one file, with the outputs of ONNX's own reference evaluator."""
     given = read_onnx(path, folder / "program.onnx")
     save_tensors(folder / "sample.npz", {"input": given.sample, "expected": given.expected})
-    digest = digest_path(folder / "program.onnx") + digest_path(folder / "sample.npz")
+    digest = digest_path(folder / "program.onnx")
     specs = {"inputs": given.inputs, "outputs": given.outputs}
     return _write_record(folder, name, "program.onnx", digest, specs, None, started)
 
@@ -298,12 +317,16 @@ def _write_record(
     metric: str | None,
     started: float,
 ) -> Captured:
+    """Write what was captured; its digest is that of the program and of all tensors stored beside it."""
+    files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
+    tensors = [files[key] for key in files if key.endswith(".npz")]
     row = {
         "workload": name,
         "program_name": program_name,
-        "digest": hashlib.sha256(digest.encode()).hexdigest(),
+        "digest": hashlib.sha256("".join([digest, *tensors]).encode()).hexdigest(),
         "metric": metric,
         "capture_s": time.perf_counter() - started,
+        "files": files,
     }
     rows = {key: [spec.to_json() for spec in value] for key, value in specs.items()}
     (folder / "capture.json").write_text(json.dumps({**row, **rows}, indent=2) + "\n")

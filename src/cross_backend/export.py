@@ -100,8 +100,12 @@ def find_capture(source: Source, cache: Cache) -> Captured | None:
     """Give the cached capture of a source whose identity is known without building it; imports no torch."""
     key = _capture_key(source)
     folder = cache.find(KIND, key) if key else None
+    if folder is None:
+        return None
     try:
-        return Captured.read(folder) if folder else None
+        captured = Captured.read(folder)
+        captured.check()
+        return captured
     except ArtifactError:
         cache.drop(KIND, key or "")
         return None

@@ -55,7 +55,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
         started = time.perf_counter()
         try:
             program = captured.program()
-            lowered = resolved.backend.lower(program, resolved.options, folder / "payload", captured.calibration())
+            lowered = resolved.backend.lower(program, resolved.options, folder / "artifact", captured.calibration())
         except (CrossBackendError, OSError):
             raise
         except Exception as error:
@@ -84,7 +84,8 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
         )
         artifact.write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved))
-    return LoweredTo(replace(artifact, folder=place), cached=False)
+    # Another process may have published first: what it wrote is what lies there.
+    return LoweredTo(replace(Artifact.read(place / "artifact.json"), workload=captured.workload), cached=False)
 
 
 def find(captured: Captured, resolved: Resolved, cache: Cache) -> Artifact | None:

@@ -91,7 +91,7 @@ def _instance(name: str) -> Backend:
     module, _, cls = path.partition(":")
     try:
         backend: Backend = getattr(importlib.import_module(module), cls)()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         raise UnavailableError(f"backend {name} ({path}) does not import: {one_line(error)}") from error
     return backend
 
@@ -119,8 +119,9 @@ class Resolved:
 
     @property
     def stem(self) -> str:
-        """What follows the model's name in file names: ``xnnpack``, ``xnnpack_int8``."""
-        return "_".join([short_name(self.target.name), *self.lowering.options.values()]).replace(".", "_")
+        """What follows the model's name in file names: ``xnnpack``, ``xnnpack_int8``, ``torch_threads2``."""
+        options = [key + value if value.isdecimal() else value for key, value in self.target.options.items()]
+        return "_".join([short_name(self.target.name), *options]).replace(".", "_")
 
 
 def resolve(text: str | Target) -> Resolved:

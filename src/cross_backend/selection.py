@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import Artifact
+from cross_backend.artifact import FORMAT, Artifact
 from cross_backend.backend import Rejected, Session
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, UnavailableError, UsageError, one_line
 from cross_backend.machine import Machine
@@ -107,6 +108,14 @@ def in_order(folder: Path, platform: str | None, model: str | None) -> tuple[lis
     return sorted(candidates, key=lambda artifact: (_place(artifact, order), artifact.target)), rejected
 
 
+def _is_other_json(path: Path) -> bool:
+    try:
+        row = json.loads(path.read_bytes())
+    except (ValueError, OSError):
+        return False
+    return not isinstance(row, dict) or row.get("format") != FORMAT
+
+
 def _place(artifact: Artifact, order: Sequence[str]) -> int:
     name = Target.parse(artifact.target).name
     return order.index(name) if name in order else len(order)
@@ -119,6 +128,8 @@ def _candidates(folder: Path, model: str | None) -> tuple[list[Artifact], list[R
     found: list[Artifact] = []
     rejected: list[Rejected] = []
     for path in sorted(folder.glob("*.json")):
+        if _is_other_json(path):
+            continue
         try:
             artifact = Artifact.read(path)
             full_name(Target.parse(artifact.target).name)

@@ -90,7 +90,7 @@ def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
     torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(x, torch.Tensor) for x in inputs):
         return tuple(y if isinstance(y, torch.Tensor) else torch.from_numpy(to_numpy(y).copy()) for y in outputs)
-    return tuple(to_numpy(y) for y in outputs)
+    return tuple(to_numpy(y).copy() for y in outputs)  # a runtime may overwrite its own memory in its next call
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarray[Any, Any], ...]:
@@ -101,7 +101,7 @@ def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarra
     drawn: list[np.ndarray[Any, Any]] = []
     for spec in specs:
         shape = tuple(n if isinstance(n, int) else 1 for n in spec.shape)
-        dtype = np.dtype(spec.dtype)
+        dtype = np.dtype(spec.dtype.replace("bfloat16", "float32"))
         if dtype.kind == "f":
             drawn.append(rng.standard_normal(shape).astype(dtype))
         elif dtype.kind == "b":
@@ -130,7 +130,7 @@ def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
 
     groups: dict[str, dict[int, np.ndarray[Any, Any]]] = {}
     try:
-        with np.load(path, allow_pickle=False) as members:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
             for member in members.files:
                 group, _, index = member.rpartition("_")
                 groups.setdefault(group, {})[int(index)] = members[member]

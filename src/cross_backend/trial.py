@@ -10,7 +10,7 @@ from typing import Any
 
 from cross_backend.backend import Options
 from cross_backend.cache import Cache
-from cross_backend.errors import ArtifactError, LoadError, WorkerError
+from cross_backend.errors import CrossBackendError
 from cross_backend.records import Comparison
 from cross_backend.registry import resolve
 from cross_backend.verify import tolerance_of
@@ -52,7 +52,7 @@ def open_worker(
         answer = worker.call(
             "open", settings.timeout_s, manifest=str(manifest), target=target, threads=settings.threads
         )
-    except (LoadError, ArtifactError, WorkerError):
+    except CrossBackendError:
         worker.kill()
         raise
     return worker, float(answer["load_s"])

@@ -32,6 +32,8 @@ def compare_outputs(expected: Sequence[Any], outputs: Sequence[Any], tolerance: 
     for index, (want, got) in enumerate(zip(expected, outputs, strict=True)):
         if want.shape != got.shape:
             return _wrong(tolerance, f"output {index} has shape {list(got.shape)} instead of {list(want.shape)}")
+        if want.dtype != got.dtype:
+            return _wrong(tolerance, f"output {index} has type {got.dtype} instead of {want.dtype}")
         if want.dtype.kind in "biu":
             if not np.array_equal(want, got):
                 return _wrong(
@@ -42,6 +44,8 @@ def compare_outputs(expected: Sequence[Any], outputs: Sequence[Any], tolerance: 
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
             return _wrong(tolerance, f"output {index} has {int((~np.isfinite(b)).sum())} NaN or infinite element(s)")
         usable = np.isfinite(a)
+        if not np.array_equal(a[~usable], b[~usable], equal_nan=True):
+            return _wrong(tolerance, f"output {index} differs in its NaN or infinite elements")
         a, b = a[usable], b[usable]
         if a.size == 0:
             continue

@@ -76,7 +76,7 @@ def test_second_export_is_served_from_the_cache(cold, cli, document, tmp_path):
 def test_damaged_cache_entries_are_made_again(cold, cli, document, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(cold[0], cache)
-    payloads = list(cache.glob("artifacts/*/payload*"))
+    payloads = list(cache.glob("artifacts/*/artifact*"))
     assert len(payloads) == 2
     for payload in payloads:
         payload.write_bytes(payload.read_bytes()[:10])

@@ -90,7 +90,7 @@ class _OnnxRuntimeSession(Session):
         import numpy as np
 
         feed = {
-            value.name: np.ascontiguousarray(to_numpy(x))
+            value.name: np.array(to_numpy(x), order="C")
             for value, x in zip(self._session.get_inputs(), inputs, strict=True)
         }
         return functools.partial(self._session.run, None, feed)

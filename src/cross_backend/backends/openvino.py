@@ -88,7 +88,6 @@ class _OpenVinoSession(Session):
         try:
             core = openvino.Core()
             self._compiled = core.compile_model(self.artifact.payload_path / "model.xml", "CPU", settings)
-            self._request = self._compiled.create_infer_request()
         except Exception as error:
             raise LoadError(f"OpenVINO cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
 
@@ -96,9 +95,9 @@ class _OpenVinoSession(Session):
         import numpy as np
         import openvino
 
-        request = self._request
+        request = self._compiled.create_infer_request()  # its own, so that bindings live side by side
         for index, x in enumerate(inputs):
-            request.set_input_tensor(index, openvino.Tensor(np.ascontiguousarray(to_numpy(x))))
+            request.set_input_tensor(index, openvino.Tensor(np.array(to_numpy(x), order="C")))
         count = len(self.outputs)
 
         def run() -> Tensors:
@@ -108,7 +107,6 @@ class _OpenVinoSession(Session):
         return run
 
     def _close(self) -> None:
-        del self._request, self._compiled
+        del self._compiled
 
     _compiled: Any
-    _request: Any

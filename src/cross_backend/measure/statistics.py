@@ -48,8 +48,10 @@ def latency_ms(measurement: Measurement) -> Interval:
 
 def paired_ratio(first: Measurement, second: Measurement) -> Interval | None:
     """Give the median over rounds of first / second, with its interval; None with fewer than six common rounds."""
-    ratios = [
-        statistics.median(a) / statistics.median(b) for a, b in zip(first.rounds, second.rounds, strict=True) if a and b
+    ratios = [  # a coarse clock may give 0 ns
+        max(statistics.median(a), 1) / max(statistics.median(b), 1)
+        for a, b in zip(first.rounds, second.rounds, strict=True)
+        if a and b
     ]
     if len(ratios) < MIN_ROUNDS:
         return None

@@ -23,7 +23,9 @@ HEADERS = (
 
 def milliseconds(value: float) -> str:
     """Give a duration with at least three significant digits."""
-    return f"{value:.{4 if value < 1 else 3 if value < 100 else 0}f}"
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.{max(3 if value >= 1 else 4, 2 - math.floor(math.log10(value)) if value > 0 else 0)}f}"
 
 
 def size(size_bytes: int | None) -> str:
@@ -52,7 +54,7 @@ def decibels(comparison: Comparison | None) -> str:
     """Give the signal to noise ratio; equal outputs have none."""
     if comparison is None:
         return "–"
-    return f"{comparison.sqnr_db:.0f}" if math.isfinite(comparison.sqnr_db) else "equal"
+    return "equal" if comparison.sqnr_db == math.inf else f"{comparison.sqnr_db:.0f}"
 
 
 def ranking(panel: Panel) -> list[tuple[str, ...]]:

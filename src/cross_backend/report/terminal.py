@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,9 @@ class Terminal:
     def __init__(self, *, quiet: bool = False) -> None:
         from rich.console import Console
 
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
         self.fancy = fancy(sys.stdout)
         width = None if sys.stdout.isatty() else _PLAIN_WIDTH
         self.out = Console(

@@ -184,6 +184,10 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
     except Exception as error:
         raise CaptureError(f"{path}:{function} failed: {one_line(error)}") from error
     if isinstance(built, Workload):
+        if weights is not None:
+            if isinstance(built.model, Path):
+                raise UsageError("--weights does not go with a file.")
+            load_checkpoint(built.model, weights)
         return built
     try:
         model, inputs = built

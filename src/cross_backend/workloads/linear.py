@@ -24,7 +24,8 @@ def linear_regression(weights: str | None = None) -> Workload:
     observed = features @ np.array(TRUE_WEIGHT) + TRUE_BIAS + rng.normal(0.0, NOISE, SAMPLES)
     fitted, *_ = np.linalg.lstsq(np.column_stack([features, np.ones(SAMPLES)]), observed, rcond=None)
 
-    model = torch.nn.Linear(4, 1)
+    with torch.random.fork_rng(devices=[]):
+        model = torch.nn.Linear(4, 1)
     with torch.no_grad():
         model.weight.copy_(torch.from_numpy(fitted[:4]).reshape(1, 4))
         model.bias.copy_(torch.from_numpy(fitted[4:]))
