@@ -7,17 +7,20 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cross_backend.errors import ArtifactError
+from cross_backend.errors import ArtifactError, UsageError
+from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
 
 FORMAT = "cross-backend-artifact"
 VERSION = 1
 """Manifest version. History: 1, the first."""
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
+"""What reading a manifest that is not one may raise."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,9 @@ class Placement:
 
 
 def _operators(row: Mapping[str, Any]) -> Operators:
-    why = row.get("why")
+    why = row["why"]
+    if len(row) != 3:
+        raise ValueError("an operator has fields that this version does not know")
     return Operators(str(row["name"]), int(row["count"]), None if why is None else str(why))
 
 
@@ -161,13 +166,7 @@ class Artifact:
 
     def write_manifest(self) -> None:
         """Write the manifest beside the payload, whole or not at all."""
-        partial = self.manifest_path.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            partial.write_text(json.dumps(self.to_json(), indent=2) + "\n")
-            partial.replace(self.manifest_path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        _commit([_stage(None, self.manifest_path, json.dumps(self.to_json(), indent=2) + "\n")])
 
     @classmethod
     def read(cls, path: Path | str) -> Artifact:
@@ -196,6 +195,7 @@ class Artifact:
                     f"{manifest} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it."
                 )
             sample = row.get("sample") or {}
+            Target.parse(str(row["target"]))
             return cls(
                 folder=manifest.parent,
                 name=manifest.stem,
@@ -214,7 +214,16 @@ class Artifact:
                 sample=_plain_name(sample["path"]) if sample else None,
                 sample_sha256=str(sample["sha256"]) if sample else None,
             )
-        except (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OSError,
+            OverflowError,
+            RecursionError,
+            UsageError,
+        ) as error:
             raise ArtifactError(
                 f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
             ) from error
@@ -241,27 +250,67 @@ class Artifact:
                     "swapped. Export it again."
                 )
 
-    def copy_to(self, folder: Path, name: str, target: str, sample_name: str | None = None) -> Artifact:
-        """Copy payload, sample and manifest into ``folder`` under another name; nothing half-written stays.
+    def copy_to(self, folder: Path, name: str, target: str, sample_name: str) -> Artifact:
+        """Copy payload, sample and manifest into ``folder`` under another name: all of them, or none.
 
         Raises:
-            OSError: the folder cannot be written (full disk, no permission).
+            OSError: the folder cannot be written (full disk, no permission); what was there before is untouched.
         """
         folder.mkdir(parents=True, exist_ok=True)
         suffix = self.payload_path.suffix if self.payload_path.is_file() else ""
+        sample = sample_name if self.sample else None
         copied = dataclasses.replace(
-            self,
-            folder=folder,
-            name=name,
-            target=target,
-            payload=name + suffix,
-            sample=sample_name if self.sample else None,
+            self, folder=folder, name=name, target=target, payload=name + suffix, sample=sample
         )
-        place(self.payload_path, copied.payload_path)
-        if self.sample_path and copied.sample_path:
-            place(self.sample_path, copied.sample_path)
-        copied.write_manifest()
+        sources = [(self.payload_path, copied.payload_path)]
+        if self.sample_path and copied.sample_path and not _holds(copied.sample_path, self.sample_sha256):
+            sources.append((self.sample_path, copied.sample_path))
+        staged: list[tuple[Path, Path]] = []
+        try:
+            for source, destination in sources:
+                staged.append(_stage(source, destination))
+            staged.append(_stage(None, copied.manifest_path, json.dumps(copied.to_json(), indent=2) + "\n"))
+        except BaseException:  # Ctrl-C, too, must leave nothing half-written
+            for partial, _ in staged:
+                _delete(partial)
+            raise
+        _commit(staged)
         return copied
+
+
+def _holds(path: Path, sha256: str | None) -> bool:
+    return path.is_file() and digest_path(path) == sha256
+
+
+def _stage(source: Path | None, destination: Path, text: str = "") -> tuple[Path, Path]:
+    """Write a copy (or a text, without a source) beside its destination; what fails leaves nothing."""
+    partial = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
+    try:
+        if source is None:
+            partial.write_text(text)
+        elif source.is_file():
+            shutil.copyfile(source, partial)
+        else:
+            shutil.copytree(source, partial)
+    except BaseException:
+        _delete(partial)
+        raise
+    return partial, destination
+
+
+def _commit(staged: Sequence[tuple[Path, Path]]) -> None:
+    """Move staged files and folders to their places; renaming needs no room."""
+    for partial, destination in staged:
+        if destination.is_dir() or partial.is_dir():
+            _delete(destination)
+        partial.replace(destination)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def digest_path(path: Path) -> str:
@@ -278,27 +327,6 @@ def digest_path(path: Path) -> str:
 def size_of(path: Path) -> int:
     """Give the bytes of a file, or of all files in a folder."""
     return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
-
-
-def place(source: Path, destination: Path) -> None:
-    """Copy a file or folder so that the destination is either the old one or the whole new one."""
-    partial = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
-    try:
-        if source.is_file():
-            shutil.copyfile(source, partial)
-            if destination.is_dir():
-                shutil.rmtree(destination)
-        else:
-            shutil.copytree(source, partial)
-            if destination.exists():
-                shutil.rmtree(destination) if destination.is_dir() else destination.unlink()
-        partial.replace(destination)
-    except BaseException:  # Ctrl-C, too, must leave nothing half-written
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
-        raise
 
 
 def _plain_name(name: Any) -> str:

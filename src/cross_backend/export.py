@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cross_backend.artifact import Artifact, digest_path
+from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache, key_of
 from cross_backend.capture import Captured, write_capture
 from cross_backend.errors import (
@@ -267,16 +267,8 @@ def _deliver(captured: Captured, row: Exported, settings: Settings, observe: Obs
 
 def deliver(artifact: Artifact, resolved: Resolved, folder: Path) -> Artifact:
     """Copy a cached artifact into a folder under its public name; the sample is shared by all of one model."""
-    folder.mkdir(parents=True, exist_ok=True)
-    sample = f"{artifact.workload}_sample.npz"
     name = f"{artifact.workload}_{resolved.stem}"
-    shared = folder / sample
-    if shared.is_file() and digest_path(shared) == artifact.sample_sha256:
-        copied = replace(artifact, sample=None).copy_to(folder, name, str(resolved.target))
-        copied = replace(copied, sample=sample)
-        copied.write_manifest()
-        return copied
-    return artifact.copy_to(folder, name, str(resolved.target), sample)
+    return artifact.copy_to(folder, name, str(resolved.target), f"{artifact.workload}_sample.npz")
 
 
 class _WorkerPool:

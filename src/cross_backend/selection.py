@@ -16,7 +16,7 @@ from cross_backend.machine import Machine
 from cross_backend.measure.statistics import RESOLUTION, can_tell_apart
 from cross_backend.platforms import find_platform
 from cross_backend.records import Measurement
-from cross_backend.registry import full_name, resolve
+from cross_backend.registry import Resolved, full_name, resolve
 from cross_backend.target import Target
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
     """
     if not isinstance(artifact, Artifact):
         artifact = Artifact.read(artifact)
+    resolve_artifact(artifact)
     target = Target.parse(artifact.target)
     resolved = resolve(Target(target.name, {**target.options, **{key: str(value) for key, value in options.items()}}))
     if resolved.lowering != Target(
@@ -66,6 +67,18 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
     artifact.check()
     return resolved.backend.load(replace(artifact, target=str(resolved.target)), resolved.options)
+
+
+def resolve_artifact(artifact: Artifact) -> Resolved:
+    """Find an artifact's backend.
+
+    Raises:
+        ArtifactError: this version does not know the target that the manifest names.
+    """
+    try:
+        return resolve(artifact.target)
+    except UsageError as error:
+        raise ArtifactError(f"{artifact.manifest_path} names a target that is not known here: {error}") from error
 
 
 def load_best(folder: Path | str, platform: str | None = None, model: str | None = None) -> Session:

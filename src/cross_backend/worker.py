@@ -156,6 +156,8 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             answer = {"error": {"type": type(error).__name__, "text": str(error)}}
             if isinstance(error, UnavailableError):
                 answer["error"] |= {"reason": error.reason, "remedy": error.remedy}
+        except OSError as error:  # a full disk, say: printing a traceback to the log would fail as well
+            answer = {"error": {"type": "CrossBackendError", "text": one_line(error)}}
         except Exception as error:
             import traceback
 

@@ -83,7 +83,7 @@ class Worker:
         except OSError:
             raise self._death() from None
         try:
-            line = self._answers.get(timeout=timeout_s)
+            line = self._answers.get(timeout=min(timeout_s, threading.TIMEOUT_MAX))
         except queue.Empty:
             self.kill()
             raise WorkerTimeoutError(f"no answer to '{op}' within {timeout_s:.0f} s; the worker was stopped.") from None

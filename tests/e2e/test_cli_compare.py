@@ -108,9 +108,12 @@ def test_digits_show_their_accuracy(cli, document):
     assert scores[0] == scores[1] and 0.95 < scores[0] <= 1
 
 
-def test_several_models(linear, cli, document):
-    found = document(cli("compare", "linear_regression", "digits_cnn", "--backends", "torch", *QUICK, "--json"))
-    assert [row["workload"] for row in found["results"]] == ["linear_regression", "digits_cnn"]
+def test_several_models(linear, cli, document, tmp_path):
+    (tmp_path / "net.py").write_text("import torch\ndef half():\n    return torch.nn.ReLU(), torch.ones(1, 2)\n")
+    models = ("linear_regression", f"{tmp_path / 'net.py'}:half")
+    found = document(cli("compare", *models, "--backends", "torch", *QUICK, "--json"))
+    assert [row["workload"] for row in found["results"]] == ["linear_regression", "net_half"]
+    assert [row["rank"] for row in found["results"]] == [1, 1]
 
 
 def test_num_runs_and_seconds_are_upper_bounds(linear, cli, document):

@@ -144,11 +144,13 @@ def test_same_target_twice_is_one_file(linear, cli, document, tmp_path):
     assert first["path"] == second["path"] and second["outcome"] == "OK"
 
 
-def test_several_models(cli, document, tmp_path):
-    models = ("linear_regression", "digits_cnn")
-    result = cli("export", *models, "--backends", "torch", "--output-dir", tmp_path, "--json")
-    assert [row["workload"] for row in document(result)["results"]] == list(models)
-    assert (tmp_path / "digits_cnn_torch.pt2").is_file() and (tmp_path / "linear_regression_torch.pt2").is_file()
+def test_several_models(linear, cli, document, tmp_path):
+    (tmp_path / "net.py").write_text("import torch\ndef half():\n    return torch.nn.ReLU(), torch.ones(1, 2)\n")
+    models = ("linear_regression", f"{tmp_path / 'net.py'}:half")
+    result = cli("export", *models, "--backends", "torch", "--output-dir", tmp_path / "out", "--json")
+    assert [row["workload"] for row in document(result)["results"]] == ["linear_regression", "net_half"]
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"linear_regression_torch.pt2", "net_half_torch.pt2"} <= written
 
 
 def test_two_exports_at_once_share_an_empty_cache(cli, document, tmp_path):

@@ -144,13 +144,15 @@ def test_what_is_no_number(text, linear, cli, usage_error):
     usage_error(cli("run", linear / "linear_regression_xnnpack.pte", "--input", text), "--input")
 
 
-@pytest.mark.parametrize("name", ["xnnpack.pte", "onnxruntime.onnx", "openvino", "torch.pt2"])
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("name", "given", "named"),
     [
-        (np.zeros((1, 5), np.float32), "float32[1, 5]"),
-        (np.zeros((1, 4), np.float64), "float64[1, 4]"),
-        (np.zeros(4, np.float32), "float32[4]"),
+        ("xnnpack.pte", np.zeros((1, 5), np.float32), "float32[1, 5]"),
+        ("xnnpack.pte", np.zeros((1, 4), np.float64), "float64[1, 4]"),
+        ("xnnpack.pte", np.zeros(4, np.float32), "float32[4]"),
+        ("onnxruntime.onnx", np.zeros((1, 4), np.int32), "int32[1, 4]"),
+        ("openvino", np.zeros((2, 4), np.float32), "float32[2, 4]"),
+        ("torch.pt2", np.zeros((4, 1), np.float32), "float32[4, 1]"),
     ],
 )
 def test_wrong_shape_or_dtype_names_both(name, given, named, linear, cli, tmp_path, complaint):

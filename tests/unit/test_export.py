@@ -124,7 +124,7 @@ def test_delivered_artifacts_are_whole_and_share_their_sample(linear: Captured, 
     settings = Settings(Cache(), output_dir=tmp_path / "deep" / "out")
     for _ in range(2):  # the second time replaces the first
         _, rows = export(linear, ["null", "torch?threads=2"], settings)
-    for row, stem, target in zip(rows, ["null", "torch"], ["null", "torch.eager?threads=2"], strict=True):
+    for row, stem, target in zip(rows, ["null", "torch_threads2"], ["null", "torch.eager?threads=2"], strict=True):
         assert row.artifact is not None
         found = Artifact.read(tmp_path / "deep" / "out" / f"linear_regression_{stem}.json")
         assert found == row.artifact

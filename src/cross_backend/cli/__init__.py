@@ -7,6 +7,7 @@ import difflib
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -29,7 +30,11 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse that says "did you mean" for options it does not know."""
+    """argparse that says "did you mean" for options it does not know, and takes ``-1,2,3`` for a value."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._negative_number_matcher = re.compile(r"-[\d.][\d.,eE+-]*|-(inf|nan)\b.*")
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
@@ -61,7 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"cross-backend {__version__}")
     parser.add_argument("command", metavar="COMMAND", nargs="?", help="one of those below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.unknown(unknown)
     if args.command is None:
         parser.print_help(sys.stderr)
         return 2

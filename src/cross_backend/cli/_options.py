@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cross_backend.cli import positive_float, positive_int
 from cross_backend.errors import UsageError
+from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,17 @@ def add_work(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Declare ``--json``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+
+
+def check_threads(threads: int) -> None:
+    """Refuse more threads than there are processors.
+
+    Raises:
+        UsageError: as it says.
+    """
+    usable = Machine.here().usable_cpus
+    if threads > usable:
+        raise UsageError(f"--threads {threads}: this process may use {usable} processor(s).")
 
 
 def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) -> list[str]:

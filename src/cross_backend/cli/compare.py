@@ -7,8 +7,14 @@ import json
 from pathlib import Path
 
 from cross_backend.cli import positive_float, positive_int, print_json
-from cross_backend.cli._options import add_model, add_work, chosen_targets, export_progress, writable_folder
-from cross_backend.errors import UsageError
+from cross_backend.cli._options import (
+    add_model,
+    add_work,
+    check_threads,
+    chosen_targets,
+    export_progress,
+    writable_folder,
+)
 from cross_backend.machine import Machine
 from cross_backend.records import Outcome, Panel, document
 
@@ -41,8 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Compare; 0 if every model has a ranked target, and with --strict only if every target was ranked."""
     targets = chosen_targets(args, DEFAULT)
-    if args.threads > Machine.here().usable_cpus:
-        raise UsageError(f"--threads {args.threads}: this process may use {Machine.here().usable_cpus} processor(s).")
+    check_threads(args.threads)
     from cross_backend.cache import Cache
     from cross_backend.export import Settings as ExportSettings
     from cross_backend.panel import compare

@@ -40,7 +40,9 @@ def main(args: argparse.Namespace) -> int:
     distributions = sorted({name for row in rows() for name in find_backend(row).distributions})
     versions = {name: version_of(name) for name in distributions}
     results = []
-    if versions["torch"] is not None:
+    if versions["torch"] is None:
+        checks.append(("torch", False, "not installed; pip install 'cross-backend[all]'"))
+    elif checks[-1][1]:  # nothing can be lowered without a cache
         probe = find_workload(_PROBE)
         targets = [name for name in rows() if name != "null"]
         with export_progress(terminal) as observe:
@@ -52,8 +54,6 @@ def main(args: argparse.Namespace) -> int:
                 observe,
             )
         results = list(panel.results)
-    else:
-        checks.append(("torch", False, "not installed; pip install 'cross-backend[all]'"))
     broken = [r for r in results if r.outcome not in {Outcome.OK, Outcome.UNAVAILABLE}]
     healthy = not broken and all(good for _, good, _ in checks)
     if args.json:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import positive_float, positive_int, print_json
-from cross_backend.cli._options import add_json
+from cross_backend.cli._options import add_json, check_threads
 from cross_backend.errors import CrossBackendError, RunError, UnavailableError, UsageError, one_line
 from cross_backend.machine import Machine
+from cross_backend.platforms import find_platform
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
@@ -54,6 +55,10 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
     from cross_backend.trial import Settings
 
+    check_threads(args.threads)
+    find_platform(args.platform)
+    if args.output is not None and not args.output.resolve().parent.is_dir():
+        raise UsageError(f"{args.output}: its folder does not exist.")
     terminal = Terminal(quiet=args.json)
     settings = Settings(args.num_runs, args.seconds, args.threads, args.timeout)
     cache = Cache()
@@ -62,7 +67,9 @@ def main(args: argparse.Namespace) -> int:
         try:
             with ExitStack() as stack:
                 return _run(args, artifact, settings, cache, stack, terminal)
-        except (CrossBackendError, OSError) as error:
+        except UsageError:
+            raise
+        except CrossBackendError as error:
             if len(candidates) + len(rejected) == 1:
                 raise
             rejected.append(f"{artifact.target}: {one_line(error)}")
@@ -86,11 +93,11 @@ def _candidates(args: argparse.Namespace) -> tuple[list[Artifact], list[str]]:
 def _run(
     args: argparse.Namespace, artifact: Artifact, settings: Any, cache: Any, stack: ExitStack, terminal: Any
 ) -> int:
-    from cross_backend.registry import resolve
+    from cross_backend.selection import resolve_artifact
     from cross_backend.trial import open_worker
 
     artifact.check()
-    resolved = resolve(artifact.target)
+    resolved = resolve_artifact(artifact)
     missing = resolved.backend.missing(Machine.here())
     if missing is not None and missing.run is not None:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cross_backend.records import Outcome, Panel
 from cross_backend.report import tables
@@ -28,17 +28,13 @@ class Terminal:
     """Standard output for results, standard error for progress and complaints."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        from rich.console import Console
-
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
         self.fancy = fancy(sys.stdout)
         width = None if sys.stdout.isatty() else _PLAIN_WIDTH
-        self.out = Console(
-            file=sys.stdout, no_color=not self.fancy, width=width, highlight=False, markup=False, emoji=False
-        )
-        self.err = Console(file=sys.stderr, no_color=not fancy(sys.stderr), highlight=False, markup=False, emoji=False)
+        self.out = _console(sys.stdout, self.fancy, width)
+        self.err = _console(sys.stderr, fancy(sys.stderr), None)
         self.quiet = quiet
 
     def text(self, line: str = "", style: str | None = None) -> None:
@@ -72,11 +68,11 @@ class Terminal:
     def progress(self) -> Iterator[Callable[[str, str, float | None], None]]:
         """Give ``show(key, text, share)``: a line per key with its elapsed time; ``share`` 1 ends it, None spins.
 
-        Where standard error is not a terminal, each finished key is one plain line.
+        Where standard error has no colours, each finished key is one plain line.
         """
         if self.quiet:
             yield lambda _key, _text, _share: None
-        elif not sys.stderr.isatty():
+        elif not fancy(sys.stderr):
             yield self._plain_progress
         else:
             with _bars(self.err) as show:
@@ -85,6 +81,12 @@ class Terminal:
     def _plain_progress(self, _key: str, text: str, share: float | None) -> None:
         if share == 1:
             self.note(text)
+
+
+def _console(stream: TextIO, colours: bool, width: int | None) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, force_terminal=colours, width=width, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
