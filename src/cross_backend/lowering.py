@@ -23,7 +23,7 @@ from cross_backend.errors import (
     one_line,
 )
 from cross_backend.machine import Machine, version_of
-from cross_backend.registry import Resolved
+from cross_backend.registry import Resolved, missing_here
 from cross_backend.toolchains import TOOLCHAINS
 
 KIND = "artifacts"
@@ -109,7 +109,7 @@ def check_lowers(captured: Captured, resolved: Resolved) -> None:
     limit = "onnx_program" if captured.program_name.endswith(".onnx") else "torch_program"
     if limit in backend.limits:
         raise UnsupportedError(f"{backend.name} cannot take {captured.workload}: {backend.limits[limit]}.")  # type: ignore[index]
-    missing = backend.missing(Machine.here())
+    missing = missing_here(backend)
     if missing is not None and missing.lower is not None:
         raise _unavailable(backend.name, missing.lower)
 

@@ -8,6 +8,7 @@ seed; a *twin* of the fastest target is visited too, and how far it seems from i
 
 from __future__ import annotations
 
+import contextlib
 import random
 import statistics as stdlib_statistics
 from collections.abc import Callable, Sequence
@@ -17,13 +18,13 @@ from dataclasses import asdict, dataclass, field, replace
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
-from cross_backend.errors import CrossBackendError, one_line
+from cross_backend.errors import CrossBackendError, UnavailableError, one_line
 from cross_backend.export import Exported, Observe, export, ignore, outcome_of
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.machine import Machine
 from cross_backend.measure.statistics import MIN_ROUNDS, latency_ms, noise_floor
 from cross_backend.records import Measurement, Outcome, Panel, Result
-from cross_backend.registry import Resolved, resolve
+from cross_backend.registry import Resolved, missing_here, resolve
 from cross_backend.selection import rank
 from cross_backend.trial import WARM_CALLS, Settings, calibrate, open_worker, sample, verify
 from cross_backend.workers import Worker
@@ -81,7 +82,8 @@ def compare(
         CrossBackendError: the workload cannot be captured.
     """
     for text in targets:
-        resolve(text)
+        with contextlib.suppress(UnavailableError):  # a broken backend keeps its row; a wrong name ends it here
+            resolve(text)
     captured, rows = export(source, targets, exporting, observe)
     return run_panel(captured, rows, settings, exporting.cache, progress)
 
@@ -134,7 +136,7 @@ def _open(entrant: _Entrant, captured: Captured, settings: Settings, cache: Cach
     row = entrant.exported
     if row.artifact is None or row.resolved is None:
         return
-    missing = row.resolved.backend.missing(Machine.here())
+    missing = missing_here(row.resolved.backend)
     if missing is not None and missing.run is not None:
         entrant.result = replace(entrant.result, outcome=Outcome.UNAVAILABLE, reason=str(missing.run))
         return

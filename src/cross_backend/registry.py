@@ -8,8 +8,9 @@ import importlib.metadata
 import sys
 from dataclasses import dataclass
 
-from cross_backend.backend import Backend, Options
+from cross_backend.backend import Backend, Gap, Missing, Options
 from cross_backend.errors import UnavailableError, one_line, unknown_name
+from cross_backend.machine import Machine
 from cross_backend.target import Target
 from cross_backend.toolchains import TOOLCHAINS
 
@@ -94,6 +95,15 @@ def _instance(name: str) -> Backend:
     except Exception as error:
         raise UnavailableError(f"backend {name} ({path}) does not import: {one_line(error)}") from error
     return backend
+
+
+def missing_here(backend: Backend) -> Missing | None:
+    """Ask a backend what stops it here; one that fails to answer can do nothing."""
+    try:
+        return backend.missing(Machine.here())
+    except Exception as error:
+        gap = Gap(f"fails to say what it is missing: {one_line(error)}", "")
+        return Missing(gap, gap)
 
 
 @dataclass(frozen=True)

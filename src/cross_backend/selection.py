@@ -12,11 +12,10 @@ from typing import Any
 from cross_backend.artifact import FORMAT, Artifact
 from cross_backend.backend import Rejected, Session
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, UnavailableError, UsageError, one_line
-from cross_backend.machine import Machine
 from cross_backend.measure.statistics import RESOLUTION, can_tell_apart
 from cross_backend.platforms import find_platform
 from cross_backend.records import Measurement
-from cross_backend.registry import Resolved, full_name, resolve
+from cross_backend.registry import Resolved, full_name, missing_here, resolve
 from cross_backend.target import Target
 
 logger = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
         raise UsageError(
             f"{artifact.name} was lowered as {artifact.target}; options of lowering cannot change at load."
         )
-    missing = resolved.backend.missing(Machine.here())
+    missing = missing_here(resolved.backend)
     if missing is not None and missing.run is not None:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
     artifact.check()

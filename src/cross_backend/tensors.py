@@ -133,6 +133,8 @@ def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
             for member in members.files:
                 group, _, index = member.rpartition("_")
+                if not index.isdecimal():
+                    group, index = member, "0"
                 groups.setdefault(group, {})[int(index)] = members[member]
     except FileNotFoundError:
         raise ArtifactError(f"{path} does not exist.") from None

@@ -17,7 +17,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Session
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
-from cross_backend.errors import CrossBackendError, LoadError, RunError, UnavailableError, UsageError, one_line
+from cross_backend.errors import CrossBackendError, LoadError, RunError, UnavailableError, one_line
 from cross_backend.measure import latency
 from cross_backend.registry import resolve
 from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
@@ -73,7 +73,7 @@ class _Server:
         """Bind the user's own inputs (group ``input`` of a tensor file); there is nothing to verify against."""
         groups = load_tensors(Path(inputs))
         if "input" not in groups:
-            raise UsageError(f"{inputs} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
+            raise RunError(f"{inputs} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
         self._sample = groups
         self._run = self._opened().bind(self._sample["input"])
         return {}

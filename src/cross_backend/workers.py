@@ -49,7 +49,7 @@ class Worker:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
             self._process = subprocess.Popen(
-                [python, "-c", _BOOTSTRAP, str(Path(__file__).parent)],
+                [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parent)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

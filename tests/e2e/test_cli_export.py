@@ -73,15 +73,15 @@ def test_second_export_is_served_from_the_cache(cold, cli, document, tmp_path):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
-def test_damaged_cache_entries_are_made_again(cold, cli, document, tmp_path):
+@pytest.mark.parametrize("damaged", ["capture.json", "program.pt2", "sample.npz"])
+def test_damaged_cache_entries_are_made_again(damaged, cold, cli, document, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(cold[0], cache)
-    payloads = list(cache.glob("artifacts/*/artifact*"))
-    assert len(payloads) == 2
-    for payload in payloads:
-        payload.write_bytes(payload.read_bytes()[:10])
-    for capture in cache.glob("captures/*/capture.json"):
-        capture.write_text("")
+    manifests = list(cache.glob("artifacts/*/*.json"))
+    (capture,) = cache.glob(f"captures/*/{damaged}")
+    assert len(manifests) == 2
+    for path in [capture, *(m.with_name(json.loads(m.read_text())["payload"]["path"]) for m in manifests)]:
+        path.write_bytes(path.read_bytes()[:10])
     result = cli(
         "export", "linear_regression", "--backends", "cpu", "torch", "--output-dir", tmp_path / "out", "--json",
         cache=cache,

@@ -8,7 +8,7 @@ from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
-from cross_backend.registry import find_backend, rows
+from cross_backend.registry import find_backend, missing_here, rows
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
             gap = {"reason": one_line(error), "remedy": ""}
             found.append({**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": gap, "run": gap})
             continue
-        missing = backend.missing(machine)
+        missing = missing_here(backend)
         found.append(
             {
                 **entry,

@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
     for artifact in candidates:
         try:
             with ExitStack() as stack:
-                return _run(args, artifact, settings, cache, stack, terminal)
+                return _run(args, artifact, settings, cache, stack, terminal, last=artifact == candidates[-1])
         except UsageError:
             raise
         except CrossBackendError as error:
@@ -91,14 +91,22 @@ def _candidates(args: argparse.Namespace) -> tuple[list[Artifact], list[str]]:
 
 
 def _run(
-    args: argparse.Namespace, artifact: Artifact, settings: Any, cache: Any, stack: ExitStack, terminal: Any
+    args: argparse.Namespace,
+    artifact: Artifact,
+    settings: Any,
+    cache: Any,
+    stack: ExitStack,
+    terminal: Any,
+    *,
+    last: bool,
 ) -> int:
+    from cross_backend.registry import missing_here
     from cross_backend.selection import resolve_artifact
     from cross_backend.trial import open_worker
 
     artifact.check()
     resolved = resolve_artifact(artifact)
-    missing = resolved.backend.missing(Machine.here())
+    missing = missing_here(resolved.backend)
     if missing is not None and missing.run is not None:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
     worker, load_s = open_worker(artifact.manifest_path, artifact.target, settings, cache, stack)
@@ -109,6 +117,8 @@ def _run(
     from cross_backend.panel import measure_alone
 
     result = measure_alone(worker, artifact, resolved, settings, load_s)
+    if result.outcome != "OK" and not last:  # the next candidate's document is the one
+        raise RunError(f"{result.outcome}: {result.reason}")
     if args.output is not None:
         _write_outputs(worker, args.output, settings, stack)
     return _print(args, result, terminal)
@@ -120,8 +130,12 @@ def _run_inputs(
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     worker.call("bind", settings.timeout_s, inputs=str(_inputs_file(args.input, artifact, folder)))
     head = _write_outputs(worker, args.output, settings, stack)
+    from cross_backend.records import finite
+
     if args.json:
-        print_json({"schema": 1, "workload": artifact.workload, "target": artifact.target, "output": head})
+        print_json(
+            {"schema": 1, "workload": artifact.workload, "target": artifact.target, "output": [finite(v) for v in head]}
+        )
     else:
         shown = ", ".join(f"{value:.6f}" for value in head)
         more = "" if args.output is None else f"; all outputs are in {args.output}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,20 +59,22 @@ class Row:
     """(distribution, extra) pairs that the builder imports."""
 
 
-_VISION = (("torchvision", "vision"),)
+_TORCH = (("torch", "torch"),)
+_VISION = (("torch", "vision"), ("torchvision", "vision"))
 WORKLOADS: dict[str, Row] = {
     "digits_cnn": Row(
         "vision",
         "cross_backend.workloads.digits:digits_cnn",
         "small CNN, trained in seconds on scikit-learn's handwritten digits",
         "cross-backend (MIT)",
-        (("scikit-learn", "vision"),),
+        (("torch", "vision"), ("scikit-learn", "vision")),
     ),
     "linear_regression": Row(
         "tabular",
         "cross_backend.workloads.linear:linear_regression",
         "4 features, fitted in closed form; features 1, 2, 3, 4 give 2.7182",
         "cross-backend (MIT)",
+        _TORCH,
     ),
     "mobilenet_v2": Row(
         "vision",
@@ -130,18 +132,22 @@ def find_workload(text: str, weights: str | None = None) -> Source:
         error = unknown_name("model", text, WORKLOADS)
         raise UsageError(f"{error} Your own model: path/to/file.py:function, file.pt2 or file.onnx.")
     row = WORKLOADS[text]
-    versions = [f"{name}={version_of(name)}" for name in ("torch", *(distribution for distribution, _ in row.requires))]
+    versions = [f"{name}={version_of(name)}" for name, _ in row.requires]
     identity = "\n".join([text, _digest_weights(weights), _digest_builders(), *versions])
     return Source(text, text, weights, identity, lambda: _build_row(text, row, weights))
 
 
 def _build_row(name: str, row: Row, weights: str | None) -> Workload:
-    for distribution, extra in row.requires:
-        if version_of(distribution) is None:
-            raise UnavailableError(f"{name} needs the package {distribution}", f"pip install 'cross-backend[{extra}]'")
+    _require(name, row.requires)
     module, _, function = row.build.partition(":")
     built: Workload = getattr(importlib.import_module(module), function)(weights)
     return built
+
+
+def _require(name: str, packages: Sequence[tuple[str, str]]) -> None:
+    for distribution, extra in packages:
+        if version_of(distribution) is None:
+            raise UnavailableError(f"{name} needs the package {distribution}", f"pip install 'cross-backend[{extra}]'")
 
 
 def _file_source(text: str, path: Path, weights: str | None) -> Source:
@@ -152,7 +158,13 @@ def _file_source(text: str, path: Path, weights: str | None) -> Source:
     name = _stem(path.stem)
     # External ONNX data may lie in further files; building reads them, so only .pt2 is known by its own bytes.
     identity = _digest_file(path) + f"\ntorch={version_of('torch')}" if path.suffix == ".pt2" else None
-    return Source(text, name, None, identity, lambda: Workload(name, path))
+    return Source(text, name, None, identity, lambda: _build_file(path, name))
+
+
+def _build_file(path: Path, name: str) -> Workload:
+    if path.suffix == ".pt2":
+        _require(path.name, _TORCH)
+    return Workload(name, path)
 
 
 def _python_source(text: str, path: Path, function: str, weights: str | None) -> Source:
@@ -167,6 +179,7 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
 
+    _require(f"{path.name}:{function}", _TORCH)
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise CaptureError(f"{path} is not a Python file.")
@@ -181,7 +194,7 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
         built = getattr(module, function)()
     except CrossBackendError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CaptureError(f"{path}:{function} failed: {one_line(error)}") from error
     if isinstance(built, Workload):
         if weights is not None:
