@@ -134,7 +134,7 @@ def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
             for member in members.files:
                 group, _, index = member.rpartition("_")
                 if not index.isdecimal():
-                    group, index = member, "0"
+                    raise ValueError(f"it holds {member!r}; names such as input_0 are wanted")
                 groups.setdefault(group, {})[int(index)] = members[member]
     except FileNotFoundError:
         raise ArtifactError(f"{path} does not exist.") from None

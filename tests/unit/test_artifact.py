@@ -17,9 +17,10 @@ from cross_backend.artifact import (
     Artifact,
     Operators,
     Placement,
+    _commit,
+    _stage,
     count_operators,
     digest_path,
-    place,
     size_of,
 )
 from cross_backend.errors import ArtifactError
@@ -200,7 +201,7 @@ def test_placing_replaces_what_was_there(tmp_path: Path, kind: str, before: str)
     source, destination = tmp_path / "source", tmp_path / "destination"
     put(source, kind, "new")
     put(destination, before, "old")
-    place(source, destination)
+    _commit([_stage(source, destination)])
     assert digest_path(destination) == digest_path(source)
     assert destination.is_dir() == (kind == "folder")
     assert len(list(tmp_path.iterdir())) == 2
@@ -209,6 +210,6 @@ def test_placing_replaces_what_was_there(tmp_path: Path, kind: str, before: str)
 def test_a_failed_copy_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("old")
     with pytest.raises(FileNotFoundError):
-        place(tmp_path / "none", tmp_path / "old")
+        _stage(tmp_path / "none", tmp_path / "old")
     assert [p.name for p in tmp_path.iterdir()] == ["old"]
     assert (tmp_path / "old").read_text() == "old"

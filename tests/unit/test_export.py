@@ -152,10 +152,11 @@ def test_delivering_never_leaves_half_a_file(linear: Captured, tmp_path: Path) -
     _, rows = export(linear, ["null"], Settings(Cache()))
     artifact = rows[0].artifact
     assert artifact is not None
-    (tmp_path / "linear_regression_null.json").mkdir()  # the manifest cannot be written
-    with pytest.raises(OSError, match="linear_regression_null"):
-        deliver(artifact, resolve("null"), tmp_path)
-    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
+    assert artifact.sample_path is not None
+    gone = replace(artifact, sample="gone.npz")  # the payload can be copied, the sample cannot
+    with pytest.raises(OSError, match=r"gone\.npz"):
+        deliver(gone, resolve("null"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_capture_whose_worker_is_killed_is_tried_once_more(

@@ -123,7 +123,7 @@ def test_loading_checks_the_digest_and_the_backend(make_artifact: Make) -> None:
     artifact.payload_path.write_bytes(b"other")
     with pytest.raises(ArtifactError, match="sha256"):
         load(artifact)
-    with pytest.raises(UsageError, match="unknown backend 'nul'"):
+    with pytest.raises(ArtifactError, match="unknown backend 'nul'"):
         load(make_artifact(target="nul"))
 
 
