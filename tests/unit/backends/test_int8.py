@@ -1,0 +1,36 @@
+"""Quantised targets: calibrated on the workload's inputs, smaller, and judged by their own tolerance."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import cross_backend as xb
+from cross_backend.registry import resolve
+from cross_backend.verify import TOLERANCES, compare_outputs, tolerance_of
+
+
+@pytest.fixture(scope="module")
+def net() -> tuple[torch.nn.Module, torch.Tensor]:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval(), torch.randn(
+        1, 64
+    )
+
+
+def test_xnnpack_int8_is_smaller_and_near(net: tuple[torch.nn.Module, torch.Tensor]) -> None:
+    model, x = net
+    program = xb.capture(model, (x,))
+    full, quantised = xb.lower(program, "xnnpack"), xb.lower(program, "xnnpack?precision=int8")
+    assert quantised.size_bytes < full.size_bytes / 2
+    assert quantised.placement.delegates == {"XnnpackBackend": 1}
+    with xb.load(quantised) as session:
+        comparison = compare_outputs([model(x).detach().numpy()], [session(x.numpy())], TOLERANCES["int8"])
+    assert comparison.verdict
+    assert 15 < comparison.sqnr_db < 80, "an exact result would mean that nothing was quantised"
+
+
+def test_tolerance_follows_the_precision() -> None:
+    assert tolerance_of(resolve("xnnpack").options) == TOLERANCES["fp32"]
+    assert tolerance_of(resolve("xnnpack?precision=int8").options) == TOLERANCES["int8"]
+    assert tolerance_of(resolve("openvino?precision=bf16").options) == TOLERANCES["bf16"]

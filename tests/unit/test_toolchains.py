@@ -1,0 +1,68 @@
+"""Toolchains: a private environment that is whole or absent, in which a worker answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cross_backend.errors import CrossBackendError, RunError, UsageError
+from cross_backend.registry import find_backend, missing_here, resolve, rows
+from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain, add, find_toolchain, remove
+from cross_backend.workers import Worker
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "toolchains"))
+    return tmp_path / "toolchains"
+
+
+def test_the_table_pins_every_version_and_torch_first() -> None:
+    for name, toolchain in TOOLCHAINS.items():
+        assert name == toolchain.name
+        assert toolchain.pins[0][0] == "torch"
+        assert toolchain.why.strip()
+
+
+def test_every_backends_toolchain_is_in_the_table() -> None:
+    named = {find_backend(name).toolchain for name in rows()} - {None}
+    assert named == set(TOOLCHAINS)
+
+
+def test_other_pins_have_another_folder() -> None:
+    old = Toolchain("x", "", (("torch", "1"), ("six", "1")))
+    new = Toolchain("x", "", (("torch", "1"), ("six", "2")))
+    assert old.folder != new.folder
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'mps'"):
+        find_toolchain("mp")
+
+
+def test_what_is_not_added_says_how(folder: Path) -> None:
+    missing = missing_here(find_backend("mps"))
+    assert missing is not None and missing.lower is not None
+    assert missing.lower.remedy == "cross-backend toolchain add mps"
+    assert str(resolve("mps").python).startswith(str(folder))
+
+
+def test_added_whole_and_a_worker_answers_in_it(tmp_path: Path) -> None:
+    """A small one from the package index: six stands for torch, the worker's own needs are real."""
+    small, told = Toolchain("small", "a test", (("six", "1.17.0"), ("mdurl", "0.1.2"))), []
+    add(small, told.append)
+    assert small.added and len(told) == 3
+    add(small, told.append)
+    assert len(told) == 3, "what is there is not installed again"
+    with Worker(tmp_path / "log", str(small.python)) as worker, pytest.raises(RunError, match="unknown operation"):
+        worker.call("nonsense", 60)
+    assert remove(small) and not small.folder.exists()
+    assert not remove(small)
+
+
+def test_what_cannot_be_installed_leaves_nothing(folder: Path) -> None:
+    impossible = Toolchain("impossible", "a test", (("six", "0.0.0.1"), ("mdurl", "0.1.2")))
+    with pytest.raises(CrossBackendError, match=r"installing six 0\.0\.0\.1 failed"):
+        add(impossible, lambda line: None)
+    assert list(folder.iterdir()) == []
