@@ -45,8 +45,8 @@ def test_a_difference_below_the_floor_is_a_tie(draw: Draw) -> None:
 
 
 def test_without_a_floor_the_smallest_believable_one_counts(draw: Draw) -> None:
-    assert ranks(draw(1.0, 1.015), None) == [1, 1]
-    assert ranks(draw(1.0, 1.05), None) == [1, 2]
+    assert ranks(draw(1.0, 1.045), None) == [1, 1]
+    assert ranks(draw(1.0, 1.07), None) == [1, 2]
 
 
 def test_too_few_rounds_are_a_tie(draw: Draw) -> None:

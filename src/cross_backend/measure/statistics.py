@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from cross_backend.records import Interval, Measurement
 
 CONFIDENCE = 0.95
-RESOLUTION = 0.02
-"""Smallest noise floor that is ever claimed. Two processes of one program differ by their memory layout alone,
-and a single pair of twins cannot show how much; see docs/measurement.md for the figures."""
+RESOLUTION = 0.055
+"""Smallest noise floor that is ever claimed. Two processes of one program differ by their memory layout alone, and a
+single pair of twins cannot show by how much: see docs/measurement.md for the figures."""
 MIN_ROUNDS = 6
 """With fewer, the range of all values holds the median with less than 95 % confidence: 1 − 2·0.5^6 = 96.9 %."""
 
