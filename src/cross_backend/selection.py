@@ -52,12 +52,10 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
     """
     if not isinstance(artifact, Artifact):
         artifact = Artifact.read(artifact)
-    resolve_artifact(artifact)
-    target = Target.parse(artifact.target)
-    resolved = resolve(Target(target.name, {**target.options, **{key: str(value) for key, value in options.items()}}))
-    if resolved.lowering != Target(
-        target.name, {k: v for k, v in target.options.items() if k in resolved.lowering.options}
-    ):
+    made = resolve_artifact(artifact)
+    wanted = {**made.target.options, **{key: str(value) for key, value in options.items()}}
+    resolved = resolve(Target(made.target.name, wanted))
+    if resolved.lowering != made.lowering:
         raise UsageError(
             f"{artifact.name} was lowered as {artifact.target}; options of lowering cannot change at load."
         )
