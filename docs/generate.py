@@ -32,7 +32,7 @@ def matrix() -> str:
             f"`{name}`",
             ", ".join(f"`{alias}`" for alias in row.aliases),
             f"`{backend.suffix}`" if backend.suffix else "folder",
-            backend.lifecycle,
+            backend.lifecycle.read(None),
             options,
             ", ".join(backend.distributions),
             backend.limits.get("onnx_program", "yes"),

@@ -13,8 +13,10 @@ from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured, OnnxProgram, Program, capture, write_capture, write_program
 from cross_backend.errors import UsageError
+from cross_backend.lowering import check_lowers
 from cross_backend.lowering import lower as lower_captured
-from cross_backend.registry import resolve
+from cross_backend.registry import Resolved, resolve
+from cross_backend.workers import Worker
 from cross_backend.workloads import Workload, find_workload
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def _captured(program: Program, name: str, cache: Cache) -> Captured:
 
 
 def lower(program: Program, target: str, *, name: str = "model", output_dir: Path | str | None = None) -> Artifact:
-    """Lower a captured program to a target, in this process.
+    """Lower a captured program to a target: in this process, or under the interpreter of its backend's toolchain.
 
     Args:
         program: what ``xb.capture`` gave, or an :class:`OnnxProgram`.
@@ -53,10 +55,28 @@ def lower(program: Program, target: str, *, name: str = "model", output_dir: Pat
         raise UsageError(f"{name!r} is not a plain file name; name is the stem of the files.")
     cache = Cache()
     resolved = resolve(target)
-    artifact = lower_captured(_captured(program, name, cache), resolved, cache).artifact
+    captured = _captured(program, name, cache)
+    if resolved.backend.toolchain is None:
+        artifact = lower_captured(captured, resolved, cache).artifact
+    else:
+        artifact = _lower_in_toolchain(captured, resolved, cache)
     if output_dir is not None:
         return exporting.deliver(artifact, resolved, Path(output_dir))
     return replace(artifact, target=str(resolved.target))
+
+
+def _lower_in_toolchain(captured: Captured, resolved: Resolved, cache: Cache) -> Artifact:
+    check_lowers(captured, resolved)
+    with Worker(cache.log("lower"), resolved.python) as worker:
+        answer = worker.call(
+            "lower",
+            exporting.Settings(cache).timeout_s,
+            folder=str(captured.folder),
+            target=str(resolved.target),
+            cache=str(cache.root),
+            bundled=False,
+        )
+    return replace(Artifact.read(answer["manifest"]), workload=captured.workload)
 
 
 def compare(

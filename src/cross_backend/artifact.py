@@ -17,8 +17,10 @@ from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
 
 FORMAT = "cross-backend-artifact"
-VERSION = 1
-"""Manifest version. History: 1, the first."""
+VERSION = 2
+"""Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory."""
+BUNDLED_SUFFIX = ".bpte"
+"""Ending of ExecuTorch's bundled programs."""
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
 """What reading a manifest that is not one may raise."""
 
@@ -32,7 +34,11 @@ class Operators:
     count: int
     """How many nodes."""
     why: str | None = None
-    """For operators that were left: the reason the vendor's tool gave, or None where it gave none."""
+    """For operators that were left: the reason, the vendor's own where it gave one."""
+    flops: int | None = None
+    """For operators that were left: floating point operations of all of them, a multiply-add being two."""
+    lines: tuple[str, ...] = ()
+    """For operators that were left: the lines of the user's Python that made them."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,15 @@ class Placement:
     inside: tuple[Operators, ...] = ()
     """Operators that the backend itself executes, most frequent first."""
     left: tuple[Operators, ...] = ()
-    """Operators that it left to somebody else's kernels, most frequent first."""
+    """Operators that it left to somebody else's kernels, most expensive first."""
+    flop_coverage: float | None = None
+    """Share of the program's floating point operations that the backend executes; None where they are not counted."""
+    planned_bytes: int | None = None
+    """Memory that the runtime plans for activations outside delegates; None where the file does not tell."""
+    constant_bytes: int | None = None
+    """Constants outside delegates."""
+    delegate_bytes: int | None = None
+    """Size of all delegates' blobs and of the weights that they name."""
 
     @property
     def inside_count(self) -> int:
@@ -69,7 +83,17 @@ class Placement:
             "inside": [dataclasses.asdict(row) for row in self.inside],
             "left": [dataclasses.asdict(row) for row in self.left],
             "coverage": self.coverage,
+            "flop_coverage": self.flop_coverage,
+            "planned_bytes": self.planned_bytes,
+            "constant_bytes": self.constant_bytes,
+            "delegate_bytes": self.delegate_bytes,
         }
+
+    def weighed(self, flops: int | None) -> Placement:
+        """Give the same placement with the share of ``flops``, all of the program's, that is inside."""
+        if not flops or any(row.flops is None for row in self.left):
+            return self
+        return dataclasses.replace(self, flop_coverage=max(0.0, 1 - sum(row.flops or 0 for row in self.left) / flops))
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Placement:
@@ -78,14 +102,23 @@ class Placement:
             {str(k): int(v) for k, v in row["delegates"].items()},
             tuple(_operators(op) for op in row["inside"]),
             tuple(_operators(op) for op in row["left"]),
+            None if row.get("flop_coverage") is None else float(row["flop_coverage"]),
+            *(
+                None if row.get(key) is None else int(row[key])
+                for key in ("planned_bytes", "constant_bytes", "delegate_bytes")
+            ),
         )
 
 
 def _operators(row: Mapping[str, Any]) -> Operators:
-    why = row["why"]
-    if len(row) != 3:
-        raise ValueError("an operator has fields that this version does not know")
-    return Operators(str(row["name"]), int(row["count"]), None if why is None else str(why))
+    why, flops = row["why"], row.get("flops")
+    return Operators(
+        str(row["name"]),
+        int(row["count"]),
+        None if why is None else str(why),
+        None if flops is None else int(flops),
+        tuple(str(line) for line in row.get("lines", ())),
+    )
 
 
 def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = None) -> tuple[Operators, ...]:
@@ -130,6 +163,10 @@ class Artifact:
     """Name of the ``.npz`` with sample inputs and expected outputs beside the manifest."""
     sample_sha256: str | None = None
     """Digest of the sample file."""
+    bundled: str | None = None
+    """Name of the same program with the sample inside, in ExecuTorch's bundled format; where it was asked for."""
+    bundled_sha256: str | None = None
+    """Digest of that file."""
 
     @property
     def manifest_path(self) -> Path:
@@ -146,6 +183,11 @@ class Artifact:
         """Sample inputs and expected outputs, where the artifact has them."""
         return self.folder / self.sample if self.sample else None
 
+    @property
+    def bundled_path(self) -> Path | None:
+        """The program with its sample inside, where the artifact has one."""
+        return self.folder / self.bundled if self.bundled else None
+
     def to_json(self) -> dict[str, Any]:
         """Give the manifest."""
         return {
@@ -156,6 +198,7 @@ class Artifact:
             "program": self.program,
             "payload": {"path": self.payload, "size_bytes": self.size_bytes, "sha256": self.sha256},
             "sample": {"path": self.sample, "sha256": self.sample_sha256} if self.sample else None,
+            "bundled": {"path": self.bundled, "sha256": self.bundled_sha256} if self.bundled else None,
             "inputs": [spec.to_json() for spec in self.inputs],
             "outputs": [spec.to_json() for spec in self.outputs],
             "placement": self.placement.to_json(),
@@ -194,7 +237,7 @@ class Artifact:
                 raise ArtifactError(
                     f"{manifest} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it."
                 )
-            sample = row.get("sample") or {}
+            sample, bundled = row.get("sample") or {}, row.get("bundled") or {}
             Target.parse(str(row["target"]))
             return cls(
                 folder=manifest.parent,
@@ -213,17 +256,10 @@ class Artifact:
                 export_s=float(row["export_s"]),
                 sample=_plain_name(sample["path"]) if sample else None,
                 sample_sha256=str(sample["sha256"]) if sample else None,
+                bundled=_plain_name(bundled["path"]) if bundled else None,
+                bundled_sha256=str(bundled["sha256"]) if bundled else None,
             )
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            OSError,
-            OverflowError,
-            RecursionError,
-            UsageError,
-        ) as error:
+        except _DAMAGE as error:
             raise ArtifactError(
                 f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
             ) from error
@@ -237,6 +273,7 @@ class Artifact:
         for kind, path, wanted in (
             ("payload", self.payload_path, self.sha256),
             ("sample", self.sample_path, self.sample_sha256),
+            ("bundled program", self.bundled_path, self.bundled_sha256),
         ):
             if path is None:
                 continue
@@ -258,11 +295,18 @@ class Artifact:
         """
         folder.mkdir(parents=True, exist_ok=True)
         suffix = self.payload_path.suffix if self.payload_path.is_file() else ""
-        sample = sample_name if self.sample else None
         copied = dataclasses.replace(
-            self, folder=folder, name=name, target=target, payload=name + suffix, sample=sample
+            self,
+            folder=folder,
+            name=name,
+            target=target,
+            payload=name + suffix,
+            sample=sample_name if self.sample else None,
+            bundled=name + BUNDLED_SUFFIX if self.bundled else None,
         )
         sources = [(self.payload_path, copied.payload_path)]
+        if self.bundled_path and copied.bundled_path:
+            sources.append((self.bundled_path, copied.bundled_path))
         if self.sample_path and copied.sample_path and not _holds(copied.sample_path, self.sample_sha256):
             sources.append((self.sample_path, copied.sample_path))
         staged: list[tuple[Path, Path]] = []

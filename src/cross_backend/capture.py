@@ -48,6 +48,9 @@ class Captured:
     outputs: tuple[TensorSpec, ...]
     metric: str | None
     """Task metric, where the workload has a task."""
+    flops: int | None
+    """Floating point operations of one inference of the sample, a multiply-add being two, as torch's flop counter
+    knows them: matrix products, convolutions, attention. None where they are not counted: ONNX files, free extents."""
     capture_s: float
     """Seconds that building and capturing took."""
     files: Mapping[str, str]
@@ -62,6 +65,12 @@ class Captured:
     def task_path(self) -> Path:
         """Groups ``input`` and ``label``; only where ``metric`` is not None."""
         return self.folder / "task.npz"
+
+    @property
+    def labels_path(self) -> Path | None:
+        """One class name per line, where the workload has classes."""
+        path = self.folder / "labels.txt"
+        return path if path.is_file() else None
 
     def check(self) -> None:
         """Compare the files with the record.
@@ -160,6 +169,8 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
         )
     if workload.task is not None:
         save_tensors(folder / "task.npz", {"input": [workload.task.inputs], "label": [workload.task.labels]})
+    if workload.labels:
+        (folder / "labels.txt").write_text("\n".join(workload.labels) + "\n")
     if isinstance(workload.model, Path) and workload.model.suffix == ".onnx":
         return _write_onnx(workload.model, workload.name, folder, started)
     return _write_torch(workload, folder, started)
@@ -260,12 +271,26 @@ def _store(
     torch.export.save(program, folder / "program.pt2")
     save_tensors(folder / "sample.npz", {"input": leaves, "expected": expected})
     graph = {node.name: node for node in program.graph.nodes}
+    flops = None if program.range_constraints else count_flops(program, inputs)
     signature = program.graph_signature
     specs = {
         "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
-    return _write_record(folder, name, "program.pt2", digest_program(program), specs, metric, started)
+    return _write_record(folder, name, "program.pt2", digest_program(program), specs, metric, flops, started)
+
+
+def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int:
+    """Count the floating point operations of one call with torch's own formulas; nothing is computed."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils import _pytree
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake, FlopCounterMode(display=False) as counter:
+        given = _pytree.tree_map_only(torch.Tensor, fake.from_tensor, tuple(inputs))
+        program.module()(*given)
+    return int(counter.get_total_flops())
 
 
 def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
@@ -305,7 +330,7 @@ def _write_onnx(path: Path, name: str, folder: Path, started: float) -> Captured
     save_tensors(folder / "sample.npz", {"input": given.sample, "expected": given.expected})
     digest = digest_path(folder / "program.onnx")
     specs = {"inputs": given.inputs, "outputs": given.outputs}
-    return _write_record(folder, name, "program.onnx", digest, specs, None, started)
+    return _write_record(folder, name, "program.onnx", digest, specs, None, None, started)
 
 
 def _write_record(
@@ -315,6 +340,7 @@ def _write_record(
     digest: str,
     specs: dict[str, tuple[TensorSpec, ...]],
     metric: str | None,
+    flops: int | None,
     started: float,
 ) -> Captured:
     """Write what was captured; its digest is that of the program and of all tensors stored beside it."""
@@ -325,6 +351,7 @@ def _write_record(
         "program_name": program_name,
         "digest": hashlib.sha256("".join([digest, *tensors]).encode()).hexdigest(),
         "metric": metric,
+        "flops": flops,
         "capture_s": time.perf_counter() - started,
         "files": files,
     }

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cross_backend.artifact import Artifact
+from cross_backend.artifact import Artifact, Placement
 from cross_backend.cache import Cache, key_of
 from cross_backend.capture import Captured, write_capture
 from cross_backend.errors import (
@@ -34,6 +34,10 @@ from cross_backend.workers import Worker
 from cross_backend.workloads import Source, find_workload
 
 KIND = "captures"
+JOB_BYTES = 1_600_000_000
+"""Memory of a worker that lowers a small program: torch and a vendor's compiler."""
+JOB_PROGRAMS = 9
+"""How many times its program's size a worker needs beside that."""
 CAPTURE_TRIES = 2
 """A capture whose worker is killed is tried once more: everything else waits for it."""
 
@@ -74,11 +78,23 @@ class Settings:
     """Longest capture or lowering."""
     output_dir: Path | None = None
     """Where artifacts are copied; they stay in the cache only where None."""
+    bundled: bool = False
+    """Whether ExecuTorch's backends also write the program with its sample inside."""
+    min_coverage: float = 0.0
+    """Smallest share, of operators and of floating point operations, that a backend must execute itself."""
 
-    @property
-    def workers(self) -> int:
-        """Number of worker processes."""
-        return self.jobs or max(1, Machine.here().usable_cpus)
+    def bundles(self, resolved: Resolved) -> bool:
+        """Say whether a target gets a bundled program: where it was asked for and the runtime has such a format."""
+        return self.bundled and resolved.backend.bundles
+
+    def workers(self, captured: Captured) -> int:
+        """Give the number of worker processes: never more than fit into the memory that is free now."""
+        import psutil
+
+        wanted = self.jobs or max(1, Machine.here().usable_cpus)
+        program = (captured.folder / captured.program_name).stat().st_size
+        fitting = psutil.virtual_memory().available // (JOB_BYTES + JOB_PROGRAMS * program)
+        return max(1, int(min(wanted, fitting)))
 
 
 def capture_workload(model: str, weights: str | None, cache: Cache) -> Captured:
@@ -142,7 +158,7 @@ def export(
         captured = source if isinstance(source, Captured) else _capture(source, settings, pool, observe)
         waiting: list[tuple[int, Resolved]] = []
         for index, text in enumerate(texts):
-            row = _without_work(captured, text, settings.cache)
+            row = _without_work(captured, text, settings)
             if isinstance(row, Resolved):
                 waiting.append((index, row))
             else:
@@ -179,12 +195,12 @@ def _capture_in_worker(source: Source, settings: Settings, pool: _WorkerPool) ->
     raise AssertionError("unreachable")
 
 
-def _without_work(captured: Captured, text: str, cache: Cache) -> Exported | Resolved:
+def _without_work(captured: Captured, text: str, settings: Settings) -> Exported | Resolved:
     """End a target that needs no worker: a wrong name, a reason why not, or a cached artifact."""
     resolved = None
     try:
         resolved = resolve(text)
-        artifact = find(captured, resolved, cache)
+        artifact = find(captured, resolved, settings.cache, bundled=settings.bundles(resolved))
         if artifact is not None:
             return Exported(text, Outcome.OK, None, resolved, artifact, cached=True)
         check_lowers(captured, resolved)
@@ -217,7 +233,7 @@ def _lower_all(
     for index, resolved in waiting:
         same.setdefault(str(resolved.lowering), []).append(index)
     resolved_at = dict(waiting)
-    executor = ThreadPoolExecutor(settings.workers)
+    executor = ThreadPoolExecutor(settings.workers(captured))
     try:
         futures: dict[Future[Exported], list[int]] = {}
         for indices in same.values():
@@ -247,6 +263,7 @@ def _lower_one(
                 folder=str(captured.folder),
                 target=str(resolved.target),
                 cache=str(settings.cache.root),
+                bundled=settings.bundles(resolved),
             )
         finally:
             pool.give_back(worker)
@@ -258,11 +275,26 @@ def _lower_one(
 
 
 def _deliver(captured: Captured, row: Exported, settings: Settings, observe: Observe) -> Exported:
-    """Copy a finished artifact to the output folder and tell the observer."""
+    """Refuse an artifact below the floor of coverage, copy a good one to the output folder, and tell the observer."""
+    if row.artifact is not None:
+        poor = _below(row.artifact.placement, settings.min_coverage)
+        if poor is not None:
+            row = replace(row, outcome=Outcome.LOWER_FAIL, reason=poor, artifact=None)
     if row.artifact is not None and row.resolved is not None and settings.output_dir is not None:
         row = replace(row, artifact=deliver(row.artifact, row.resolved, settings.output_dir))
     observe(captured.workload, row.text, row)
     return row
+
+
+def _below(placement: Placement, floor: float) -> str | None:
+    """Say how a placement falls short of a floor."""
+    shares = {"operators": placement.coverage, "floating point operations": placement.flop_coverage}
+    short = [f"{share:.1%} of the {name}" for name, share in shares.items() if share is not None and share < floor]
+    if not short:
+        return None
+    left = ", ".join(f"{row.count} × {row.name}" for row in placement.left[:3])
+    more = ", …" if len(placement.left) > 3 else ""
+    return f"executes only {' and '.join(short)}; {floor:.1%} is asked for. Left: {left}{more}."
 
 
 def deliver(artifact: Artifact, resolved: Resolved, folder: Path) -> Artifact:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cross_backend._version import __version__
-from cross_backend.artifact import Artifact, digest_path, size_of
+from cross_backend.artifact import BUNDLED_SUFFIX, Artifact, digest_path, size_of
 from cross_backend.backend import Gap
 from cross_backend.cache import Cache, key_of
 from cross_backend.capture import Captured
@@ -39,18 +39,22 @@ class LoweredTo:
     """Whether it was there before."""
 
 
-def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
+def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool = False) -> LoweredTo:
     """Lower, unless the cache holds the same program for the same target from the same versions.
+
+    With ``bundled`` the artifact also holds the program with its sample inside, in ExecuTorch's bundled format.
 
     Raises:
         UnavailableError: the backend cannot lower here.
         UnsupportedError: it can never take this program.
         LowerError: it failed, or the payload holds none of the backend's work.
     """
-    found = find(captured, resolved, cache)
+    found = find(captured, resolved, cache, bundled=bundled)
     if found is not None:
         return LoweredTo(found, cached=True)
     check_lowers(captured, resolved)
+    if bundled:
+        return _with_bundled(captured, resolved, cache)
     with cache.scratch() as folder:
         started = time.perf_counter()
         try:
@@ -75,7 +79,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
             size_bytes=size_of(lowered.payload),
             inputs=captured.inputs,
             outputs=captured.outputs,
-            placement=lowered.placement,
+            placement=lowered.placement.weighed(captured.flops),
             estimate=lowered.estimate,
             versions=versions(resolved),
             export_s=export_s,
@@ -88,9 +92,21 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
     return LoweredTo(replace(Artifact.read(place / "artifact.json"), workload=captured.workload), cached=False)
 
 
-def find(captured: Captured, resolved: Resolved, cache: Cache) -> Artifact | None:
+def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
+    """Lower, and publish a copy that has the bundled program, too."""
+    plain = lower(captured, resolved, cache).artifact
+    with cache.scratch() as folder:
+        artifact = plain.copy_to(folder, plain.name, plain.target, SAMPLE)
+        path = folder / f"{artifact.name}{BUNDLED_SUFFIX}"
+        resolved.backend.write_bundled(artifact, path)
+        replace(artifact, bundled=path.name, bundled_sha256=digest_path(path)).write_manifest()
+        place = cache.publish(folder, KIND, artifact_key(captured, resolved, bundled=True))
+    return LoweredTo(replace(Artifact.read(place / "artifact.json"), workload=captured.workload), cached=False)
+
+
+def find(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool = False) -> Artifact | None:
     """Give the cached artifact, if it is there and whole; a damaged one is dropped."""
-    key = artifact_key(captured, resolved)
+    key = artifact_key(captured, resolved, bundled=bundled)
     folder = cache.find(KIND, key)
     if folder is None:
         return None
@@ -125,7 +141,7 @@ def _nothing_inside(resolved: Resolved, left: int) -> str:
     )
 
 
-def artifact_key(captured: Captured, resolved: Resolved) -> str:
+def artifact_key(captured: Captured, resolved: Resolved, *, bundled: bool = False) -> str:
     """Give the cache key: everything that the payload depends on."""
     machine = Machine.here()
     return key_of(
@@ -134,6 +150,7 @@ def artifact_key(captured: Captured, resolved: Resolved) -> str:
             "target": str(resolved.lowering),
             "versions": versions(resolved),
             "source": _source_digest(),
+            "bundled": bundled,
             "processor": [machine.arch, machine.cpu, *machine.isa] if resolved.backend.payload_depends_on_cpu else None,
         }
     )

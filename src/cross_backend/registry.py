@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cross_backend.backend import Backend, Gap, Missing, Options
 from cross_backend.errors import UnavailableError, one_line, unknown_name
-from cross_backend.machine import Machine
+from cross_backend.machine import Machine, version_of
 from cross_backend.target import Target
 from cross_backend.toolchains import TOOLCHAINS
 
@@ -104,6 +104,13 @@ def missing_here(backend: Backend) -> Missing | None:
     except Exception as error:
         gap = Gap(f"fails to say what it is missing: {one_line(error)}", "")
         return Missing(gap, gap)
+
+
+def lifecycle_here(backend: Backend) -> str:
+    """Read a backend's life-cycle against the version that is installed beside us."""
+    return backend.lifecycle.read(
+        version_of(backend.lifecycle.distribution) if backend.lifecycle.distribution else None
+    )
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def test_describes_itself(backend: Backend, backend_name: str) -> None:
     assert backend.title.strip() and backend.title != backend.name
     assert backend.suffix == "" or backend.suffix.startswith(".")
     assert getattr(type(backend), "__final__", False), "backends are final classes"
-    assert backend.lifecycle.split()[0] in {"supported", "experimental", "deprecated", "removed"}
+    assert backend.lifecycle.read(None).split()[0] in {"supported", "experimental", "deprecated", "removed"}
     assert backend.distributions, "the versions that took part in lowering are part of an artifact's identity"
     assert set(backend.limits) <= set(typing.get_args(Feature))
     assert all(reason.strip() for reason in backend.limits.values())

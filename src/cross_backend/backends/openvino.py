@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, final
 from cross_backend.artifact import Artifact, Placement, count_operators
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._timings import typical
 from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, one_line
+from cross_backend.records import Timing
 from cross_backend.tensors import Tensors, to_numpy
 
 if TYPE_CHECKING:
@@ -57,10 +59,22 @@ class OpenVino(Backend):
         shown = Counter(op.get_type_name() for op in saved.get_ops())
         for bookkeeping in ("Parameter", "Result", "Constant"):
             del shown[bookkeeping]
-        return Lowered(stem, Placement(inside=count_operators(shown)))
+        weights = (stem / "model.bin").stat().st_size
+        return Lowered(stem, Placement(inside=count_operators(shown), constant_bytes=weights))
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _OpenVinoSession(artifact, options)
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        session = _OpenVinoSession(artifact, options)
+        session.counts = True
+        recorded = []
+        with session:
+            request = session.request(inputs)
+            for _ in range(runs + 1):
+                request.infer()
+                recorded.append([_timing(row) for row in request.get_profiling_info() if row.real_time])
+        return typical(recorded[1:])
 
 
 def _fix_shapes(model: Any, program: Any) -> None:
@@ -75,13 +89,21 @@ def _fix_shapes(model: Any, program: Any) -> None:
     model.reshape(shapes)
 
 
+def _timing(row: Any) -> Timing:
+    return Timing(row.node_type, "operator", 1, row.real_time.total_seconds() * 1e3)
+
+
 class _OpenVinoSession(Session):
+    counts = False
+    """Whether the plugin times its nodes, for a profile; to be said before the session is opened."""
+
     def _open(self) -> None:
         import openvino
 
         settings: dict[str, Any] = {
             "INFERENCE_PRECISION_HINT": _HINTS[self.options["precision"]],
             "PERFORMANCE_HINT": "LATENCY",
+            "PERF_COUNT": self.counts,
         }
         if self.options["threads"] is not None:
             settings["INFERENCE_NUM_THREADS"] = self.options["threads"]
@@ -91,14 +113,18 @@ class _OpenVinoSession(Session):
         except Exception as error:
             raise LoadError(f"OpenVINO cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
 
-    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+    def request(self, inputs: Tensors) -> Any:
+        """Give a request of its own, so that bindings live side by side."""
         import numpy as np
         import openvino
 
-        request = self._compiled.create_infer_request()  # its own, so that bindings live side by side
+        request = self._compiled.create_infer_request()
         for index, x in enumerate(inputs):
             request.set_input_tensor(index, openvino.Tensor(np.array(to_numpy(x), order="C")))
-        count = len(self.outputs)
+        return request
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        request, count = self.request(inputs), len(self.outputs)
 
         def run() -> Tensors:
             request.infer()

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, final
 from cross_backend.artifact import Artifact, Placement, count_operators
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.capture import OnnxProgram, Program, load_pt2
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -126,6 +128,21 @@ class TorchEager(_Torch):
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _ProgramSession(artifact, options)
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        from torch.profiler import ProfilerActivity
+        from torch.profiler import profile as record
+
+        recorded = []
+        with self.load(artifact, options) as session:
+            run = session.bind(inputs)
+            for _ in range(runs + 1):
+                with record(activities=[ProfilerActivity.CPU]) as trace:
+                    run()
+                recorded.append(
+                    [Timing(e.key, "operator", e.count, e.self_cpu_time_total / 1e3) for e in trace.key_averages()]
+                )
+        return typical(recorded[1:])
 
 
 class _CompiledSession(_ProgramSession):

@@ -20,6 +20,7 @@ COMMANDS = {
     "backends": "list every backend: can it lower and run here, and what mends it",
     "compare": "lower a model to several backends, verify, measure and rank them",
     "doctor": "try every backend on a tiny model and check this environment",
+    "explain": "show what a backend takes of a model, what it leaves, why, and the Python lines",
     "export": "capture a model once and lower it to several backends",
     "inspect": "show what an artifact really holds, and check its digest",
     "models": "list the built-in models",

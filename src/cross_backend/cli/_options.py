@@ -24,14 +24,14 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool) -> None:
     parser.add_argument(
         "models",
         metavar="MODEL",
-        nargs="+" if several else 1,
+        nargs="*" if several else 1,
         help="a built-in model (see 'cross-backend models'), path/to/file.py:function, file.pt2 or file.onnx",
     )
     parser.add_argument(
         "--backends",
         nargs="+",
         metavar="TARGET",
-        help="backends with options: xnnpack, cpu, 'openvino?precision=bf16', …",
+        help="backends with options: xnnpack, cpu, 'openvino?precision=bf16', …; 'all' for every one",
     )
     parser.add_argument(
         "--platform", metavar="NAME", help="use this platform's backends, in its order: ios, android, linux, …"
@@ -62,6 +62,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
+def share(text: str) -> float:
+    """Parse a number from 0 to 1, or a percentage such as 90%."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to 1")
+    return value
+
+
 def check_threads(threads: int) -> None:
     """Refuse more threads than there are processors.
 
@@ -85,11 +96,34 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
         raise UsageError("give --backends or --platform, not both.")
     if args.platform:
         return list(find_platform(args.platform).backends)
+    if args.backends == ["all"]:
+        from cross_backend.registry import rows, short_name
+
+        return [short_name(name) for name in rows() if name != "null"]
     if args.backends:
         return list(args.backends)
     if default is None:
         raise UsageError(f"say where to: --backends TARGET… or --platform {'|'.join(PLATFORMS)}.")
     return list(default)
+
+
+def with_precision(targets: list[str], precision: str | None) -> list[str]:
+    """Ask every target that names no precision for this one; what only computes in float32 stays for ``fp32``."""
+    if precision is None:
+        return targets
+    from cross_backend.registry import find_backend
+    from cross_backend.target import Target
+
+    asked = []
+    for text in targets:
+        target = Target.parse(text)
+        if "precision" in target.options or (
+            precision == "fp32" and "precision" not in find_backend(target.name).options
+        ):
+            asked.append(text)
+        else:
+            asked.append(str(Target(target.name, {**target.options, "precision": precision})))
+    return asked
 
 
 @contextmanager

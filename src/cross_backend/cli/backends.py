@@ -8,7 +8,7 @@ from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
-from cross_backend.registry import find_backend, missing_here, rows
+from cross_backend.registry import find_backend, lifecycle_here, missing_here, rows
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
             {
                 **entry,
                 "title": backend.title,
-                "lifecycle": backend.lifecycle,
+                "lifecycle": lifecycle_here(backend),
                 "options": {key: list(option.choices) or "number" for key, option in backend.options.items()},
                 "lower": {"reason": missing.lower.reason, "remedy": missing.lower.remedy}
                 if missing and missing.lower

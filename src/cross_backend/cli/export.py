@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_model, add_work, chosen_targets, export_progress, writable_folder
+from cross_backend.cli._options import (
+    add_model,
+    add_work,
+    chosen_targets,
+    export_progress,
+    share,
+    with_precision,
+    writable_folder,
+)
+from cross_backend.errors import UnavailableError, UsageError
 from cross_backend.records import Outcome
 
 if TYPE_CHECKING:
@@ -15,11 +24,33 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
 
 DEFAULT = ("xnnpack",)
+MOBILENET = "mobilenet_v3_small"
+"""What ``--mobilenet`` stands for in the backends guide."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, several=True)
+    parser.add_argument("--all", action="store_true", help="all built-in models whose packages are installed")
+    parser.add_argument("--mobilenet", action="store_true", help=f"the same as {MOBILENET}")
+    parser.add_argument("--yolo", nargs="+", default=[], metavar="NAME", help="YOLO detectors: yolo11n, yolov8n, …")
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "fp16", "bf16", "int8"),
+        help="precision of every backend that names none itself; one that does not have it fails with the reason",
+    )
+    parser.add_argument(
+        "--bundled",
+        action="store_true",
+        help="also write NAME.bpte for ExecuTorch: the program with sample inputs and expected outputs inside",
+    )
+    parser.add_argument(
+        "--min-coverage",
+        type=share,
+        default=0.0,
+        metavar="SHARE",
+        help="fail a backend that executes less than this share, 0 to 1, of the operators or of their FLOPs itself",
+    )
     parser.add_argument(
         "--output-dir",
         type=Path,
@@ -32,30 +63,64 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Export; 0 if every model has at least one artifact, and with --strict only if nothing failed."""
-    targets = chosen_targets(args, DEFAULT)
+    models = _chosen_models(args)
+    targets = with_precision(chosen_targets(args, DEFAULT), args.precision)
     from cross_backend.cache import Cache
     from cross_backend.export import Settings, export
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
-    sources = [find_workload(model, args.weights) for model in args.models]
+    sources = [find_workload(model, args.weights) for model in models]
     folder = writable_folder(args.output_dir)
     terminal = Terminal(quiet=args.json)
-    settings = Settings(Cache(), args.jobs or 0, args.timeout, folder)
-    documents: list[dict[str, Any]] = []
+    settings = Settings(Cache(), args.jobs or 0, args.timeout, folder, args.bundled, args.min_coverage)
+    exported: dict[str, list[Exported]] = {}
     status = 0
     for source in sources:
-        with export_progress(terminal) as observe:
-            _, rows = export(source, targets, settings, observe)
-        documents += [_document(source.name, row) for row in rows]
+        try:
+            with export_progress(terminal) as observe:
+                _, rows = export(source, targets, settings, observe)
+        except UnavailableError as error:
+            if not args.all:
+                raise
+            rows = [_unavailable(text, error) for text in targets]
+        exported[source.name] = rows
         failed = [row for row in rows if row.outcome is not Outcome.OK]
-        if len(failed) == len(rows) or (failed and args.strict):
+        if (len(failed) == len(rows) and not (args.all and _needs_package(rows))) or (failed and args.strict):
             status = 1
         if not args.json:
             _print(terminal, source.name, rows)
     if args.json:
+        documents = [_document(name, row) for name, rows in exported.items() for row in rows]
         print_json({"schema": 1, "results": documents})
+    else:
+        _print_tables(terminal, exported)
     return status
+
+
+def _chosen_models(args: argparse.Namespace) -> list[str]:
+    from cross_backend.workloads import WORKLOADS
+
+    for name in args.yolo:
+        if WORKLOADS.get(name) is None or WORKLOADS[name].family != "detection":
+            detectors = ", ".join(name for name, row in WORKLOADS.items() if row.family == "detection")
+            raise UsageError(f"--yolo {name}: no such detector. Choices: {detectors}.")
+    named = [*args.models, *([MOBILENET] if args.mobilenet else []), *args.yolo]
+    models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
+    if not models:
+        raise UsageError("say what: MODEL…, --mobilenet, --yolo NAME… or --all ('cross-backend models' lists them).")
+    return models
+
+
+def _unavailable(text: str, error: UnavailableError) -> Exported:
+    from cross_backend.export import Exported
+
+    return Exported(text, Outcome.UNAVAILABLE, str(error))
+
+
+def _needs_package(rows: list[Exported]) -> bool:
+    """Say whether the model itself could not be built; every target then has the same reason."""
+    return all(row.resolved is None and row.outcome is Outcome.UNAVAILABLE for row in rows)
 
 
 def _document(workload: str, row: Exported) -> dict[str, Any]:
@@ -65,17 +130,20 @@ def _document(workload: str, row: Exported) -> dict[str, Any]:
         "target": str(row.resolved.target) if row.resolved else row.text,
         "outcome": str(row.outcome),
         "path": str(artifact.payload_path) if artifact else None,
+        "bundled_path": str(artifact.bundled_path) if artifact and artifact.bundled_path else None,
         "size_bytes": artifact.size_bytes if artifact else None,
         "coverage": artifact.placement.coverage if artifact else None,
+        "flop_coverage": artifact.placement.flop_coverage if artifact else None,
         "export_s": artifact.export_s if artifact else None,
+        "estimate": dict(artifact.estimate) or None if artifact else None,
         "cached": row.cached,
         "reason": row.reason,
     }
 
 
 def _print(terminal: Terminal, workload: str, rows: list[Exported]) -> None:
+    from cross_backend.registry import lifecycle_here
     from cross_backend.registry import rows as backend_rows
-    from cross_backend.report import tables
 
     good = [row for row in rows if row.artifact is not None]
     failed = [row for row in rows if row.artifact is None]
@@ -83,20 +151,55 @@ def _print(terminal: Terminal, workload: str, rows: list[Exported]) -> None:
     if good:
         terminal.text(f"✅ Successfully exported {len(good)}/{len(rows)} backends")
     for row in good:
-        assert row.artifact is not None
-        placement = row.artifact.placement
-        how = "cached" if row.cached else f"{row.artifact.export_s:.1f} s"
-        inside = f"{placement.inside_count} operators inside, {placement.left_count} left"
-        terminal.text(
-            f"   • {row.text}: {row.artifact.payload_path} ({tables.size(row.artifact.size_bytes)}, {inside}, {how})"
-        )
+        terminal.text(f"   • {row.text}: {_summary(row)}")
     if failed:
         terminal.text(f"⚠️ Failed {len(failed)} backend(s):")
         for row in failed:
             terminal.text(f"   • {row.text}: {row.reason}")
+    for row in good:
+        state = lifecycle_here(row.resolved.backend) if row.resolved else "supported"
+        if state != "supported":
+            terminal.text(f"⚠️ {row.text}: {state}")
     if not good:
         names = ", ".join(backend_rows())
         terminal.text(
             f"❌ No available backends from requested: {', '.join(row.text for row in rows)}. Backends: {names}."
         )
+    terminal.text()
+
+
+def _summary(row: Exported) -> str:
+    from cross_backend.report import tables
+
+    assert row.artifact is not None
+    placement, path = row.artifact.placement, row.artifact.payload_path
+    how = "from the cache" if row.cached else f"{row.seconds:.1f} s"
+    inside = f"{placement.inside_count} operators inside, {placement.left_count} left"
+    beside = f" and {row.artifact.bundled}" if row.artifact.bundled else ""
+    return f"{path}{beside} ({tables.size(row.artifact.size_bytes)}, {inside}, {how})"
+
+
+def _print_tables(terminal: Terminal, exported: dict[str, list[Exported]]) -> None:
+    """Print the guide's two tables, measured: seconds that lowering took, and file sizes."""
+    from cross_backend.report import tables
+
+    artifacts = {
+        name: {row.text: row.artifact for row in rows if row.artifact is not None} for name, rows in exported.items()
+    }
+    targets = list(dict.fromkeys(text for row in artifacts.values() for text in row))
+    if not targets:
+        return
+    terminal.text("⏱️ Export time, capture excluded (of cached files: when they were made)", style="bold")
+    seconds = [
+        (text, *(f"{row[text].export_s:.1f} s" if text in row else "–" for row in artifacts.values()))
+        for text in targets
+    ]
+    terminal.table(("Backend", *artifacts), seconds, right=range(1, 1 + len(artifacts)))
+    terminal.text()
+    terminal.text("📦 File size", style="bold")
+    sizes = [
+        (name, *(tables.size(row[text].size_bytes) if text in row else "–" for text in targets))
+        for name, row in artifacts.items()
+    ]
+    terminal.table(("Model", *targets), sizes, right=range(1, 1 + len(targets)))
     terminal.text()

@@ -19,6 +19,7 @@ def main(args: argparse.Namespace) -> int:
     """Print the manifest; the payload must be the one that it describes."""
     from cross_backend.artifact import Artifact
     from cross_backend.report import tables
+    from cross_backend.report.placement import facts, print_operators
 
     artifact = Artifact.read(args.artifact)
     artifact.check()
@@ -40,24 +41,12 @@ def main(args: argparse.Namespace) -> int:
             ("outputs", "; ".join(f"{spec.name}: {spec}" for spec in artifact.outputs)),
             ("lowered in", f"{artifact.export_s:.1f} s"),
             ("made by", ", ".join(f"{name} {version}" for name, version in artifact.versions.items())),
-            ("delegates", ", ".join(f"{name} × {count}" for name, count in placement.delegates.items()) or "none"),
-            (
-                "coverage",
-                f"{tables.percent(placement.coverage)}: {placement.inside_count} inside, {placement.left_count} left",
-            ),
+            *facts(placement),
             *(
                 ("estimate", f"{name} {value:,.6g} (the compiler's, not measured)")
                 for name, value in artifact.estimate.items()
             ),
         ],
     )
-    for heading, operators in (
-        ("operators inside", placement.inside),
-        ("operators left to other kernels", placement.left),
-    ):
-        if operators:
-            terminal.text()
-            terminal.table(
-                (heading, "count", "why"), [(o.name, str(o.count), o.why or "") for o in operators], right=[1]
-            )
+    print_operators(terminal, placement)
     return 0

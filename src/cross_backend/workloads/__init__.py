@@ -43,6 +43,8 @@ class Workload:
     """Inputs for quantisers to observe; the example inputs serve where there are none."""
     task: Task | None = None
     """Task metric, where the model was trained for one."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes, by index of the output; empty where there are none."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Row:
 
     family: str
     build: str
-    """``module:function`` of the builder; it takes the ``--weights`` text or None."""
+    """``module:function`` of the builder; it takes the model's name, and the ``--weights`` text or None."""
     summary: str
     source: str
     """Where the architecture comes from, and its licence."""
@@ -61,6 +63,16 @@ class Row:
 
 _TORCH = (("torch", "torch"),)
 _VISION = (("torch", "vision"), ("torchvision", "vision"))
+_YOLO = {
+    name: Row(
+        "detection",
+        "cross_backend.workloads.detection:yolo",
+        "object detector for COCO's 80 classes, 640×640",
+        "ultralytics (AGPL-3.0)",
+        (("torch", "yolo"), ("ultralytics", "yolo")),
+    )
+    for name in ("yolo11m", "yolo11n", "yolo11s", "yolov8m", "yolov8n", "yolov8s")
+}
 WORKLOADS: dict[str, Row] = {
     "digits_cnn": Row(
         "vision",
@@ -78,25 +90,26 @@ WORKLOADS: dict[str, Row] = {
     ),
     "mobilenet_v2": Row(
         "vision",
-        "cross_backend.workloads.vision:mobilenet_v2",
+        "cross_backend.workloads.vision:classifier",
         "ImageNet classifier, 224×224",
         "torchvision (BSD-3)",
         _VISION,
     ),
     "mobilenet_v3_small": Row(
         "vision",
-        "cross_backend.workloads.vision:mobilenet_v3_small",
+        "cross_backend.workloads.vision:classifier",
         "ImageNet classifier, 224×224",
         "torchvision (BSD-3)",
         _VISION,
     ),
     "resnet50": Row(
         "vision",
-        "cross_backend.workloads.vision:resnet50",
+        "cross_backend.workloads.vision:classifier",
         "ImageNet classifier, 224×224",
         "torchvision (BSD-3)",
         _VISION,
     ),
+    **_YOLO,
 }
 assert list(WORKLOADS) == sorted(WORKLOADS), "keep the table sorted"
 
@@ -140,7 +153,7 @@ def find_workload(text: str, weights: str | None = None) -> Source:
 def _build_row(name: str, row: Row, weights: str | None) -> Workload:
     _require(name, row.requires)
     module, _, function = row.build.partition(":")
-    built: Workload = getattr(importlib.import_module(module), function)(weights)
+    built: Workload = getattr(importlib.import_module(module), function)(name, weights)
     return built
 
 

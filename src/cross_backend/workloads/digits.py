@@ -11,7 +11,7 @@ CALIBRATION = 32
 """Training images that quantisers observe."""
 
 
-def digits_cnn(weights: str | None = None) -> Workload:
+def digits_cnn(name: str = "digits_cnn", weights: str | None = None) -> Workload:
     """Train on 1,437 digits, hold out 360; input (1, 1, 8, 8) in 0…1, output (1, 10) logits."""
     import numpy as np
     import torch
@@ -43,7 +43,8 @@ def digits_cnn(weights: str | None = None) -> Workload:
             load_checkpoint(model, weights)
     calibration = tuple((image[None],) for image in torch.from_numpy(train_x[:CALIBRATION]))
     task = Task("top-1 accuracy", test_x, test_y)
-    return Workload("digits_cnn", model.eval(), (torch.from_numpy(test_x[:1]),), calibration, task)
+    labels = tuple(str(digit) for digit in range(10))
+    return Workload(name, model.eval(), (torch.from_numpy(test_x[:1]),), calibration, task, labels)
 
 
 def _train(model, images, labels) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top

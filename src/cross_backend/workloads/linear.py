@@ -14,7 +14,7 @@ CALIBRATION = 64
 """Samples that quantisers observe."""
 
 
-def linear_regression(weights: str | None = None) -> Workload:
+def linear_regression(name: str = "linear_regression", weights: str | None = None) -> Workload:
     """Fit ``y = x·w + b`` by least squares on 4096 noisy samples; input (1, 4), output (1, 1)."""
     import numpy as np
     import torch
@@ -32,4 +32,4 @@ def linear_regression(weights: str | None = None) -> Workload:
     if weights is not None:
         load_checkpoint(model, weights)
     observed_by_quantisers = tuple((row[None],) for row in torch.from_numpy(features[:CALIBRATION].astype(np.float32)))
-    return Workload("linear_regression", model.eval(), (torch.tensor([[1.0, 2.0, 3.0, 4.0]]),), observed_by_quantisers)
+    return Workload(name, model.eval(), (torch.tensor([[1.0, 2.0, 3.0, 4.0]]),), observed_by_quantisers)

@@ -14,23 +14,13 @@ CALIBRATION = 8
 _STATISTICS_BATCH = 8
 
 
-def mobilenet_v2(weights: str | None = None) -> Workload:
-    """MobileNetV2, width 1.0; input (1, 3, 224, 224)."""
-    return _classifier("mobilenet_v2", weights)
+def classifier(name: str, weights: str | None = None) -> Workload:
+    """Build one of torchvision's by its name there; input (1, 3, 224, 224), output (1, 1000) logits.
 
-
-def mobilenet_v3_small(weights: str | None = None) -> Workload:
-    """MobileNetV3-Small; input (1, 3, 224, 224)."""
-    return _classifier("mobilenet_v3_small", weights)
-
-
-def resnet50(weights: str | None = None) -> Workload:
-    """ResNet-50 v1.5; input (1, 3, 224, 224)."""
-    return _classifier("resnet50", weights)
-
-
-def _classifier(name: str, weights: str | None) -> Workload:
-    """Build one: ``weights`` is None (seeded), a checkpoint file, or a published name such as ``IMAGENET1K_V1``."""
+    Args:
+        name: ``mobilenet_v2``, ``resnet50``, …
+        weights: None for seeded random ones, a checkpoint file, or a published name such as ``IMAGENET1K_V1``.
+    """
     import torch
 
     models = torchvision_models()
@@ -42,15 +32,16 @@ def _classifier(name: str, weights: str | None) -> Workload:
         except Exception as error:
             raise CaptureError(f"torchvision has no weights {weights!r} for {name} here: {one_line(error)}") from error
         if weights is None:
-            _settle_batch_norm(model)
+            settle_batch_norm(model, (3, 224, 224))
         elif published is None:
             load_checkpoint(model, weights)
         sample = (torch.randn(1, 3, 224, 224),)
         calibration = tuple((torch.randn(1, 3, 224, 224),) for _ in range(CALIBRATION))
-        return Workload(name, model.eval(), sample, calibration)
+        labels = tuple(next(iter(models.get_model_weights(name))).meta["categories"])
+        return Workload(name, model.eval(), sample, calibration, labels=labels)
 
 
-def _settle_batch_norm(model) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top
+def settle_batch_norm(model, image) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top
     """Give BatchNorm the statistics of random data, so that activations stay near unit scale.
 
     With their initial statistics the logits of a random MobileNetV3 are near 1e-9, and comparing them proves nothing.
@@ -62,6 +53,6 @@ def _settle_batch_norm(model) -> None:  # type: ignore[no-untyped-def]  # torch 
     for norm in norms:
         norm.momentum = 1.0
     with torch.no_grad():
-        model.train()(torch.randn(_STATISTICS_BATCH, 3, 224, 224))
+        model.train()(torch.randn(_STATISTICS_BATCH, *image))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import functools
-import logging
 import re
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._to_torch import to_torch
+from cross_backend.backends.executorch._bundled import read_bundled, write_bundled
+from cross_backend.backends.executorch._placement import read_placement, watch_rejections
+from cross_backend.backends.executorch._profile import profile
 from cross_backend.backends.executorch._quantize import quantize
 from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
-from cross_backend.tensors import Tensors
+from cross_backend.records import Timing
+from cross_backend.tensors import Tensors, load_tensors
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
@@ -31,11 +32,14 @@ class ExecuTorchBackend(Backend):
     """A backend of ExecuTorch: a subclass gives its partitioners, its delegate's id, and how to read its blob."""
 
     suffix = ".pte"
+    bundles = True
     distributions: ClassVar[tuple[str, ...]] = ("executorch", "torch")
     options = {"threads": THREADS}
     limits = {"onnx_program": _NOT_ONNX}
     delegate_id: ClassVar[str | None] = None
     """Id that its delegates carry in the file; None for the portable kernels."""
+    rejections: ClassVar[str | None] = None
+    """``module:Class.method(self, node, reason)`` that its partitioner tells why a node is left, if it does."""
     run_gap: ClassVar[Gap | None] = None
     """Why it does not run here, for those that the package's runtime does not hold."""
     extra: ClassVar[str] = "executorch"
@@ -72,77 +76,41 @@ class ExecuTorchBackend(Backend):
         """Count the operators inside one delegate's blob."""
         raise NotImplementedError
 
+    def unlogged(self, operator: str) -> str:
+        """Say why an operator, ``mean``, was left that the partitioner said nothing about."""
+        return "not in its table of operators"
+
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         if isinstance(program, OnnxProgram):
             raise UnsupportedError(_NOT_ONNX)
         payload = stem.with_name(stem.name + self.suffix)
-        with _partitioners_reasons() as why:
+        with watch_rejections(self.rejections) as rejections:
             try:
                 finished = self.edge(self.quantized(program, options, calibration), options).to_executorch()
             except Exception as error:
                 raise LowerError(f"ExecuTorch cannot lower it to {self.title}: {one_line(error)}") from error
         with payload.open("wb") as file:
             finished.write_to_file(file)
-        return Lowered(payload, self.read_placement(payload, why))
+        graph = finished.exported_program().graph
+        return Lowered(
+            payload,
+            read_placement(payload, graph, rejections, self.delegate_id, self.blob_operators, self.unlogged),
+        )
 
-    def read_placement(self, payload: Path, why: Mapping[str, str]) -> Placement:
-        """Read from a finished file which operators lie in this backend's delegates and which were left."""
-        from executorch.exir._serialize._program import deserialize_pte_binary
-        from executorch.exir.schema import DataLocation, DelegateCall, KernelCall
-
-        program = deserialize_pte_binary(payload.read_bytes()).program
-        delegates: Counter[str] = Counter()
-        inside: Counter[str] = Counter()
-        kernels: Counter[str] = Counter()
-        foreign: Counter[str] = Counter()
-        for plan in program.execution_plan:
-            for instruction in (i.instr_args for chain in plan.chains for i in chain.instructions):
-                if isinstance(instruction, KernelCall):
-                    kernels[plan.operators[instruction.op_index].name] += 1
-                elif isinstance(instruction, DelegateCall):
-                    delegate = plan.delegates[instruction.delegate_index]
-                    delegates[delegate.id] += 1
-                    if delegate.id != self.delegate_id:
-                        foreign[f"delegate {delegate.id}"] += 1
-                        continue
-                    if delegate.processed.location != DataLocation.INLINE:
-                        raise LowerError(
-                            f"the {delegate.id} blob in {payload.name} is not inline, so it cannot be checked."
-                        )
-                    inside.update(self.blob_operators(program.backend_delegate_data[delegate.processed.index].data))
-        if self.delegate_id is None:
-            return Placement(dict(delegates), count_operators(kernels), count_operators(foreign))
-        left = count_operators(kernels + foreign, {name: why[name] for name in kernels if name in why})
-        return Placement(dict(delegates), count_operators(inside), left)
-
-    def load(self, artifact: Artifact, options: Options) -> Session:
+    def load(self, artifact: Artifact, options: Options) -> PteSession:
         return PteSession(artifact, options)
 
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        return profile(self.load(artifact, options), inputs, runs)
 
-@contextmanager
-def _partitioners_reasons() -> Iterator[dict[str, str]]:
-    """Collect what partitioners log about nodes they leave: operator name → first reason."""
-    why: dict[str, str] = {}
+    def write_bundled(self, artifact: Artifact, path: Path) -> None:
+        if artifact.sample_path is None:
+            raise UnsupportedError(f"{artifact.name} has no sample to bundle.")
+        sample = load_tensors(artifact.sample_path)
+        write_bundled(artifact.payload_path, sample["input"], sample["expected"], path)
 
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            node, reason = getattr(record.msg, "node", None), getattr(record.msg, "reason", None)
-            target = getattr(getattr(node, "target", None), "_op", None)  # edge operators wrap ATen's
-            if reason and target is not None:
-                name, _, _overload = str(target).rpartition(".")
-                why.setdefault(name.replace(".", "::", 1), str(reason))
-
-    logger = logging.getLogger("executorch")
-    handler, level, propagate = Collector(), logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    try:
-        yield why
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate
+    def read_bundled(self, path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
+        return read_bundled(path, folder)
 
 
 @functools.cache
@@ -160,6 +128,9 @@ def _runtime() -> Any:
 class PteSession(Session):
     """The method ``forward`` of a file in the package's runtime."""
 
+    records_events = False
+    """Whether the runtime times what it does, for a profile; to be said before the session is opened."""
+
     def _open(self) -> None:
         runtime, threads = _runtime(), self.options.get("threads")
         if threads is not None:
@@ -168,10 +139,12 @@ class PteSession(Session):
         if absent:
             raise LoadError(f"this ExecuTorch runtime does not hold {', '.join(sorted(absent))}.")
         try:
-            self._program = runtime._load_program(
-                str(self.artifact.payload_path), program_verification=runtime.Verification.InternalConsistency
+            self.program = runtime._load_program(
+                str(self.artifact.payload_path),
+                enable_etdump=self.records_events,
+                program_verification=runtime.Verification.InternalConsistency,
             )
-            self._method = self._program.load_method("forward")
+            self._method = self.program.load_method("forward")
         except Exception as error:
             raise LoadError(f"ExecuTorch cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
 
@@ -179,9 +152,9 @@ class PteSession(Session):
         return functools.partial(self._method, [to_torch(x) for x in inputs])
 
     def _close(self) -> None:
-        del self._method, self._program
+        del self._method, self.program
 
-    _program: Any
+    program: Any
     _method: Any
 
 

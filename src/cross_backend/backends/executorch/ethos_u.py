@@ -38,6 +38,7 @@ class EthosU(ExecuTorchBackend):
     name = "executorch.ethos_u"
     title = "Ethos-U (Arm NPU)"
     delegate_id = "EthosUBackend"
+    rejections = "executorch.exir.backend.utils:WhyNoPartitionReporter.report_reject"
     toolchain = "ethos_u"
     options = {
         "precision": Option("the NPU computes in int8, quantised on the calibration inputs", "int8", ("int8",)),

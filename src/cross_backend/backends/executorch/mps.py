@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from cross_backend.backend import Gap, Option, Options
+from cross_backend.backend import Gap, Lifecycle, Option, Options
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_json
 from cross_backend.errors import LowerError
 
@@ -20,7 +20,12 @@ class Mps(ExecuTorchBackend):
     title = "MPS (Apple Metal)"
     delegate_id = "MPSBackend"
     toolchain = "mps"
-    lifecycle = "removed in executorch 1.5; ways out: executorch.coreml (GPU and Neural Engine), or stay with 1.4.1"
+    lifecycle = Lifecycle(
+        "executorch",
+        deprecated="1.2",
+        removed="1.5",
+        instead="executorch.coreml (GPU and Neural Engine), or stay with executorch 1.4 in the app",
+    )
     options = {"precision": Option("arithmetic inside MPS", "fp32", ("fp32", "fp16"))}
     run_gap = Gap(
         "runs on Apple's systems only", "run the file with an ExecuTorch 1.4 runtime on iOS 17 or macOS 14 and newer"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Option, Options, Session
+from cross_backend.backend import THREADS, Option, Options
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
 
 
@@ -34,7 +34,7 @@ class OpenVinoDelegate(ExecuTorchBackend):
 
         return (OpenvinoPartitioner([CompileSpec("device", b"CPU")]),)
 
-    def load(self, artifact: Artifact, options: Options) -> Session:
+    def load(self, artifact: Artifact, options: Options) -> PteSession:
         return _OpenVinoDelegateSession(artifact, options)
 
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:

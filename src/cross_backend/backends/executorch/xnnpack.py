@@ -17,6 +17,7 @@ class Xnnpack(ExecuTorchBackend):
     name = "executorch.xnnpack"
     title = "XNNPACK (CPU)"
     delegate_id = "XnnpackBackend"
+    rejections = "executorch.exir.backend.utils:WhyNoPartition.__call__"
     options = {
         "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
         "threads": THREADS,
@@ -38,3 +39,9 @@ class Xnnpack(ExecuTorchBackend):
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:
         graph = flatbuffer_json("executorch.backends.xnnpack.serialization", "schema.fbs", flatbuffer_in(blob, b"XH00"))
         return Counter(node["xnode_union_type"].removeprefix("_XNN").removeprefix("XNN") for node in graph["xnodes"])
+
+    def unlogged(self, operator: str) -> str:
+        from executorch.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
+
+        table = {config.target_name.partition(".")[0] for config in ALL_PARTITIONER_CONFIGS}
+        return "in its table, but its partitioner gave no reason" if operator in table else super().unlogged(operator)

@@ -1,0 +1,194 @@
+"""ExecuTorch's bundled programs (``.bpte``): a ``.pte`` with the inputs and expected outputs of its test cases.
+
+They are written with ``executorch.devtools`` and read with the few lines below: importing the reader that it generates
+takes 3.6 s, and its other one goes through JSON. Fields of a flatbuffer's table are found by their place in the
+schema, which never changes (https://flatbuffers.dev/internals, devtools/bundled_program/schema, schema/program.fbs).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.artifact import Artifact, Placement, digest_path
+from cross_backend.backends._to_torch import to_torch
+from cross_backend.errors import ArtifactError, LowerError, UnsupportedError, one_line
+from cross_backend.tensors import TensorSpec, save_tensors
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from cross_backend.tensors import Tensors
+
+MAGIC = b"BP08"
+"""At byte 4."""
+METHOD = "forward"
+BACKENDS: Mapping[str, str] = {
+    "CoreMLBackend": "executorch.coreml",
+    "EthosUBackend": "executorch.ethos_u",
+    "MPSBackend": "executorch.mps",
+    "OpenvinoBackend": "executorch.openvino",
+    "QnnBackend": "executorch.qnn",
+    "VulkanBackend": "executorch.vulkan",
+    "XnnpackBackend": "executorch.xnnpack",
+}
+"""Delegate id → our backend, to name a file's target by what is in it."""
+_DTYPES: Mapping[int, str] = {
+    0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64", 11: "bool",
+    27: "uint16", 28: "uint32", 29: "uint64",
+}  # fmt: skip
+"""Number in ``scalar_type.fbs`` → NumPy's name."""
+_TENSOR = 1
+"""Its place in the union of values; the others are plain numbers."""
+
+
+def write_bundled(payload: Path, inputs: Tensors, expected: Tensors, path: Path) -> None:
+    """Write a ``.pte`` and one test case of its method ``forward`` as a bundled program.
+
+    Raises:
+        LowerError: with the reason that executorch's own writer gave.
+    """
+    from executorch.devtools import BundledProgram
+    from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
+    from executorch.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
+
+    case = MethodTestCase([to_torch(x) for x in inputs], [to_torch(y) for y in expected])
+    try:
+        program = BundledProgram(None, [MethodTestSuite(METHOD, [case])], pte_file_path=str(payload))
+        data = serialize_from_bundled_program_to_flatbuffer(program)
+    except Exception as error:
+        raise LowerError(f"ExecuTorch cannot bundle {payload.name}: {one_line(error)}") from error
+    path.write_bytes(data)
+
+
+def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
+    """Take a bundled program apart; see :meth:`Backend.read_bundled`."""
+    data = path.read_bytes()
+    if data[4:8] != MAGIC:
+        raise ArtifactError(f"{path} is not a bundled program: its fifth to eighth bytes are not {MAGIC.decode()}.")
+    try:
+        bundled = _Table.root(data)
+        program = bundled.bytes(2)
+        suites = [suite for suite in bundled.tables(1) if suite.text(0) == METHOD]
+        cases = [(_arrays(case.tables(0)), _arrays(case.tables(1))) for suite in suites for case in suite.tables(1)]
+        delegates = _delegates(program)
+    except (struct.error, IndexError, ValueError) as error:
+        raise ArtifactError(f"{path} is damaged ({one_line(error)}).") from error
+    if not cases or not all(expected for _, expected in cases):
+        raise UnsupportedError(f"{path} has no expected outputs for its method {METHOD}, so nothing can be verified.")
+    payload = folder / "program.pte"
+    payload.write_bytes(program)
+    files = tuple(folder / f"case_{index}.npz" for index in range(len(cases)))
+    for file, (inputs, expected) in zip(files, cases, strict=True):
+        save_tensors(file, {"input": inputs, "expected": expected})
+    known = [BACKENDS[name] for name in delegates if name in BACKENDS]
+    artifact = Artifact(
+        folder=folder,
+        name=payload.stem,
+        target=known[0] if known else "executorch.portable",
+        workload=path.stem,
+        program="",
+        payload=payload.name,
+        sha256=digest_path(payload),
+        size_bytes=len(program),
+        inputs=_specs("input", cases[0][0]),
+        outputs=_specs("output", cases[0][1]),
+        placement=Placement(delegates),
+        versions={},
+        export_s=0.0,
+        sample=files[0].name,
+        sample_sha256=digest_path(files[0]),
+    )
+    artifact.write_manifest()
+    return artifact, files
+
+
+def _delegates(program: bytes) -> Counter[str]:
+    """Count the delegates of a program's method by their ids, most frequent first."""
+    plans = [plan for plan in _Table.root(program).tables(1) if plan.text(0) == METHOD]
+    return Counter(dict(Counter(delegate.text(0) for plan in plans for delegate in plan.tables(7)).most_common()))
+
+
+def _specs(name: str, arrays: Iterable[Any]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec.of(f"{name}_{index}", array) for index, array in enumerate(arrays))
+
+
+def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
+    """Decode a test case's values.
+
+    Raises:
+        UnsupportedError: one is a plain number, or its type is one that NumPy lacks.
+    """
+    import numpy as np
+
+    arrays = []
+    for value in values:
+        if value.byte(0) != _TENSOR:
+            raise UnsupportedError("a test case holds a plain number; only tensors are verified.")
+        tensor = value.table(1)
+        if tensor.byte(0) not in _DTYPES:
+            raise UnsupportedError(f"a test case holds a tensor of type {tensor.byte(0)}, which NumPy lacks.")
+        sizes = np.frombuffer(tensor.bytes(1, width=4), "<i4")
+        order = np.frombuffer(tensor.bytes(3), np.uint8)  # its dimensions, the outermost in memory first
+        stored = np.frombuffer(tensor.bytes(2), np.dtype(_DTYPES[tensor.byte(0)])).reshape(sizes[order])
+        arrays.append(np.ascontiguousarray(stored.transpose(np.argsort(order))).reshape(sizes))
+    return arrays
+
+
+class _Table:
+    """One table of a flatbuffer."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data, self._at = data, at
+
+    @classmethod
+    def root(cls, data: bytes) -> _Table:
+        """Give the table that a buffer begins with."""
+        return cls(data, *struct.unpack_from("<I", data))
+
+    def byte(self, slot: int) -> int:
+        """Give a number of one byte; 0 where it is left out."""
+        at = self._field(slot)
+        return self._data[at] if at else 0
+
+    def table(self, slot: int) -> _Table:
+        """Give the table that a field points to."""
+        return _Table(self._data, self._target(self._field(slot)))
+
+    def bytes(self, slot: int, width: int = 1) -> bytes:
+        """Give a vector's bytes, whose items have ``width`` of them."""
+        begin, count = self._vector(slot)
+        return self._data[begin : begin + count * width]
+
+    def text(self, slot: int) -> str:
+        """Give a string."""
+        return self.bytes(slot).decode()
+
+    def tables(self, slot: int) -> list[_Table]:
+        """Give a vector of tables."""
+        begin, count = self._vector(slot)
+        return [_Table(self._data, self._target(begin + 4 * index)) for index in range(count)]
+
+    def _vector(self, slot: int) -> tuple[int, int]:
+        """Give where the items of a vector begin, and their number; none where it is left out."""
+        at = self._field(slot)
+        if not at:
+            return 0, 0
+        begin = self._target(at)
+        count: int = struct.unpack_from("<I", self._data, begin)[0]
+        return begin + 4, count
+
+    def _target(self, at: int) -> int:
+        """Follow a reference; it counts from its own place."""
+        return at + int(struct.unpack_from("<I", self._data, at)[0])
+
+    def _field(self, slot: int) -> int:
+        """Give where a field lies; 0 where it is left out."""
+        vtable = self._at - struct.unpack_from("<i", self._data, self._at)[0]
+        size = struct.unpack_from("<H", self._data, vtable)[0]
+        entry = 4 + 2 * slot
+        offset = struct.unpack_from("<H", self._data, vtable + entry)[0] if entry < size else 0
+        return self._at + offset if offset else 0

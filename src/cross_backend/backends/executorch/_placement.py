@@ -1,0 +1,236 @@
+"""Reading a finished ``.pte`` back: what lies in whose delegate, what was left, why, at what cost, from which line."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cross_backend.artifact import Operators, Placement, count_operators
+from cross_backend.errors import LowerError
+
+_SITE = "site-packages"
+
+Rejections = dict[tuple[str, str], str]
+"""(operator without namespace and overload, stack trace) → why a partitioner refused the node."""
+
+
+@contextmanager
+def watch_rejections(path: str | None) -> Iterator[Rejections]:
+    """Note what a vendor's ``module:Class.method(self, node, reason)`` is told about nodes that are refused.
+
+    Names and debug handles change on the way to the finished file; the stack trace of a node does not.
+    """
+    found: Rejections = {}
+    if path is None:
+        yield found
+        return
+    module, _, attribute = path.partition(":")
+    owner_name, _, name = attribute.partition(".")
+    owner = getattr(importlib.import_module(module), owner_name)
+    vendors = getattr(owner, name)
+
+    def note(self: Any, node: Any, reason: str) -> Any:
+        if node.op == "call_function":
+            found.setdefault(_key(node), str(reason))
+        return vendors(self, node, reason)
+
+    setattr(owner, name, note)
+    try:
+        yield found
+    finally:
+        setattr(owner, name, vendors)
+
+
+def _key(node: Any) -> tuple[str, str]:
+    return _base(_name(node)), str(node.meta.get("stack_trace", ""))
+
+
+def _name(node: Any) -> str:
+    """Give ``aten::mean.out``; the edge dialect's operators wrap ATen's."""
+    import torch
+
+    target = node.target if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "_op", None)
+    return target.name() if isinstance(target, torch._ops.OpOverload) else f"::{node.target}"
+
+
+def _base(name: str) -> str:
+    """Give ``mean`` for ``aten.mean.out`` and ``aten::mean``: overloads change on the way to the finished file."""
+    return name.replace("::", ".").split(".")[1]
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """One kernel call of the file, with the node of the finished graph that it was emitted for."""
+
+    name: str
+    why: str | None
+    line: str | None
+    flops: int
+
+
+def read_placement(
+    payload: Path,
+    graph: Any,
+    rejections: Rejections,
+    delegate_id: str | None,
+    blob_operators: Callable[[bytes], Mapping[str, int]],
+    unlogged: Callable[[str], str],
+) -> Placement:
+    """Read a finished file's certificate.
+
+    Args:
+        payload: the file.
+        graph: the finished program's graph, whose calls were emitted in order; gives reasons and lines only.
+        rejections: what the partitioner said.
+        delegate_id: whose delegates count as inside; None where the kernels themselves do.
+        blob_operators: counts the operators inside one delegate's blob.
+        unlogged: gives the reason for an operator that the partitioner said nothing about.
+    """
+    from executorch.exir._serialize._program import deserialize_pte_binary
+    from executorch.exir.schema import DataLocation, DelegateCall, KernelCall
+
+    file = deserialize_pte_binary(payload.read_bytes())
+    program = file.program
+    named = sum(len(buffer) for buffer in file.named_data.buffers) if file.named_data else 0  # delegates' weights
+    delegates: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    kernels: list[_Kernel] = []
+    nodes = iter(_emitted(graph))
+    for plan in program.execution_plan:
+        for call in (i.instr_args for chain in plan.chains for i in chain.instructions):
+            if isinstance(call, KernelCall):
+                operator = plan.operators[call.op_index]
+                kernels.append(_kernel(operator, call.args, plan.values, next(nodes, None), rejections, unlogged))
+            elif isinstance(call, DelegateCall):
+                delegate = plan.delegates[call.delegate_index]
+                delegates[delegate.id] += 1
+                if delegate.id != delegate_id:
+                    continue
+                if delegate.processed.location != DataLocation.INLINE:
+                    raise LowerError(
+                        f"the {delegate.id} blob in {payload.name} is not inline, so it cannot be checked."
+                    )
+                inside.update(blob_operators(program.backend_delegate_data[delegate.processed.index].data))
+    foreign = {f"delegate {name}": count for name, count in delegates.items() if name != delegate_id}
+    if delegate_id is None:
+        inside, left = Counter(kernel.name for kernel in kernels), count_operators(foreign)
+    else:
+        left = (*_grouped(kernels), *count_operators(foreign))
+    return Placement(
+        delegates=dict(delegates),
+        inside=count_operators(inside),
+        left=left,
+        planned_bytes=sum(sum(plan.non_const_buffer_sizes) for plan in program.execution_plan),
+        constant_bytes=sum(len(buffer.storage) for buffer in program.constant_buffer),
+        delegate_bytes=sum(len(blob.data) for blob in program.backend_delegate_data) + named,
+    )
+
+
+def _emitted(graph: Any) -> list[Any]:
+    """Give the nodes that became kernel calls, in order: all calls but delegates, allocations and tuple items."""
+    return [node for node in graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
+
+
+def _kernel(
+    operator: Any,
+    args: Sequence[int],
+    values: Sequence[Any],
+    node: Any,
+    rejections: Rejections,
+    unlogged: Callable[[str], str],
+) -> _Kernel:
+    name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
+    if node is None or _base(_name(node)) != _base(operator.name):
+        return _Kernel(name, None, None, _flops(operator, args, values))  # its node is not known
+    why = rejections.get(_key(node)) or _dynamic(node) or unlogged(_base(operator.name))
+    return _Kernel(name, why, _user_line(node.meta.get("stack_trace")), _flops(operator, args, values))
+
+
+def _dynamic(node: Any) -> str | None:
+    import torch
+
+    value = node.meta.get("val")
+    shapes = [
+        tensor.shape for tensor in (value if isinstance(value, list | tuple) else [value]) if hasattr(tensor, "shape")
+    ]
+    dynamic = any(isinstance(n, torch.SymInt) for shape in shapes for n in shape)
+    return f"dynamic shape {[str(n) for n in shapes[0]]}" if dynamic else None
+
+
+def _flops(operator: Any, args: Sequence[int], values: Sequence[Any]) -> int:
+    """Count a kernel call with torch's own formulas (``torch.utils.flop_counter``): matrix products, convolutions.
+
+    A multiplication and an addition are two; what has no formula there counts nothing.
+    """
+    import torch
+    from executorch.exir.schema import Bool, BoolList, Double, Int, IntList, Null, Tensor
+    from torch.utils.flop_counter import flop_registry
+
+    namespace, _, name = operator.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    formula = flop_registry.get(packet)
+    if formula is None:
+        return 0
+
+    def read(index: int) -> Any:
+        value = values[index].val
+        if isinstance(value, Tensor):
+            return torch.empty(value.sizes, device="meta")
+        if isinstance(value, IntList):  # its items are indices of values, too
+            return [values[item].val.int_val for item in value.items]
+        if isinstance(value, BoolList):
+            return list(value.items)
+        if isinstance(value, Int):
+            return value.int_val
+        if isinstance(value, Bool):
+            return value.bool_val
+        return value.double_val if isinstance(value, Double) else None if isinstance(value, Null) else value
+
+    arguments = getattr(packet, operator.overload)._schema.arguments  # the results follow them and repeat the outputs
+    inputs = [read(index) for index, argument in zip(args, arguments, strict=False) if not argument.kwarg_only]
+    return int(formula(*inputs, out_val=read(args[len(arguments) - 1])))
+
+
+def _user_line(trace: str | None) -> str | None:
+    """Give the innermost line of a stack trace that is not torch's own: ``model.py:14 forward: y = x.sort()``.
+
+    Folders of the machine that lowered are left out; packages are named from their root.
+    """
+    if not trace:
+        return None
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    for at in range(len(lines) - 1, -1, -1):
+        if not lines[at].startswith('File "'):
+            continue
+        file, _, rest = lines[at].removeprefix('File "').partition('", line ')
+        parts = Path(file).parts
+        shown = Path(*parts[parts.index(_SITE) + 1 :]) if _SITE in parts else Path(parts[-1])
+        if shown.parts[0] == "torch":
+            continue
+        number, _, function = rest.partition(", in ")
+        source = lines[at + 1] if at + 1 < len(lines) and not lines[at + 1].startswith("File ") else ""
+        return f"{shown.as_posix()}:{number} {function}: {source}".rstrip(": ")
+    return None
+
+
+def _grouped(kernels: Sequence[_Kernel]) -> tuple[Operators, ...]:
+    """Group kernel calls by operator and reason, most expensive first, then most frequent."""
+    groups: dict[tuple[str, str | None], list[_Kernel]] = {}
+    for kernel in kernels:
+        groups.setdefault((kernel.name, kernel.why), []).append(kernel)
+    rows = [
+        Operators(
+            name,
+            len(group),
+            why,
+            flops=sum(kernel.flops for kernel in group),
+            lines=tuple(dict.fromkeys(kernel.line for kernel in group if kernel.line)),
+        )
+        for (name, why), group in groups.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-(row.flops or 0), -row.count, row.name)))

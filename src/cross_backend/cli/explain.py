@@ -1,0 +1,50 @@
+"""Explain what a backend takes of a model: what is inside, what was left, why, and from which line of your Python."""
+
+from __future__ import annotations
+
+import argparse
+
+from cross_backend.cli import positive_float, print_json
+from cross_backend.cli._options import add_json, export_progress
+from cross_backend.errors import LowerError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="a built-in model, path/to/file.py:function, file.pt2 or file.onnx"
+    )
+    parser.add_argument("--backend", required=True, metavar="TARGET", help="vulkan, 'xnnpack?precision=int8', …")
+    parser.add_argument("--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name")
+    parser.add_argument(
+        "--timeout", type=positive_float, metavar="SECONDS", default=1800.0, help="longest lowering (default: 1800)"
+    )
+    add_json(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Lower (or take it from the cache) and print the placement."""
+    from cross_backend.cache import Cache
+    from cross_backend.export import Settings, export
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.workloads import find_workload
+
+    terminal = Terminal(quiet=args.json)
+    source = find_workload(args.model, args.weights)
+    with export_progress(terminal) as observe:
+        captured, rows = export(source, [args.backend], Settings(Cache(), timeout_s=args.timeout), observe)
+    row = rows[0]
+    if row.artifact is None:
+        raise LowerError(f"{source.name} on {args.backend}: {row.outcome}: {row.reason}")
+    placement = row.artifact.placement
+    if args.json:
+        document = {"workload": source.name, "target": row.artifact.target, "flops": captured.flops}
+        print_json({"schema": 1, **document, "placement": placement.to_json()})
+        return 0
+    from cross_backend.report.placement import facts, print_operators
+
+    terminal.text(f"📦 {source.name} on {row.artifact.target}", style="bold")
+    work: list[tuple[str, str]] = [("FLOPs", f"{captured.flops:,} an inference")] if captured.flops else []
+    terminal.table(("", ""), [*work, *facts(placement)])
+    print_operators(terminal, placement)
+    return 0

@@ -1,0 +1,50 @@
+"""Placement: what a finished payload does where, and why not elsewhere; shared by ``explain`` and ``inspect``."""
+
+from __future__ import annotations
+
+from cross_backend.artifact import Operators, Placement
+from cross_backend.report import tables
+from cross_backend.report.terminal import Terminal
+
+LINES = 3
+"""Lines of the user's Python shown for each group of operators."""
+
+
+def facts(placement: Placement) -> list[tuple[str, str]]:
+    """Give (what, value) rows: delegates, coverage, memory."""
+    counts = f"{placement.inside_count} inside, {placement.left_count} left"
+    rows = [
+        ("delegates", ", ".join(f"{name} × {count}" for name, count in placement.delegates.items()) or "none"),
+        ("coverage", f"{tables.percent(placement.coverage)} of the operators: {counts}"),
+    ]
+    if placement.flop_coverage is not None:
+        rows.append(("", f"{tables.percent(placement.flop_coverage)} of the floating point operations"))
+    memory = (
+        ("planned memory", placement.planned_bytes, "activations outside delegates"),
+        ("constants", placement.constant_bytes, "outside delegates"),
+        ("delegates", placement.delegate_bytes, "blobs and weights"),
+    )
+    rows += [(name, f"{tables.size(value)} ({what})") for name, value, what in memory if value is not None]
+    return rows
+
+
+def print_operators(terminal: Terminal, placement: Placement) -> None:
+    """Print what is inside, and what was left: grouped, most expensive first, with reason and Python line."""
+    if placement.left:
+        terminal.text()
+        terminal.text("Left to other kernels, most expensive first", style="bold")
+        rows = [(o.name, str(o.count), _flops(o), o.why or "", _lines(o)) for o in placement.left]
+        terminal.table(("operator", "count", "FLOPs", "why", "made by"), rows, right=[1, 2])
+    if placement.inside:
+        terminal.text()
+        terminal.text("Inside", style="bold")
+        terminal.table(("operator", "count"), [(o.name, str(o.count)) for o in placement.inside], right=[1])
+
+
+def _flops(operators: Operators) -> str:
+    return "–" if operators.flops is None else f"{operators.flops:,}"
+
+
+def _lines(operators: Operators) -> str:
+    shown, more = operators.lines[:LINES], len(operators.lines) - LINES
+    return "\n".join([*shown, *([f"… and {more} more lines"] if more > 0 else [])])
