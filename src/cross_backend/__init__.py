@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from cross_backend.artifact import Artifact, Placement
     from cross_backend.backend import Backend, Session
     from cross_backend.errors import CrossBackendError
+    from cross_backend.fallback import load_best
     from cross_backend.records import Outcome, Panel, Result
-    from cross_backend.selection import load, load_best
+    from cross_backend.selection import load
     from cross_backend.target import Target
     from cross_backend.workloads import Task, Workload
 
@@ -42,7 +43,7 @@ _NAMES = {
     "Workload": "workloads",
     "compare": "api",
     "load": "selection",
-    "load_best": "selection",
+    "load_best": "fallback",
     "lower": "api",
 }
 __all__ = [

@@ -21,7 +21,7 @@ VERSION = 2
 """Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory."""
 BUNDLED_SUFFIX = ".bpte"
 """Ending of ExecuTorch's bundled programs."""
-_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
 """What reading a manifest that is not one may raise."""
 
 
@@ -167,11 +167,13 @@ class Artifact:
     """Name of the same program with the sample inside, in ExecuTorch's bundled format; where it was asked for."""
     bundled_sha256: str | None = None
     """Digest of that file."""
+    described_by: str | None = None
+    """Name of the manifest that describes it, where that is a bundle's and not its own."""
 
     @property
     def manifest_path(self) -> Path:
-        """The manifest."""
-        return self.folder / f"{self.name}.json"
+        """The manifest: its own, or that of its bundle."""
+        return self.folder / (self.described_by or f"{self.name}.json")
 
     @property
     def payload_path(self) -> Path:
@@ -245,7 +247,7 @@ class Artifact:
                 target=str(row["target"]),
                 workload=str(row["workload"]),
                 program=str(row["program"]),
-                payload=_plain_name(row["payload"]["path"]),
+                payload=plain_name(row["payload"]["path"]),
                 sha256=str(row["payload"]["sha256"]),
                 size_bytes=int(row["payload"]["size_bytes"]),
                 inputs=tuple(TensorSpec.from_json(spec) for spec in row["inputs"]),
@@ -254,12 +256,12 @@ class Artifact:
                 estimate={str(k): float(v) for k, v in row.get("estimate", {}).items()},
                 versions={str(k): str(v) for k, v in row["versions"].items()},
                 export_s=float(row["export_s"]),
-                sample=_plain_name(sample["path"]) if sample else None,
+                sample=plain_name(sample["path"]) if sample else None,
                 sample_sha256=str(sample["sha256"]) if sample else None,
-                bundled=_plain_name(bundled["path"]) if bundled else None,
+                bundled=plain_name(bundled["path"]) if bundled else None,
                 bundled_sha256=str(bundled["sha256"]) if bundled else None,
             )
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise ArtifactError(
                 f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
             ) from error
@@ -303,6 +305,7 @@ class Artifact:
             payload=name + suffix,
             sample=sample_name if self.sample else None,
             bundled=name + BUNDLED_SUFFIX if self.bundled else None,
+            described_by=None,
         )
         sources = [(self.payload_path, copied.payload_path)]
         if self.bundled_path and copied.bundled_path:
@@ -373,7 +376,7 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
 
 
-def _plain_name(name: Any) -> str:
+def plain_name(name: Any) -> str:
     """Accept a name that stays inside its folder; refuse paths."""
     if not isinstance(name, str) or not name or name in {".", ".."} or any(c in name for c in "/\\\0:"):
         raise ValueError(f"{name!r} is not a plain file name")

@@ -25,6 +25,7 @@ from cross_backend.machine import Machine
 from cross_backend.measure.statistics import MIN_ROUNDS, latency_ms, noise_floor
 from cross_backend.records import Measurement, Outcome, Panel, Result
 from cross_backend.registry import Resolved, missing_here, resolve
+from cross_backend.remembered import Measured, Memory
 from cross_backend.selection import rank
 from cross_backend.trial import WARM_CALLS, Settings, calibrate, open_worker, sample, verify
 from cross_backend.workers import Worker
@@ -106,7 +107,29 @@ def run_panel(
             interrupted = True
     floor = noise_floor(_measurement(twin[0]), _measurement(twin[1])) if twin else None
     results = tuple(_ranked(entrants, floor))
+    if not interrupted:
+        remember(captured, results, settings, cache)
     return Panel(captured.workload, results, floor, asdict(settings), Machine.here(), interrupted)
+
+
+def remember(captured: Captured, results: Sequence[Result], settings: Settings, cache: Cache) -> None:
+    """Keep what was measured together, so that fallback orders on this machine follow it."""
+    machine = Machine.here()
+    found = {
+        r.target: Measured(
+            r.rank,
+            r.latency_ms.value,
+            r.latency_ms.low,
+            r.latency_ms.high,
+            settings.threads,
+            machine.digest,
+            machine.cpu,
+        )
+        for r in results
+        if r.rank is not None and r.latency_ms is not None
+    }
+    if len(found) > 1:
+        Memory(cache).keep_measured(captured.digest, found)
 
 
 def _entrant(captured: Captured, row: Exported, before: Sequence[Exported]) -> _Entrant:
@@ -143,7 +166,7 @@ def _open(entrant: _Entrant, captured: Captured, settings: Settings, cache: Cach
     try:
         row.artifact.check()
         entrant.worker, load_s = open_worker(
-            row.artifact.manifest_path, str(row.resolved.target), settings, cache, stack
+            row.artifact.payload_path, str(row.resolved.target), settings, cache, stack
         )
         entrant.result = replace(entrant.result, load_s=load_s)
     except CrossBackendError as error:
@@ -178,7 +201,7 @@ def _open_twin(
     assert artifact is not None and resolved is not None
     twin = _Entrant(fastest.exported, replace(fastest.result, title="twin"))
     try:
-        twin.worker, _ = open_worker(artifact.manifest_path, str(resolved.target), settings, cache, stack)
+        twin.worker, _ = open_worker(artifact.payload_path, str(resolved.target), settings, cache, stack)
         twin.estimate_ms = calibrate(twin.worker, settings)
     except CrossBackendError:
         return None  # the ranking then says that the floor was not measured

@@ -1,9 +1,9 @@
-"""Selection: rank what was measured, load one artifact, or open the first of many that works and keep every reason."""
+"""Selection: rank what was measured, load one artifact, and put several into fallback order (docs/selection.md)."""
 
 from __future__ import annotations
 
 import json
-import logging
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +11,15 @@ from typing import Any
 
 from cross_backend.artifact import FORMAT, Artifact
 from cross_backend.backend import Rejected, Session
-from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, UnavailableError, UsageError, one_line
+from cross_backend.bundle import find_artifact, is_bundle, open_bundle
+from cross_backend.cache import Cache
+from cross_backend.errors import ArtifactError, CrossBackendError, UnavailableError, UsageError, one_line
 from cross_backend.measure.statistics import RESOLUTION, can_tell_apart
 from cross_backend.platforms import find_platform
 from cross_backend.records import Measurement
 from cross_backend.registry import Resolved, full_name, missing_here, resolve
+from cross_backend.remembered import Measured, Memory
 from cross_backend.target import Target
-
-logger = logging.getLogger(__name__)
 
 
 def rank(measured: Mapping[int, Measurement], medians: Mapping[int, float], floor: float | None) -> dict[int, int]:
@@ -51,7 +52,7 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
         UnavailableError: its backend cannot run here.
     """
     if not isinstance(artifact, Artifact):
-        artifact = Artifact.read(artifact)
+        artifact = find_artifact(Path(artifact))
     made = resolve_artifact(artifact)
     wanted = {**made.target.options, **{key: str(value) for key, value in options.items()}}
     resolved = resolve(Target(made.target.name, wanted))
@@ -62,6 +63,11 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
     missing = missing_here(resolved.backend)
     if missing is not None and missing.run is not None:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
+    if resolved.python != sys.executable:
+        raise UnavailableError(
+            f"{resolved.backend.name} runs under the interpreter of its toolchain, not in this process",
+            f"cross-backend run {artifact.payload_path}",
+        )
     artifact.check()
     return resolved.backend.load(replace(artifact, target=str(resolved.target)), resolved.options)
 
@@ -78,44 +84,41 @@ def resolve_artifact(artifact: Artifact) -> Resolved:
         raise ArtifactError(f"{artifact.manifest_path} names a target that is not known here: {error}") from error
 
 
-def load_best(folder: Path | str, platform: str | None = None, model: str | None = None) -> Session:
-    """Open the first artifact in a folder that works here, in the platform's order.
-
-    The session is open when it comes back; use it in ``with``, which closes it. Its ``rejected`` says why
-    the candidates before it were passed over.
+def in_order(
+    path: Path, platform: str | None, model: str | None, cache: Cache
+) -> tuple[list[Artifact], list[Rejected]]:
+    """Read the artifacts of one model in fallback order, and what could not be read.
 
     Args:
-        folder: what ``cross-backend export`` wrote.
-        platform: a platform's name; the one this process runs on where None.
-        model: workload name, needed where the folder holds several.
+        path: a bundle (folder or zip file), or a folder that ``cross-backend export`` wrote.
+        platform: whose order; this platform's where None.
+        model: workload name, needed where a folder holds several.
+        cache: where zip files are unpacked, and where measured results are remembered.
 
     Raises:
         UsageError: several workloads and no ``model``, or an unknown platform.
-        LoadError: nothing works; the text holds every reason.
+        ArtifactError: no bundle, or a folder without artifacts.
     """
-    candidates, rejected = in_order(Path(folder), platform, model)
-    for artifact in candidates:
-        try:
-            session = load(artifact).__enter__()
-        except (CrossBackendError, OSError) as error:
-            rejected.append(Rejected(artifact.target, one_line(error)))
-            logger.warning("%s passed over: %s", artifact.target, one_line(error))
-            continue
-        session.rejected = tuple(rejected)
-        return session
-    reasons = "; ".join(f"{row.target}: {row.reason}" for row in rejected)
-    raise LoadError(f"nothing in {folder} works here. {reasons}")
+    chosen = find_platform(platform)
+    rejected: list[Rejected] = []
+    if is_bundle(path):
+        bundle = open_bundle(path, cache)
+        if model not in {None, bundle.model}:
+            raise ArtifactError(f"{path} is a bundle of {bundle.model}, not of {model}.")
+        candidates = bundle.ordered(chosen.name)
+    else:
+        found, rejected = _candidates(path, model)
+        candidates = sorted(found, key=lambda artifact: (_place(artifact, chosen.backends), artifact.target))
+    if not candidates:
+        return [], rejected
+    return measured_first(candidates, Memory(cache).measured(candidates[0].program)), rejected
 
 
-def in_order(folder: Path, platform: str | None, model: str | None) -> tuple[list[Artifact], list[Rejected]]:
-    """Read a folder's artifacts of one model in a platform's order, and what could not be read.
-
-    Raises:
-        UsageError, ArtifactError: as :func:`load_best`.
-    """
-    order = find_platform(platform).backends
-    candidates, rejected = _candidates(folder, model)
-    return sorted(candidates, key=lambda artifact: (_place(artifact, order), artifact.target)), rejected
+def measured_first(candidates: Sequence[Artifact], measured: Mapping[str, Measured]) -> list[Artifact]:
+    """Sort what was measured together on this machine by its rank, within the places that it holds already."""
+    known = [artifact for artifact in candidates if artifact.target in measured]
+    ranked = iter(sorted(known, key=lambda artifact: measured[artifact.target].rank))
+    return [next(ranked) if artifact.target in measured else artifact for artifact in candidates]
 
 
 def _is_other_json(path: Path) -> bool:

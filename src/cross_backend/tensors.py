@@ -121,7 +121,7 @@ def save_tensors(path: Path, groups: Mapping[str, Tensors]) -> None:
 
 
 def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
-    """Read what :func:`save_tensors` wrote.
+    """Read what :func:`save_tensors` wrote, or a folder of ``.npy`` files with such names.
 
     Raises:
         ArtifactError: the file is missing or damaged.
@@ -129,13 +129,21 @@ def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
     import numpy as np
 
     groups: dict[str, dict[int, np.ndarray[Any, Any]]] = {}
+
+    def keep(member: str, tensor: np.ndarray[Any, Any]) -> None:
+        group, _, index = member.rpartition("_")
+        if not index.isdecimal():
+            raise ValueError(f"it holds {member!r}; names such as input_0 are wanted")
+        groups.setdefault(group, {})[int(index)] = tensor
+
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
-            for member in members.files:
-                group, _, index = member.rpartition("_")
-                if not index.isdecimal():
-                    raise ValueError(f"it holds {member!r}; names such as input_0 are wanted")
-                groups.setdefault(group, {})[int(index)] = members[member]
+        if path.is_dir():
+            for file in path.glob("*.npy"):  # mapped first, so that no header makes us allocate what the file lacks
+                keep(file.stem, np.array(np.load(file, mmap_mode="r", allow_pickle=False)))
+        else:
+            with path.open("rb") as archive, np.load(archive, allow_pickle=False) as members:
+                for member in members.files:
+                    keep(member, members[member])
     except FileNotFoundError:
         raise ArtifactError(f"{path} does not exist.") from None
     except Exception as error:  # zipfile, zlib, struct and NumPy each have their own

@@ -40,7 +40,7 @@ class Settings:
 
 
 def open_worker(
-    manifest: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack
+    payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack
 ) -> tuple[Worker, float]:
     """Start a worker and open an artifact in it; give the worker and the seconds that loading took.
 
@@ -50,7 +50,7 @@ def open_worker(
     worker = stack.enter_context(Worker(cache.log("run"), resolve(target).python))
     try:
         answer = worker.call(
-            "open", settings.timeout_s, manifest=str(manifest), target=target, threads=settings.threads
+            "open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads
         )
     except CrossBackendError:
         worker.kill()

@@ -18,10 +18,11 @@ from cross_backend.errors import CrossBackendError, UsageError, one_line, unknow
 
 COMMANDS = {
     "backends": "list every backend: can it lower and run here, and what mends it",
+    "bundle": "export a model for a platform and pack what is shipped, with loaders",
     "compare": "lower a model to several backends, verify, measure and rank them",
     "doctor": "try every backend on a tiny model and check this environment",
-    "explain": "show what a backend takes of a model, what it leaves, why, and the Python lines",
     "export": "capture a model once and lower it to several backends",
+    "explain": "show what a backend takes of a model, what it leaves, why, and the Python lines",
     "inspect": "show what an artifact really holds, and check its digest",
     "models": "list the built-in models",
     "run": "run an artifact: verify it on its sample, or give it your inputs",

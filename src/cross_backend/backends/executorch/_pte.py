@@ -135,9 +135,7 @@ class PteSession(Session):
         runtime, threads = _runtime(), self.options.get("threads")
         if threads is not None:
             runtime._unsafe_reset_threadpool(threads)
-        absent = set(self.artifact.placement.delegates) - set(runtime._get_registered_backend_names())
-        if absent:
-            raise LoadError(f"this ExecuTorch runtime does not hold {', '.join(sorted(absent))}.")
+        self._check_runtime_holds_all(runtime)
         try:
             self.program = runtime._load_program(
                 str(self.artifact.payload_path),
@@ -147,6 +145,15 @@ class PteSession(Session):
             self._method = self.program.load_method("forward")
         except Exception as error:
             raise LoadError(f"ExecuTorch cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
+
+    def _check_runtime_holds_all(self, runtime: Any) -> None:
+        """Compare the certificate with the runtime's tables: its own message would be an error number."""
+        placement = self.artifact.placement
+        absent = set(placement.delegates) - set(runtime._get_registered_backend_names())
+        named = {row.name for row in (*placement.inside, *placement.left) if "." in row.name.partition("::")[2]}
+        absent |= named - set(runtime._get_operator_names())
+        if absent:
+            raise LoadError(f"this ExecuTorch runtime does not hold {', '.join(sorted(absent))}.")
 
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         return functools.partial(self._method, [to_torch(x) for x in inputs])

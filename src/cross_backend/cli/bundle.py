@@ -1,0 +1,201 @@
+"""Export a model for one or several platforms and pack what is shipped: artifacts, sample, labels, loaders."""
+
+from __future__ import annotations
+
+import argparse
+import graphlib
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.cli import print_json
+from cross_backend.cli._options import add_work, export_progress, share, with_precision, writable_folder
+from cross_backend.errors import LowerError, UsageError
+from cross_backend.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cross_backend.cache import Cache
+    from cross_backend.capture import Captured
+    from cross_backend.export import Exported
+    from cross_backend.remembered import Measured
+    from cross_backend.report.terminal import Terminal
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="a built-in model, path/to/file.py:function, file.pt2 or file.onnx"
+    )
+    parser.add_argument(
+        "--platform",
+        nargs="+",
+        metavar="NAME",
+        help="platforms that the bundle is for: android, ios, desktop, …; each has its own fallback order",
+    )
+    parser.add_argument(
+        "--backends", nargs="+", metavar="TARGET", help="backends in fallback order, instead of a platform's"
+    )
+    parser.add_argument("--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name")
+    parser.add_argument("--precision", choices=("fp32", "fp16", "bf16", "int8"), help="as for export")
+    parser.add_argument("--min-coverage", type=share, default=0.0, metavar="SHARE", help="as for export")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure here what runs here, so that the manifest has the ranks"
+    )
+    parser.add_argument("--zip", action="store_true", help="write one zip file instead of a folder")
+    parser.add_argument(
+        "--output-dir",
+        type=Path,
+        default=Path("bundles"),
+        metavar="DIR",
+        help="the bundle is DIR/<model> (default: bundles)",
+    )
+    add_work(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Bundle; 0 if it holds at least one artifact, and with --strict only if nothing failed."""
+    orders = _orders(args)
+    targets = with_precision(merged_order(list(orders.values())) or args.backends, args.precision)
+    from cross_backend.bundle import write_bundle
+    from cross_backend.cache import Cache
+    from cross_backend.export import Settings, export
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.workloads import find_workload
+
+    source = find_workload(args.model, args.weights)
+    parent = writable_folder(args.output_dir)
+    terminal = Terminal(quiet=args.json)
+    settings = Settings(Cache(), args.jobs or 0, args.timeout, min_coverage=args.min_coverage)
+    with export_progress(terminal) as observe:
+        captured, rows = export(source, targets, settings, observe)
+    good = [row for row in rows if row.outcome is Outcome.OK]
+    if not good:
+        reasons = "; ".join(f"{row.text}: {row.reason}" for row in rows)
+        raise LowerError(f"nothing to bundle: {reasons}")
+    if args.measure:
+        _measure(captured, good, settings)
+    names = {row.text: f"{captured.workload}_{row.resolved.stem}" for row in good if row.resolved}
+    measured = _measured(captured, good, names, settings.cache)
+    place = write_bundle(
+        captured,
+        [_contents(row, names[row.text]) for row in good],
+        _named(orders, targets, names),
+        measured,
+        parent,
+        zipped=args.zip,
+    )
+    if args.json:
+        print_json({"schema": 1, "bundle": str(place), "results": [_document(row, names, measured) for row in rows]})
+    else:
+        _print(terminal, place, rows, names, measured)
+    return 1 if args.strict and len(good) < len(rows) else 0
+
+
+def _orders(args: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+    """Give platform → its backends, for the platforms that were named."""
+    from cross_backend.platforms import PLATFORMS, find_platform
+
+    if bool(args.backends) == bool(args.platform):
+        raise UsageError(f"say what for: --platform {'|'.join(PLATFORMS)} (one or several), or --backends TARGET….")
+    platforms = [find_platform(name) for name in args.platform or ()]
+    return {platform.name: platform.backends for platform in platforms}
+
+
+def merged_order(orders: Sequence[Sequence[str]]) -> list[str]:
+    """Give one order that keeps every platform's own; the first platforms' where they contradict each other."""
+    before: dict[str, set[str]] = {}
+    for order in orders:
+        for earlier, later in itertools.pairwise(order):
+            before.setdefault(later, set()).add(earlier)
+            before.setdefault(earlier, set())
+    try:
+        return list(graphlib.TopologicalSorter(before).static_order())
+    except graphlib.CycleError:
+        return list(dict.fromkeys(text for order in orders for text in order))
+
+
+def _named(
+    orders: Mapping[str, Sequence[str]], targets: Sequence[str], names: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Give platform → names of the artifacts that were made for it, in its order."""
+    from cross_backend.registry import full_name
+    from cross_backend.target import Target
+
+    made = {full_name(Target.parse(text).name): names[text] for text in targets if text in names}
+    return {platform: [made[text] for text in order if text in made] for platform, order in orders.items()}
+
+
+def _contents(row: Exported, name: str) -> tuple[Any, str, str, float]:
+    from cross_backend.verify import tolerance_of
+
+    assert row.artifact is not None and row.resolved is not None
+    return row.artifact, name, row.resolved.backend.title, tolerance_of(row.resolved.options)
+
+
+def _measure(captured: Captured, rows: Sequence[Exported], settings: Any) -> None:
+    """Measure together what runs here; the panel remembers it."""
+    from cross_backend.panel import run_panel
+    from cross_backend.trial import Settings
+
+    run_panel(captured, rows, Settings(), settings.cache)
+
+
+def _measured(
+    captured: Captured, rows: Sequence[Exported], names: Mapping[str, str], cache: Cache
+) -> dict[str, Measured]:
+    from cross_backend.remembered import Memory
+
+    known = Memory(cache).measured(captured.digest)
+    return {names[row.text]: known[str(row.resolved.target)] for row in rows if str(row.resolved.target) in known}  # type: ignore[union-attr]
+
+
+def _document(row: Exported, names: Mapping[str, str], measured: Mapping[str, Measured]) -> dict[str, Any]:
+    name = names.get(row.text)
+    result = measured.get(name or "")
+    return {
+        "target": str(row.resolved.target) if row.resolved else row.text,
+        "outcome": str(row.outcome),
+        "name": name,
+        "size_bytes": row.artifact.size_bytes if row.artifact else None,
+        "coverage": row.artifact.placement.coverage if row.artifact else None,
+        "rank": result.rank if result else None,
+        "reason": row.reason,
+    }
+
+
+def _print(
+    terminal: Terminal,
+    place: Path,
+    rows: Sequence[Exported],
+    names: Mapping[str, str],
+    measured: Mapping[str, Measured],
+) -> None:
+    from cross_backend.report import tables
+
+    good = [row for row in rows if row.artifact is not None]
+    terminal.text(f"📦 {place}", style="bold")
+    terminal.text(f"✅ {len(good)}/{len(rows)} backends, in fallback order:")
+    table = []
+    for place_number, row in enumerate(good, start=1):
+        assert row.artifact is not None and row.resolved is not None
+        result = measured.get(names[row.text])
+        here = f"rank {result.rank}, {tables.milliseconds(result.median_ms)} ms median" if result else "not measured"
+        coverage = tables.percent(row.artifact.placement.coverage)
+        table.append(
+            (
+                str(place_number),
+                row.resolved.backend.title,
+                names[row.text],
+                coverage,
+                tables.size(row.artifact.size_bytes),
+                here,
+            )
+        )
+    terminal.table(("", "Backend", "artifact", "coverage", "size", "on this machine"), table, right=[0, 3, 4])
+    failed = [row for row in rows if row.artifact is None]
+    if failed:
+        terminal.text(f"⚠️ Failed {len(failed)} backend(s):")
+        for row in failed:
+            terminal.text(f"   • {row.text}: {row.reason}")

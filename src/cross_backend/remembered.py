@@ -1,0 +1,103 @@
+"""Remembered: what this machine learned about artifacts: verdicts of first loads, and latencies measured together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from cross_backend.cache import Cache, key_of
+from cross_backend.machine import Machine
+
+
+class Verdict(StrEnum):
+    """How the first load of an artifact on this machine ended."""
+
+    RIGHT = "right"
+    """It opened, and its outputs were right."""
+    WRONG = "wrong"
+    """It opened, and its outputs were not right."""
+    FAILED = "failed"
+    """The runtime refused it."""
+    CRASHED = "crashed"
+    """Its process died, or gave no answer in time."""
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """One verdict."""
+
+    verdict: Verdict
+    reason: str = ""
+    """Why it is not right."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a target's latency was, beside the others of one comparison."""
+
+    rank: int
+    """1 is the fastest; ties share a rank."""
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    """95 % interval of the median."""
+    threads: int
+    machine: str
+    """Digest of the machine that measured."""
+    cpu: str
+
+
+class Memory:
+    """Small JSON files in the cache, one per key; a damaged one is forgotten."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def verdict(self, artifact: str, versions: Mapping[str, str]) -> Remembered | None:
+        """Give what is known of an artifact (its digests) under a runtime (distribution → version), here."""
+        row = self._read("verdicts", _verdict_key(artifact, versions))
+        with contextlib.suppress(KeyError, ValueError, TypeError):
+            return Remembered(Verdict(row["verdict"]), str(row["reason"]))
+        return None
+
+    def keep_verdict(self, artifact: str, versions: Mapping[str, str], found: Remembered) -> None:
+        """Remember a verdict."""
+        self._write("verdicts", _verdict_key(artifact, versions), asdict(found))
+
+    def measured(self, program: str) -> dict[str, Measured]:
+        """Give target → what the last comparison of a program (its digest) on this machine measured."""
+        rows = self._read("measured", key_of({"machine": Machine.here().digest, "program": program}))
+        with contextlib.suppress(KeyError, ValueError, TypeError):
+            return {str(target): Measured(**row) for target, row in rows.items()}
+        return {}
+
+    def keep_measured(self, program: str, found: Mapping[str, Measured]) -> None:
+        """Remember a comparison; it replaces the one before."""
+        rows = {target: asdict(row) for target, row in found.items()}
+        self._write("measured", key_of({"machine": Machine.here().digest, "program": program}), rows)
+
+    def _path(self, kind: str, key: str) -> Path:
+        return self._cache.root / kind / f"{key}.json"
+
+    def _read(self, kind: str, key: str) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError):
+            row = json.loads(self._path(kind, key).read_bytes())
+            if isinstance(row, dict):
+                return row
+        return {}
+
+    def _write(self, kind: str, key: str, row: Mapping[str, Any]) -> None:
+        """Write whole or not at all; a cache that cannot be written only means that nothing is remembered."""
+        with contextlib.suppress(OSError), self._cache.scratch() as scratch:
+            (scratch / key).write_text(json.dumps(row))
+            self._path(kind, key).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / key).replace(self._path(kind, key))
+
+
+def _verdict_key(artifact: str, versions: Mapping[str, str]) -> str:
+    return key_of({"machine": Machine.here().digest, "artifact": artifact, "versions": dict(versions)})
