@@ -18,7 +18,6 @@ from cross_backend._version import __version__
 from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name
 from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.loaders import write_loaders
-from cross_backend.platforms import PLATFORMS
 from cross_backend.remembered import Measured
 from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec, load_tensors
@@ -351,8 +350,7 @@ def _fill(
         "orders": {platform: list(order) for platform, order in orders.items()},
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, allow_nan=False) + "\n")
-    (folder / "loaders").mkdir()
-    write_loaders(captured.workload, list(orders or PLATFORMS), folder / "loaders")
+    write_loaders(captured.workload, list(orders), folder / "loaders")
 
 
 def _write_sample(folder: Path, captured: Captured) -> dict[str, list[dict[str, Any]]]:

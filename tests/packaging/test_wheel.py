@@ -59,8 +59,13 @@ def test_content(wheel):
     tops = {name.partition("/")[0] for name in names}
     assert tops == {"cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
     assert not [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
-    ours = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "cross_backend").rglob("*.py")}
-    assert ours <= names, "every module is shipped"
+    ours = {
+        path.relative_to(ROOT / "src").as_posix()
+        for suffix in ("py", "template")
+        for path in (ROOT / "src" / "cross_backend").rglob(f"*.{suffix}")
+    }
+    assert any(name.endswith(".template") for name in ours)
+    assert ours <= names, "every module and every template is shipped"
     assert "cross-backend = cross_backend.cli:main" in entry_points
     assert "License-Expression: MIT" in metadata and "Requires-Python: >=3.11" in metadata
     for extra in PYPROJECT["project"]["optional-dependencies"]:

@@ -1,0 +1,58 @@
+"""Loaders: short sources that a bundle ships, which read its manifest and open the first artifact that works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from cross_backend.platforms import PLATFORMS, find_platform
+
+_ANDROID = ("android", "android-qualcomm")
+_APPLE = ("ios", "macos")
+_DESKTOP = ("linux", "macos", "windows")
+
+
+@dataclass(frozen=True)
+class Loader:
+    """One language's loader."""
+
+    file: str
+    """Name of the file that is written; its template is ``templates/<file>.template``."""
+    platforms: tuple[str, ...]
+    """Platforms where ExecuTorch can be called from this language."""
+
+
+LOADERS: Mapping[str, Loader] = {
+    "C++": Loader("load_best.hpp", (*_ANDROID, "embedded", "ios", *_DESKTOP, "web")),
+    "Dart": Loader("load_best.dart", (*_ANDROID, "ios", *_DESKTOP, "web")),
+    "Kotlin": Loader("LoadBest.kt", _ANDROID),
+    "Python": Loader("load_best.py", _DESKTOP),
+    "Swift": Loader("LoadBest.swift", _APPLE),
+}
+"""Language → its loader."""
+
+
+def write_loaders(model: str, platforms: Sequence[str], folder: Path) -> list[str]:
+    """Write the loader of every language that one of the platforms is programmed in.
+
+    Args:
+        model: name of the bundle; it stands in examples and default paths.
+        platforms: platforms that the bundle is made for; none means any, and gives all languages.
+        folder: where the files go; created if it is missing.
+
+    Returns:
+        Names of the files written, sorted.
+
+    Raises:
+        UsageError: there is no such platform.
+    """
+    wanted = {find_platform(name).name for name in platforms or PLATFORMS}
+    files = sorted(loader.file for loader in LOADERS.values() if wanted & set(loader.platforms))
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        template = resources.files(__name__) / "templates" / f"{file}.template"
+        text = template.read_text(encoding="utf-8").replace("@MODEL@", model)
+        (folder / file).write_text(text, encoding="utf-8", newline="\n")
+    return files

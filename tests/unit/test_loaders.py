@@ -1,0 +1,467 @@
+"""Loaders: which are written, that every one parses, and that those in C++ and Python open real bundles."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nlohmann_json
+import numpy as np
+import pytest
+import torch
+import tree_sitter_dart_orchard
+import tree_sitter_kotlin
+import tree_sitter_swift
+from tree_sitter import Language, Node, Parser
+
+import cross_backend as xb
+from cross_backend.bundle import write_bundle
+from cross_backend.cache import Cache
+from cross_backend.capture import write_program
+from cross_backend.errors import UsageError
+from cross_backend.loaders import LOADERS, write_loaders
+from cross_backend.lowering import lower
+from cross_backend.platforms import PLATFORMS
+from cross_backend.registry import resolve
+
+GRAMMARS = {".dart": tree_sitter_dart_orchard, ".kt": tree_sitter_kotlin, ".swift": tree_sitter_swift}
+PACKAGE = Path(importlib.util.find_spec("executorch").submodule_search_locations[0])  # type: ignore[union-attr,index]
+LIBRARIES = ("executorch", "executorch_kernels_optimized", "executorch_backend_xnnpack", "executorch_threadpool")
+COMPILE = (
+    *("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror"),
+    # What the package's executorch-config.cmake gives to every program that links it.
+    *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED", "-DET_USE_THREADPOOL"),
+    *("-isystem", f"{PACKAGE}/include", "-isystem", f"{PACKAGE}/include/executorch/runtime/core/portable_type/c10"),
+    *("-isystem", f"{Path(nlohmann_json.__file__).parent}/include"),
+)
+LINK = (
+    f"-L{PACKAGE}/lib",
+    "-Wl,--no-as-needed",
+    *(f"-l{x}" for x in LIBRARIES),
+    "-lcrypto",
+    f"-Wl,-rpath,{PACKAGE}/lib",
+)
+PROGRAM = """
+#include <iostream>
+#include "load_best.hpp"
+int main(int, char** arguments) {
+  try {
+    const auto best = cross_backend::load_best(arguments[1], arguments[2], arguments[3] == std::string("verify"));
+    std::cout << nlohmann::json{{"name", best.artifact.at("name")}, {"rejected", best.rejected}};
+  } catch (const std::exception& error) {
+    std::cerr << "load_best: " << error.what() << "\\n";
+    return 1;
+  }
+}
+"""
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+
+
+# --- What is written
+
+
+@pytest.mark.parametrize(
+    ("platforms", "files"),
+    [
+        (["android"], ["LoadBest.kt", "load_best.dart", "load_best.hpp"]),
+        (["ios"], ["LoadBest.swift", "load_best.dart", "load_best.hpp"]),
+        (["macos"], ["LoadBest.swift", "load_best.dart", "load_best.hpp", "load_best.py"]),
+        (["desktop"], ["load_best.dart", "load_best.hpp", "load_best.py"]),
+        (["web"], ["load_best.dart", "load_best.hpp"]),
+        (["embedded"], ["load_best.hpp"]),
+        (["embedded", "android-qualcomm"], ["LoadBest.kt", "load_best.dart", "load_best.hpp"]),
+        ([], ["LoadBest.kt", "LoadBest.swift", "load_best.dart", "load_best.hpp", "load_best.py"]),
+    ],
+)
+def test_each_platform_has_the_loaders_of_its_languages(platforms: list[str], files: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "loaders"
+    assert write_loaders("net", platforms, folder) == files
+    assert sorted(path.name for path in folder.iterdir()) == files
+
+
+def test_the_table_names_platforms_that_exist_and_leaves_none_out() -> None:
+    assert {name for loader in LOADERS.values() for name in loader.platforms} == set(PLATFORMS)
+
+
+def test_an_unknown_platform_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Did you mean 'android'"):
+        write_loaders("net", ["web", "androd"], tmp_path / "loaders")
+    assert not (tmp_path / "loaders").exists()
+
+
+def test_a_loader_names_its_model_is_short_and_knows_nothing_of_this_package(tmp_path: Path) -> None:
+    for file in write_loaders("net-2", [], tmp_path):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert "net-2" in text and "MODEL" not in text
+        assert text.endswith("\n") and max(map(len, text.splitlines())) <= 120 and len(text.splitlines()) < 200
+        assert "import cross_backend" not in text and "from cross_backend" not in text
+
+
+def test_writing_needs_nothing_heavy(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from cross_backend.loaders import write_loaders\n"
+        f"write_loaders('net', [], Path({str(tmp_path)!r})); print(sorted({{'torch', 'numpy'}} & set(sys.modules)))"
+    )
+    assert run(sys.executable, "-c", script).stdout == "[]\n"
+
+
+# --- Syntax
+
+
+def mistakes(file: str, source: str) -> list[str]:
+    """Give what a parser of the file's language does not understand; C++ is compiled, further down."""
+    suffix = Path(file).suffix
+    if suffix == ".py":
+        try:
+            compile(source, file, "exec")
+        except SyntaxError as error:
+            return [f"line {error.lineno}: {error.msg}"]
+        return []
+
+    def walk(node: Node) -> Iterator[Node]:
+        yield node
+        for child in node.children:
+            yield from walk(child)
+
+    tree = Parser(Language(GRAMMARS[suffix].language())).parse(source.encode())
+    wrong = [node for node in walk(tree.root_node) if node.is_error or node.is_missing]
+    return [f"line {node.start_point.row + 1}: {node.type}" for node in wrong]
+
+
+PARSED = sorted(loader.file for loader in LOADERS.values() if not loader.file.endswith(".hpp"))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("loaders")
+    write_loaders("net", [], folder)
+    return folder
+
+
+@pytest.mark.parametrize("file", PARSED)
+def test_a_loader_parses(file: str, sources: Path) -> None:
+    assert mistakes(file, (sources / file).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("file", PARSED)
+def test_the_parser_finds_missing_brackets(file: str, sources: Path) -> None:
+    """All but the few that stand in strings."""
+    text = (sources / file).read_text(encoding="utf-8")
+    code = [line for line in text.splitlines(keepends=True) if not line.lstrip().startswith(("/", "*", "#"))]
+    source = "".join(code)
+    brackets = [place for place, letter in enumerate(source) if letter in ")}"]
+    assert len(brackets) > 30 and mistakes(file, source) == []
+    unnoticed = [place for place in brackets if not mistakes(file, source[:place] + source[place + 1 :])]
+    assert len(unnoticed) <= len(brackets) // 20, [source[max(0, p - 40) : p + 1] for p in unnoticed]
+
+
+def test_a_mistake_has_its_line() -> None:
+    assert mistakes("a.dart", "void main() {\n  print('x'\n}\n")[0].startswith("line ")
+    assert mistakes("a.kt", "fun main() {\n  val = 3\n}\n") != []
+    assert mistakes("a.swift", "func f( {\n}\n") != []
+    assert mistakes("a.py", "def f(:\n") == ["line 1: invalid syntax"]
+
+
+# --- Opening bundles
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a loader said."""
+
+    name: str | None
+    rejected: list[str]
+    error: str = ""
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def program(sources: Path) -> Path:
+    """Compile a program around the C++ loader; any warning is an error."""
+    (sources / "main.cpp").write_text(PROGRAM)
+    done = run(*COMPILE, sources / "main.cpp", "-o", sources / "main", *LINK)
+    assert done.returncode == 0, done.stderr
+    return sources / "main"
+
+
+@pytest.fixture(scope="module")
+def module(sources: Path) -> Any:
+    """Import the Python loader as a file, as an application would."""
+    spec = importlib.util.spec_from_file_location("load_best", sources / "load_best.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["load_best"] = module  # dataclasses look their module up
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # executorch calls its runtime experimental
+        spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["C++", "Python"])
+def open_with(request: pytest.FixtureRequest) -> Open:
+    """Give a function that opens a bundle with one of the loaders that can run here."""
+    if request.param == "C++":
+        program = request.getfixturevalue("program")
+
+        def open_in_cpp(bundle: Path, platform: str = "linux", verify: bool = True) -> Opened:
+            done = run(program, bundle, platform, "verify" if verify else "trust")
+            if done.returncode == 0:
+                return Opened(**json.loads(done.stdout))
+            assert done.returncode == 1, (done.returncode, done.stderr)
+            return Opened(None, [], done.stderr.partition("load_best: ")[2].strip())
+
+        return open_in_cpp
+    module = request.getfixturevalue("module")
+
+    def open_in_python(bundle: Path, platform: str = "linux", verify: bool = True) -> Opened:
+        try:
+            best = module.load_best(bundle, platform, verify)
+        except module.BundleError as error:
+            return Opened(None, [], str(error))
+        return Opened(best.artifact["name"], best.rejected)
+
+    return open_in_python
+
+
+def write(captured: Any, targets: list[str], orders: dict[str, list[str]], parent: Path) -> Path:
+    """Lower a captured program to several targets and bundle them."""
+    rows = []
+    for target in targets:
+        resolved = resolve(target)
+        artifact = lower(captured, resolved, Cache()).artifact
+        rows.append((artifact, f"{captured.workload}_{resolved.stem}", resolved.backend.title, 1e-4))
+    return write_bundle(captured, rows, orders, {}, parent)
+
+
+@pytest.fixture(scope="module")
+def made(linear: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    names = [f"linear_regression_{stem}" for stem in ("vulkan", "null", "xnnpack", "portable")]
+    orders = {"linux": names, "web": names[:1:-1]}
+    return write(linear, ["vulkan", "null", "xnnpack", "portable"], orders, tmp_path_factory.mktemp("bundles"))
+
+
+class Net(torch.nn.Module):
+    """Two inputs, and outputs of three types; one of them with NaN and infinities where that is right."""
+
+    def forward(self, x: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        chosen = x[rows]
+        return chosen.log(), (chosen * 10).to(torch.int64), chosen > 0
+
+
+@pytest.fixture(scope="module")
+def made_of_many_types(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    x = torch.tensor([[-1.0, 0.0, 2.5], [0.5, -0.25, 8.0], [1.0, 3.0, -9.0]])
+    captured = write_program(xb.capture(Net(), (x, torch.tensor([2, 0]))), "net", tmp_path_factory.mktemp("captured"))
+    return write(captured, ["portable"], {}, tmp_path_factory.mktemp("bundles"))
+
+
+@pytest.fixture
+def bundle(made: Path, tmp_path: Path) -> Path:
+    """Copy the bundle, to be damaged."""
+    return Path(shutil.copytree(made, tmp_path / "bundle"))
+
+
+@pytest.fixture
+def typed(made_of_many_types: Path, tmp_path: Path) -> Path:
+    """Copy the bundle with outputs of many types, to be damaged."""
+    return Path(shutil.copytree(made_of_many_types, tmp_path / "typed"))
+
+
+def edit(bundle: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    path = bundle / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def expect(bundle: Path, index: int, change: Callable[[Any], None]) -> None:
+    """Change what the bundle expects of one output; its digest is made to fit."""
+    path = bundle / "sample" / f"expected_{index}.npy"
+    tensor = np.load(path)
+    change(tensor)
+    np.save(path, tensor)
+
+    def sign(manifest: dict[str, Any]) -> None:
+        manifest["sample"]["expected"][index]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+
+    edit(bundle, sign)
+
+
+NOT_HERE = [
+    "linear_regression_vulkan: this runtime does not hold VulkanBackend",
+    "linear_regression_null: it needs the runtime null",
+]
+
+
+def test_opens_the_first_that_works_and_keeps_the_reasons(open_with: Open, bundle: Path) -> None:
+    assert open_with(bundle) == Opened("linear_regression_xnnpack", NOT_HERE)
+
+
+def test_takes_the_platforms_order_or_else_the_bundles_own(open_with: Open, bundle: Path) -> None:
+    assert open_with(bundle, "web") == Opened("linear_regression_portable", [])
+    assert open_with(bundle, "embedded") == Opened("linear_regression_xnnpack", NOT_HERE)
+
+
+def test_a_damaged_payload_is_refused_before_the_runtime_sees_it(open_with: Open, bundle: Path) -> None:
+    (bundle / "linear_regression_xnnpack.pte").write_bytes(b"\xff" * 2048)  # on these, the package's runtime aborts
+    opened = open_with(bundle)
+    assert opened.name == "linear_regression_portable"
+    assert opened.rejected == [
+        *NOT_HERE,
+        "linear_regression_xnnpack: linear_regression_xnnpack.pte is damaged: its SHA-256 is not the manifest's",
+    ]
+
+
+def test_a_flipped_bit_is_found_in_any_place(open_with: Open, bundle: Path) -> None:
+    path = bundle / "linear_regression_xnnpack.pte"
+    whole = path.read_bytes()
+    for place in (0, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert open_with(bundle).name == "linear_regression_portable"
+
+
+def test_a_missing_payload_falls_back(open_with: Open, bundle: Path) -> None:
+    (bundle / "linear_regression_xnnpack.pte").unlink()
+    opened = open_with(bundle)
+    assert opened.name == "linear_regression_portable"
+    assert "linear_regression_xnnpack.pte" in opened.rejected[-1]
+
+
+def test_if_none_works_every_reason_is_told(open_with: Open, bundle: Path) -> None:
+    (bundle / "linear_regression_xnnpack.pte").unlink()
+    (bundle / "linear_regression_portable.pte").write_bytes(b"")
+    first, *reasons = open_with(bundle).error.splitlines()
+    assert first == "no artifact of linear_regression works here:"
+    assert [reason.strip().partition(":")[0] for reason in reasons] == [
+        f"linear_regression_{stem}" for stem in ("vulkan", "null", "xnnpack", "portable")
+    ]
+
+
+def test_wrong_numbers_are_refused(open_with: Open, bundle: Path) -> None:
+    expect(bundle, 0, lambda tensor: tensor.__imul__(1.01))
+    assert open_with(bundle).error.count("off by") == 2
+    assert open_with(bundle, verify=False).name == "linear_regression_xnnpack"
+
+    def forgive(manifest: dict[str, Any]) -> None:
+        for row in manifest["artifacts"]:
+            row["tolerance"] = 0.02
+
+    edit(bundle, forgive)
+    assert open_with(bundle).name == "linear_regression_xnnpack"
+
+
+def test_several_inputs_and_outputs_of_every_kind(open_with: Open, typed: Path) -> None:
+    assert np.isnan(np.load(typed / "sample" / "expected_0.npy")).any()
+    assert open_with(typed) == Opened("net_portable", [])
+
+
+@pytest.mark.parametrize(
+    ("index", "change"),
+    [
+        (0, lambda tensor: tensor.__setitem__((0, 0), tensor[0, 0] + 1)),
+        (0, lambda tensor: tensor.__setitem__(np.isnan(tensor), 0)),
+        (0, lambda tensor: tensor.__setitem__((0, 0), np.nan)),
+        (0, lambda tensor: tensor.__setitem__((0, 0), np.inf)),
+        (1, lambda tensor: tensor.__setitem__((0, 0), tensor[0, 0] + 1)),
+        (2, lambda tensor: tensor.__setitem__((0, 0), not tensor[0, 0])),
+    ],
+    ids=["number", "NaN-expected-no-more", "NaN-expected", "infinity-expected", "integer", "boolean"],
+)
+def test_one_wrong_element_is_enough(open_with: Open, typed: Path, index: int, change: Callable[[Any], None]) -> None:
+    expect(typed, index, change)
+    edit(typed, lambda manifest: manifest["artifacts"][0].update(tolerance=0.3))
+    opened = open_with(typed)
+    assert opened.name is None and "net_portable: " in opened.error and "output" in opened.error
+
+
+def test_shapes_types_and_counts_of_outputs_are_compared(open_with: Open, typed: Path) -> None:
+    edit(typed, lambda manifest: manifest["sample"]["expected"][1].update(shape=[3, 2]))
+    assert "type" in open_with(typed).error
+    edit(typed, lambda manifest: manifest["sample"]["expected"][1].update(shape=[2, 3], dtype="float64"))
+    assert "type" in open_with(typed).error
+    edit(typed, lambda manifest: manifest["sample"]["expected"].pop())
+    assert "outputs" in open_with(typed).error
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda manifest: manifest.update(version=2), "this loader reads bundles of version 1, not 2"),
+        (lambda manifest: manifest.update(format="cross-backend-artifact"), "this loader reads bundles"),
+        (lambda manifest: manifest.pop("artifacts"), "artifacts"),
+        (lambda manifest: manifest["sample"]["inputs"][0].update(sha256="0" * 64), "input_0.npy is damaged"),
+        (lambda manifest: manifest["sample"]["inputs"][0].update(shape=[1, 400]), ""),
+        (lambda manifest: manifest["sample"]["inputs"][0].update(dtype="complex9"), "complex9"),
+    ],
+    ids=["version", "format", "no-artifacts", "sample", "shape", "type"],
+)
+def test_a_damaged_manifest_is_one_error(
+    open_with: Open, bundle: Path, change: Callable[[dict[str, Any]], None], reason: str
+) -> None:
+    edit(bundle, change)
+    opened = open_with(bundle)
+    assert opened.name is None and opened.error and reason in opened.error and "\n" not in opened.error
+
+
+def test_what_is_no_bundle_is_one_error(open_with: Open, tmp_path: Path) -> None:
+    assert "manifest.json" in open_with(tmp_path).error
+    (tmp_path / "manifest.json").write_text('{"format": "cross-ba')
+    assert open_with(tmp_path).error
+
+
+def test_keys_that_a_loader_does_not_know_are_ignored(open_with: Open, bundle: Path) -> None:
+    edit(bundle, lambda manifest: (manifest.update(new={}), manifest["artifacts"][2].update(new=[1])))  # type: ignore[func-returns-value]
+    assert open_with(bundle).name == "linear_regression_xnnpack"
+
+
+def test_the_python_loader_runs_what_it_opened(module: Any, bundle: Path) -> None:
+    best = module.load_best(bundle, "linux")
+    x = np.load(bundle / "sample" / "input_0.npy")
+    for given in (x, x.tolist(), np.asfortranarray(x)):
+        (y,) = best(np.asarray(given, np.float32))
+        np.testing.assert_allclose(y, np.load(bundle / "sample" / "expected_0.npy"), rtol=1e-4)
+
+
+def test_the_python_loader_is_a_program_of_its_own(bundle: Path) -> None:
+    """Isolated, in the folder where the bundle carries it; the line it prints names artifact and reasons."""
+    loader = bundle / "loaders" / "load_best.py"
+    done = run(sys.executable, "-I", loader)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["linear_regression_xnnpack", *(f"  not {reason}" for reason in NOT_HERE)]
+    done = run(sys.executable, "-I", loader, bundle / "nowhere")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"load_best: {bundle / 'nowhere'} is no bundle")
+
+
+def test_another_digest_can_be_given_to_the_cpp_loader(sources: Path) -> None:
+    """Android, WebAssembly and microcontrollers have no OpenSSL: with a digest of one's own it is not included."""
+    (sources / "hook.cpp").write_text(
+        "#include <cstddef>\nvoid mine(const unsigned char*, std::size_t, unsigned char*);\n"
+        '#define CROSS_BACKEND_SHA256 mine\n#include "load_best.hpp"\n'
+    )
+    done = run(*COMPILE, "-M", sources / "hook.cpp")
+    assert done.returncode == 0 and "openssl" not in done.stdout, done.stderr
+    done = run(*COMPILE, "-fsyntax-only", sources / "hook.cpp")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_compiler_finds_a_mistake(sources: Path, tmp_path: Path) -> None:
+    text = (sources / "load_best.hpp").read_text(encoding="utf-8")
+    (tmp_path / "load_best.hpp").write_text(text.replace("load_forward()", "load_forwards()"))
+    (tmp_path / "main.cpp").write_text(PROGRAM)
+    done = run(*COMPILE, "-fsyntax-only", tmp_path / "main.cpp")
+    assert done.returncode != 0 and "load_forwards" in done.stderr
