@@ -34,9 +34,9 @@ from cross_backend.workers import Worker
 from cross_backend.workloads import Source, find_workload
 
 KIND = "captures"
-JOB_BYTES = 1_600_000_000
+JOB_BYTES = 800_000_000
 """Memory of a worker that lowers a small program: torch and a vendor's compiler."""
-JOB_PROGRAMS = 9
+JOB_PROGRAMS = 8
 """How many times its program's size a worker needs beside that."""
 CAPTURE_TRIES = 2
 """A capture whose worker is killed is tried once more: everything else waits for it."""
