@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from cross_backend.artifact import Artifact, Placement
-from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line, unknown_name
+from cross_backend.errors import CrossBackendError, RunError, UnsupportedError, UsageError, one_line, unknown_name
+from cross_backend.records import Timing
 from cross_backend.tensors import Tensors, TensorSpec, check_inputs, in_kind_of
 
 if TYPE_CHECKING:
@@ -80,6 +81,36 @@ class Missing:
     """None where it can lower."""
     run: Gap | None = None
     """None where it can run."""
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """When a vendor began a backend's end, to be read against the version that is installed."""
+
+    distribution: str = ""
+    """Whose versions these are."""
+    deprecated: str | None = None
+    """First version that warns."""
+    removed: str | None = None
+    """First version without it."""
+    instead: str = ""
+    """The ways out."""
+
+    def read(self, installed: str | None) -> str:
+        """Say ``supported``, ``deprecated …`` or ``removed …`` for an installed version; the newest where None."""
+        if not self.removed and not self.deprecated:
+            return "supported"
+        from packaging.version import Version
+
+        here = Version(installed) if installed else None
+        seen = f" ({installed} is installed here)" if installed else ""
+        ways = f"; ways out: {self.instead}" if self.instead else ""
+        if self.removed and (here is None or here >= Version(self.removed)):
+            return f"removed in {self.distribution} {self.removed}{seen}{ways}"
+        if self.deprecated and (here is None or here >= Version(self.deprecated)):
+            end = f", removed in {self.removed}" if self.removed else ""
+            return f"deprecated since {self.distribution} {self.deprecated}{end}{seen}{ways}"
+        return "supported"
 
 
 @dataclass(frozen=True)
@@ -187,10 +218,14 @@ class Backend(ABC):
     """What its targets may carry."""
     limits: ClassVar[Mapping[Feature, str]] = {}
     """Feature → why not, anywhere."""
-    lifecycle: ClassVar[str] = "supported"
-    """``supported``, ``experimental``, ``deprecated`` or ``removed in X``, with the successor."""
+    lifecycle: ClassVar[Lifecycle] = Lifecycle()
+    """What its vendor says of its future."""
     toolchain: ClassVar[str | None] = None
     """Private environment whose interpreter lowers it and runs it; None for the main one."""
+    preload: ClassVar[tuple[str, ...]] = ()
+    """Modules of the vendor's compiler that take seconds to import; workers begin with them during a capture."""
+    bundles: ClassVar[bool] = False
+    """Whether :meth:`write_bundled` can store the sample inside the program."""
     payload_depends_on_cpu: ClassVar[bool] = False
     """Whether a payload made on one processor may not run on another."""
 
@@ -215,6 +250,40 @@ class Backend(ABC):
     @abstractmethod
     def load(self, artifact: Artifact, options: Options) -> Session:
         """Give a session for an artifact whose digest was checked; ``with`` opens it."""
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        """Run with the runtime's own profiler and give what it says, most expensive first.
+
+        Args:
+            artifact: its digest was checked.
+            options: every declared option.
+            inputs: flat positional tensors.
+            runs: profiled runs, after one to warm up.
+
+        Raises:
+            UnsupportedError: the runtime has none, or none that is read.
+            LoadError, RunError: as a session.
+        """
+        raise UnsupportedError(f"{self.name} has no profiler that this version reads.")
+
+    def write_bundled(self, artifact: Artifact, path: Path) -> None:
+        """Write the payload and the sample as one of ExecuTorch's bundled programs.
+
+        Raises:
+            UnsupportedError: the backend has no such file, or the artifact no sample.
+        """
+        raise UnsupportedError(f"{self.name} has no bundled programs; only ExecuTorch has them.")
+
+    def read_bundled(self, path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
+        """Take a bundled program apart: an artifact in ``folder``, and the tensor files of its test cases.
+
+        A tensor file has the groups ``input`` and ``expected``; the first is the artifact's sample.
+
+        Raises:
+            UnsupportedError: the backend has no such file, or it holds what cannot be verified.
+            ArtifactError: it is none, or damaged.
+        """
+        raise UnsupportedError(f"{self.name} has no bundled programs; only ExecuTorch has them.")
 
     def parse_options(self, given: Mapping[str, str]) -> Options:
         """Check a target's options and fill in defaults.

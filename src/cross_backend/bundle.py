@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import io
 import json
 import shutil
 import tempfile
@@ -12,11 +14,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
 from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name
-from cross_backend.errors import ArtifactError, UsageError
+from cross_backend.errors import ArtifactError, UsageError, one_line
 from cross_backend.loaders import write_loaders
 from cross_backend.remembered import Measured
 from cross_backend.target import Target
@@ -34,9 +36,15 @@ SAMPLE = "sample"
 LABELS = "labels.txt"
 MAX_MANIFEST_BYTES = 16 << 20
 """Longer manifests are refused before they are parsed."""
-MAX_ARTIFACTS = 1000
+MAX_ARTIFACTS = 100
+MAX_TENSORS = 1000
+"""Inputs, and outputs."""
 MAX_FILES = 10_000
 """Members of a zip file."""
+MAX_DEPTH = 16
+"""Folders in folders in a zip file."""
+MAX_READ_BYTES = 4 << 20
+"""Longest piece of a zip file that is read at once; its table of contents is one."""
 MAX_UNPACKED = 100
 """How many times its own size (and the longest manifest) a zip file may unpack to."""
 KIND = "bundles"
@@ -70,67 +78,104 @@ class Bundle:
             ArtifactError: missing, damaged, of a newer format version, or its paths leave the folder.
         """
         path = folder / MANIFEST
+        if not path.exists():
+            raise ArtifactError(f"{folder} is not a bundle: it has no {MANIFEST}.")
         try:
-            if path.stat().st_size > MAX_MANIFEST_BYTES:
-                raise ArtifactError(f"{path} is longer than {MAX_MANIFEST_BYTES >> 20} MiB: not a bundle's manifest.")
-            row = json.loads(path.read_bytes())
-            if row["format"] != FORMAT:
-                raise ValueError(f"format is {row['format']!r}")
-            if int(row["version"]) > VERSION:
-                raise ArtifactError(
-                    f"{path} has format version {int(row['version'])}; this cross-backend reads up to {VERSION}. "
-                    "Upgrade it."
-                )
-            return cls._from_row(folder, row)
-        except FileNotFoundError:
-            raise ArtifactError(f"{folder} is not a bundle: it has no {MANIFEST}.") from None
+            return cls._from_row(folder, _read_manifest(path))
         except DAMAGE as error:
-            raise ArtifactError(
-                f"{path} is damaged or not a bundle's manifest ({type(error).__name__}: {str(error)[:200]})."
-            ) from error
+            raise ArtifactError(f"{path} is damaged or not a bundle's manifest ({one_line(error, 200)}).") from error
 
     @classmethod
     def _from_row(cls, folder: Path, row: Mapping[str, Any]) -> Bundle:
         rows = row["artifacts"]
         if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_ARTIFACTS:
             raise ValueError(f"it must hold 1 to {MAX_ARTIFACTS} artifacts")
-        sample = _sample_digest(row["sample"])
-        artifacts = tuple(_read_artifact(folder, row, one, sample) for one in rows)
+        shared: dict[str, Any] = {
+            "workload": _name(row["model"]),
+            "program": str(row["program"]),
+            "inputs": _specs(row, "inputs", "inputs"),
+            "outputs": _specs(row, "outputs", "expected"),
+            "sample_sha256": _sample_digest(row["sample"]),
+        }
+        artifacts = tuple(_read_artifact(folder, one, shared) for one in rows)
         names = [artifact.name for artifact in artifacts]
         if len(set(names)) < len(names):
             raise ValueError("two artifacts have one name")
         orders = {str(platform): tuple(str(name) for name in order) for platform, order in row["orders"].items()}
-        unknown = {name for order in orders.values() for name in order} - set(names)
-        if unknown:
-            raise ValueError(f"an order names {min(unknown)!r}, which is no artifact")
+        for order in orders.values():
+            unknown = set(order) - set(names)
+            if unknown:
+                raise ValueError(f"an order names {min(unknown)!r}, which is no artifact")
+            if len(set(order)) < len(order):
+                raise ValueError("an order names an artifact twice")
         labels = _read_labels(folder, row["labels"])
-        return cls(folder, plain_name(row["model"]), artifacts, orders, labels)
+        return cls(folder, shared["workload"], artifacts, orders, labels)
 
 
-def _read_artifact(folder: Path, bundle: Mapping[str, Any], row: Mapping[str, Any], sample_sha256: str) -> Artifact:
+def _read_manifest(path: Path) -> Mapping[str, Any]:
+    """Read a manifest and check that it is one, of a version that is known.
+
+    Raises:
+        ArtifactError: too long, or of a newer format version.
+        ValueError, KeyError, …: one of ``DAMAGE``.
+    """
+    if path.stat().st_size > MAX_MANIFEST_BYTES:
+        raise ArtifactError(f"{path} is longer than {MAX_MANIFEST_BYTES >> 20} MiB: not a bundle's manifest.")
+    row: Mapping[str, Any] = json.loads(path.read_bytes())
+    if row["format"] != FORMAT:
+        raise ValueError(f"format is {row['format']!r}")
+    version = int(row["version"])
+    if version > VERSION:
+        raise ArtifactError(
+            f"{path} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it."
+        )
+    return row
+
+
+def _specs(row: Mapping[str, Any], key: str, sample: str) -> tuple[TensorSpec, ...]:
+    """Read ``inputs`` or ``outputs``; the sample must hold one tensor for each."""
+    specs = row[key]
+    if not isinstance(specs, list) or len(specs) > MAX_TENSORS or len(row["sample"][sample]) != len(specs):
+        raise ValueError(f"{key} must be at most {MAX_TENSORS}, with one tensor each in the sample")
+    return tuple(TensorSpec.from_json(spec) for spec in specs)
+
+
+def _read_artifact(folder: Path, row: Mapping[str, Any], shared: Mapping[str, Any]) -> Artifact:
     Target.parse(str(row["target"]))
-    size = int(row["size_bytes"])
-    if size < 0:
-        raise ValueError("a size is negative")
-    return Artifact(
+    artifact = Artifact(
         folder=folder,
-        name=plain_name(row["name"]),
+        name=_name(row["name"]),
         target=str(row["target"]),
-        workload=plain_name(bundle["model"]),
-        program=str(bundle["program"]),
-        payload=plain_name(row["path"]),
+        payload=_name(row["path"]),
         sha256=str(row["sha256"]),
-        size_bytes=size,
-        inputs=tuple(TensorSpec.from_json(spec) for spec in bundle["inputs"]),
-        outputs=tuple(TensorSpec.from_json(spec) for spec in bundle["outputs"]),
+        size_bytes=_size(row["size_bytes"]),
         placement=Placement.from_json(row["placement"]),
         estimate={str(k): float(v) for k, v in row["estimate"].items()},
         versions={str(k): str(v) for k, v in row["versions"].items()},
         export_s=float(row["export_s"]),
         sample=SAMPLE,
-        sample_sha256=sample_sha256,
         described_by=MANIFEST,
+        **shared,
     )
+    # Refuses NaN and infinities, which no JSON report can hold.
+    json.dumps([artifact.placement.to_json(), artifact.estimate, artifact.export_s], allow_nan=False)
+    return artifact
+
+
+def _name(value: Any) -> str:
+    """Accept a file name that stays inside its folder and that a message can show."""
+    name = plain_name(value)
+    if not name.isprintable():
+        raise ValueError(f"{name!r} cannot be printed")
+    return name
+
+
+def _size(value: Any) -> int:
+    """Accept a number of bytes that a file can have."""
+    size = int(value)
+    if not 0 <= size < 1 << 63:
+        raise ValueError(f"{size} is no size")
+    return size
 
 
 def _sample_digest(sample: Mapping[str, Any]) -> str:
@@ -140,7 +185,7 @@ def _sample_digest(sample: Mapping[str, Any]) -> str:
         parent, _, name = str(row["path"]).partition("/")
         if parent != SAMPLE:
             raise ValueError(f"sample file {row['path']!r} does not lie in {SAMPLE}/")
-        files[plain_name(name)] = str(row["sha256"])
+        files[_name(name)] = str(row["sha256"])
     lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()
 
@@ -148,7 +193,7 @@ def _sample_digest(sample: Mapping[str, Any]) -> str:
 def _read_labels(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:
     if row is None:
         return ()
-    path = folder / plain_name(row["path"])
+    path = folder / _name(row["path"])
     if digest_path(path) != row["sha256"]:
         raise ValueError(f"{path.name} was changed")
     return tuple(path.read_text().splitlines())
@@ -156,10 +201,11 @@ def _read_labels(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]
 
 def is_payload(folder: Path) -> bool:
     """Say whether a folder is one artifact's payload: its manifest lies beside it, or a bundle around it names it."""
-    if folder.with_name(f"{folder.resolve().name}.json").is_file():
+    folder = folder.resolve()
+    around = folder.parent
+    if (around / f"{folder.name}.json").is_file():
         return True
-    around = folder.resolve().parent
-    return is_bundle(around) and any(a.payload == folder.resolve().name for a in Bundle.read(around).artifacts)
+    return is_bundle(around) and any(artifact.payload == folder.name for artifact in Bundle.read(around).artifacts)
 
 
 def find_artifact(path: Path) -> Artifact:
@@ -168,6 +214,10 @@ def find_artifact(path: Path) -> Artifact:
     Raises:
         ArtifactError: missing, damaged, or of a newer format version.
     """
+    if path.name in {"", ".."}:
+        path = path.resolve()
+    if not path.name:
+        raise ArtifactError(f"{path} is no artifact.")
     manifest = path.with_name(MANIFEST)
     own = path.with_name(f"{path.name if path.is_dir() else path.stem}.json")
     if path.suffix == ".json" or own.is_file() or not (path.exists() and manifest.is_file()):
@@ -195,21 +245,39 @@ def open_bundle(path: Path, cache: Cache) -> Bundle:
         raise ArtifactError(f"{path} does not exist.")
     key = digest_path(path)[:32]
     folder = cache.find(KIND, key)
-    if folder is None:
-        with cache.scratch() as scratch:
+    if folder is not None:
+        with contextlib.suppress(ArtifactError):
+            return Bundle.read(folder)
+        cache.drop(KIND, key)
+    with cache.scratch() as scratch:
+        try:
             _unpack(path, scratch)
             Bundle.read(scratch)
-            folder = cache.publish(scratch, KIND, key)
-    return Bundle.read(folder)
+        except ArtifactError as error:  # the scratch folder is gone when its name is read
+            raise ArtifactError(str(error).replace(str(scratch), str(path))) from error
+        return Bundle.read(cache.publish(scratch, KIND, key))
+
+
+class _ZipReader(io.BufferedReader):
+    """A zip file of which no long piece is read at once: zipfile would hold a million members' names in memory."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if (size or 0) > MAX_READ_BYTES:
+            raise ValueError(f"its table of contents is longer than {MAX_READ_BYTES >> 20} MiB")
+        return super().read(size)
+
+
+ZIP_DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, *DAMAGE)
+"""What reading a zip file that is damaged, encrypted or none may raise."""
 
 
 def _unpack(path: Path, folder: Path) -> None:
     """Unpack what the manifest names, and not a byte more than it says; every other member is left alone."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _ZipReader(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             _copy_member(archive, MANIFEST, folder, MAX_MANIFEST_BYTES)
-            allowed = _allowed_bytes(json.loads((folder / MANIFEST).read_bytes()))
-            if sum(allowed.values()) > MAX_UNPACKED * (path.stat().st_size + MAX_MANIFEST_BYTES):
+            allowed = _allowed_bytes(_read_manifest(folder / MANIFEST))
+            if sum(allowed.values()) > MAX_UNPACKED * path.stat().st_size + 2 * MAX_MANIFEST_BYTES:
                 raise ValueError(f"it would unpack to {sum(allowed.values())} bytes, too many for a file of its size")
             members = [name for name in archive.namelist() if not name.endswith("/")]
             if len(members) > MAX_FILES:
@@ -218,20 +286,18 @@ def _unpack(path: Path, folder: Path) -> None:
                 top = name.partition("/")[0]
                 if top in allowed:
                     allowed[top] -= _copy_member(archive, name, folder, allowed[top])
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, *DAMAGE) as error:
-        raise ArtifactError(
-            f"{path} is damaged or not a bundle ({type(error).__name__}: {str(error)[:200]})."
-        ) from error
+    except ZIP_DAMAGE as error:
+        raise ArtifactError(f"{path} is damaged or not a bundle ({one_line(error, 200)}).") from error
 
 
 def _allowed_bytes(row: Mapping[str, Any]) -> dict[str, int]:
     """Give top-level file or folder → bytes that it may unpack to, by what the manifest says."""
     samples = [*row["sample"]["inputs"], *row["sample"]["expected"]]
-    allowed = {SAMPLE: sum(int(one["offset"]) + int(one["size_bytes"]) for one in samples)}
+    allowed = {SAMPLE: sum(_size(one["offset"]) + _size(one["size_bytes"]) for one in samples)}
     if row["labels"] is not None:
-        allowed[plain_name(row["labels"]["path"])] = MAX_MANIFEST_BYTES
+        allowed[_name(row["labels"]["path"])] = MAX_MANIFEST_BYTES
     for artifact in row["artifacts"]:
-        allowed[plain_name(artifact["path"])] = int(artifact["size_bytes"])
+        allowed[_name(artifact["path"])] = _size(artifact["size_bytes"])
     return allowed
 
 
@@ -239,9 +305,15 @@ def _copy_member(archive: zipfile.ZipFile, name: str, folder: Path, limit: int) 
     """Unpack one member under its own name and give its size.
 
     Raises:
-        ValueError: it is longer than ``limit`` bytes, or its name leaves the folder.
+        ValueError: it is longer than ``limit`` bytes, packed in another way than zip files usually are, or its name
+            leaves the folder or is nested too deep.
     """
-    target = folder.joinpath(*(plain_name(part) for part in name.split("/")))
+    parts = [_name(part) for part in name.split("/")]
+    if len(parts) > MAX_DEPTH:
+        raise ValueError(f"it holds folders nested more than {MAX_DEPTH} deep")
+    if archive.getinfo(name).compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        raise ValueError(f"{name} is neither stored nor deflated")
+    target = folder.joinpath(*parts)
     target.parent.mkdir(parents=True, exist_ok=True)
     size = 0
     with archive.open(name) as source, target.open("wb") as file:
@@ -278,7 +350,7 @@ def write_bundle(
     """
     model = captured.workload
     place = parent / (f"{model}.zip" if zipped else model)
-    if place.exists() and not _is_bundle(place):
+    if place.exists() and not _may_replace(place):
         raise UsageError(f"{place} exists and is not a bundle; it is left alone. Choose another --output-dir.")
     scratch = Path(tempfile.mkdtemp(prefix=f".{model}-", dir=parent))
     try:
@@ -287,18 +359,36 @@ def write_bundle(
         _fill(folder, captured, artifacts, orders, measured)
         if zipped:
             _zip(folder, scratch / place.name)
-        if place.is_dir():
-            place.rename(scratch / "old")
-        (scratch / place.name).replace(place)
+        _replace(scratch / place.name, place, scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return place
 
 
-def _is_bundle(place: Path) -> bool:
+def _replace(new: Path, place: Path, aside: Path) -> None:
+    """Move a file or folder to its place; a folder that lies there goes aside, or back if that fails."""
     if place.is_dir():
-        return (place / MANIFEST).is_file() or not any(place.iterdir())
-    return zipfile.is_zipfile(place)
+        place.rename(aside)
+    try:
+        new.replace(place)
+    except BaseException:  # Ctrl-C, too
+        if aside.exists():
+            aside.rename(place)
+        raise
+
+
+def _may_replace(place: Path) -> bool:
+    """Say whether what lies there is a bundle, of any version, or an empty folder."""
+    if place.is_dir() and not any(place.iterdir()):
+        return True
+    with contextlib.suppress(*ZIP_DAMAGE), contextlib.ExitStack() as stack:
+        if place.is_dir():
+            file: IO[bytes] = stack.enter_context((place / MANIFEST).open("rb"))
+        else:
+            archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(_ZipReader(io.FileIO(place)))))
+            file = stack.enter_context(archive.open(MANIFEST))
+        return bool(json.loads(file.read(MAX_MANIFEST_BYTES))["format"] == FORMAT)
+    return False
 
 
 def _fill(

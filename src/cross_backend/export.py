@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import sys
@@ -29,7 +30,7 @@ from cross_backend.errors import (
 from cross_backend.lowering import check_lowers, find
 from cross_backend.machine import Machine
 from cross_backend.records import Outcome
-from cross_backend.registry import Resolved, resolve
+from cross_backend.registry import Resolved, missing_here, resolve
 from cross_backend.workers import Worker
 from cross_backend.workloads import Source, find_workload
 
@@ -155,7 +156,7 @@ def export(
     rows: dict[int, Exported] = {}
     with ExitStack() as stack:
         pool = _WorkerPool(settings, stack)
-        captured = source if isinstance(source, Captured) else _capture(source, settings, pool, observe)
+        captured = source if isinstance(source, Captured) else _capture(source, texts, settings, pool, observe)
         waiting: list[tuple[int, Resolved]] = []
         for index, text in enumerate(texts):
             row = _without_work(captured, text, settings)
@@ -168,20 +169,23 @@ def export(
     return captured, [rows[index] for index in range(len(texts))]
 
 
-def _capture(source: Source, settings: Settings, pool: _WorkerPool, observe: Observe) -> Captured:
+def _capture(source: Source, texts: Sequence[str], settings: Settings, pool: _WorkerPool, observe: Observe) -> Captured:
     observe(source.name, "capture", None)
     started = time.perf_counter()
     found = find_capture(source, settings.cache)
-    captured = found or _capture_in_worker(source, settings, pool)
+    captured = found or _capture_in_worker(source, texts, settings, pool)
     seconds = time.perf_counter() - started
     observe(source.name, "capture", Exported("capture", Outcome.OK, cached=found is not None, seconds=seconds))
     return captured
 
 
-def _capture_in_worker(source: Source, settings: Settings, pool: _WorkerPool) -> Captured:
+def _capture_in_worker(source: Source, texts: Sequence[str], settings: Settings, pool: _WorkerPool) -> Captured:
+    """Capture in one worker, while others import the compilers that come next."""
     arguments = {"model": source.text, "weights": source.weights, "cache": str(settings.cache.root)}
     for attempt in range(CAPTURE_TRIES):
         worker = pool.take()
+        if attempt == 0:
+            pool.preload(texts, (settings.jobs or Machine.here().usable_cpus) - 1)
         try:
             answer = worker.call("capture", settings.timeout_s, **arguments)
             return replace(Captured.read(Path(answer["folder"])), workload=source.name)
@@ -297,6 +301,11 @@ def _below(placement: Placement, floor: float) -> str | None:
     return f"executes only {' and '.join(short)}; {floor:.1%} is asked for. Left: {left}{more}."
 
 
+def _lowers_here(resolved: Resolved) -> bool:
+    missing = missing_here(resolved.backend)
+    return missing is None or missing.lower is None
+
+
 def deliver(artifact: Artifact, resolved: Resolved, folder: Path) -> Artifact:
     """Copy a cached artifact into a folder under its public name; the sample is shared by all of one model."""
     name = f"{artifact.workload}_{resolved.stem}"
@@ -328,9 +337,23 @@ class _WorkerPool:
                 worker = self._idle[python].pop()
                 if worker.alive:
                     return worker
-            worker = self._stack.enter_context(Worker(self._log, python))
-            self._all.append(worker)
-            return worker
+            return self._start(python)
+
+    def preload(self, texts: Sequence[str], count: int) -> None:
+        """Start up to ``count`` idle workers, which import what the first targets' compilers need."""
+        resolved = []
+        for text in texts:
+            with contextlib.suppress(CrossBackendError):
+                resolved.append(resolve(text))
+        usable = [one for one in resolved if one.backend.preload and _lowers_here(one)]
+        with self._lock:
+            for one in usable[: max(0, count)]:
+                self._idle[one.python].append(self._start(one.python, one.backend.preload))
+
+    def _start(self, python: str, preload: Sequence[str] = ()) -> Worker:
+        worker = self._stack.enter_context(Worker(self._log, python, preload))
+        self._all.append(worker)
+        return worker
 
     def give_back(self, worker: Worker) -> None:
         """Make a worker idle again."""

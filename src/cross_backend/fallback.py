@@ -13,7 +13,7 @@ from pathlib import Path
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Rejected, Session
 from cross_backend.cache import Cache
-from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, WorkerError, one_line
+from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, UsageError, WorkerError, one_line
 from cross_backend.lowering import versions
 from cross_backend.registry import Resolved, missing_here
 from cross_backend.remembered import Memory, Remembered, Verdict
@@ -48,27 +48,31 @@ def load_best(
         retry: forget what failed or crashed here before.
 
     Raises:
-        UsageError: several workloads and no ``model``, or an unknown platform.
+        UsageError: several workloads and no ``model``, an unknown platform, or no time at all.
         ArtifactError: no bundle, or a folder without artifacts.
         LoadError: nothing works; the text holds every reason.
     """
+    if not timeout_s > 0:
+        raise UsageError(f"timeout_s must be above 0, not {timeout_s}.")
     cache = Cache()
     candidates, rejected = in_order(Path(path), platform, model, cache)
     opener = _Opener(cache, timeout_s)
-    demoted: list[Artifact] = []
-    for again, artifacts in ((retry, candidates), (True, demoted)):
-        for artifact in artifacts:
+    first: list[tuple[Artifact, Rejected | None]] = [(artifact, None) for artifact in candidates]
+    demoted: list[tuple[Artifact, Rejected | None]] = []
+    for again, tried in ((retry, first), (True, demoted)):
+        for artifact, demotion in tried:
             try:
                 session = opener.open(artifact, again=again)
             except _DemotedError as error:
-                demoted.append(artifact)
+                row = Rejected(artifact.target, str(error))
+                rejected.append(row)
+                demoted.append((artifact, row))
                 logger.info("%s is tried last: %s", artifact.target, error)
-                rejected.append(Rejected(artifact.target, str(error)))
             except (CrossBackendError, OSError) as error:
                 rejected.append(Rejected(artifact.target, one_line(error)))
                 logger.warning("%s passed over: %s", artifact.target, one_line(error))
             else:
-                session.rejected = tuple(row for row in rejected if row.target != artifact.target)
+                session.rejected = tuple(row for row in rejected if row is not demotion)
                 return session
     reasons = "; ".join(f"{row.target}: {row.reason}" for row in rejected)
     raise LoadError(f"nothing in {path} works here. {reasons}")
@@ -106,7 +110,12 @@ class _Opener:
             )
         if known is None or known.verdict is not Verdict.RIGHT:
             self._try(artifact, resolved, identity, runtime)
-        return session.__enter__()
+        try:
+            return session.__enter__()
+        except CrossBackendError:
+            raise
+        except Exception as error:
+            raise LoadError(f"{artifact.target} cannot load {artifact.payload}: {one_line(error)}") from error
 
     def _try(self, artifact: Artifact, resolved: Resolved, identity: str, runtime: Mapping[str, str]) -> None:
         """Open and verify in a child; remember what came of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -96,6 +96,33 @@ class Interval:
     value: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One kind of operator in a profiled run, or typically of several; profiling slows down what it times."""
+
+    name: str
+    """In the runtime's own vocabulary."""
+    kind: str
+    """``operator``, or ``delegated`` inside a delegate that tells; ``delegate``: its calls, without what it told."""
+    calls: int
+    """Calls per run."""
+    ms: float
+    """Milliseconds per run of all calls together; 0 below the profiler's resolution."""
+
+    def to_json(self, total_ms: float) -> dict[str, Any]:
+        """Give the row of the JSON document.
+
+        Args:
+            total_ms: of the whole profile, which the row's share is of.
+        """
+        return {**asdict(self), "share": self.ms / total_ms if total_ms else 0.0}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Timing:
+        """Read a row, with or without its share."""
+        return cls(str(row["name"]), str(row["kind"]), int(row["calls"]), float(row["ms"]))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from cross_backend.artifact import DAMAGE
 from cross_backend.cache import Cache, key_of
 from cross_backend.machine import Machine
 
@@ -51,6 +52,19 @@ class Measured:
     """Digest of the machine that measured."""
     cpu: str
 
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Measured:
+        """Read what was remembered."""
+        return cls(
+            int(row["rank"]),
+            float(row["median_ms"]),
+            float(row["low_ms"]),
+            float(row["high_ms"]),
+            int(row["threads"]),
+            str(row["machine"]),
+            str(row["cpu"]),
+        )
+
 
 class Memory:
     """Small JSON files in the cache, one per key; a damaged one is forgotten."""
@@ -61,7 +75,7 @@ class Memory:
     def verdict(self, artifact: str, versions: Mapping[str, str]) -> Remembered | None:
         """Give what is known of an artifact (its digests) under a runtime (distribution → version), here."""
         row = self._read("verdicts", _verdict_key(artifact, versions))
-        with contextlib.suppress(KeyError, ValueError, TypeError):
+        with contextlib.suppress(*DAMAGE):
             return Remembered(Verdict(row["verdict"]), str(row["reason"]))
         return None
 
@@ -72,8 +86,8 @@ class Memory:
     def measured(self, program: str) -> dict[str, Measured]:
         """Give target → what the last comparison of a program (its digest) on this machine measured."""
         rows = self._read("measured", key_of({"machine": Machine.here().digest, "program": program}))
-        with contextlib.suppress(KeyError, ValueError, TypeError):
-            return {str(target): Measured(**row) for target, row in rows.items()}
+        with contextlib.suppress(*DAMAGE):
+            return {str(target): Measured.from_json(row) for target, row in rows.items()}
         return {}
 
     def keep_measured(self, program: str, found: Mapping[str, Measured]) -> None:
@@ -85,7 +99,7 @@ class Memory:
         return self._cache.root / kind / f"{key}.json"
 
     def _read(self, kind: str, key: str) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(*DAMAGE):
             row = json.loads(self._path(kind, key).read_bytes())
             if isinstance(row, dict):
                 return row

@@ -106,6 +106,8 @@ def in_order(
         if model not in {None, bundle.model}:
             raise ArtifactError(f"{path} is a bundle of {bundle.model}, not of {model}.")
         candidates = bundle.ordered(chosen.name)
+        if not candidates:
+            raise ArtifactError(f"{path} holds no artifact for {chosen.name}.")
     else:
         found, rejected = _candidates(path, model)
         candidates = sorted(found, key=lambda artifact: (_place(artifact, chosen.backends), artifact.target))
@@ -121,10 +123,11 @@ def measured_first(candidates: Sequence[Artifact], measured: Mapping[str, Measur
     return [next(ranked) if artifact.target in measured else artifact for artifact in candidates]
 
 
-def _is_other_json(path: Path) -> bool:
+def is_other_json(path: Path) -> bool:
+    """Say whether a JSON file is something else than an artifact's manifest; a damaged one counts as a manifest."""
     try:
         row = json.loads(path.read_bytes())
-    except (ValueError, OSError):
+    except (ValueError, OSError, RecursionError):
         return False
     return not isinstance(row, dict) or row.get("format") != FORMAT
 
@@ -141,7 +144,7 @@ def _candidates(folder: Path, model: str | None) -> tuple[list[Artifact], list[R
     found: list[Artifact] = []
     rejected: list[Rejected] = []
     for path in sorted(folder.glob("*.json")):
-        if _is_other_json(path):
+        if is_other_json(path):
             continue
         try:
             artifact = Artifact.read(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import queue
@@ -10,17 +12,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Session
+from cross_backend.backend import Options, Session
+from cross_backend.bundle import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.errors import CrossBackendError, LoadError, RunError, UnavailableError, one_line
 from cross_backend.measure import latency
-from cross_backend.registry import resolve
-from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
+from cross_backend.registry import Resolved, resolve
+from cross_backend.tensors import Tensors, load_tensors, random_inputs, save_tensors, to_numpy
 from cross_backend.verify import compare_outputs
 
 
@@ -39,25 +43,18 @@ class _Server:
         captured = capture_workload(model, weights, Cache(Path(cache)))
         return {"folder": str(captured.folder)}
 
-    def lower(self, folder: str, target: str, cache: str) -> dict[str, Any]:
+    def lower(self, folder: str, target: str, cache: str, bundled: bool) -> dict[str, Any]:
         """Lower a captured workload into the cache."""
         from cross_backend.lowering import lower
 
-        done = lower(Captured.read(Path(folder)), resolve(target), Cache(Path(cache)))
+        done = lower(Captured.read(Path(folder)), resolve(target), Cache(Path(cache)), bundled=bundled)
         return {"manifest": str(done.artifact.manifest_path), "cached": done.cached}
 
     def open(self, manifest: str, target: str, threads: int | None) -> dict[str, Any]:
         """Open an artifact and bind its sample inputs, or random ones where it has none."""
-        from cross_backend.tensors import random_inputs
-
-        resolved = resolve(target)
-        options = dict(resolved.options)
-        if "threads" in options and options["threads"] is None:
-            options["threads"] = threads
-        artifact = Artifact.read(manifest)
-        self._sample = (
-            load_tensors(artifact.sample_path) if artifact.sample_path else {"input": random_inputs(artifact.inputs)}
-        )
+        resolved, options = _resolve(target, threads)
+        artifact = find_artifact(Path(manifest))
+        self._sample = _sample(artifact)
         started = time.perf_counter()
         try:
             self._session = resolved.backend.load(artifact, options).__enter__()
@@ -68,6 +65,23 @@ class _Server:
         load_s = time.perf_counter() - started
         self._run = self._session.bind(self._sample["input"])
         return {"load_s": load_s}
+
+    def profile(self, manifest: str, target: str, threads: int | None, runs: int) -> dict[str, Any]:
+        """Run an artifact on its sample inputs with the runtime's profiler, in a session of its own."""
+        resolved, options = _resolve(target, threads)
+        artifact = find_artifact(Path(manifest))
+        try:
+            rows = resolved.backend.profile(artifact, options, _sample(artifact)["input"], runs)
+        except CrossBackendError:
+            raise
+        except Exception as error:
+            raise RunError(f"it failed while it was profiled: {one_line(error)}") from error
+        return {"rows": [asdict(row) for row in rows]}
+
+    def unbundle(self, bundled: str, target: str, folder: str) -> dict[str, Any]:
+        """Take a bundled program apart into a folder."""
+        artifact, cases = resolve(target).backend.read_bundled(Path(bundled), Path(folder))
+        return {"manifest": str(artifact.manifest_path), "cases": [str(case) for case in cases]}
 
     def bind(self, inputs: str) -> dict[str, Any]:
         """Bind the user's own inputs (group ``input`` of a tensor file); there is nothing to verify against."""
@@ -131,7 +145,21 @@ class _Server:
             raise RunError(f"it failed: {one_line(error)}") from error
 
 
-_OPERATIONS = ("bind", "capture", "lower", "measure", "open", "run", "score", "verify")
+_OPERATIONS = ("bind", "capture", "lower", "measure", "open", "profile", "run", "score", "unbundle", "verify")
+
+
+def _resolve(target: str, threads: int | None) -> tuple[Resolved, Options]:
+    """Find a target; ``threads`` counts where it names no number of its own."""
+    resolved = resolve(target)
+    options = dict(resolved.options)
+    if "threads" in options and options["threads"] is None:
+        options["threads"] = threads
+    return resolved, options
+
+
+def _sample(artifact: Artifact) -> dict[str, Any]:
+    """Give the sample's groups, or random inputs where there is none."""
+    return load_tensors(artifact.sample_path) if artifact.sample_path else {"input": random_inputs(artifact.inputs)}
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -183,4 +211,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for module in sys.argv[2:]:
+        with contextlib.suppress(Exception):  # whoever needs it says what is wrong
+            importlib.import_module(module)
     _serve(requests, answers)

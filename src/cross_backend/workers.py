@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,18 +39,19 @@ main()
 class Worker:
     """One child process; use it in ``with``, which kills it and everything it started."""
 
-    def __init__(self, log: Path, python: str = sys.executable) -> None:
+    def __init__(self, log: Path, python: str = sys.executable, preload: Sequence[str] = ()) -> None:
         """Start the process.
 
         Args:
             log: receives all that the worker and its libraries print.
             python: interpreter to run it under.
+            preload: modules to import before the first request; those that fail are imported again when needed.
         """
         self.log, self.python = log, python
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
             self._process = subprocess.Popen(
-                [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parent)],
+                [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parent), *preload],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

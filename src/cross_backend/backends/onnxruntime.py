@@ -33,6 +33,7 @@ class OnnxRuntimeCpu(Backend):
     title = "ONNX Runtime (CPU)"
     suffix = ".onnx"
     distributions = ("onnxruntime", "onnx", "onnxscript", "torch")
+    preload = ("torch.onnx", "onnxscript")
     options = {"threads": THREADS}
 
     def missing(self, machine: Machine) -> Missing | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import graphlib
 import itertools
 from pathlib import Path
@@ -57,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Bundle; 0 if it holds at least one artifact, and with --strict only if nothing failed."""
     orders = _orders(args)
-    targets = with_precision(merged_order(list(orders.values())) or args.backends, args.precision)
+    targets = _distinct(with_precision(merged_order(list(orders.values())) or args.backends, args.precision))
     from cross_backend.bundle import write_bundle
     from cross_backend.cache import Cache
     from cross_backend.export import Settings, export
@@ -105,15 +106,28 @@ def _orders(args: argparse.Namespace) -> dict[str, tuple[str, ...]]:
 
 def merged_order(orders: Sequence[Sequence[str]]) -> list[str]:
     """Give one order that keeps every platform's own; the first platforms' where they contradict each other."""
-    before: dict[str, set[str]] = {}
+    before: dict[str, list[str]] = {text: [] for order in orders for text in order}
     for order in orders:
         for earlier, later in itertools.pairwise(order):
-            before.setdefault(later, set()).add(earlier)
-            before.setdefault(earlier, set())
+            before[later].append(earlier)
     try:
         return list(graphlib.TopologicalSorter(before).static_order())
     except graphlib.CycleError:
-        return list(dict.fromkeys(text for order in orders for text in order))
+        return list(before)
+
+
+def _distinct(targets: Sequence[str]) -> list[str]:
+    """Drop targets that were given before, under another name perhaps; wrong ones stay, to be told."""
+    from cross_backend.errors import CrossBackendError
+    from cross_backend.registry import resolve
+
+    found: dict[str, str] = {}
+    for text in targets:
+        key = text
+        with contextlib.suppress(CrossBackendError):
+            key = str(resolve(text).target)
+        found.setdefault(key, text)
+    return list(found.values())
 
 
 def _named(

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cross_backend.cli import positive_float, positive_int, print_json
 from cross_backend.cli._options import add_json, check_threads
-from cross_backend.errors import CrossBackendError, RunError, UnavailableError, UsageError, one_line
-from cross_backend.machine import Machine
+from cross_backend.cli._run_bundled import is_bundled, run_bundled
+from cross_backend.cli._run_steps import finish, resolve_runnable, run_once
+from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
 from cross_backend.platforms import find_platform
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
+    from cross_backend.cache import Cache
     from cross_backend.records import Result
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.trial import Settings
+    from cross_backend.workers import Worker
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "artifact",
         type=Path,
         metavar="ARTIFACT",
-        help="payload, manifest, or a folder of artifacts to pick the best from",
+        help="payload, manifest, or a bundle or folder of artifacts to pick the best from",
     )
     parser.add_argument("--model", metavar="NAME", help="which model of a folder that holds several")
     parser.add_argument("--platform", metavar="NAME", help="whose order picks from a folder (default: this platform)")
@@ -37,7 +41,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs here")
     parser.add_argument(
-        "--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls (default: 1000)"
+        "--num-runs",
+        "--num_runs",
+        type=positive_int,
+        default=1000,
+        metavar="N",
+        help="most timed calls (default: 1000)",
+    )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="show the time of every iteration, and what each operator takes by the runtime's own profiler",
+    )
+    parser.add_argument(
+        "--bundled-program",
+        "--bundled_program",
+        action="store_true",
+        help="load inputs and expected outputs from the file, one of ExecuTorch's bundled programs (.bpte)",
     )
     parser.add_argument(
         "--seconds", type=positive_float, default=5.0, metavar="S", help="most seconds of timed calls (default: 5)"
@@ -59,79 +79,95 @@ def main(args: argparse.Namespace) -> int:
     find_platform(args.platform)
     if args.output is not None and not args.output.resolve().parent.is_dir():
         raise UsageError(f"{args.output}: its folder does not exist.")
+    _check_combination(args)
     terminal = Terminal(quiet=args.json)
     settings = Settings(args.num_runs, args.seconds, args.threads, args.timeout)
     cache = Cache()
-    candidates, rejected = _candidates(args)
+    if args.bundled_program:
+        return run_bundled(args, settings, cache, terminal)
+    candidates, rejected = _candidates(args, cache)
+    alone = len(candidates) + len(rejected) == 1
     for artifact in candidates:
         try:
-            with ExitStack() as stack:
-                return _run(args, artifact, settings, cache, stack, terminal, last=artifact == candidates[-1])
+            result = _run(args, artifact, settings, cache, terminal, last=artifact == candidates[-1])
         except UsageError:
             raise
         except CrossBackendError as error:
-            if len(candidates) + len(rejected) == 1:
+            if alone:
                 raise
             rejected.append(f"{artifact.target}: {one_line(error)}")
             terminal.note(f"⚠️ {artifact.target} passed over: {one_line(error)}")
+            continue
+        failed = finish(args, artifact, result, settings, cache, terminal) if result else None
+        if failed is None:
+            return 0
+        if alone or (result and result.outcome == "OK"):  # it works here, and only its profile failed
+            raise failed
+        rejected.append(f"{artifact.target}: {one_line(failed)}")
     raise RunError(f"nothing in {args.artifact} works here. {'; '.join(rejected)}")
 
 
-def _candidates(args: argparse.Namespace) -> tuple[list[Artifact], list[str]]:
-    from cross_backend.artifact import Artifact
+def _check_combination(args: argparse.Namespace) -> None:
+    """Refuse what does not go together.
+
+    Raises:
+        UsageError: as it says.
+    """
+    from cross_backend.artifact import BUNDLED_SUFFIX
+
+    if args.input is not None and args.profile:
+        raise UsageError("--profile measures on the sample, and --input runs your own inputs once; give one of them.")
+    if args.bundled_program:
+        given = [f"--{name}" for name in ("input", "model", "platform") if getattr(args, name) is not None]
+        if given:
+            raise UsageError(f"--bundled-program takes all from the file; {given[0]} does not go with it.")
+    elif args.artifact.is_file() and (args.artifact.suffix == BUNDLED_SUFFIX or is_bundled(args.artifact)):
+        raise UsageError(f"{args.artifact} is a bundled program; add --bundled-program.")
+
+
+def _candidates(args: argparse.Namespace, cache: Cache) -> tuple[list[Artifact], list[str]]:
+    from cross_backend.bundle import find_artifact, is_bundle, is_payload
     from cross_backend.selection import in_order
 
-    if (args.artifact.is_dir() and not args.artifact.with_suffix(".json").is_file()) or str(args.artifact) in {
-        ".",
-        "..",
-    }:
-        found, rejected = in_order(args.artifact, args.platform, args.model)
+    path = args.artifact
+    if is_bundle(path) or (path.is_dir() and not is_payload(path)):
+        found, rejected = in_order(path, args.platform, args.model, cache)
         return found, [f"{row.target}: {row.reason}" for row in rejected]
-    return [Artifact.read(args.artifact)], []
+    return [find_artifact(path)], []
 
 
 def _run(
-    args: argparse.Namespace,
-    artifact: Artifact,
-    settings: Any,
-    cache: Any,
-    stack: ExitStack,
-    terminal: Any,
-    *,
-    last: bool,
-) -> int:
-    from cross_backend.registry import missing_here
-    from cross_backend.selection import resolve_artifact
+    args: argparse.Namespace, artifact: Artifact, settings: Settings, cache: Cache, terminal: Terminal, *, last: bool
+) -> Result | None:
+    """Open in a worker, verify and measure; None where the user's own inputs were run and printed instead."""
+    from cross_backend.panel import measure_alone
     from cross_backend.trial import open_worker
 
     artifact.check()
-    resolved = resolve_artifact(artifact)
-    missing = missing_here(resolved.backend)
-    if missing is not None and missing.run is not None:
-        raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
-    worker, load_s = open_worker(artifact.manifest_path, artifact.target, settings, cache, stack)
-    if args.input is not None:
-        return _run_inputs(args, artifact, worker, settings, stack, terminal)
-    if artifact.sample is None:
-        raise RunError(f"{artifact.name} has no sample to verify with; give --input.")
-    from cross_backend.panel import measure_alone
-
-    result = measure_alone(worker, artifact, resolved, settings, load_s)
-    if result.outcome != "OK" and not last:  # the next candidate's document is the one
-        raise RunError(f"{result.outcome}: {result.reason}")
-    if args.output is not None:
-        _write_outputs(worker, args.output, settings, stack)
-    return _print(args, result, terminal)
+    resolved = resolve_runnable(artifact)
+    with ExitStack() as stack:
+        worker, load_s = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
+        if args.input is not None:
+            _run_inputs(args, artifact, worker, settings, terminal)
+            return None
+        if artifact.sample is None:
+            raise RunError(f"{artifact.name} has no sample to verify with; give --input.")
+        result = measure_alone(worker, artifact, resolved, settings, load_s)
+        if result.outcome != "OK" and not last:  # the next candidate's document is the one
+            raise RunError(f"{result.outcome}: {result.reason}")
+        if args.output is not None:
+            run_once(worker, args.output, settings)
+    return result
 
 
 def _run_inputs(
-    args: argparse.Namespace, artifact: Artifact, worker: Any, settings: Any, stack: ExitStack, terminal: Any
-) -> int:
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    worker.call("bind", settings.timeout_s, inputs=str(_inputs_file(args.input, artifact, folder)))
-    head = _write_outputs(worker, args.output, settings, stack)
+    args: argparse.Namespace, artifact: Artifact, worker: Worker, settings: Settings, terminal: Terminal
+) -> None:
     from cross_backend.records import finite
 
+    with tempfile.TemporaryDirectory() as folder:
+        worker.call("bind", settings.timeout_s, inputs=str(_inputs_file(args.input, artifact, Path(folder))))
+        head = run_once(worker, args.output, settings)
     if args.json:
         print_json(
             {"schema": 1, "workload": artifact.workload, "target": artifact.target, "output": [finite(v) for v in head]}
@@ -140,17 +176,6 @@ def _run_inputs(
         shown = ", ".join(f"{value:.6f}" for value in head)
         more = "" if args.output is None else f"; all outputs are in {args.output}"
         terminal.text(f"✅ {artifact.workload} on {artifact.target}: {shown}{more}")
-    return 0
-
-
-def _write_outputs(worker: Any, path: Path | None, settings: Any, stack: ExitStack) -> list[float]:
-    if path is None:
-        head: list[float] = worker.call("run", settings.timeout_s, outputs=None)["head"]
-        return head
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    head = worker.call("run", settings.timeout_s, outputs=str(folder / "outputs.npz"))["head"]
-    shutil.copyfile(folder / "outputs.npz", path)
-    return head
 
 
 def _inputs_file(text: str, artifact: Artifact, folder: Path) -> Path:
@@ -176,27 +201,3 @@ def _inputs_file(text: str, artifact: Artifact, folder: Path) -> Path:
     path = folder / "inputs.npz"
     save_tensors(path, {"input": [numbers.reshape(shape).astype(spec.dtype)]})
     return path
-
-
-def _print(args: argparse.Namespace, result: Result, terminal: Any) -> int:
-    from cross_backend.records import Outcome
-    from cross_backend.report import tables
-
-    if args.json:
-        print_json({"schema": 1, "machine": Machine.here().to_json(), "results": [result.to_json()]})
-    elif result.latency_ms is not None and result.latency is not None and result.mean_ms is not None:
-        latency = result.latency_ms
-        terminal.text(
-            f"✅ {result.workload} on {result.target}: outputs are right "
-            f"(largest error {tables.error(result.comparison)} of the largest output)"
-        )
-        if result.sample_output:
-            terminal.text(f"   output: {', '.join(f'{v:.6f}' for v in result.sample_output)}")
-        terminal.text(
-            f"   ⏱️ {tables.milliseconds(latency.value)} ms median ({tables.milliseconds(latency.low)} – "
-            f"{tables.milliseconds(latency.high)}), {tables.milliseconds(result.mean_ms)} ms avg, "
-            f"{len(result.latency.values)} runs, {args.threads} thread(s); loaded in {result.load_s or 0:.2f} s"
-        )
-    if result.outcome is not Outcome.OK:
-        raise RunError(f"{result.workload} on {result.target}: {result.outcome}: {result.reason}")
-    return 0

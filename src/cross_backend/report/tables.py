@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from cross_backend.records import Comparison, Outcome, Panel, Result
+from cross_backend.records import Comparison, Measurement, Outcome, Panel, Result, Timing
 
 HEADERS = (
     "",
@@ -19,6 +20,13 @@ HEADERS = (
     "size",
     "load s",
 )
+PROFILE_HEADERS = ("Operator", "kind", "calls", "ms", "share")
+PROFILE_ROWS = 30
+"""Most rows of a profile that a terminal shows."""
+MOST_ITERATIONS = 20
+"""Up to so many are all shown."""
+SHOWN_ITERATIONS = 10
+"""Of more than those, so many."""
 
 
 def milliseconds(value: float) -> str:
@@ -55,6 +63,28 @@ def decibels(comparison: Comparison | None) -> str:
     if comparison is None:
         return "–"
     return "equal" if comparison.sqnr_db == math.inf else f"{comparison.sqnr_db:.0f}"
+
+
+def iterations(measurement: Measurement) -> str:
+    """Give the duration of each iteration in order; of the first ones where there are many."""
+    values = [value / 1e6 for value in measurement.values]
+    count = len(values) if len(values) <= MOST_ITERATIONS else SHOWN_ITERATIONS
+    shown = ", ".join(milliseconds(value) for value in values[:count])
+    if count == len(values):
+        return f"iterations: {shown} ms"
+    return (
+        f"iterations: {shown}, … ms (the first {count} of {len(values)}; "
+        f"min {milliseconds(min(values))}, max {milliseconds(max(values))}; --json has all)"
+    )
+
+
+def profile(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
+    """Give a row per kind of operator; cells follow :data:`PROFILE_HEADERS`."""
+    total_ms = sum(row.ms for row in rows)
+    return [
+        (row.name, row.kind, str(row.calls), milliseconds(row.ms), percent(row.ms / total_ms if total_ms else None))
+        for row in rows
+    ]
 
 
 def ranking(panel: Panel) -> list[tuple[str, ...]]:

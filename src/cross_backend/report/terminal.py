@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cross_backend.records import Outcome, Panel
+from cross_backend.records import Outcome, Panel, Timing
 from cross_backend.report import tables
 
 if TYPE_CHECKING:
@@ -156,6 +156,18 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
         terminal.text("❌ Nothing could be measured.")
     if panel.interrupted:
         terminal.text("⚠️ Interrupted: this is what was finished until then.")
+
+
+def print_profile(terminal: Terminal, rows: Sequence[Timing], runs: int) -> None:
+    """Print a profile, most expensive first; of many rows only the first."""
+    terminal.text()
+    terminal.text(
+        f"📊 Profile of {runs} more run{'s' if runs > 1 else ''}, milliseconds per run (profiling slows the program "
+        "down: compare these rows with each other, not with the latency above)"
+    )
+    terminal.table(tables.PROFILE_HEADERS, tables.profile(rows)[: tables.PROFILE_ROWS], right=(2, 3, 4))
+    if len(rows) > tables.PROFILE_ROWS:
+        terminal.text(f"   … and {len(rows) - tables.PROFILE_ROWS} more; --json has all")
 
 
 def _print_ranking(terminal: Terminal, panel: Panel) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cross_backend.errors import CaptureError, one_line
 from cross_backend.workloads import Workload, load_checkpoint
 from cross_backend.workloads._torchvision import torchvision_models
+
+if TYPE_CHECKING:
+    import torch
 
 SEED = 0
 CALIBRATION = 8
@@ -32,7 +36,7 @@ def classifier(name: str, weights: str | None = None) -> Workload:
         except Exception as error:
             raise CaptureError(f"torchvision has no weights {weights!r} for {name} here: {one_line(error)}") from error
         if weights is None:
-            settle_batch_norm(model, (3, 224, 224))
+            settle_batch_norm(model, torch.randn(_STATISTICS_BATCH, 3, 224, 224))
         elif published is None:
             load_checkpoint(model, weights)
         sample = (torch.randn(1, 3, 224, 224),)
@@ -41,8 +45,8 @@ def classifier(name: str, weights: str | None = None) -> Workload:
         return Workload(name, model.eval(), sample, calibration, labels=labels)
 
 
-def settle_batch_norm(model, image) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top
-    """Give BatchNorm the statistics of random data, so that activations stay near unit scale.
+def settle_batch_norm(model: torch.nn.Module, images: torch.Tensor) -> None:
+    """Give BatchNorm the statistics of a batch of random images, so that activations stay near unit scale.
 
     With their initial statistics the logits of a random MobileNetV3 are near 1e-9, and comparing them proves nothing.
     """
@@ -53,6 +57,6 @@ def settle_batch_norm(model, image) -> None:  # type: ignore[no-untyped-def]  # 
     for norm in norms:
         norm.momentum = 1.0
     with torch.no_grad():
-        model.train()(torch.randn(_STATISTICS_BATCH, *image))
+        model.train()(images)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

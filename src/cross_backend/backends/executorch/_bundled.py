@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,23 +68,25 @@ def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
     """Take a bundled program apart; see :meth:`Backend.read_bundled`."""
     data = path.read_bytes()
     if data[4:8] != MAGIC:
-        raise ArtifactError(f"{path} is not a bundled program: its fifth to eighth bytes are not {MAGIC.decode()}.")
+        raise ArtifactError(f"{path} is no bundled program of the format {MAGIC.decode()} that this version reads.")
     try:
         bundled = _Table.root(data)
-        program = bundled.bytes(2)
+        program = bundled.vector(2)
         suites = [suite for suite in bundled.tables(1) if suite.text(0) == METHOD]
         cases = [(_arrays(case.tables(0)), _arrays(case.tables(1))) for suite in suites for case in suite.tables(1)]
         delegates = _delegates(program)
+        inputs = _specs("input", [case[0] for case in cases])
+        outputs = _specs("output", [case[1] for case in cases])
     except (struct.error, IndexError, ValueError) as error:
-        raise ArtifactError(f"{path} is damaged ({one_line(error)}).") from error
+        raise ArtifactError(f"{path} is damaged: the parts of this bundled program do not fit together.") from error
     if not cases or not all(expected for _, expected in cases):
         raise UnsupportedError(f"{path} has no expected outputs for its method {METHOD}, so nothing can be verified.")
-    payload = folder / "program.pte"
+    payload = folder / f"{path.stem}.pte"
     payload.write_bytes(program)
     files = tuple(folder / f"case_{index}.npz" for index in range(len(cases)))
-    for file, (inputs, expected) in zip(files, cases, strict=True):
-        save_tensors(file, {"input": inputs, "expected": expected})
-    known = [BACKENDS[name] for name in delegates if name in BACKENDS]
+    for file, case in zip(files, cases, strict=True):
+        save_tensors(file, {"input": case[0], "expected": case[1]})
+    known = [BACKENDS[name] for name, _ in delegates.most_common() if name in BACKENDS]
     artifact = Artifact(
         folder=folder,
         name=payload.stem,
@@ -94,8 +96,8 @@ def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
         payload=payload.name,
         sha256=digest_path(payload),
         size_bytes=len(program),
-        inputs=_specs("input", cases[0][0]),
-        outputs=_specs("output", cases[0][1]),
+        inputs=inputs,
+        outputs=outputs,
         placement=Placement(delegates),
         versions={},
         export_s=0.0,
@@ -107,20 +109,31 @@ def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
 
 
 def _delegates(program: bytes) -> Counter[str]:
-    """Count the delegates of a program's method by their ids, most frequent first."""
+    """Count the delegates of a program's method by their ids."""
     plans = [plan for plan in _Table.root(program).tables(1) if plan.text(0) == METHOD]
-    return Counter(dict(Counter(delegate.text(0) for plan in plans for delegate in plan.tables(7)).most_common()))
+    return Counter(delegate.text(0) for plan in plans for delegate in plan.tables(7))
 
 
-def _specs(name: str, arrays: Iterable[Any]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec.of(f"{name}_{index}", array) for index, array in enumerate(arrays))
+def _specs(name: str, cases: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
+    """Describe the tensors of all cases; an extent that differs among them is a dynamic one.
+
+    Raises:
+        ValueError: the cases hold unlike tensors.
+    """
+    specs = []
+    for index, arrays in enumerate(zip(*cases, strict=True)):
+        first = TensorSpec.of(f"{name}_{index}", arrays[0])
+        extents = zip(*(array.shape for array in arrays), strict=True)
+        shape = tuple(seen[0] if len(set(seen)) == 1 else f"n{axis}" for axis, seen in enumerate(extents))
+        specs.append(TensorSpec(first.name, first.dtype, shape))
+    return tuple(specs)
 
 
 def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
     """Decode a test case's values.
 
     Raises:
-        UnsupportedError: one is a plain number, or its type is one that NumPy lacks.
+        UnsupportedError: one is a plain number, its type is one that NumPy lacks, or it is not in row-major order.
     """
     import numpy as np
 
@@ -131,10 +144,15 @@ def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
         tensor = value.table(1)
         if tensor.byte(0) not in _DTYPES:
             raise UnsupportedError(f"a test case holds a tensor of type {tensor.byte(0)}, which NumPy lacks.")
-        sizes = np.frombuffer(tensor.bytes(1, width=4), "<i4")
-        order = np.frombuffer(tensor.bytes(3), np.uint8)  # its dimensions, the outermost in memory first
-        stored = np.frombuffer(tensor.bytes(2), np.dtype(_DTYPES[tensor.byte(0)])).reshape(sizes[order])
-        arrays.append(np.ascontiguousarray(stored.transpose(np.argsort(order))).reshape(sizes))
+        sizes = np.frombuffer(tensor.vector(1, width=4), "<i4")
+        order = tensor.vector(3)
+        if len(order) != len(sizes):
+            raise ValueError
+        if order != bytes(range(len(sizes))):
+            raise UnsupportedError(
+                f"a test case holds a tensor in the order {list(order)}; only row-major ones are read."
+            )
+        arrays.append(np.frombuffer(tensor.vector(2), np.dtype(_DTYPES[tensor.byte(0)])).reshape(sizes))
     return arrays
 
 
@@ -158,14 +176,14 @@ class _Table:
         """Give the table that a field points to."""
         return _Table(self._data, self._target(self._field(slot)))
 
-    def bytes(self, slot: int, width: int = 1) -> bytes:
+    def vector(self, slot: int, width: int = 1) -> bytes:
         """Give a vector's bytes, whose items have ``width`` of them."""
         begin, count = self._vector(slot)
         return self._data[begin : begin + count * width]
 
     def text(self, slot: int) -> str:
         """Give a string."""
-        return self.bytes(slot).decode()
+        return self.vector(slot).decode()
 
     def tables(self, slot: int) -> list[_Table]:
         """Give a vector of tables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,18 +14,18 @@ from typing import Any
 from cross_backend.artifact import Operators, Placement, count_operators
 from cross_backend.errors import LowerError
 
-_SITE = "site-packages"
+_PACKAGES = {"site-packages", "dist-packages"}
+_UNEXPLAINED = "in its table of operators, but its partitioner gave no reason"
+_NESTED = "in a branch of control flow, where its partitioner does not look"
+_SHAPES = "arithmetic on dynamic shapes, which the runtime does itself"
 
 Rejections = dict[tuple[str, str], str]
-"""(operator without namespace and overload, stack trace) → why a partitioner refused the node."""
+"""(operator without namespace and overload, origin of the node) → why a partitioner refused the node."""
 
 
 @contextmanager
 def watch_rejections(path: str | None) -> Iterator[Rejections]:
-    """Note what a vendor's ``module:Class.method(self, node, reason)`` is told about nodes that are refused.
-
-    Names and debug handles change on the way to the finished file; the stack trace of a node does not.
-    """
+    """Note what a vendor's ``module:Class.method(self, node, reason)`` is told about nodes that are refused."""
     found: Rejections = {}
     if path is None:
         yield found
@@ -36,7 +37,7 @@ def watch_rejections(path: str | None) -> Iterator[Rejections]:
 
     def note(self: Any, node: Any, reason: str) -> Any:
         if node.op == "call_function":
-            found.setdefault(_key(node), str(reason))
+            found.setdefault(_key(node), _sorted_sets(str(reason)))
         return vendors(self, node, reason)
 
     setattr(owner, name, note)
@@ -46,8 +47,20 @@ def watch_rejections(path: str | None) -> Iterator[Rejections]:
         setattr(owner, name, vendors)
 
 
+def _sorted_sets(reason: str) -> str:
+    """Sort what a text lists in braces: the order in which Python prints a set differs from run to run."""
+    return re.sub(r"\{([^{}]*)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", reason)
+
+
 def _key(node: Any) -> tuple[str, str]:
-    return _base(_name(node)), str(node.meta.get("stack_trace", ""))
+    """Identify a node on its way to the finished file, where names and debug handles change.
+
+    Its origin does not: the name of the captured program's node that it was made from, or its stack trace.
+    """
+    origin, sources = "", node.meta.get("from_node")
+    while sources:
+        origin, sources = sources[-1].name, sources[-1].from_node
+    return _base(_name(node)), origin or str(node.meta.get("stack_trace", ""))
 
 
 def _name(node: Any) -> str:
@@ -79,17 +92,17 @@ def read_placement(
     rejections: Rejections,
     delegate_id: str | None,
     blob_operators: Callable[[bytes], Mapping[str, int]],
-    unlogged: Callable[[str], str],
+    unlogged: Callable[[str], str | None],
 ) -> Placement:
     """Read a finished file's certificate.
 
     Args:
         payload: the file.
-        graph: the finished program's graph, whose calls were emitted in order; gives reasons and lines only.
+        graph: the graph that it was emitted from; gives reasons and lines only.
         rejections: what the partitioner said.
         delegate_id: whose delegates count as inside; None where the kernels themselves do.
         blob_operators: counts the operators inside one delegate's blob.
-        unlogged: gives the reason for an operator that the partitioner said nothing about.
+        unlogged: gives the reason for an operator that the partitioner said nothing about, or None.
     """
     from executorch.exir._serialize._program import deserialize_pte_binary
     from executorch.exir.schema import DataLocation, DelegateCall, KernelCall
@@ -100,12 +113,17 @@ def read_placement(
     delegates: Counter[str] = Counter()
     inside: Counter[str] = Counter()
     kernels: list[_Kernel] = []
-    nodes = iter(_emitted(graph))
+    node_of = _node_finder(graph)
     for plan in program.execution_plan:
-        for call in (i.instr_args for chain in plan.chains for i in chain.instructions):
+        calls = [(at, i.instr_args) for chain in plan.chains for at, i in enumerate(chain.instructions)]
+        for at, call in calls:
             if isinstance(call, KernelCall):
                 operator = plan.operators[call.op_index]
-                kernels.append(_kernel(operator, call.args, plan.values, next(nodes, None), rejections, unlogged))
+                name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
+                node = node_of(at, name)
+                why = _why(name, node, graph, rejections, unlogged)
+                line = None if node is None else _user_line(node.meta.get("stack_trace"))
+                kernels.append(_Kernel(name, why, line, _flops(operator, call.args, plan.values)))
             elif isinstance(call, DelegateCall):
                 delegate = plan.delegates[call.delegate_index]
                 delegates[delegate.id] += 1
@@ -131,24 +149,41 @@ def read_placement(
     )
 
 
-def _emitted(graph: Any) -> list[Any]:
-    """Give the nodes that became kernel calls, in order: all calls but delegates, allocations and tuple items."""
-    return [node for node in graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
+def _node_finder(graph: Any) -> Callable[[int, str], Any]:
+    """Give a function that finds the node of a kernel call: by the call's place in its chain, and its operator.
+
+    The emitter leaves that place in the node's debug handle. Inside branches of control flow it counts from where the
+    branch begins; those nodes are taken in order.
+    """
+    from torch.fx import GraphModule
+
+    def emitted(graph: Any) -> list[Any]:
+        return [node for node in graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
+
+    by_place = {node.meta.get("debug_handle"): node for node in emitted(graph)}
+    owner = graph.owning_module
+    branches = [module for module in owner.modules() if isinstance(module, GraphModule)][1:] if owner else []
+    nested = [node for branch in branches for node in emitted(branch.graph)]
+
+    def find(at: int, name: str) -> Any:
+        node = by_place.get(at)
+        if node is not None:
+            return node if _base(_name(node)) == _base(name) else None
+        return nested.pop(0) if nested and _base(_name(nested[0])) == _base(name) else None
+
+    return find
 
 
-def _kernel(
-    operator: Any,
-    args: Sequence[int],
-    values: Sequence[Any],
-    node: Any,
-    rejections: Rejections,
-    unlogged: Callable[[str], str],
-) -> _Kernel:
-    name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
-    if node is None or _base(_name(node)) != _base(operator.name):
-        return _Kernel(name, None, None, _flops(operator, args, values))  # its node is not known
-    why = rejections.get(_key(node)) or _dynamic(node) or unlogged(_base(operator.name))
-    return _Kernel(name, why, _user_line(node.meta.get("stack_trace")), _flops(operator, args, values))
+def _why(
+    name: str, node: Any, graph: Any, rejections: Rejections, unlogged: Callable[[str], str | None]
+) -> str | None:
+    if name.startswith(("executorch_prim::", "aten::sym_size")):
+        return _SHAPES
+    if node is None:
+        return None
+    if node.graph is not graph:
+        return _NESTED
+    return rejections.get(_key(node)) or unlogged(_base(name)) or _dynamic(node) or _UNEXPLAINED
 
 
 def _dynamic(node: Any) -> str | None:
@@ -158,8 +193,8 @@ def _dynamic(node: Any) -> str | None:
     shapes = [
         tensor.shape for tensor in (value if isinstance(value, list | tuple) else [value]) if hasattr(tensor, "shape")
     ]
-    dynamic = any(isinstance(n, torch.SymInt) for shape in shapes for n in shape)
-    return f"dynamic shape {[str(n) for n in shapes[0]]}" if dynamic else None
+    dynamic = next((shape for shape in shapes if any(isinstance(n, torch.SymInt) for n in shape)), None)
+    return None if dynamic is None else f"dynamic shape [{', '.join(map(str, dynamic))}]"
 
 
 def _flops(operator: Any, args: Sequence[int], values: Sequence[Any]) -> int:
@@ -208,8 +243,9 @@ def _user_line(trace: str | None) -> str | None:
         if not lines[at].startswith('File "'):
             continue
         file, _, rest = lines[at].removeprefix('File "').partition('", line ')
-        parts = Path(file).parts
-        shown = Path(*parts[parts.index(_SITE) + 1 :]) if _SITE in parts else Path(parts[-1])
+        path = Path(file)
+        root = next((folder for folder in path.parents if folder.name in _PACKAGES), None)
+        shown = path.relative_to(root) if root else Path(path.name) if path.is_absolute() else path
         if shown.parts[0] == "torch":
             continue
         number, _, function = rest.partition(", in ")

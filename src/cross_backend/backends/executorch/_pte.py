@@ -32,6 +32,7 @@ class ExecuTorchBackend(Backend):
     """A backend of ExecuTorch: a subclass gives its partitioners, its delegate's id, and how to read its blob."""
 
     suffix = ".pte"
+    preload = ("executorch.exir",)
     bundles = True
     distributions: ClassVar[tuple[str, ...]] = ("executorch", "torch")
     options = {"threads": THREADS}
@@ -76,8 +77,11 @@ class ExecuTorchBackend(Backend):
         """Count the operators inside one delegate's blob."""
         raise NotImplementedError
 
-    def unlogged(self, operator: str) -> str:
-        """Say why an operator, ``mean``, was left that the partitioner said nothing about."""
+    def unlogged(self, operator: str) -> str | None:
+        """Say why an operator, ``mean``, was left that the partitioner said nothing about; None where it is not known.
+
+        For those that ask a table of operators and nothing else, that is the reason.
+        """
         return "not in its table of operators"
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
@@ -106,6 +110,8 @@ class ExecuTorchBackend(Backend):
     def write_bundled(self, artifact: Artifact, path: Path) -> None:
         if artifact.sample_path is None:
             raise UnsupportedError(f"{artifact.name} has no sample to bundle.")
+        if "bfloat16" in {spec.dtype for spec in (*artifact.inputs, *artifact.outputs)}:
+            raise UnsupportedError(f"{artifact.name} takes or gives bfloat16, which samples do not keep.")
         sample = load_tensors(artifact.sample_path)
         write_bundled(artifact.payload_path, sample["input"], sample["expected"], path)
 

@@ -78,3 +78,10 @@ class CoreMl(ExecuTorchBackend):
             program = coremltools.models.utils.load_spec(str(package)).mlProgram
         blocks = [block for function in program.functions.values() for block in function.block_specializations.values()]
         return Counter(op.type for block in blocks for op in block.operations if op.type != "const")
+
+    def unlogged(self, operator: str) -> str | None:
+        from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY
+
+        if _TORCH_OPS_REGISTRY.get_func(operator) is None:
+            return super().unlogged(operator)
+        return "refused by its partitioner, for its arguments or for a known fault of Core ML's converter"

@@ -40,8 +40,8 @@ class Xnnpack(ExecuTorchBackend):
         graph = flatbuffer_json("executorch.backends.xnnpack.serialization", "schema.fbs", flatbuffer_in(blob, b"XH00"))
         return Counter(node["xnode_union_type"].removeprefix("_XNN").removeprefix("XNN") for node in graph["xnodes"])
 
-    def unlogged(self, operator: str) -> str:
+    def unlogged(self, operator: str) -> str | None:
         from executorch.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
 
         table = {config.target_name.partition(".")[0] for config in ALL_PARTITIONER_CONFIGS}
-        return "in its table, but its partitioner gave no reason" if operator in table else super().unlogged(operator)
+        return None if operator in table else super().unlogged(operator)

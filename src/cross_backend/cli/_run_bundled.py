@@ -1,0 +1,152 @@
+"""Run one of ExecuTorch's bundled programs: verified on its own test cases, and timed."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cross_backend.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from cross_backend.artifact import Artifact
+    from cross_backend.cache import Cache
+    from cross_backend.records import Result
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.trial import Settings
+
+_MAGIC = b"BP"
+"""At byte 4 of a bundled program; two digits of a version follow."""
+_READER = "executorch.portable"
+"""Whichever of ExecuTorch's backends takes it apart; what is in it says which one runs it."""
+
+
+def is_bundled(path: Path) -> bool:
+    """Say whether a file begins as a bundled program does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(8)
+    return head[4:6] == _MAGIC and head[6:8].isdigit()
+
+
+def run_bundled(args: argparse.Namespace, settings: Settings, cache: Cache, terminal: Terminal) -> int:
+    """Take the program out of its bundle, verify every test case, time it, print.
+
+    Raises:
+        ArtifactError: no bundled program, damaged, or not the one that its manifest describes.
+        UnavailableError: its delegate cannot run here.
+        RunError: it fails, or gives wrong outputs.
+    """
+    from cross_backend.cli._run_steps import finish
+
+    bundled = _find(args.artifact)
+    described = _described(bundled)
+    with tempfile.TemporaryDirectory() as folder:
+        artifact, cases = _unbundle(bundled, described, Path(folder), settings, cache)
+        result = _measure(artifact, cases, args.output, settings, cache)
+        if described is None:  # how it was lowered, and what is inside its delegates, is not known
+            result = replace(result, placement=None, export_s=None)
+        error = finish(args, artifact, result, settings, cache, terminal, cases=len(cases))
+    if error is not None:
+        raise error
+    return 0
+
+
+def _find(path: Path) -> Path:
+    """Give the bundled program: the file itself, or the one beside a ``.pte`` or its manifest."""
+    from cross_backend.artifact import BUNDLED_SUFFIX
+
+    if not path.exists():
+        raise ArtifactError(f"{path} does not exist.")
+    if is_bundled(path):
+        return path
+    beside = ""
+    if path.suffix in {".pte", ".json"}:
+        sibling = path.with_suffix(BUNDLED_SUFFIX)
+        if sibling.is_file():
+            return sibling
+        beside = f", and there is no {sibling.name} beside it"
+    raise ArtifactError(
+        f"{path} is not a bundled program{beside}; write one with 'cross-backend export MODEL --bundled'."
+    )
+
+
+def _described(bundled: Path) -> Artifact | None:
+    """Give the artifact whose manifest, beside the file, names it; None for a file made by others.
+
+    Raises:
+        ArtifactError: the manifest is damaged, or describes other bytes.
+    """
+    from cross_backend.artifact import Artifact, digest_path
+    from cross_backend.selection import is_other_json
+
+    manifest = bundled.with_suffix(".json")
+    if not manifest.is_file() or is_other_json(manifest):
+        return None
+    artifact = Artifact.read(manifest)
+    if artifact.bundled != bundled.name:
+        return None
+    if digest_path(bundled) != artifact.bundled_sha256:
+        raise ArtifactError(
+            f"{bundled} is not the bundled program that {artifact.manifest_path.name} describes: it was changed, "
+            "truncated or swapped. Export it again."
+        )
+    return artifact
+
+
+def _unbundle(
+    bundled: Path, described: Artifact | None, folder: Path, settings: Settings, cache: Cache
+) -> tuple[Artifact, list[str]]:
+    """Write the program as an artifact, and a tensor file per test case; in a worker, which has the packages."""
+    from cross_backend.artifact import Artifact
+    from cross_backend.cli._run_steps import resolve_runnable
+    from cross_backend.registry import resolve
+    from cross_backend.workers import Worker
+
+    reader = resolve_runnable(described) if described else resolve(_READER)
+    with Worker(cache.log("run"), reader.python) as worker:
+        answer = worker.call(
+            "unbundle", settings.timeout_s, bundled=str(bundled), target=str(reader.target), folder=str(folder)
+        )
+    artifact = Artifact.read(answer["manifest"])
+    if described is not None:
+        artifact = replace(
+            artifact,
+            target=described.target,
+            workload=described.workload,
+            inputs=described.inputs,
+            outputs=described.outputs,
+            placement=described.placement,
+            export_s=described.export_s,
+        )
+        artifact.write_manifest()
+    return artifact, answer["cases"]
+
+
+def _measure(artifact: Artifact, cases: Sequence[str], output: Path | None, settings: Settings, cache: Cache) -> Result:
+    """Verify every test case; time the first."""
+    from cross_backend.cli._run_steps import resolve_runnable, run_once
+    from cross_backend.panel import measure_alone
+    from cross_backend.records import Outcome
+    from cross_backend.trial import open_worker, verify
+
+    resolved = resolve_runnable(artifact)
+    with ExitStack() as stack:
+        worker, load_s = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
+        verified, index = [], 0
+        for index in [*range(1, len(cases)), 0]:
+            worker.call("bind", settings.timeout_s, inputs=cases[index])
+            verified.append(verify(worker, resolved.options, settings)[0])
+            if not verified[-1].verdict:
+                break
+        result = measure_alone(worker, artifact, resolved, settings, load_s)
+        if result.outcome is not Outcome.OK:
+            return replace(result, reason=f"test case {index}: {result.reason}")
+        if output is not None:
+            run_once(worker, output, settings)
+    return replace(result, comparison=max(verified, key=lambda comparison: comparison.max_rel))

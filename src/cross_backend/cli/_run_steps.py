@@ -1,0 +1,150 @@
+"""What the run of an artifact and of a bundled program share: what stops it, its outputs, its profile, its report."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.cli import print_json
+from cross_backend.errors import CrossBackendError, RunError, UnavailableError
+from cross_backend.machine import Machine
+
+if TYPE_CHECKING:
+    from cross_backend.artifact import Artifact
+    from cross_backend.cache import Cache
+    from cross_backend.records import Result, Timing
+    from cross_backend.registry import Resolved
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.trial import Settings
+    from cross_backend.workers import Worker
+
+PROFILED_RUNS = 20
+"""Most runs of a profile; fewer where they would not fit into ``--seconds``."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the runtime's profiler said."""
+
+    rows: tuple[Timing, ...]
+    runs: int
+
+
+def resolve_runnable(artifact: Artifact) -> Resolved:
+    """Find an artifact's backend.
+
+    Raises:
+        UnavailableError: it cannot run here.
+    """
+    from cross_backend.registry import missing_here
+    from cross_backend.selection import resolve_artifact
+
+    resolved = resolve_artifact(artifact)
+    missing = missing_here(resolved.backend)
+    if missing is not None and missing.run is not None:
+        raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
+    return resolved
+
+
+def run_once(worker: Worker, path: Path | None, settings: Settings) -> list[float]:
+    """Run on what is bound, write all outputs where a path is given, and give the first few values."""
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = Path(folder) / "outputs.npz"
+        answer = worker.call("run", settings.timeout_s, outputs=None if path is None else str(outputs))
+        if path is not None:
+            shutil.copyfile(outputs, path)
+    head: list[float] = answer["head"]
+    return head
+
+
+def finish(
+    args: argparse.Namespace,
+    artifact: Artifact,
+    result: Result,
+    settings: Settings,
+    cache: Cache,
+    terminal: Terminal,
+    cases: int | None = None,
+) -> CrossBackendError | None:
+    """Profile where that was asked for, print, and give what went wrong.
+
+    ``cases`` is the number of verified test cases of a bundled program. The worker that measured is gone.
+    """
+    from cross_backend.records import Outcome
+
+    profile: Profile | None = None
+    error: CrossBackendError | None = None
+    if result.outcome is not Outcome.OK:
+        error = RunError(f"{result.workload} on {result.target}: {result.outcome}: {result.reason}")
+    elif args.profile:
+        try:
+            profile = _profile(artifact, result, settings, cache)
+        except CrossBackendError as caught:
+            error = caught
+    if args.json:
+        print_json(_document(args, result, profile, cases))
+    elif result.outcome is Outcome.OK:
+        _print(args, result, profile, cases, terminal)
+    return error
+
+
+def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profile:
+    from cross_backend.records import Timing
+    from cross_backend.selection import resolve_artifact
+    from cross_backend.workers import Worker
+
+    assert result.latency_ms is not None
+    affordable = int(settings.seconds * 1000 / max(result.latency_ms.value, 1e-6))
+    runs = max(1, min(settings.num_runs, PROFILED_RUNS, affordable))
+    with Worker(cache.log("run"), resolve_artifact(artifact).python) as worker:
+        answer = worker.call(
+            "profile",
+            settings.timeout_s,
+            manifest=str(artifact.payload_path),
+            target=artifact.target,
+            threads=settings.threads,
+            runs=runs,
+        )
+    return Profile(tuple(Timing.from_json(row) for row in answer["rows"]), runs)
+
+
+def _document(args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None) -> dict[str, Any]:
+    row = result.to_json() | ({} if cases is None else {"test_cases": cases})
+    document = {"schema": 1, "machine": Machine.here().to_json(), "results": [row]}
+    if args.profile:
+        total_ms = sum(timing.ms for timing in profile.rows) if profile else 0.0
+        document["iterations_ms"] = [ns / 1e6 for ns in result.latency.values] if result.latency else []
+        document["profile_runs"] = profile.runs if profile else 0
+        document["profile"] = [timing.to_json(total_ms) for timing in profile.rows] if profile else None
+    return document
+
+
+def _print(
+    args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None, terminal: Terminal
+) -> None:
+    from cross_backend.report import tables
+    from cross_backend.report.terminal import print_profile
+
+    latency, measurement = result.latency_ms, result.latency
+    if latency is None or measurement is None or result.mean_ms is None:
+        return
+    right = "outputs are right" if cases is None else f"{cases} test case{'s are' if cases > 1 else ' is'} right"
+    terminal.text(
+        f"✅ {result.workload} on {result.target}: {right} "
+        f"(largest error {tables.error(result.comparison)} of the largest output)"
+    )
+    if result.sample_output:
+        terminal.text(f"   output: {', '.join(f'{v:.6f}' for v in result.sample_output)}")
+    terminal.text(
+        f"   ⏱️ {tables.milliseconds(latency.value)} ms median ({tables.milliseconds(latency.low)} – "
+        f"{tables.milliseconds(latency.high)}), {tables.milliseconds(result.mean_ms)} ms avg, "
+        f"{len(measurement.values)} runs, {args.threads} thread(s); loaded in {result.load_s or 0:.2f} s"
+    )
+    if args.profile:
+        terminal.text(f"   {tables.iterations(measurement)}")
+    if profile is not None:
+        print_profile(terminal, profile.rows, profile.runs)
