@@ -74,7 +74,6 @@ def _lower_in_toolchain(captured: Captured, resolved: Resolved, cache: Cache) ->
             folder=str(captured.folder),
             target=str(resolved.target),
             cache=str(cache.root),
-            bundled=False,
         )
     return replace(Artifact.read(answer["manifest"]), workload=captured.workload)
 

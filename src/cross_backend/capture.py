@@ -50,7 +50,8 @@ class Captured:
     """Task metric, where the workload has a task."""
     flops: int | None
     """Floating point operations of one inference of the sample, a multiply-add being two, as torch's flop counter
-    knows them: matrix products, convolutions, attention. None where they are not counted: ONNX files, free extents."""
+    knows them: matrix products, convolutions, attention. None where they are not counted: ONNX files, free extents,
+    control flow."""
     capture_s: float
     """Seconds that building and capturing took."""
     files: Mapping[str, str]
@@ -280,16 +281,26 @@ def _store(
     return _write_record(folder, name, "program.pt2", digest_program(program), specs, metric, flops, started)
 
 
-def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int:
-    """Count the floating point operations of one call with torch's own formulas; nothing is computed."""
+def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
+    """Count the floating point operations of one call with torch's own formulas; nothing is computed.
+
+    Fused attention and recurrent layers, which have no formula, are counted as the matrix products that they are.
+    Gives None for programs that torch's counter cannot follow, such as some with control flow.
+    """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils import _pytree
     from torch.utils.flop_counter import FlopCounterMode
 
-    with FakeTensorMode(allow_non_fake_inputs=True) as fake, FlopCounterMode(display=False) as counter:
-        given = _pytree.tree_map_only(torch.Tensor, fake.from_tensor, tuple(inputs))
-        program.module()(*given)
+    counter, unfused = FlopCounterMode(display=False), torch.backends.mkldnn.flags(enabled=False)
+    try:
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), unfused, FakeTensorMode(allow_non_fake_inputs=True) as fake:
+            given = _pytree.tree_map_only(torch.Tensor, fake.from_tensor, tuple(inputs))
+            with counter:
+                program.module()(*given)
+    except Exception:
+        return None
     return int(counter.get_total_flops())
 
 

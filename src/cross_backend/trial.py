@@ -39,9 +39,7 @@ class Settings:
     """Of the visiting order."""
 
 
-def open_worker(
-    payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack
-) -> tuple[Worker, float]:
+def open_worker(payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> tuple[Worker, float]:
     """Start a worker and open an artifact in it; give the worker and the seconds that loading took.
 
     Raises:
@@ -49,9 +47,7 @@ def open_worker(
     """
     worker = stack.enter_context(Worker(cache.log("run"), resolve(target).python))
     try:
-        answer = worker.call(
-            "open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads
-        )
+        answer = worker.call("open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads)
     except CrossBackendError:
         worker.kill()
         raise

@@ -43,7 +43,7 @@ class _Server:
         captured = capture_workload(model, weights, Cache(Path(cache)))
         return {"folder": str(captured.folder)}
 
-    def lower(self, folder: str, target: str, cache: str, bundled: bool) -> dict[str, Any]:
+    def lower(self, folder: str, target: str, cache: str, *, bundled: bool = False) -> dict[str, Any]:
         """Lower a captured workload into the cache."""
         from cross_backend.lowering import lower
 

@@ -59,7 +59,10 @@ def test_models_as_json(cli, document):
     assert found["schema"] == 1
     rows = {row["name"]: row for row in found["models"]}
     assert {"digits_cnn", "linear_regression", "mobilenet_v2", "mobilenet_v3_small", "resnet50"} <= set(rows)
-    assert all(row["summary"] and row["source"] and row["remedy"] is None for row in rows.values())
+    assert all(row["summary"] and row["source"] for row in rows.values())
+    remedies = {row["remedy"] for row in rows.values() if row["family"] != "detection"}
+    assert remedies == {None}, "what the environment was made for is ready"
+    assert "AGPL" in rows["yolo11n"]["source"]
 
 
 def test_backends_as_a_table(cli, plain):

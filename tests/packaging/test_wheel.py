@@ -77,7 +77,7 @@ def test_plain_dependencies_are_light(wheel):
         name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = archive.read(name).decode()
     plain = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", metadata, re.MULTILINE)
-    assert sorted(plain) == ["numpy", "platformdirs", "psutil", "rich"]
+    assert sorted(plain) == ["numpy", "packaging", "platformdirs", "psutil", "rich"]
 
 
 def test_version_and_help(clean):

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import graphlib
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +146,8 @@ def _contents(row: Exported, name: str) -> tuple[Any, str, str, float]:
     from cross_backend.verify import tolerance_of
 
     assert row.artifact is not None and row.resolved is not None
-    return row.artifact, name, row.resolved.backend.title, tolerance_of(row.resolved.options)
+    artifact = replace(row.artifact, target=str(row.resolved.target))  # with the options that shape how it is opened
+    return artifact, name, row.resolved.backend.title, tolerance_of(row.resolved.options)
 
 
 def _measure(captured: Captured, rows: Sequence[Exported], settings: Any) -> None:

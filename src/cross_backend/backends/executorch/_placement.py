@@ -37,7 +37,7 @@ def watch_rejections(path: str | None) -> Iterator[Rejections]:
 
     def note(self: Any, node: Any, reason: str) -> Any:
         if node.op == "call_function":
-            found.setdefault(_key(node), _sorted_sets(str(reason)))
+            found.setdefault(_key(node), _readable(str(reason)))
         return vendors(self, node, reason)
 
     setattr(owner, name, note)
@@ -47,9 +47,10 @@ def watch_rejections(path: str | None) -> Iterator[Rejections]:
         setattr(owner, name, vendors)
 
 
-def _sorted_sets(reason: str) -> str:
-    """Sort what a text lists in braces: the order in which Python prints a set differs from run to run."""
-    return re.sub(r"\{([^{}]*)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", reason)
+def _readable(reason: str) -> str:
+    """Say that a shape is dynamic, and sort what is in braces: Python prints a set in another order each time."""
+    reason = re.sub(r"\{([^{}]*)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", reason)
+    return f"dynamic shape: {reason}" if "SymInt" in reason else reason
 
 
 def _key(node: Any) -> tuple[str, str]:
@@ -174,27 +175,14 @@ def _node_finder(graph: Any) -> Callable[[int, str], Any]:
     return find
 
 
-def _why(
-    name: str, node: Any, graph: Any, rejections: Rejections, unlogged: Callable[[str], str | None]
-) -> str | None:
+def _why(name: str, node: Any, graph: Any, rejections: Rejections, unlogged: Callable[[str], str | None]) -> str | None:
     if name.startswith(("executorch_prim::", "aten::sym_size")):
         return _SHAPES
     if node is None:
         return None
     if node.graph is not graph:
         return _NESTED
-    return rejections.get(_key(node)) or unlogged(_base(name)) or _dynamic(node) or _UNEXPLAINED
-
-
-def _dynamic(node: Any) -> str | None:
-    import torch
-
-    value = node.meta.get("val")
-    shapes = [
-        tensor.shape for tensor in (value if isinstance(value, list | tuple) else [value]) if hasattr(tensor, "shape")
-    ]
-    dynamic = next((shape for shape in shapes if any(isinstance(n, torch.SymInt) for n in shape)), None)
-    return None if dynamic is None else f"dynamic shape [{', '.join(map(str, dynamic))}]"
+    return rejections.get(_key(node)) or unlogged(_base(name)) or _UNEXPLAINED
 
 
 def _flops(operator: Any, args: Sequence[int], values: Sequence[Any]) -> int:
@@ -246,7 +234,7 @@ def _user_line(trace: str | None) -> str | None:
         path = Path(file)
         root = next((folder for folder in path.parents if folder.name in _PACKAGES), None)
         shown = path.relative_to(root) if root else Path(path.name) if path.is_absolute() else path
-        if shown.parts[0] == "torch":
+        if shown.parts[0] == "torch" or file.startswith("<"):  # generated code has no file
             continue
         number, _, function = rest.partition(", in ")
         source = lines[at + 1] if at + 1 < len(lines) and not lines[at + 1].startswith("File ") else ""
