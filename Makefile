@@ -10,7 +10,7 @@ PIP_ARGS ?=
 TEST_ARGS ?= -n 2 --dist loadgroup
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test check format bench docs clean
+.PHONY: help setup demo test check format bench runner docs clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ format: $(READY) ## Put all files into the house's format
 
 bench: $(READY) ## Print the tables behind our claims about speed (some minutes; keep the machine quiet)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (CMake, a C++17 compiler, libssl-dev; seconds)
+	PYTHON=$(BIN)/python runner/build.sh
 
 docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python docs/generate.py

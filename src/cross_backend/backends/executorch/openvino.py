@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -52,6 +53,10 @@ class OpenVinoDelegate(ExecuTorchBackend):
 
 class _OpenVinoDelegateSession(PteSession):
     def _open(self) -> None:
+        threads = self.options["threads"]
+        if threads is not None and hasattr(os, "sched_setaffinity"):
+            # OpenVINO takes as many threads as it may use processors, and the delegate hands no other number on.
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
         # The vendor's own entry tells the delegate where the package keeps OpenVINO's library.
         from executorch.extension.pybindings import portable_lib  # noqa: F401
 

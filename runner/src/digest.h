@@ -1,0 +1,13 @@
+// SHA-256 of payloads and samples, as docs/bundle.md defines it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace cross_backend {
+
+// Gives 64 hexadecimal digits for a file, or for a folder's files with their names.
+// Throws std::runtime_error where something cannot be read or is neither file nor folder.
+std::string digest_path(const std::filesystem::path& path);
+
+}  // namespace cross_backend

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "bench.h"
+#include "digest.h"
+#include "outcome.h"
+#include "text.h"
+
+namespace cross_backend {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+const Runtime& runtime_of(const Artifact& artifact) {
+  std::vector<std::string> names;
+  for (const auto& runtime : runtimes()) {
+    if (artifact.runtime == runtime.name) return runtime;
+    names.emplace_back(runtime.name);
+  }
+  throw Failure(Outcome::kUnavailable,
+                "this runner has no runtime '" + printable(artifact.runtime) + "'; it has " + join(names));
+}
+
+void check_payload(const Artifact& artifact) {
+  const auto name = artifact.payload.filename().u8string();
+  std::error_code error;
+  if (!std::filesystem::exists(artifact.payload, error)) throw Failure(Outcome::kLoadFail, name + " is missing");
+  std::string found;
+  try {
+    found = digest_path(artifact.payload);
+  } catch (const std::exception& fault) {
+    throw Failure(Outcome::kLoadFail, printable(fault.what()));
+  }
+  if (found != artifact.sha256) {
+    throw Failure(Outcome::kLoadFail, name + " is not the payload that manifest.json describes (sha256 " +
+                                          found.substr(0, 12) + "… instead of " + artifact.sha256.substr(0, 12) +
+                                          "…): it was changed, truncated or swapped");
+  }
+}
+
+// Maps what a runtime or the standard library throws to a Failure.
+template <typename Function>
+auto guarded(Outcome outcome, Function function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (const Failure&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Failure(outcome, "it needs more memory than there is");
+  } catch (const std::exception& error) {
+    throw Failure(outcome, printable(error.what()));
+  }
+}
+
+}  // namespace
+
+LocalBench::LocalBench(Bundle bundle, Artifact artifact, int threads)
+    : bundle_(std::move(bundle)), artifact_(std::move(artifact)), threads_(threads) {}
+
+Opened LocalBench::open() {
+  const auto& runtime = runtime_of(artifact_);
+  check_payload(artifact_);
+  const auto start = Clock::now();
+  session_ = guarded(Outcome::kLoadFail, [&] { return runtime.open(artifact_, threads_); });
+  const double load_s = seconds_since(start);
+  return guarded(Outcome::kRunFail, [&] {
+    for (const auto& file : bundle_.inputs) inputs_.push_back(read_tensor(file));
+    std::vector<Tensor> expected;
+    for (const auto& file : bundle_.expected) expected.push_back(read_tensor(file));
+    session_->bind(inputs_);
+    session_->run();
+    const auto outputs = session_->outputs();
+    auto head = outputs.empty() ? std::vector<double>{} : to_doubles(outputs.front(), kHead + 1);
+    if (head.size() > kHead) head.clear();
+    return Opened{load_s, compare_outputs(expected, outputs, artifact_.tolerance), head};
+  });
+}
+
+Samples LocalBench::sample(int calls, int warmup, double seconds) {
+  return guarded(Outcome::kRunFail, [&] {
+    const auto start = Clock::now();
+    for (int i = 0; i < warmup && (i == 0 || seconds_since(start) < seconds); ++i) session_->run();
+    Samples samples(static_cast<std::size_t>(calls));
+    std::size_t taken = 0;
+    while (taken < samples.size()) {
+      const auto before = Clock::now();
+      session_->run();
+      const auto after = Clock::now();
+      samples[taken++] = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
+      if (std::chrono::duration<double>(after - start).count() > seconds) break;
+    }
+    samples.resize(taken);
+    return samples;
+  });
+}
+
+}  // namespace cross_backend

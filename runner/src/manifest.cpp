@@ -1,0 +1,194 @@
+#include "manifest.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "digest.h"
+#include "node.h"
+#include "outcome.h"
+#include "text.h"
+
+namespace cross_backend {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr auto kFormat = "cross-backend-bundle";
+constexpr std::uint64_t kVersion = 1;
+// All far above what a real manifest has, and low enough to bound memory.
+constexpr std::uintmax_t kMaxManifestBytes = 16 << 20;
+constexpr int kMaxDepth = 64;
+constexpr int kMaxValues = 1'000'000;
+constexpr std::size_t kMaxArtifacts = 100;
+constexpr std::size_t kMaxTensors = 1024;
+constexpr std::size_t kMaxRank = 32;
+constexpr std::size_t kMaxNames = 4096;
+constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{2} << 30;
+
+json parse(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) throw BundleError("there is no manifest.json in it.");
+  if (fs::file_size(path, error) > kMaxManifestBytes || error) {
+    throw BundleError("its manifest.json is larger than " + std::to_string(kMaxManifestBytes >> 20) + " MiB.");
+  }
+  std::ifstream file(path, std::ios::binary);
+  int values = 0;
+  const auto bound = [&values](int depth, json::parse_event_t, const json&) {
+    if (depth > kMaxDepth) throw BundleError("manifest.json is damaged: it is nested too deep.");
+    if (++values > kMaxValues) throw BundleError("manifest.json is damaged: it holds too many values.");
+    return true;
+  };
+  try {
+    return json::parse(file, bound);
+  } catch (const json::exception& fault) {
+    throw BundleError(std::string("manifest.json is damaged: ") + printable(fault.what()));
+  }
+}
+
+void check_version(const Node& root) {
+  if (root["format"].text() != kFormat) root["format"].fail(std::string("is not ") + kFormat);
+  const auto version = root["version"].count();
+  if (version > kVersion) {
+    throw BundleError("its format version is " + std::to_string(version) + "; this runner reads up to " +
+                      std::to_string(kVersion) + ". Build a newer runner.");
+  }
+  if (version == 0) root["version"].fail("is 0");
+}
+
+TensorFile read_tensor_file(const Node& row, const fs::path& folder) {
+  TensorFile file{row["path"].inside(folder), row["dtype"].text(),       {},
+                  row["offset"].count(),      row["size_bytes"].count(), row["sha256"].sha256()};
+  for (const auto& extent : row["shape"].list(kMaxRank)) {
+    const auto size = extent.count();
+    if (size > std::numeric_limits<std::int32_t>::max()) extent.fail("does not fit");
+    file.shape.push_back(static_cast<std::int64_t>(size));
+  }
+  const auto item = item_size(file.dtype);
+  if (item == 0) row["dtype"].fail("names no known type");
+  try {
+    const auto elements = element_count(file.shape);
+    if (file.size_bytes > kMaxTensorBytes || elements != file.size_bytes / item || file.size_bytes % item != 0) {
+      row["size_bytes"].fail("does not agree with shape and dtype, or is more than 2 GiB");
+    }
+  } catch (const std::overflow_error&) {
+    row["shape"].fail("does not fit");
+  }
+  return file;
+}
+
+Artifact read_artifact(const Node& row, const fs::path& folder) {
+  const auto target = row["target"].name();
+  Artifact artifact{row["name"].name(),
+                    target,
+                    target.substr(0, target.find_first_of(".?")),
+                    printable(row["title"].text()),
+                    row["path"].inside(folder),
+                    row["size_bytes"].count(),
+                    row["sha256"].sha256(),
+                    row["tolerance"].number(),
+                    {},
+                    std::nullopt,
+                    std::nullopt};
+  if (artifact.tolerance < 0) row["tolerance"].fail("is negative");
+  const auto placement = row["placement"];
+  for (const auto& id : placement["delegates"].keys(kMaxNames)) artifact.delegates.push_back(printable(id));
+  if (const auto coverage = placement.find("coverage")) artifact.coverage = coverage->number();
+  if (const auto export_s = row.find("export_s")) artifact.export_s = export_s->number();
+  return artifact;
+}
+
+void read_orders(const Node& rows, Bundle& bundle, const std::set<std::string>& names) {
+  for (const auto& platform : rows.keys(kMaxNames)) {
+    auto& order = bundle.orders[printable(platform)];
+    for (const auto& entry : rows[platform].list(kMaxArtifacts)) {
+      if (names.count(entry.text()) == 0) entry.fail("names no artifact");
+      order.push_back(entry.text());
+    }
+  }
+}
+
+}  // namespace
+
+Bundle read_bundle(const fs::path& folder) {
+  std::error_code error;
+  Bundle bundle;
+  bundle.folder = fs::canonical(folder, error);
+  if (error) throw BundleError("it does not exist.");
+  if (!fs::is_directory(bundle.folder)) throw BundleError("it is not a folder. A zip file must be unpacked first.");
+  const auto manifest = parse(bundle.folder / "manifest.json");
+  const Node root(manifest, "");
+  check_version(root);
+  bundle.model = root["model"].name();
+  for (const auto& row : root["sample"]["inputs"].list(kMaxTensors)) {
+    bundle.inputs.push_back(read_tensor_file(row, bundle.folder));
+  }
+  for (const auto& row : root["sample"]["expected"].list(kMaxTensors)) {
+    bundle.expected.push_back(read_tensor_file(row, bundle.folder));
+  }
+  if (bundle.expected.empty()) root["sample"]["expected"].fail("is empty, so nothing could be verified");
+  std::set<std::string> names;
+  for (const auto& row : root["artifacts"].list(kMaxArtifacts)) {
+    bundle.artifacts.push_back(read_artifact(row, bundle.folder));
+    if (!names.insert(bundle.artifacts.back().name).second) row["name"].fail("is not unique");
+  }
+  read_orders(root["orders"], bundle, names);
+  return bundle;
+}
+
+std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, const std::vector<std::string>& only) {
+  std::vector<Artifact> ordered = bundle.artifacts;
+  if (!platform.empty()) {
+    const auto order = bundle.orders.find(platform);
+    if (order == bundle.orders.end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, _] : bundle.orders) known.push_back(name);
+      throw UsageError("the bundle was not made for platform '" + printable(platform) + "'; it has " +
+                       (known.empty() ? "none" : join(known)) + ".");
+    }
+    ordered.clear();
+    for (const auto& name : order->second) {
+      ordered.push_back(*std::find_if(bundle.artifacts.begin(), bundle.artifacts.end(),
+                                      [&](const Artifact& artifact) { return artifact.name == name; }));
+    }
+  }
+  if (only.empty()) return ordered;
+  std::vector<Artifact> chosen;
+  for (const auto& wanted : only) {
+    const auto found = std::find_if(ordered.begin(), ordered.end(), [&](const Artifact& artifact) {
+      return artifact.name == wanted || artifact.target == wanted;
+    });
+    if (found == ordered.end()) {
+      std::vector<std::string> known;
+      for (const auto& artifact : ordered) known.push_back(artifact.name);
+      throw UsageError("there is no artifact '" + printable(wanted) + "'; there are " +
+                       (known.empty() ? "none" : join(known)) + ".");
+    }
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+Tensor read_tensor(const TensorFile& file) {
+  const auto name = file.path.filename().u8string();
+  std::error_code error;
+  if (!fs::is_regular_file(file.path, error)) throw BundleError(name + " is missing.");
+  const auto available = fs::file_size(file.path, error);
+  if (error || file.offset > available || file.size_bytes > available - file.offset) {
+    throw BundleError(name + " is shorter than manifest.json says.");
+  }
+  if (digest_path(file.path) != file.sha256) {
+    throw BundleError(name + " is not the file that manifest.json describes (its sha256 differs): it was changed.");
+  }
+  Tensor tensor{file.dtype, file.shape, std::vector<std::uint8_t>(file.size_bytes)};
+  std::ifstream stream(file.path, std::ios::binary);
+  stream.seekg(static_cast<std::streamoff>(file.offset));
+  stream.read(reinterpret_cast<char*>(tensor.data.data()), static_cast<std::streamsize>(tensor.data.size()));
+  if (!stream) throw BundleError(name + " cannot be read.");
+  return tensor;
+}
+
+}  // namespace cross_backend

@@ -1,0 +1,59 @@
+// The bundle's manifest (docs/bundle.md, version 1): what this program needs of it, checked.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor.h"
+
+namespace cross_backend {
+
+// Where a sample tensor's bytes lie.
+struct TensorFile {
+  std::filesystem::path path;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t offset;
+  std::uint64_t size_bytes;
+  std::string sha256;  // of the whole file
+};
+
+struct Artifact {
+  std::string name;
+  std::string target;
+  std::string runtime;  // what stands before the target's first '.', or the whole name
+  std::string title;
+  std::filesystem::path payload;
+  std::uint64_t size_bytes;
+  std::string sha256;
+  double tolerance;                    // largest error, as a share of the largest expected magnitude
+  std::vector<std::string> delegates;  // ids that the runtime must hold
+  std::optional<double> coverage;
+  std::optional<double> export_s;
+};
+
+struct Bundle {
+  std::filesystem::path folder;
+  std::string model;
+  std::vector<TensorFile> inputs;
+  std::vector<TensorFile> expected;
+  std::vector<Artifact> artifacts;  // in fallback order
+  std::map<std::string, std::vector<std::string>> orders;
+};
+
+// Reads and checks the manifest; payloads and samples are not opened.
+// Throws BundleError: missing, damaged, of a newer version, or with a path that leaves the folder.
+Bundle read_bundle(const std::filesystem::path& folder);
+
+// Gives the artifacts of a platform's order (of the bundle's own where it is empty), only those named in `only` by name
+// or target. Throws UsageError: the bundle knows no such platform or artifact.
+std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, const std::vector<std::string>& only);
+
+// Reads one tensor. Throws BundleError: missing, truncated, or its digest is another one.
+Tensor read_tensor(const TensorFile& file);
+
+}  // namespace cross_backend

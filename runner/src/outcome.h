@@ -1,0 +1,41 @@
+// How one artifact ends, and the exceptions that say so.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace cross_backend {
+
+enum class Outcome {
+  kOk,
+  kUnavailable,  // not in this program or not on this machine: reason and remedy
+  kLoadFail,
+  kRunFail,
+  kTimeout,
+  kMismatch,  // it ran, and its outputs are wrong
+};
+
+// Gives the name that reports use: "OK", "LOAD_FAIL", …
+const char* name_of(Outcome outcome);
+
+// Gives the outcome of that name; a name that is none is kRunFail.
+Outcome outcome_of(const std::string& name);
+
+// One artifact cannot go on; the text is one line.
+class Failure : public std::runtime_error {
+ public:
+  Failure(Outcome outcome, const std::string& reason) : std::runtime_error(reason), outcome(outcome) {}
+  Outcome outcome;
+};
+
+// The folder is not a bundle that this program can read; the text is one line.
+class BundleError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The command line names something that does not exist; the text is one line.
+class UsageError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace cross_backend

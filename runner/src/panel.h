@@ -1,0 +1,48 @@
+// Panel: the artifacts of a bundle opened, verified, measured in interleaved rounds, and ranked.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench.h"
+#include "manifest.h"
+#include "outcome.h"
+#include "statistics.h"
+
+namespace cross_backend {
+
+struct Settings {
+  int iterations = 1000;   // most timed calls of each artifact
+  int warmup = 3;          // untimed calls at the start of each visit
+  double seconds = 5;      // most seconds of timed calls of each artifact
+  int threads = 1;         // CPU threads of each
+  double timeout_s = 600;  // longest answer of an artifact's process
+};
+
+struct Result {
+  Artifact artifact;
+  Outcome outcome = Outcome::kOk;
+  std::string reason;
+  std::optional<double> load_s;
+  std::optional<Comparison> comparison;
+  std::vector<double> head;
+  Rounds rounds;
+  std::optional<Interval> latency;  // milliseconds; only of outputs that are right
+  double mean_ms = 0;
+  int rank = 0;
+};
+
+struct Panel {
+  std::vector<Result> results;        // in the order that was asked for
+  std::optional<double> noise_floor;  // natural logarithm of the smallest ratio that is believed
+};
+
+// Called with what is being done, steps done, and steps in all.
+using Progress = std::function<void(const std::string& doing, int done, int total)>;
+
+Panel run_panel(const Bundle& bundle, const std::vector<Artifact>& artifacts, const Settings& settings,
+                const Progress& progress);
+
+}  // namespace cross_backend

@@ -1,0 +1,39 @@
+// The seam to runtimes: what this program asks of one, and the table of those that are linked in.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manifest.h"
+#include "tensor.h"
+
+namespace cross_backend {
+
+// An open artifact. Every function throws Failure.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // Converts and keeps inputs for run(); the tensors live as long as the session.
+  virtual void bind(const std::vector<Tensor>& inputs) = 0;
+
+  // Computes the outputs. This is what is timed: it allocates nothing of its own, and returns when they are there.
+  virtual void run() = 0;
+
+  // Copies the outputs of the last run.
+  virtual std::vector<Tensor> outputs() const = 0;
+};
+
+struct Runtime {
+  const char* name;
+  // Opens an artifact whose payload's digest was checked. Throws Failure, kUnavailable where this machine or this build
+  // cannot run it: reason and remedy.
+  std::unique_ptr<Session> (*open)(const Artifact& artifact, int threads);
+};
+
+// Gives the runtimes that are linked in.
+const std::vector<Runtime>& runtimes();
+
+}  // namespace cross_backend

@@ -1,0 +1,105 @@
+#include "tensor.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace cross_backend {
+namespace {
+
+template <typename T>
+double read(const std::uint8_t* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return static_cast<double>(value);
+}
+
+double read_bfloat16(const std::uint8_t* bytes) {
+  std::uint16_t half;
+  std::memcpy(&half, bytes, sizeof half);
+  const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// IEEE 754 binary16: sign, 5 bits of exponent with bias 15, 10 bits of fraction.
+double read_float16(const std::uint8_t* bytes) {
+  std::uint16_t bits;
+  std::memcpy(&bits, bytes, sizeof bits);
+  const double sign = bits & 0x8000 ? -1.0 : 1.0;
+  const int exponent = (bits >> 10) & 0x1F;
+  const int fraction = bits & 0x3FF;
+  if (exponent == 0x1F) {
+    return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  }
+  return exponent == 0 ? sign * std::ldexp(fraction, -24) : sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+double read_bool(const std::uint8_t* bytes) { return *bytes ? 1.0 : 0.0; }
+
+struct Type {
+  const char* name;
+  std::size_t size;
+  bool floating;
+  double (*read)(const std::uint8_t*);
+};
+
+constexpr std::array<Type, 13> kTypes{{
+    {"bfloat16", 2, true, read_bfloat16},
+    {"bool", 1, false, read_bool},
+    {"float16", 2, true, read_float16},
+    {"float32", 4, true, read<float>},
+    {"float64", 8, true, read<double>},
+    {"int16", 2, false, read<std::int16_t>},
+    {"int32", 4, false, read<std::int32_t>},
+    {"int64", 8, false, read<std::int64_t>},
+    {"int8", 1, false, read<std::int8_t>},
+    {"uint16", 2, false, read<std::uint16_t>},
+    {"uint32", 4, false, read<std::uint32_t>},
+    {"uint64", 8, false, read<std::uint64_t>},
+    {"uint8", 1, false, read<std::uint8_t>},
+}};
+
+const Type* find(const std::string& dtype) {
+  const auto* type = std::find_if(kTypes.begin(), kTypes.end(), [&](const Type& row) { return dtype == row.name; });
+  return type == kTypes.end() ? nullptr : type;
+}
+
+}  // namespace
+
+std::size_t item_size(const std::string& dtype) {
+  const auto* type = find(dtype);
+  return type ? type->size : 0;
+}
+
+bool is_floating(const std::string& dtype) {
+  const auto* type = find(dtype);
+  return type && type->floating;
+}
+
+std::uint64_t element_count(const std::vector<std::int64_t>& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  std::uint64_t count = 1;
+  for (const auto extent : shape) {
+    if (extent < 0 || count > std::numeric_limits<std::int64_t>::max() / static_cast<std::uint64_t>(extent)) {
+      throw std::overflow_error("its shape does not fit");
+    }
+    count *= static_cast<std::uint64_t>(extent);
+  }
+  return count;
+}
+
+std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit) {
+  const auto* type = find(tensor.dtype);
+  if (!type) return {};
+  const auto count = std::min(tensor.data.size() / type->size, limit);
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = type->read(tensor.data.data() + i * type->size);
+  return values;
+}
+
+}  // namespace cross_backend

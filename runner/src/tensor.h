@@ -1,0 +1,29 @@
+// Tensors as they cross the seams: element type, shape, and row-major little-endian bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cross_backend {
+
+struct Tensor {
+  std::string dtype;  // NumPy's spelling, plus "bfloat16"
+  std::vector<std::int64_t> shape;
+  std::vector<std::uint8_t> data;
+};
+
+// Gives the bytes of one element, or 0 for a type that is not known.
+std::size_t item_size(const std::string& dtype);
+
+// Says whether a type holds floating-point numbers.
+bool is_floating(const std::string& dtype);
+
+// Gives the number of elements of a shape, or throws std::overflow_error where it does not fit or is negative.
+std::uint64_t element_count(const std::vector<std::int64_t>& shape);
+
+// Converts elements of any known type, at most `limit` of them.
+std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit = SIZE_MAX);
+
+}  // namespace cross_backend

@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+#include "report.h"
+#include "text.h"
+
+namespace cross_backend {
+namespace {
+
+constexpr std::size_t kShownInputs = 8;
+
+constexpr std::array<std::pair<const char*, const char*>, 14> kPlain{{
+    {"✅", "[ok]"},
+    {"❌", "[fail]"},
+    {"⚠️", "[warn]"},
+    {"🥇", "1."},
+    {"🥈", "2."},
+    {"🥉", "3."},
+    {"📊", "*"},
+    {"🏆", "*"},
+    {"📈", "*"},
+    {"🚀", "*"},
+    {"🏃", "-"},
+    {"⚡", "-"},
+    {"⚖️", "-"},
+    {"🎯", "-"},
+}};
+
+std::string format(const char* pattern, ...) {
+  std::array<char, 200> text{};
+  va_list values;
+  va_start(values, pattern);
+  std::vsnprintf(text.data(), text.size(), pattern, values);
+  va_end(values);
+  return text.data();
+}
+
+// Gives a duration with at least three significant digits.
+std::string milliseconds(double value) {
+  if (value >= 100) return format("%.0f", value);
+  const int wanted = value > 0 ? 2 - static_cast<int>(std::floor(std::log10(value))) : 0;
+  return format("%.*f", std::max(value >= 1 ? 3 : 4, wanted), value);
+}
+
+std::string numbers(const std::vector<double>& values, const char* pattern) {
+  std::vector<std::string> words;
+  for (const double value : values) words.push_back(format(pattern, value));
+  return join(words);
+}
+
+// Gives the inputs where they are few enough to read.
+std::string input_line(const Bundle& bundle) {
+  if (bundle.inputs.size() != 1) return "";
+  const auto values = to_doubles(read_tensor(bundle.inputs.front()), kShownInputs + 1);
+  return values.empty() || values.size() > kShownInputs ? "" : "📊 Input features: [" + numbers(values, "%g") + "]\n";
+}
+
+std::string line_of(const Result& result) {
+  const auto& title = result.artifact.title;
+  if (result.latency) {
+    return "✅ " + title + ": " + milliseconds(result.mean_ms) + " ms avg, " + milliseconds(result.latency->value) +
+           " ms median\n";
+  }
+  const auto mark = result.outcome == Outcome::kUnavailable ? "⚠️ " : "❌ ";
+  return mark + title + ": " + name_of(result.outcome) + ": " + result.reason + "\n";
+}
+
+std::vector<const Result*> ranked(const Panel& panel) {
+  std::vector<const Result*> rows;
+  for (const auto& result : panel.results) {
+    if (result.latency) rows.push_back(&result);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Result* a, const Result* b) {
+    return std::pair(a->rank, a->latency->value) < std::pair(b->rank, b->latency->value);
+  });
+  return rows;
+}
+
+std::string medal(int rank, bool plain) {
+  constexpr std::array<const char*, 3> medals{"🥇", "🥈", "🥉"};
+  if (rank <= 3) return medals.at(static_cast<std::size_t>(rank) - 1);
+  return plain ? std::to_string(rank) + "." : "📊";
+}
+
+std::string ranking(const std::vector<const Result*>& rows, bool plain) {
+  std::size_t widest = 24;
+  for (const auto* row : rows) widest = std::max(widest, width(row->artifact.title));
+  std::string text = "🏆 Performance Ranking (median, 95 % interval):\n" + std::string(50, '-') + "\n";
+  for (const auto* row : rows) {
+    std::size_t calls = 0;
+    for (const auto& round : row->rounds) calls += round.size();
+    text += medal(row->rank, plain) + " " + row->artifact.title +
+            std::string(widest + 1 - width(row->artifact.title), ' ') + milliseconds(row->latency->value) + " ms, " +
+            milliseconds(row->latency->low) + " – " + milliseconds(row->latency->high) + " ms, " +
+            std::to_string(calls) + " runs, max error " + format("%.1e", row->comparison->max_rel);
+    if (!row->head.empty()) text += " (output: " + numbers(row->head, "%.6f") + ")";
+    text += "\n";
+  }
+  return text + "\n";
+}
+
+std::string tie(const std::vector<const Result*>& rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size();) {
+    std::vector<std::string> titles;
+    const int rank = rows[i]->rank;
+    for (; i < rows.size() && rows[i]->rank == rank; ++i) titles.push_back(rows[i]->artifact.title);
+    if (titles.size() > 1) text += "   ⚖️ Tie at rank " + std::to_string(rank) + ": " + join(titles) + "\n";
+  }
+  return text;
+}
+
+std::string summary(const std::vector<const Result*>& rows, std::optional<double> floor) {
+  std::vector<std::string> first;
+  for (const auto* row : rows) {
+    if (row->rank == 1) first.push_back(row->artifact.title);
+  }
+  std::string text = "📈 Summary:\n   🏃 Fastest: " + join(first) + (first.size() > 1 ? " (a tie)" : "") + "\n";
+  if (rows.back()->rank != 1) {
+    text += "   ⚡ Speed improvement: " + format("%.1f", rows.back()->latency->value / rows.front()->latency->value) +
+            "x over slowest (" + rows.back()->artifact.title + ")\n";
+  }
+  text += tie(rows);
+  text += floor ? "   🎯 On this machine, now, differences below " + format("%.1f", std::expm1(*floor) * 100) +
+                      " % cannot be told apart; such artifacts share a rank.\n"
+                : "   🎯 The noise floor was not measured, so small differences between ranks mean nothing.\n";
+  return text + "\n";
+}
+
+std::string verdict(const Panel& panel, std::size_t ran) {
+  const auto wrong = std::count_if(panel.results.begin(), panel.results.end(),
+                                   [](const Result& result) { return result.outcome == Outcome::kMismatch; });
+  const auto of_all = " of " + std::to_string(panel.results.size()) + " artifacts";
+  if (wrong > 0) return "❌ " + std::to_string(wrong) + of_all + " gave wrong outputs.\n";
+  if (ran == 0) return panel.results.empty() ? "❌ The bundle holds no artifacts.\n" : "❌ Nothing could be run.\n";
+  return "✅ " + std::to_string(ran) + of_all + " ran, and every output was right.\n";
+}
+
+std::string without_emoji(std::string text) {
+  for (const auto& [emoji, word] : kPlain) {
+    const std::string wanted = emoji;
+    for (auto at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at)) {
+      text.replace(at, wanted.size(), word);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+bool succeeded(const Panel& panel) {
+  const auto& rows = panel.results;
+  return std::any_of(rows.begin(), rows.end(), [](const Result& row) { return row.latency.has_value(); }) &&
+         std::none_of(rows.begin(), rows.end(), [](const Result& row) { return row.outcome == Outcome::kMismatch; });
+}
+
+std::string text_report(const Report& report, bool plain) {
+  const auto& [bundle, panel, settings, machine] = report;
+  std::string text = "🚀 cross-backend: " + bundle.model + "\n" + std::string(55, '=') + "\n" + input_line(bundle) +
+                     "📊 " + machine.cpu + ", " + std::to_string(settings.threads) +
+                     " thread(s) each; every output checked against the bundle's expectation\n\n";
+  for (const auto& result : panel.results) text += line_of(result);
+  if (!panel.results.empty()) text += "\n";
+  const auto rows = ranked(panel);
+  if (!rows.empty()) text += ranking(rows, plain) + summary(rows, panel.noise_floor);
+  text += verdict(panel, rows.size());
+  return plain ? without_emoji(text) : text;
+}
+
+}  // namespace cross_backend

@@ -1,0 +1,1 @@
+"""The C++ runner: built from source, run on bundles that are sound, damaged, or meant to harm."""

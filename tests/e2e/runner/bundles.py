@@ -1,0 +1,31 @@
+"""Names in the bundle that these tests use, and ways to change a copy of it."""
+
+import hashlib
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PORTABLE, XNNPACK, VULKAN = "linear_regression_portable", "linear_regression_xnnpack", "linear_regression_vulkan"
+QUICK = ("--iterations", "60")
+
+
+def edit(bundle, change):
+    """Change the manifest in place."""
+    manifest = bundle / "manifest.json"
+    row = json.loads(manifest.read_text())
+    change(row)
+    manifest.write_text(json.dumps(row))
+
+
+def artifact(row, name):
+    return next(one for one in row["artifacts"] if one["name"] == name)
+
+
+def forge(bundle, name, content):
+    """Replace a payload and make the manifest agree, so that nothing but the runtime can notice."""
+    (bundle / f"{name}.pte").write_bytes(content)
+
+    def change(row):
+        artifact(row, name).update(size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+    edit(bundle, change)

@@ -1,0 +1,141 @@
+"""What the runner measures, and that its arithmetic is that of the Python package."""
+
+import json
+import math
+import random
+import subprocess
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from cross_backend.measure import statistics
+from cross_backend.records import Measurement
+from cross_backend.selection import rank
+from cross_backend.verify import compare_outputs
+from tests.e2e.runner.bundles import QUICK, XNNPACK
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_thread_pool_has_as_many_threads_as_asked_for(threads, sound, built, until):
+    command = [built / "cross_backend_runner", sound, "--only", XNNPACK, "--iterations", "10000000", "--seconds", "20"]
+    with psutil.Popen([*command, "--threads", str(threads)], stdout=subprocess.DEVNULL) as process:
+        try:
+            # The second child is the twin; by then the first has been opened and verified.
+            children = until(lambda: len(process.children()) == 2 and process.children(), "two benches", of=process)
+            assert min(children, key=psutil.Process.create_time).num_threads() == threads
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_time_box(sound, runner):
+    started = time.monotonic()
+    result = runner(sound, "--iterations", "10000000", "--seconds", "0.5")
+    assert result.returncode == 0
+    assert time.monotonic() - started < 20
+
+
+MODEL = """
+import torch
+
+
+class Mixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(3, 5, 3, padding=1)
+
+    def forward(self, x):
+        y = self.convolution(x)
+        return y.to(memory_format=torch.channels_last), y.sum(dim=(2, 3)), y.argmax(dim=1), y > 0
+
+
+def make():
+    torch.manual_seed(0)
+    return Mixed().eval(), (torch.randn(2, 3, 6, 7),)
+"""
+
+
+def test_outputs_of_several_types_and_memory_orders(cli, rows, tmp_path):
+    (tmp_path / "mixed.py").write_text(MODEL)
+    done = cli(
+        "bundle", f"{tmp_path / 'mixed.py'}:make", "--backends", "portable", "xnnpack", "--output-dir", tmp_path / "out"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = rows(*(tmp_path / "out").iterdir(), *QUICK)
+    assert [row["outcome"] for row in found.values()] == ["OK", "OK"]
+    assert all(0 < row["error"]["max_rel"] < 1e-5 for row in found.values())
+
+
+def test_statistics_are_those_of_the_python_package(built):
+    random.seed(0)
+    for _ in range(40):
+        count = random.choice([1, 2, 5, 6, 7, 29, 30])
+        base = random.randint(1, 10_000)
+        measured = [
+            [
+                [random.randint(base, base + spread) for _ in range(random.randint(0 if k else 1, 4))]
+                for k in range(count)
+            ]
+            for spread in (base, base, 3 * base, base)
+        ]
+        found = probe(built, {"rounds": measured})
+        wanted = [Measurement("latency", "ns", tuple(map(tuple, rounds))) for rounds in measured]
+        for latency, one in zip(found["latencies"], wanted, strict=True):
+            interval = statistics.latency_ms(one)
+            mean = sum(one.values) / len(one.values) / 1e6
+            assert latency == pytest.approx([interval.value, interval.low, interval.high, mean])
+        floor = statistics.noise_floor(wanted[0], wanted[-1])
+        assert found["floor"] == (floor and pytest.approx(floor))
+        medians = {key: statistics.latency_ms(one).value for key, one in enumerate(wanted)}
+        ranks = rank(dict(enumerate(wanted)), medians, floor)
+        assert found["ranks"] == [ranks[key] for key in range(len(wanted))]
+
+
+SPECIAL = [0.0, -0.0, 1.0, -2.5, 6e-8, 60000.0, math.inf, -math.inf, math.nan, 1e-3, 7.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64", "uint16", "bool"])
+def test_comparison_is_that_of_the_python_package(dtype, built):
+    rng = np.random.default_rng(0)
+    values = np.array(SPECIAL if dtype.startswith("float") else [0, 1, 2, 3, 0, 1, 100, 7, 9, 1, 1, 0])
+    expected = values.astype(dtype).reshape(3, 4)
+    cases = [
+        (expected, expected),
+        (expected, expected.T.copy()),
+        (expected, expected[:2]),
+        (expected, np.zeros_like(expected)),
+    ]
+    if dtype.startswith("float"):
+        finite = np.nan_to_num(expected, nan=1, posinf=2, neginf=-2)
+        cases.append((finite, (finite * (1 + rng.normal(0, 1e-3, finite.shape))).astype(dtype)))
+        cases.append((np.zeros_like(finite), finite))
+        cases.append((finite[:0], finite[:0]))
+    for want, got in cases:
+        request = {"expected": [tensor(want)], "outputs": [tensor(got)], "tolerance": 1e-2}
+        found = probe(built, request)
+        right = compare_outputs([want], [got], 1e-2)
+        assert found.pop("verdict") is right.verdict
+        for key, value in found.items():
+            reference = getattr(right, key)
+            assert value == (pytest.approx(reference) if math.isfinite(reference) else None), key
+
+
+def test_comparison_of_other_types_and_counts(built):
+    one = tensor(np.ones((1, 4), np.float32))
+    for outputs in ([], [one, one], [tensor(np.ones((1, 4), np.float64))]):
+        assert probe(built, {"expected": [one], "outputs": outputs, "tolerance": 1})["verdict"] is False
+    halves = {"dtype": "bfloat16", "shape": [1, 4], "data": [0x80, 0x3F] * 4}
+    assert probe(built, {"expected": [one], "outputs": [halves], "tolerance": 0})["verdict"] is True
+
+
+def probe(built, request):
+    done = subprocess.run(
+        [built / "runner_probe"], input=json.dumps(request), capture_output=True, text=True, timeout=60, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def tensor(array):
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "data": list(array.tobytes())}
