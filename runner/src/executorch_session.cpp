@@ -98,7 +98,9 @@ void check_delegates(const std::vector<std::string>& ids) {
     if (!backend) {
       std::string text = "the ExecuTorch that this runner was built with does not hold " + id;
       for (const auto& [known, option] : kBuildOptions) {
-        if (id == known) text += std::string("; build ExecuTorch with -D") + option + "=ON, and the runner with that";
+        if (id == known)
+          text += std::string("; build ") + (id == "MPSBackend" ? "ExecuTorch 1.4" : "ExecuTorch") + " with -D" +
+                  option + "=ON, and the runner with that";
       }
       throw Failure(Outcome::kUnavailable, text);
     }

@@ -21,6 +21,8 @@ VERSION = 2
 """Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory."""
 BUNDLED_SUFFIX = ".bpte"
 """Ending of ExecuTorch's bundled programs."""
+MAX_NAME_BYTES = 255
+"""Longest name that file systems take."""
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
 """What reading a manifest that is not one may raise."""
 
@@ -377,7 +379,8 @@ def size_of(path: Path) -> int:
 
 
 def plain_name(name: Any) -> str:
-    """Accept a name that stays inside its folder; refuse paths."""
-    if not isinstance(name, str) or not name or name in {".", ".."} or any(c in name for c in "/\\\0:"):
+    """Accept a name that stays inside its folder and that a message can show; refuse paths."""
+    plain = isinstance(name, str) and name.isprintable() and not set(name) & set("/\\:") and name not in {"", ".", ".."}
+    if not plain or len(name.encode()) > MAX_NAME_BYTES:
         raise ValueError(f"{name!r} is not a plain file name")
-    return name
+    return str(name)

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import re
 import shutil
 import tempfile
 import zipfile
@@ -91,8 +92,8 @@ class Bundle:
         if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_ARTIFACTS:
             raise ValueError(f"it must hold 1 to {MAX_ARTIFACTS} artifacts")
         shared: dict[str, Any] = {
-            "workload": _name(row["model"]),
-            "program": str(row["program"]),
+            "workload": plain_name(row["model"]),
+            "program": _digest(row["program"]),
             "inputs": _specs(row, "inputs", "inputs"),
             "outputs": _specs(row, "outputs", "expected"),
             "sample_sha256": _sample_digest(row["sample"]),
@@ -144,10 +145,10 @@ def _read_artifact(folder: Path, row: Mapping[str, Any], shared: Mapping[str, An
     Target.parse(str(row["target"]))
     artifact = Artifact(
         folder=folder,
-        name=_name(row["name"]),
+        name=plain_name(row["name"]),
         target=str(row["target"]),
-        payload=_name(row["path"]),
-        sha256=str(row["sha256"]),
+        payload=plain_name(row["path"]),
+        sha256=_digest(row["sha256"]),
         size_bytes=_size(row["size_bytes"]),
         placement=Placement.from_json(row["placement"]),
         estimate={str(k): float(v) for k, v in row["estimate"].items()},
@@ -162,12 +163,11 @@ def _read_artifact(folder: Path, row: Mapping[str, Any], shared: Mapping[str, An
     return artifact
 
 
-def _name(value: Any) -> str:
-    """Accept a file name that stays inside its folder and that a message can show."""
-    name = plain_name(value)
-    if not name.isprintable():
-        raise ValueError(f"{name!r} cannot be printed")
-    return name
+def _digest(value: Any) -> str:
+    """Accept a SHA-256 in hexadecimal digits."""
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
+        raise ValueError(f"{value!r} is no SHA-256")
+    return value
 
 
 def _size(value: Any) -> int:
@@ -185,7 +185,7 @@ def _sample_digest(sample: Mapping[str, Any]) -> str:
         parent, _, name = str(row["path"]).partition("/")
         if parent != SAMPLE:
             raise ValueError(f"sample file {row['path']!r} does not lie in {SAMPLE}/")
-        files[_name(name)] = str(row["sha256"])
+        files[plain_name(name)] = _digest(row["sha256"])
     lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()
 
@@ -193,7 +193,7 @@ def _sample_digest(sample: Mapping[str, Any]) -> str:
 def _read_labels(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:
     if row is None:
         return ()
-    path = folder / _name(row["path"])
+    path = folder / plain_name(row["path"])
     if digest_path(path) != row["sha256"]:
         raise ValueError(f"{path.name} was changed")
     return tuple(path.read_text().splitlines())
@@ -295,9 +295,9 @@ def _allowed_bytes(row: Mapping[str, Any]) -> dict[str, int]:
     samples = [*row["sample"]["inputs"], *row["sample"]["expected"]]
     allowed = {SAMPLE: sum(_size(one["offset"]) + _size(one["size_bytes"]) for one in samples)}
     if row["labels"] is not None:
-        allowed[_name(row["labels"]["path"])] = MAX_MANIFEST_BYTES
+        allowed[plain_name(row["labels"]["path"])] = MAX_MANIFEST_BYTES
     for artifact in row["artifacts"]:
-        allowed[_name(artifact["path"])] = _size(artifact["size_bytes"])
+        allowed[plain_name(artifact["path"])] = _size(artifact["size_bytes"])
     return allowed
 
 
@@ -308,7 +308,7 @@ def _copy_member(archive: zipfile.ZipFile, name: str, folder: Path, limit: int) 
         ValueError: it is longer than ``limit`` bytes, packed in another way than zip files usually are, or its name
             leaves the folder or is nested too deep.
     """
-    parts = [_name(part) for part in name.split("/")]
+    parts = [plain_name(part) for part in name.split("/")]
     if len(parts) > MAX_DEPTH:
         raise ValueError(f"it holds folders nested more than {MAX_DEPTH} deep")
     if archive.getinfo(name).compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:

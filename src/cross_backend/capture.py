@@ -29,6 +29,9 @@ class OnnxProgram:
     """One file, its weights inside."""
 
 
+_CONTROL_FLOW = {"cond", "map_impl", "scan", "while_loop"}
+"""Higher-order operators that choose or repeat."""
+
 Program: TypeAlias = "ExportedProgram | OnnxProgram"
 """What every backend lowers."""
 
@@ -43,7 +46,7 @@ class Captured:
     program_name: str
     """``program.pt2`` or ``program.onnx``."""
     digest: str
-    """Digest of the program's graph, weights and sample."""
+    """Digest of the program's graph, weights, sample and labels."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     metric: str | None
@@ -272,7 +275,7 @@ def _store(
     torch.export.save(program, folder / "program.pt2")
     save_tensors(folder / "sample.npz", {"input": leaves, "expected": expected})
     graph = {node.name: node for node in program.graph.nodes}
-    flops = None if program.range_constraints else count_flops(program, inputs)
+    flops = count_flops(program, inputs)
     signature = program.graph_signature
     specs = {
         "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
@@ -285,7 +288,7 @@ def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
     """Count the floating point operations of one call with torch's own formulas; nothing is computed.
 
     Fused attention and recurrent layers, which have no formula, are counted as the matrix products that they are.
-    Gives None for programs that torch's counter cannot follow, such as some with control flow.
+    Gives None where the work depends on the inputs (free extents, control flow) or torch's counter cannot follow.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -293,14 +296,22 @@ def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
     from torch.utils import _pytree
     from torch.utils.flop_counter import FlopCounterMode
 
-    counter, unfused = FlopCounterMode(display=False), torch.backends.mkldnn.flags(enabled=False)
+    modules = [module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    called = {str(node.target) for module in modules for node in module.graph.nodes}
+    if program.range_constraints or called & _CONTROL_FLOW:
+        return None
+    counter = FlopCounterMode(display=False)
+    mkldnn: Any = torch.backends.mkldnn  # it has fused recurrent layers
+    enabled, mkldnn.enabled = mkldnn.enabled, False
     try:
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), unfused, FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FakeTensorMode(allow_non_fake_inputs=True) as fake:
             given = _pytree.tree_map_only(torch.Tensor, fake.from_tensor, tuple(inputs))
             with counter:
                 program.module()(*given)
     except Exception:
         return None
+    finally:
+        mkldnn.enabled = enabled
     return int(counter.get_total_flops())
 
 
@@ -354,13 +365,13 @@ def _write_record(
     flops: int | None,
     started: float,
 ) -> Captured:
-    """Write what was captured; its digest is that of the program and of all tensors stored beside it."""
+    """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
-    tensors = [files[key] for key in files if key.endswith(".npz")]
+    beside = [files[key] for key in files if key.endswith((".npz", ".txt"))]
     row = {
         "workload": name,
         "program_name": program_name,
-        "digest": hashlib.sha256("".join([digest, *tensors]).encode()).hexdigest(),
+        "digest": hashlib.sha256("".join([digest, *beside]).encode()).hexdigest(),
         "metric": metric,
         "flops": flops,
         "capture_s": time.perf_counter() - started,

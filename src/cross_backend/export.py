@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -74,7 +74,7 @@ class Settings:
 
     cache: Cache
     jobs: int = 0
-    """Worker processes; 0 for as many as there are processors."""
+    """Most worker processes; 0 for as many as there are processors."""
     timeout_s: float = 1800.0
     """Longest capture or lowering."""
     output_dir: Path | None = None
@@ -88,13 +88,12 @@ class Settings:
         """Say whether a target gets a bundled program: where it was asked for and the runtime has such a format."""
         return self.bundled and resolved.backend.bundles
 
-    def workers(self, captured: Captured) -> int:
-        """Give the number of worker processes: never more than fit into the memory that is free now."""
+    def workers(self, program_bytes: int) -> int:
+        """Give the number of worker processes for a program: never more than fit into the memory that is free now."""
         import psutil
 
         wanted = self.jobs or max(1, Machine.here().usable_cpus)
-        program = (captured.folder / captured.program_name).stat().st_size
-        fitting = psutil.virtual_memory().available // (JOB_BYTES + JOB_PROGRAMS * program)
+        fitting = psutil.virtual_memory().available // (JOB_BYTES + JOB_PROGRAMS * program_bytes)
         return max(1, int(min(wanted, fitting)))
 
 
@@ -185,7 +184,7 @@ def _capture_in_worker(source: Source, texts: Sequence[str], settings: Settings,
     for attempt in range(CAPTURE_TRIES):
         worker = pool.take()
         if attempt == 0:
-            pool.preload(texts, (settings.jobs or Machine.here().usable_cpus) - 1)
+            pool.preload(texts, settings.workers(0) - 1)
         try:
             answer = worker.call("capture", settings.timeout_s, **arguments)
             return replace(Captured.read(Path(answer["folder"])), workload=source.name)
@@ -237,7 +236,8 @@ def _lower_all(
     for index, resolved in waiting:
         same.setdefault(str(resolved.lowering), []).append(index)
     resolved_at = dict(waiting)
-    executor = ThreadPoolExecutor(settings.workers(captured))
+    program = captured.folder / captured.program_name
+    executor = ThreadPoolExecutor(settings.workers(program.stat().st_size))
     try:
         futures: dict[Future[Exported], list[int]] = {}
         for indices in same.values():
@@ -259,7 +259,7 @@ def _lower_one(
     observe(captured.workload, text, None)
     started = time.perf_counter()
     try:
-        worker = pool.take(resolved.python)
+        worker = pool.take(resolved.python, resolved.backend.preload)
         try:
             answer = worker.call(
                 "lower",
@@ -293,12 +293,16 @@ def _deliver(captured: Captured, row: Exported, settings: Settings, observe: Obs
 def _below(placement: Placement, floor: float) -> str | None:
     """Say how a placement falls short of a floor."""
     shares = {"operators": placement.coverage, "floating point operations": placement.flop_coverage}
-    short = [f"{share:.1%} of the {name}" for name, share in shares.items() if share is not None and share < floor]
+    short = [
+        f"{math.floor(share * 1000) / 10:g}% of the {name}"  # rounded down: 89.96 % are not 90
+        for name, share in shares.items()
+        if share is not None and share < floor
+    ]
     if not short:
         return None
     left = ", ".join(f"{row.count} × {row.name}" for row in placement.left[:3])
     more = ", …" if len(placement.left) > 3 else ""
-    return f"executes only {' and '.join(short)}; {floor:.1%} is asked for. Left: {left}{more}."
+    return f"executes only {' and '.join(short)}; {floor * 100:g}% is asked for. Left: {left}{more}."
 
 
 def _lowers_here(resolved: Resolved) -> bool:
@@ -318,14 +322,14 @@ class _WorkerPool:
     def __init__(self, settings: Settings, stack: ExitStack) -> None:
         self._cache, self._log = settings.cache, settings.cache.log("export")
         self._stack = stack
-        self._idle: dict[str, list[Worker]] = defaultdict(list)
+        self._idle: list[Worker] = []
         self._all: list[Worker] = []
         self._lock = threading.Lock()
         self._closed = False
         stack.callback(self.close)
 
-    def take(self, python: str = sys.executable) -> Worker:
-        """Give an idle worker of an interpreter, or start one.
+    def take(self, python: str = sys.executable, preload: Sequence[str] = ()) -> Worker:
+        """Give an idle worker of an interpreter, best one that began with these imports, or start one.
 
         Raises:
             WorkerError: the pool was closed.
@@ -333,11 +337,13 @@ class _WorkerPool:
         with self._lock:
             if self._closed:
                 raise WorkerError("interrupted before it began.")
-            while self._idle[python]:
-                worker = self._idle[python].pop()
-                if worker.alive:
-                    return worker
-            return self._start(python)
+            self._idle = [worker for worker in self._idle if worker.alive]
+            fitting = [worker for worker in self._idle if worker.python == python]
+            if not fitting:
+                return self._start(python)
+            worker = max(fitting, key=lambda worker: worker.preload == tuple(preload))
+            self._idle.remove(worker)
+            return worker
 
     def preload(self, texts: Sequence[str], count: int) -> None:
         """Start up to ``count`` idle workers, which import what the first targets' compilers need."""
@@ -348,7 +354,7 @@ class _WorkerPool:
         usable = [one for one in resolved if one.backend.preload and _lowers_here(one)]
         with self._lock:
             for one in usable[: max(0, count)]:
-                self._idle[one.python].append(self._start(one.python, one.backend.preload))
+                self._idle.append(self._start(one.python, one.backend.preload))
 
     def _start(self, python: str, preload: Sequence[str] = ()) -> Worker:
         worker = self._stack.enter_context(Worker(self._log, python, preload))
@@ -358,7 +364,7 @@ class _WorkerPool:
     def give_back(self, worker: Worker) -> None:
         """Make a worker idle again."""
         with self._lock:
-            self._idle[worker.python].append(worker)
+            self._idle.append(worker)
 
     def close(self) -> None:
         """Stop all, and start no more."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cross_backend._version import __version__
-from cross_backend.artifact import BUNDLED_SUFFIX, Artifact, digest_path, size_of
+from cross_backend.artifact import BUNDLED_SUFFIX, Artifact, Placement, digest_path, size_of
 from cross_backend.backend import Gap
 from cross_backend.cache import Cache, key_of
 from cross_backend.capture import Captured
@@ -28,6 +28,8 @@ from cross_backend.toolchains import TOOLCHAINS
 
 KIND = "artifacts"
 SAMPLE = "sample.npz"
+REASONS = 3
+"""Operators whose reasons are told where nothing is inside: the most expensive ones."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             raise LowerError(f"{resolved.target.name} failed: {one_line(error)}") from error
         export_s = time.perf_counter() - started
         if lowered.placement.inside_count == 0:
-            raise LowerError(_nothing_inside(resolved, lowered.placement.left_count))
+            raise LowerError(_nothing_inside(resolved, lowered.placement))
         shutil.copyfile(captured.sample_path, folder / SAMPLE)
         artifact = Artifact(
             folder=folder,
@@ -134,10 +136,12 @@ def _unavailable(name: str, gap: Gap) -> UnavailableError:
     return UnavailableError(f"{name} {gap.reason}", gap.remedy)
 
 
-def _nothing_inside(resolved: Resolved, left: int) -> str:
+def _nothing_inside(resolved: Resolved, placement: Placement) -> str:
+    reasons = "; ".join(f"{row.name}: {row.why}" for row in placement.left[:REASONS] if row.why)
     return (
-        f"{resolved.backend.title} took none of the {left} operators, so a file under its name would hold "
-        "only other kernels; use executorch.portable for this model."
+        f"{resolved.backend.title} took none of the {placement.left_count} operators"
+        f"{f' ({reasons})' if reasons else ''}, so a file under its name would hold only other kernels; "
+        "use executorch.portable for this model."
     )
 
 

@@ -134,12 +134,14 @@ def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
         group, _, index = member.rpartition("_")
         if not index.isdecimal():
             raise ValueError(f"it holds {member!r}; names such as input_0 are wanted")
-        groups.setdefault(group, {})[int(index)] = tensor
+        if tensor.dtype.kind not in "biufc":
+            raise ValueError(f"{member} holds {tensor.dtype} and no numbers")
+        groups.setdefault(group, {})[int(index)] = np.array(tensor) if isinstance(tensor, np.memmap) else tensor
 
     try:
         if path.is_dir():
             for file in path.glob("*.npy"):  # mapped first, so that no header makes us allocate what the file lacks
-                keep(file.stem, np.array(np.load(file, mmap_mode="r", allow_pickle=False)))
+                keep(file.stem, np.lib.format.open_memmap(file, mode="r"))
         else:
             with path.open("rb") as archive, np.load(archive, allow_pickle=False) as members:
                 for member in members.files:

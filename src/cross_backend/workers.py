@@ -47,7 +47,7 @@ class Worker:
             python: interpreter to run it under.
             preload: modules to import before the first request; those that fail are imported again when needed.
         """
-        self.log, self.python = log, python
+        self.log, self.python, self.preload = log, python, tuple(preload)
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
             self._process = subprocess.Popen(

@@ -16,6 +16,7 @@ from cross_backend.capture import digest_program
 from cross_backend.errors import UnavailableError, UnsupportedError, UsageError
 from cross_backend.machine import Machine
 from cross_backend.registry import full_name, resolve, rows
+from cross_backend.toolchains import TOOLCHAINS
 from tests.conformance import test_session
 from tests.conformance.conftest import KINDS, Lower, Right, expected_here, known_failures
 from tests.conformance.models import build
@@ -92,7 +93,8 @@ def test_lowers_to_a_payload_with_its_manifest(lowered: Lower, backend: Backend,
     assert artifact.size_bytes == size_of(artifact.payload_path) > 0
     assert artifact.sha256 == digest_path(artifact.payload_path)
     assert (artifact.target, artifact.workload) == (backend.name, name)
-    assert set(artifact.versions) == {"cross-backend", *backend.distributions}
+    took_part = dict(TOOLCHAINS[backend.toolchain].pins) if backend.toolchain else backend.distributions
+    assert set(artifact.versions) == {"cross-backend", *took_part}
     assert artifact.export_s > 0
     assert Artifact.read(artifact.manifest_path) == artifact
     artifact.check()
@@ -113,6 +115,33 @@ def test_certifies_what_is_inside(lowered: Lower, name: str) -> None:
     assert (placement.coverage == 1) == (not placement.left)
 
 
+@pytest.mark.parametrize("name", ["mlp", "cnn", "multi"])
+def test_weighs_what_is_inside_by_its_work(lowered: Lower, name: str) -> None:
+    """All of these have matrix products."""
+    placement = lowered(name).artifact.placement
+    if placement.flop_coverage is not None:
+        assert 0 <= placement.flop_coverage <= 1
+    if not placement.left:
+        assert placement.flop_coverage == 1
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "multi", "corners", "dynamic"])
+def test_executorch_says_why_and_what_it_costs(lowered: Lower, backend: Backend, name: str) -> None:
+    """Its files can be read back; those of other runtimes tell less."""
+    artifact = lowered(name).artifact
+    placement, told = artifact.placement, backend.suffix == ".pte"
+    sizes = (placement.planned_bytes, placement.constant_bytes, placement.delegate_bytes)
+    assert all(isinstance(size, int) for size in sizes) == told
+    if not told:
+        return
+    assert all(row.why and row.flops is not None for row in placement.left)
+    planned, constants, delegates = (size or 0 for size in sizes)
+    assert planned >= 0 and 0 < constants + delegates < artifact.size_bytes
+    assert (delegates > 0) == bool(placement.delegates)
+    if name == "dynamic":
+        assert placement.flop_coverage is None
+
+
 def test_is_found_by_its_payload_and_by_its_manifest(lowered: Lower, tmp_path: Path) -> None:
     made = lowered("mlp").artifact
     for artifact in (made, made.copy_to(tmp_path, "copy", made.target, "s.npz")):
@@ -124,6 +153,10 @@ def test_leaves_the_callers_program_as_it_was(backend: Backend, lowers_here: Non
     model = build("mlp")
     program = xb.capture(model.module, model.inputs)
     before = digest_program(program)
+    if backend.toolchain is not None:  # its interpreter gets a copy
+        xb.lower(program, backend.name, name="mlp")
+        assert digest_program(program) == before
+        return
     made = backend.lower(program, resolve(backend.name).options, tmp_path / "payload", [model.others])
     assert digest_program(program) == before
     assert made.payload == tmp_path / f"payload{backend.suffix}"
@@ -133,6 +166,10 @@ def test_leaves_the_callers_program_as_it_was(backend: Backend, lowers_here: Non
 def test_loads_here_or_says_why_not(lowered: Lower, backend: Backend) -> None:
     missing = backend.missing(Machine.here())
     if missing is None or missing.run is None:
+        if backend.toolchain is not None:
+            with pytest.raises(UnavailableError, match="cross-backend run"):
+                xb.load(lowered("mlp").artifact)
+            return
         assert isinstance(xb.load(lowered("mlp").artifact), xb.Session)
         return
     with pytest.raises(UnavailableError) as caught:

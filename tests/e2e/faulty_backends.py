@@ -127,6 +127,20 @@ class LoadRaises(Right):
         raise ValueError("the vendor's runtime refuses it")
 
 
+class LoadMoody(Right):
+    """Loads as the file ``mood`` says, and well where there is none: a driver that can be broken and mended."""
+
+    name = "faulty.load_moody"
+    distributions = ("faulty",)
+
+    def at_load(self):
+        mood = Path(os.environ["FAULTY_MARKS"], "mood")
+        if mood.exists() and mood.read_text() == "segfault":
+            segfault()
+        elif mood.exists():
+            raise ValueError(mood.read_text())
+
+
 class CallHangs(Right):
     name = "faulty.call_hangs"
 

@@ -4,7 +4,7 @@ import pytest
 
 import cross_backend
 
-COMMANDS = ("backends", "compare", "doctor", "export", "inspect", "models", "run")
+COMMANDS = ("backends", "compare", "doctor", "explain", "export", "inspect", "models", "run")
 
 
 def test_help_names_every_command(cli, plain):
@@ -29,7 +29,9 @@ def test_every_command_has_help(cli, plain, command):
     [
         ("compare", "--backends --platform --weights --num-runs --seconds --threads --seed --output-dir --jobs"),
         ("compare", "--timeout --strict"),
+        ("explain", "--backend --weights --timeout"),
         ("export", "--backends --platform --weights --output-dir --jobs --timeout --strict"),
+        ("export", "--all --mobilenet --yolo --precision --bundled --min-coverage"),
         ("run", "--model --platform --input --output --num-runs --seconds --threads --timeout"),
     ],
 )

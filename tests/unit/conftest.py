@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+import cross_backend as xb
 from cross_backend.artifact import Artifact, Operators, Placement, digest_path, size_of
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
@@ -29,6 +32,37 @@ def cache(tmp_path: Path) -> Cache:
 def linear(environment: None) -> Captured:
     """Capture the smallest workload once."""
     return capture_workload("linear_regression", None, Cache())
+
+
+@pytest.fixture(scope="session")
+def capture_net() -> Callable[[str], torch.export.ExportedProgram]:
+    """Give a function that captures a linear layer with weights of its own by name."""
+
+    def capture(name: str) -> torch.export.ExportedProgram:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(sum(name.encode()))
+            return xb.capture(torch.nn.Linear(4, 2), (torch.ones(1, 4),))
+
+    return capture
+
+
+@pytest.fixture(scope="session")
+def exported(
+    environment: None,
+    capture_net: Callable[[str], torch.export.ExportedProgram],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """Export ``net`` to four targets; not to be changed."""
+    folder = tmp_path_factory.mktemp("exported")
+    for target in ("null", "torch", "cpu", "openvino"):
+        xb.lower(capture_net("net"), target, name="net", output_dir=folder)
+    return folder
+
+
+@pytest.fixture
+def folder(exported: Path, tmp_path: Path) -> Path:
+    """Copy the exported artifacts, to be damaged."""
+    return Path(shutil.copytree(exported, tmp_path / "models"))
 
 
 @pytest.fixture

@@ -62,10 +62,10 @@ def test_a_dotted_name_is_found_by_payload_even_where_that_is_a_folder(make_arti
     assert Artifact.read(artifact.payload_path) == artifact
 
 
-@pytest.mark.parametrize("what", ["payload", "sample"])
+@pytest.mark.parametrize("what", ["payload", "sample", "bundled"])
 @pytest.mark.parametrize("name", ["../net.null", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "C:x", "a\0b", 3, None])
 def test_refuses_paths_that_leave_the_folder(make_artifact: Make, what: str, name: object) -> None:
-    artifact = make_artifact()
+    artifact = make_artifact(bundled="net.bpte", bundled_sha256="0")
     row = artifact.to_json()
     row[what]["path"] = name
     artifact.manifest_path.write_text(json.dumps(row))
@@ -105,7 +105,7 @@ def _leaves(row: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 @pytest.mark.parametrize("wrong", [None, [], {}, "x", -1.5, [None]], ids=str)
 def test_any_field_of_a_wrong_type_is_refused_or_harmless(make_artifact: Make, wrong: object) -> None:
     """What is read must also work: its coverage, its text and its check give a value or an ArtifactError."""
-    artifact = make_artifact()
+    artifact = make_artifact(placement=DEEP, bundled="net_null.null", bundled_sha256="0")
     for path in _leaves(artifact.to_json()):
         row = copy.deepcopy(artifact.to_json())
         holder = row
@@ -155,6 +155,64 @@ def test_coverage_counts_nodes() -> None:
     assert Placement.from_json(json.loads(json.dumps(placement.to_json()))) == placement
 
 
+FIRST = """{
+  "format": "cross-backend-artifact", "version": 1, "target": "executorch.xnnpack", "workload": "net",
+  "program": "abc", "payload": {"path": "net_null.null", "size_bytes": 5, "sha256": "SHA"}, "sample": null,
+  "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 4]}],
+  "outputs": [{"name": "y", "dtype": "float32", "shape": [1, 1]}],
+  "placement": {
+    "delegates": {"XnnpackBackend": 1},
+    "inside": [{"name": "Conv2d", "count": 3, "why": null}],
+    "left": [{"name": "aten::sort", "count": 1, "why": "no kernel"}],
+    "coverage": 0.75
+  },
+  "estimate": {}, "versions": {"torch": "2.13.0"}, "export_s": 1.5
+}"""
+"""A manifest as the first version wrote it."""
+
+
+def test_a_manifest_of_the_first_version_is_still_read(make_artifact: Make) -> None:
+    made = make_artifact()
+    made.manifest_path.write_text(FIRST.replace("SHA", made.sha256))
+    artifact = Artifact.read(made.manifest_path)
+    artifact.check()
+    assert artifact.placement == Placement(
+        {"XnnpackBackend": 1}, (Operators("Conv2d", 3),), (Operators("aten::sort", 1, "no kernel"),)
+    )
+    placement = artifact.placement
+    assert (placement.coverage, placement.flop_coverage, placement.planned_bytes) == (0.75, None, None)
+    assert (placement.left[0].flops, placement.left[0].lines) == (None, ())
+    assert artifact.bundled_path is None and artifact.sample_path is None
+    artifact.write_manifest()
+    assert json.loads(made.manifest_path.read_text())["version"] == VERSION
+    assert Artifact.read(made.manifest_path) == artifact
+
+
+DEEP = Placement(
+    {"D": 1},
+    (Operators("conv", 3),),
+    (Operators("mm", 2, "invalid dtype", 60, ("net.py:3 forward: a @ b",)), Operators("sort", 1, "no kernel", 0)),
+    planned_bytes=10,
+    constant_bytes=20,
+    delegate_bytes=30,
+)
+
+
+def test_a_deep_placement_survives_the_trip_through_its_manifest() -> None:
+    assert Placement.from_json(json.loads(json.dumps(DEEP.weighed(100).to_json()))) == DEEP.weighed(100)
+
+
+@pytest.mark.parametrize(("flops", "coverage"), [(100, 0.4), (60, 0.0), (59, 0.0), (0, None), (None, None)])
+def test_coverage_by_work_is_the_share_that_was_not_left(flops: int | None, coverage: float | None) -> None:
+    assert DEEP.weighed(flops).flop_coverage == (None if coverage is None else pytest.approx(coverage))
+
+
+def test_coverage_by_work_is_not_known_where_one_row_is_not() -> None:
+    foreign = dataclasses.replace(DEEP, left=(*DEEP.left, Operators("delegate Other", 1)))
+    assert foreign.weighed(100).flop_coverage is None
+    assert Placement(inside=(Operators("conv", 1),)).weighed(100).flop_coverage == 1
+
+
 def test_operators_are_ordered_by_frequency_and_name() -> None:
     assert count_operators({"b": 1, "a": 1, "c": 2}, {"a": "why"}) == (
         Operators("c", 2),
@@ -186,6 +244,44 @@ def test_a_copy_has_its_own_name_and_target(make_artifact: Make, tmp_path: Path)
     copied.check()
     assert (copied.payload, copied.sample, copied.target) == ("other.null", "shared.npz", "null?x=1")
     assert sorted(p.name for p in copied.folder.iterdir()) == ["other.json", "other.null", "shared.npz"]
+
+
+@pytest.fixture
+def bundled(make_artifact: Make) -> Artifact:
+    """Give an artifact that has the program with its sample inside, too."""
+    path = make_artifact().folder / "net_null.bpte"
+    path.write_bytes(b"program and sample")
+    return make_artifact(bundled=path.name, bundled_sha256=digest_path(path))
+
+
+def test_a_bundled_program_is_part_of_its_artifact(bundled: Artifact, tmp_path: Path) -> None:
+    assert Artifact.read(bundled.manifest_path) == bundled
+    assert bundled.bundled_path == bundled.folder / "net_null.bpte"
+    copied = bundled.copy_to(tmp_path / "out", "other", "null", "shared.npz")
+    copied.check()
+    assert copied.bundled == "other.bpte"
+    assert sorted(p.name for p in copied.folder.iterdir()) == ["other.bpte", "other.json", "other.null", "shared.npz"]
+
+
+@pytest.mark.parametrize("how", ["changed", "removed"])
+def test_check_refuses_another_bundled_program(bundled: Artifact, how: str) -> None:
+    assert bundled.bundled_path is not None
+    if how == "removed":
+        bundled.bundled_path.unlink()
+    else:
+        bundled.bundled_path.write_bytes(b"another")
+    with pytest.raises(ArtifactError, match=r"net_null\.bpte is (missing|not the bundled program)"):
+        bundled.check()
+
+
+def test_an_artifact_that_a_bundle_describes_gets_a_manifest_of_its_own_when_copied(
+    make_artifact: Make, tmp_path: Path
+) -> None:
+    described = dataclasses.replace(make_artifact(), described_by="manifest.json")
+    assert described.manifest_path == described.folder / "manifest.json"
+    copied = described.copy_to(tmp_path / "out", "own", "null", "s.npz")
+    assert copied.manifest_path.name == "own.json"
+    assert Artifact.read(copied.manifest_path) == copied
 
 
 @pytest.mark.parametrize("before", ["nothing", "file", "folder"])

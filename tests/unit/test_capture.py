@@ -15,7 +15,15 @@ import torch
 from torch import nn
 
 import cross_backend as xb
-from cross_backend.capture import Captured, OnnxProgram, digest_program, load_pt2, run_eagerly, write_capture
+from cross_backend.capture import (
+    Captured,
+    OnnxProgram,
+    count_flops,
+    digest_program,
+    load_pt2,
+    run_eagerly,
+    write_capture,
+)
 from cross_backend.capture import write_program as write
 from cross_backend.errors import ArtifactError, CaptureError, CrossBackendError
 from cross_backend.tensors import check_inputs, load_tensors
@@ -188,6 +196,66 @@ def test_inputs_must_be_tensors(tmp_path: Path) -> None:
         store(net(lambda m, x, n: m.linear(x) * n), (X, 3), tmp_path)
 
 
+Q = torch.ones(1, 2, 8, 16)
+FLOPS: dict[str, tuple[nn.Module, tuple[Any, ...], int]] = {
+    "linear": (nn.Linear(4, 3), (X,), 2 * 2 * 4 * 3),
+    "convolution": (nn.Conv2d(3, 8, 3, padding=1), (torch.ones(1, 3, 6, 5),), 2 * 8 * 6 * 5 * 3 * 3 * 3),
+    "grouped": (nn.Conv2d(8, 8, 3, groups=8), (torch.ones(1, 8, 6, 6),), 2 * 8 * 4 * 4 * 3 * 3),
+    "transposed": (nn.ConvTranspose2d(3, 8, 2, stride=2), (torch.ones(1, 3, 4, 4),), 2 * 3 * 4 * 4 * 8 * 2 * 2),
+    "batched": (net(lambda m, x, y: x @ y), (torch.ones(3, 2, 4), torch.ones(3, 4, 5)), 2 * 3 * 2 * 4 * 5),
+    "attention": (net(lambda m, q: nn.functional.scaled_dot_product_attention(q, q, q)), (Q,), 2 * 2 * 2 * 8 * 8 * 16),
+    "recurrent": (net(lambda m, x: torch.gru_cell(x, x, *m.cell)), (X,), 2 * 2 * (2 * 4 * 12)),
+    "nested": (net(lambda m, d: d["a"] @ d["b"][0]), ({"a": X, "b": [X.T.contiguous()]},), 2 * 2 * 4 * 2),
+    "none": (net(lambda m, x: x.sin() + 1), (X,), 0),
+}
+FLOPS["recurrent"][0].cell = nn.ParameterList(torch.ones(12, 4) for _ in range(2))
+
+
+@pytest.mark.parametrize("case", FLOPS)
+def test_work_is_counted_as_by_hand(case: str, tmp_path: Path) -> None:
+    module, inputs, wanted = FLOPS[case]
+    assert store(module.eval(), inputs, tmp_path).flops == wanted
+    assert torch.backends.mkldnn.enabled
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes self._flat_weights")
+def test_fused_recurrent_layers_are_counted_as_their_products() -> None:
+    layer = nn.LSTM(4, 5, batch_first=True)
+    inputs = (torch.ones(1, 3, 4),)
+    program = xb.capture(layer, inputs)
+    assert count_flops(program, inputs) == 2 * 3 * (4 * 20 + 5 * 20)
+
+
+class _Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen: torch.Tensor = torch.cond(x.sum() > 0, self.linear, torch.sin, (x,))
+        return chosen
+
+
+def test_work_that_depends_on_the_input_is_not_counted(tmp_path: Path) -> None:
+    """And counting never stops a capture."""
+    (tmp_path / "branches").mkdir()
+    assert store(_Branches().eval(), (X,), tmp_path / "branches").flops is None
+    batch = torch.export.Dim("batch", min=1, max=8)
+    assert write(xb.capture(nn.Linear(4, 4), (X,), ({0: batch},)), "net", tmp_path).flops is None
+
+
+def test_labels_are_stored_beside_the_program_and_part_of_its_identity(tmp_path: Path) -> None:
+    """Otherwise a model that was captured before would keep its old names."""
+    plain = store(net(), (X,), tmp_path / "plain")
+    cats, dogs = (store(net(), (X,), tmp_path / name, labels=(name, "ant")) for name in ("cat", "dog"))
+    assert plain.labels_path is None
+    assert cats.labels_path is not None and cats.labels_path.read_text() == "cat\nant\n"
+    assert len({plain.digest, cats.digest, dogs.digest}) == 3
+    cats.labels_path.write_text("changed")
+    with pytest.raises(ArtifactError, match=r"labels\.txt is missing or damaged"):
+        cats.check()
+
+
 def test_a_task_is_stored_beside_the_program(tmp_path: Path) -> None:
     task = Task("top-1 accuracy", np.zeros((5, 4), np.float32), np.arange(5))
     captured = store(net(), (X,), tmp_path, task=task)
@@ -218,6 +286,7 @@ def test_an_onnx_file_is_a_workload_with_a_reference_of_its_own(tmp_path: Path) 
     (tmp_path / "out").mkdir()
     captured = write_capture(Workload("net", tmp_path / "a.onnx"), tmp_path / "out")
     assert isinstance(captured.program(), OnnxProgram)
+    assert captured.flops is None
     sample = load_tensors(captured.sample_path)
     check_inputs(captured.inputs, sample["input"])
     expected = run_eagerly(net(), [torch.from_numpy(sample["input"][0])])

@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from cross_backend.artifact import Artifact
+from cross_backend.artifact import Artifact, Operators, Placement
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.errors import (
@@ -25,7 +26,18 @@ from cross_backend.errors import (
     WorkerError,
     WorkerTimeoutError,
 )
-from cross_backend.export import Exported, Settings, capture_workload, deliver, export, find_capture, outcome_of
+from cross_backend.export import (
+    JOB_BYTES,
+    JOB_PROGRAMS,
+    Exported,
+    Settings,
+    _below,
+    capture_workload,
+    deliver,
+    export,
+    find_capture,
+    outcome_of,
+)
 from cross_backend.records import Outcome
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
@@ -248,7 +260,97 @@ def test_outcomes_stand_for_errors(error: Exception, outcome: Outcome) -> None:
     assert outcome_of(error, Outcome.LOWER_FAIL) is outcome
 
 
-def test_by_default_there_is_a_worker_for_each_processor(cache: Cache) -> None:
+def test_by_default_there_is_a_worker_for_each_processor(cache: Cache, memory: Callable[[int], None]) -> None:
+    memory(10**15)
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert Settings(cache).workers == usable
-    assert replace(Settings(cache), jobs=3).workers == 3
+    assert Settings(cache).workers(0) == usable
+    assert Settings(cache, jobs=3).workers(0) == 3
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Give a function that sets how much memory is free."""
+    return lambda free: monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
+
+
+@pytest.mark.parametrize("program_bytes", [0, 100_000_000, 5_000_000_000])
+@pytest.mark.parametrize("fitting", [0, 1, 2, 7])
+def test_there_are_never_more_workers_than_fit_into_memory(
+    program_bytes: int, fitting: int, cache: Cache, memory: Callable[[int], None]
+) -> None:
+    job = JOB_BYTES + JOB_PROGRAMS * program_bytes
+    for free in {max(0, fitting * job - 1), fitting * job, fitting * job + 1}:
+        memory(free)
+        for jobs in (1, 2, 8):
+            workers = Settings(cache, jobs=jobs).workers(program_bytes)
+            assert workers == max(1, min(jobs, free // job)), "one at least, for there is something to do"
+
+
+def test_where_memory_is_short_one_worker_does_it_all(
+    cache: Cache, memory: Callable[[int], None], tmp_path: Path
+) -> None:
+    memory(1)
+    before, most = psutil.Process().children(), 0
+
+    def observe(workload: str, step: str, ended: Exported | None) -> None:
+        nonlocal most
+        most = max(most, len(psutil.Process().children()) - len(before))
+
+    targets = ["torch", "xnnpack", "cpu"]
+    _, rows = export(find_workload("linear_regression"), targets, Settings(cache, jobs=4), observe)
+    assert [row.outcome for row in rows] == [Outcome.OK] * 3
+    assert most == 1
+
+
+LEFT = (Operators("sort", 3, "no kernel", 0), Operators("mm", 1, "dtype", 40), Operators("b", 1), Operators("c", 1))
+
+
+@pytest.mark.parametrize(
+    ("placement", "floor", "words"),
+    [
+        (Placement(inside=(Operators("conv", 1),)), 1.0, None),
+        (Placement(inside=(Operators("conv", 9),), left=LEFT[:1]), 0.75, None),
+        (Placement(inside=(Operators("conv", 9),), left=LEFT[:1]), 0.76, "only 75% of the operators; 76% is asked for"),
+        (Placement(inside=(Operators("conv", 9),), left=LEFT[:1]), 0.76, "Left: 3 × sort."),
+        (Placement(inside=(Operators("conv", 1),), left=LEFT), 0.2, "Left: 3 × sort, 1 × mm, 1 × b, …."),
+        (Placement(inside=(Operators("conv", 99),), left=LEFT[1:2]).weighed(100), 0.6, None),
+        (
+            Placement(inside=(Operators("conv", 99),), left=LEFT[1:2]).weighed(100),
+            0.9,
+            "executes only 60% of the floating point operations; 90% is asked for",
+        ),
+        (
+            Placement(inside=(Operators("conv", 1),), left=LEFT[1:2]).weighed(100),
+            0.9,
+            "only 50% of the operators and 60% of the floating point operations; 90%",
+        ),
+        (Placement(inside=(Operators("conv", 8996),), left=(Operators("sort", 1004),)), 0.9, "only 89.9% of"),
+        (Placement(), 0.0, None),
+    ],
+)
+def test_a_floor_of_coverage_holds_for_operators_and_for_work(
+    placement: Placement, floor: float, words: str | None
+) -> None:
+    reason = _below(placement, floor)
+    assert reason is None if words is None else words in str(reason)
+
+
+def test_below_the_floor_nothing_is_delivered_and_the_cache_keeps_it(linear: Captured, tmp_path: Path) -> None:
+    """A floor above all stands for one that is missed: the null backend covers everything."""
+    watched = _Watched()
+    settings = Settings(Cache(), output_dir=tmp_path / "out", min_coverage=1.1)
+    _, (row,) = export(linear, ["null"], settings, watched)
+    assert (row.outcome, row.artifact) == (Outcome.LOWER_FAIL, None)
+    assert watched.ended["null"] == row
+    assert not (tmp_path / "out").exists()
+    _, (row,) = export(linear, ["null"], replace(settings, min_coverage=1.0))
+    assert row.outcome is Outcome.OK and row.cached
+    assert (tmp_path / "out" / "linear_regression_null.json").is_file()
+
+
+def test_only_backends_with_such_a_format_write_bundled_programs(linear: Captured, tmp_path: Path) -> None:
+    settings = Settings(Cache(), output_dir=tmp_path, bundled=True)
+    _, (plain, bundled) = export(linear, ["null", "portable"], settings)
+    assert plain.artifact is not None and plain.artifact.bundled is None
+    assert bundled.artifact is not None and bundled.artifact.bundled == "linear_regression_portable.bpte"
+    Artifact.read(tmp_path / "linear_regression_portable.json").check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,10 @@ class _Own(Backend):
         self.during()
         return Lowered(payload, Placement(inside=(Operators("x", self.inside),) * min(self.inside, 1)))
 
+    def write_bundled(self, artifact: Artifact, path: Path) -> None:
+        self.during()
+        path.write_bytes(artifact.payload_path.read_bytes() + b" and a sample")
+
     def load(self, artifact: Artifact, options: Options) -> Session:
         raise NotImplementedError
 
@@ -71,6 +76,36 @@ def test_the_second_time_is_served_from_the_cache(linear: Captured, cache: Cache
     assert (first.artifact.inputs, first.artifact.outputs) == (linear.inputs, linear.outputs)
     assert first.artifact.sample_path is not None
     assert first.artifact.sample_path.read_bytes() == linear.sample_path.read_bytes()
+
+
+def test_a_bundled_program_is_another_artifact_of_the_same_payload(linear: Captured, cache: Cache) -> None:
+    backend = _Own()
+    bundled = lower(linear, resolved(backend), cache, bundled=True)
+    plain = lower(linear, resolved(backend), cache)
+    assert (bundled.cached, plain.cached, backend.calls) == (False, True, 1)
+    assert plain.artifact.bundled is None
+    assert bundled.artifact.sha256 == plain.artifact.sha256
+    assert bundled.artifact.bundled_path is not None
+    assert bundled.artifact.bundled_path.read_bytes() == plain.artifact.payload_path.read_bytes() + b" and a sample"
+    again = lower(linear, resolved(backend), cache, bundled=True)
+    assert (again.cached, again.artifact) == (True, bundled.artifact)
+    bundled.artifact.bundled_path.write_bytes(b"damaged")
+    assert find(linear, resolved(backend), cache, bundled=True) is None, "it is dropped and made again"
+    assert find(linear, resolved(backend), cache) == plain.artifact
+    assert not lower(linear, resolved(backend), cache, bundled=True).cached
+
+
+def test_a_bundled_program_that_cannot_be_written_leaves_the_payload(linear: Captured, cache: Cache) -> None:
+    backend = _Own()
+    plain = lower(linear, resolved(backend), cache).artifact
+
+    def fail() -> None:
+        raise LowerError("cannot bundle")
+
+    backend.during = fail
+    with pytest.raises(LowerError, match="cannot bundle"):
+        lower(linear, resolved(backend), cache, bundled=True)
+    assert left_in(cache) == [plain.folder]
 
 
 @pytest.mark.parametrize("damage", ["payload", "sample", "manifest", "gone"])
@@ -143,6 +178,18 @@ def test_a_payload_without_the_backends_work_is_no_artifact(linear: Captured, ca
     assert not left_in(cache)
 
 
+def test_the_work_that_was_left_is_weighed_against_the_programs(linear: Captured, cache: Cache) -> None:
+    class Half(_Own):
+        def lower(self, program: Any, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+            lowered = super().lower(program, options, stem, calibration)
+            return replace(lowered, placement=replace(lowered.placement, left=(Operators("mm", 1, "no", 2),)))
+
+    assert linear.flops == 2 * 4, "four features, one output"
+    assert lower(linear, resolved(Half()), cache).artifact.placement.flop_coverage == 0.75
+    other = replace(linear, digest="other", flops=None)
+    assert lower(other, resolved(Half()), cache).artifact.placement.flop_coverage is None
+
+
 def test_what_is_missing_is_told_before_anything_is_done(linear: Captured, cache: Cache) -> None:
     backend = _Own(gap=Gap("needs x", "pip install x"))
     with pytest.raises(UnavailableError, match="own needs x; pip install x"):
@@ -173,7 +220,8 @@ def test_xnnpack_refuses_a_model_of_which_it_takes_nothing(
 ) -> None:
     monkeypatch.setenv("CROSS_BACKEND_CACHE", str(cache.root))
     program = xb.capture(_Sums(), (torch.randn(2, 4),))
-    with pytest.raises(LowerError, match=r"XNNPACK \(CPU\) took none of the 1 operators") as caught:
+    told = r"XNNPACK \(CPU\) took none of the 1 operators \(aten::cumsum\.out: not in its table of operators\)"
+    with pytest.raises(LowerError, match=told) as caught:
         xb.lower(program, "xnnpack", name="sums", output_dir=tmp_path / "out")
     assert "executorch.portable" in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -195,8 +243,11 @@ def test_xnnpack_says_what_it_left_and_why(tmp_path: Path) -> None:
 
     placement = xb.lower(xb.capture(Mixed(), (torch.randn(2, 8),)), "xnnpack", name="mixed").placement
     assert placement.delegates == {"XnnpackBackend": 1}
-    assert [(row.name, row.count) for row in placement.left] == [("aten::cumsum", 1)]
-    assert 0 < placement.coverage < 1
+    (left,) = placement.left
+    assert (left.name, left.count, left.why) == ("aten::cumsum.out", 1, "not in its table of operators")
+    (line,) = left.lines
+    assert re.fullmatch(r"test_lowering\.py:\d+ forward: return self\.linear\(x\)\.cumsum\(dim=1\)", line)
+    assert 0 < placement.coverage < 1 == placement.flop_coverage, "a sum has no matrix product"
 
 
 @pytest.mark.xdist_group("executorch.xnnpack")

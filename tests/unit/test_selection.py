@@ -1,22 +1,30 @@
-"""Selection: ranks with ties, loading with checks, and the first artifact of a folder that works."""
+"""Selection: ranks with ties, loading with checks, and the order in which artifacts are tried."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import cross_backend as xb
-from cross_backend.artifact import Artifact
-from cross_backend.errors import ArtifactError, LoadError, UnavailableError, UsageError
+from cross_backend.artifact import Artifact, Placement
+from cross_backend.bundle import write_bundle
+from cross_backend.cache import Cache
+from cross_backend.capture import Captured
+from cross_backend.errors import ArtifactError, UnavailableError, UsageError
+from cross_backend.lowering import lower
 from cross_backend.records import Measurement
-from cross_backend.selection import in_order, load, load_best, rank
+from cross_backend.registry import resolve
+from cross_backend.remembered import Measured, Memory
+from cross_backend.selection import in_order, load, measured_first, rank
 
 Make = Callable[..., Artifact]
 Draw = Callable[..., list[Measurement]]
@@ -59,38 +67,13 @@ def test_one_or_none_can_be_ranked(draw: Draw) -> None:
     assert ranks(draw(1.0)) == [1]
 
 
-@pytest.fixture(scope="module")
-def models() -> Callable[[str], torch.export.ExportedProgram]:
-    def capture(name: str) -> torch.export.ExportedProgram:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(sum(name.encode()))
-            return xb.capture(torch.nn.Linear(4, 2), (torch.ones(1, 4),))
-
-    return capture
-
-
-@pytest.fixture(scope="module")
-def exported(models: Callable[[str], torch.export.ExportedProgram], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("exported")
-    for target in ("null", "torch", "cpu", "openvino"):
-        xb.lower(models("net"), target, name="net", output_dir=folder)
-    return folder
-
-
-@pytest.fixture
-def folder(exported: Path, tmp_path: Path) -> Path:
-    """Copy the exported artifacts, to be damaged."""
-    shutil.copytree(exported, tmp_path / "models")
-    return tmp_path / "models"
-
-
 X = np.ones((1, 4), np.float32)
 
 
 def test_loads_an_artifact_its_manifest_and_its_payload(folder: Path) -> None:
     artifact = Artifact.read(folder / "net_onnxruntime.json")
-    for given in (artifact, artifact.manifest_path, str(artifact.payload_path)):
-        with load(given) as session:
+    for one in (artifact, artifact.manifest_path, str(artifact.payload_path)):
+        with load(one) as session:
             assert session(X).shape == (1, 2)
             assert session.target == "onnxruntime.cpu"
 
@@ -127,88 +110,158 @@ def test_loading_checks_the_digest_and_the_backend(make_artifact: Make) -> None:
         load(make_artifact(target="nul"))
 
 
+# --- The order of a folder
+
+SERVER = ["openvino", "onnxruntime.cpu", "torch.eager", "null"]
+
+
+def targets(artifacts: Sequence[Artifact]) -> list[str]:
+    return [artifact.target for artifact in artifacts]
+
+
+def measured(**ranks: int) -> dict[str, Measured]:
+    """Give results by target; in a keyword's name ``_`` stands for the dot."""
+    return {
+        target.replace("_", "."): Measured(rank, float(rank), 0.0, 9.0, 1, "machine", "cpu")
+        for target, rank in ranks.items()
+    }
+
+
 @pytest.mark.parametrize(
     ("platform", "order"),
     [
-        ("linux", ["openvino", "onnxruntime.cpu", "torch.eager", "null"]),
+        ("linux", SERVER),
+        ("desktop", SERVER),
         ("web", ["null", "onnxruntime.cpu", "openvino", "torch.eager"]),
     ],
 )
-def test_the_order_is_the_platforms_then_by_name(folder: Path, platform: str, order: list[str]) -> None:
-    candidates, rejected = in_order(folder, platform, None)
-    assert [artifact.target for artifact in candidates] == order
+def test_the_order_is_the_platforms_then_by_name(folder: Path, platform: str, order: list[str], cache: Cache) -> None:
+    candidates, rejected = in_order(folder, platform, None, cache)
+    assert targets(candidates) == order
     assert not rejected
 
 
-def test_the_first_that_works_is_opened(folder: Path) -> None:
-    with load_best(folder, "linux") as session:
-        assert session.is_open
-        assert (session.target, session.rejected) == ("openvino", ())
-        assert session(X).shape == (1, 2)
-    assert not session.is_open
+def test_what_was_measured_here_overrules_the_order(folder: Path, cache: Cache) -> None:
+    program = Artifact.read(folder / "net_torch.json").program
+    Memory(cache).keep_measured(program, measured(torch_eager=1, onnxruntime_cpu=2, openvino=3))
+    candidates, _ = in_order(folder, "linux", None, cache)
+    assert targets(candidates) == ["torch.eager", "onnxruntime.cpu", "openvino", "null"]
 
 
-def test_what_does_not_work_is_passed_over_with_its_reason(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (folder / "net_openvino" / "model.bin").write_bytes(b"")
-    (folder / "net_onnxruntime.onnx").unlink()
-    with load_best(str(folder), "linux") as session:
-        assert session.target == "torch.eager"
-        reasons = {row.target: row.reason for row in session.rejected}
-    assert list(reasons) == ["openvino", "onnxruntime.cpu"]
-    assert "sha256" in reasons["openvino"] and "missing" in reasons["onnxruntime.cpu"]
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+def test_what_another_program_measured_says_nothing(folder: Path, cache: Cache) -> None:
+    Memory(cache).keep_measured("0" * 64, measured(torch_eager=1, openvino=2))
+    assert targets(in_order(folder, "linux", None, cache)[0]) == SERVER
 
 
-def test_a_damaged_manifest_is_passed_over_with_its_reason(folder: Path) -> None:
+def test_a_damaged_manifest_is_rejected_with_its_reason(folder: Path, cache: Cache) -> None:
     path = folder / "net_openvino.json"
-    path.write_text(path.read_text()[:100])
-    with load_best(folder, "linux") as session:
-        assert session.target == "onnxruntime.cpu"
-        assert [row.target for row in session.rejected] == ["net_openvino.json"]
-        assert "damaged" in session.rejected[0].reason
+    for damage in (path.read_text()[:100], "[" * 100_000):
+        path.write_text(damage)
+        candidates, (rejected,) = in_order(folder, "linux", None, cache)
+        assert targets(candidates) == SERVER[1:]
+        assert rejected.target == "net_openvino.json" and "damaged" in rejected.reason
 
 
-def test_an_artifact_of_an_unknown_backend_is_passed_over(folder: Path) -> None:
+def test_an_artifact_of_an_unknown_backend_is_rejected(folder: Path, cache: Cache) -> None:
     path = folder / "net_openvino.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "target": "somebody.else"}))
-    with load_best(folder, "linux") as session:
-        assert session.target == "onnxruntime.cpu"
-        assert "unknown backend 'somebody.else'" in session.rejected[0].reason
+    candidates, (rejected,) = in_order(folder, "linux", None, cache)
+    assert targets(candidates) == SERVER[1:]
+    assert "unknown backend 'somebody.else'" in rejected.reason
 
 
-def test_other_json_files_are_not_looked_at(folder: Path) -> None:
+def test_other_json_files_are_not_looked_at(folder: Path, cache: Cache) -> None:
     """``compare --output-dir`` writes its results beside the artifacts."""
     (folder / "results.json").write_text('{"schema": 1, "results": []}')
-    with load_best(folder, "linux") as session:
-        assert session.rejected == ()
+    assert in_order(folder, "linux", None, cache)[1] == []
 
 
-def test_several_models_need_a_choice(folder: Path, models: Callable[[str], torch.export.ExportedProgram]) -> None:
-    xb.lower(models("other"), "null", name="other", output_dir=folder)
+def test_several_models_need_a_choice(folder: Path, capture_net: Callable[[str], Any], cache: Cache) -> None:
+    xb.lower(capture_net("other"), "null", name="other", output_dir=folder)
     with pytest.raises(UsageError, match=r"several models; say which: model='net' \| 'other'"):
-        load_best(folder)
-    with load_best(folder, model="other") as session:
-        assert session.target == "null"
+        in_order(folder, None, None, cache)
+    assert [artifact.name for artifact in in_order(folder, None, "other", cache)[0]] == ["other_null"]
     with pytest.raises(ArtifactError, match="no artifacts of 'third'"):
-        load_best(folder, model="third")
+        in_order(folder, None, "third", cache)
 
 
-def test_when_nothing_works_every_reason_is_told(folder: Path) -> None:
-    for payload in folder.glob("net_*"):
-        if payload.is_dir():
-            shutil.rmtree(payload)
-        elif payload.suffix not in {".json", ".npz"}:
-            payload.write_bytes(b"")
-    with pytest.raises(LoadError) as caught:
-        load_best(folder, "linux")
-    assert all(name in str(caught.value) for name in ("openvino:", "onnxruntime.cpu:", "torch.eager:", "null:"))
-    assert "\n" not in str(caught.value)
-
-
-def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path) -> None:
+def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path, cache: Cache) -> None:
+    (tmp_path / "empty").mkdir()
     with pytest.raises(ArtifactError, match="holds no artifacts; write some with 'cross-backend export"):
-        load_best(tmp_path)
+        in_order(tmp_path / "empty", None, None, cache)
     with pytest.raises(ArtifactError, match="is not a folder"):
-        load_best(tmp_path / "none")
+        in_order(tmp_path / "none", None, None, cache)
     with pytest.raises(UsageError, match=r"unknown platform 'lunix'\. Did you mean 'linux'"):
-        load_best(tmp_path, "lunix")
+        in_order(tmp_path / "empty", "lunix", None, cache)
+
+
+# --- The order of a bundle
+
+NAMES = ["linear_regression_null", "linear_regression_torch", "linear_regression_onnxruntime"]
+
+
+@pytest.fixture(scope="module")
+def bundled(linear: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = [
+        (lower(linear, resolve(target), Cache()).artifact, name, target, 1e-4)
+        for target, name in zip(("null", "torch", "cpu"), NAMES, strict=True)
+    ]
+    orders: dict[str, list[str]] = {"linux": NAMES[:0:-1], "web": NAMES[1:], "embedded": []}
+    return write_bundle(linear, rows, orders, {}, tmp_path_factory.mktemp("bundles"))
+
+
+@pytest.mark.parametrize(
+    ("platform", "names"),
+    [("linux", NAMES[:0:-1]), ("desktop", NAMES[:0:-1]), ("web", NAMES[1:]), ("ios", NAMES), ("macos", NAMES)],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_the_order_is_the_bundles(
+    platform: str, names: list[str], zipped: bool, bundled: Path, tmp_path: Path, cache: Cache
+) -> None:
+    path = Path(shutil.make_archive(str(tmp_path / "bundle"), "zip", bundled)) if zipped else bundled
+    candidates, rejected = in_order(path, platform, "linear_regression", cache)
+    assert [artifact.name for artifact in candidates] == names and rejected == []
+
+
+def test_results_of_this_machine_overrule_the_bundles_order(bundled: Path, linear: Captured, cache: Cache) -> None:
+    Memory(cache).keep_measured(linear.digest, measured(torch_eager=1, onnxruntime_cpu=2))
+    for platform, names in {"linux": NAMES[1:], "ios": NAMES}.items():
+        assert [artifact.name for artifact in in_order(bundled, platform, None, cache)[0]] == names
+
+
+def test_a_bundle_with_nothing_for_a_platform_says_so(bundled: Path, cache: Cache) -> None:
+    with pytest.raises(ArtifactError, match=r"linear_regression holds no artifact for embedded\.$"):
+        in_order(bundled, "embedded", None, cache)
+
+
+def test_a_bundle_has_one_model(bundled: Path, cache: Cache) -> None:
+    with pytest.raises(ArtifactError, match=r"is a bundle of linear_regression, not of other\."):
+        in_order(bundled, None, "other", cache)
+
+
+# --- Measured first
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), unique=True),
+    st.dictionaries(st.sampled_from("abcdefghxyz"), st.integers(1, 4)),
+)
+def test_measured_artifacts_share_out_the_places_that_they_held(order: list[str], ranks: dict[str, int]) -> None:
+    candidates = [
+        Artifact(Path(), target, target, "net", "p", target, "", 0, (), (), Placement(), {}, 0.0) for target in order
+    ]
+    found = targets(measured_first(candidates, measured(**ranks)))
+    assert sorted(found) == sorted(order), "nothing is lost"
+    assert [t for t in found if t not in ranks] == [t for t in order if t not in ranks]
+    assert [t in ranks for t in found] == [t in ranks for t in order], "what was not measured stays where it is"
+    assert [t for t in found if t in ranks] == sorted((t for t in order if t in ranks), key=lambda t: ranks[t])
+
+
+def test_results_of_two_leave_the_third_where_it_is() -> None:
+    candidates = [
+        Artifact(Path(), target, target, "net", "p", target, "", 0, (), (), Placement(), {}, 0.0)
+        for target in ("a", "b", "c", "d")
+    ]
+    assert targets(measured_first(candidates, measured(a=2, c=1))) == ["c", "b", "a", "d"]
+    assert targets(measured_first(candidates, measured(a=1, c=1, d=1))) == ["a", "b", "c", "d"], "ties change nothing"
+    assert targets(measured_first(candidates, {})) == ["a", "b", "c", "d"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import positive_float, positive_int
-from cross_backend.errors import UsageError
+from cross_backend.errors import CrossBackendError, UsageError
 from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool) -> None:
 def add_work(parser: argparse.ArgumentParser) -> None:
     """Declare how the work is done."""
     parser.add_argument(
-        "--jobs", type=positive_int, metavar="N", help="worker processes that lower (default: one per processor)"
+        "--jobs",
+        type=positive_int,
+        metavar="N",
+        help="most worker processes (default: one per processor); never more than the memory holds",
     )
     parser.add_argument(
         "--timeout",
@@ -96,19 +99,28 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
         raise UsageError("give --backends or --platform, not both.")
     if args.platform:
         return list(find_platform(args.platform).backends)
-    if args.backends == ["all"]:
-        from cross_backend.registry import rows, short_name
-
-        return [short_name(name) for name in rows() if name != "null"]
     if args.backends:
-        return list(args.backends)
+        return [text for given in args.backends for text in _expanded(given, args.backends)]
     if default is None:
         raise UsageError(f"say where to: --backends TARGET… or --platform {'|'.join(PLATFORMS)}.")
     return list(default)
 
 
+def _expanded(text: str, given: list[str]) -> list[str]:
+    """Give what ``all`` stands for: every backend that is not given by name beside it."""
+    if text != "all":
+        return [text]
+    from cross_backend.registry import rows
+
+    names = [row.aliases[0] if row.aliases else name for name, row in rows().items()]
+    return [name for name in names if name not in {*given, "null"}]
+
+
 def with_precision(targets: list[str], precision: str | None) -> list[str]:
-    """Ask every target that names no precision for this one; what only computes in float32 stays for ``fp32``."""
+    """Ask every target that names no precision for this one; what only computes in float32 stays for ``fp32``.
+
+    What names no backend stays as well: whoever exports it says so.
+    """
     if precision is None:
         return targets
     from cross_backend.registry import find_backend
@@ -116,10 +128,13 @@ def with_precision(targets: list[str], precision: str | None) -> list[str]:
 
     asked = []
     for text in targets:
-        target = Target.parse(text)
-        if "precision" in target.options or (
-            precision == "fp32" and "precision" not in find_backend(target.name).options
-        ):
+        try:
+            target = Target.parse(text)
+            options = find_backend(target.name).options
+        except CrossBackendError:
+            asked.append(text)
+            continue
+        if "precision" in target.options or (precision == "fp32" and "precision" not in options):
             asked.append(text)
         else:
             asked.append(str(Target(target.name, {**target.options, "precision": precision})))

@@ -26,9 +26,11 @@ def main(args: argparse.Namespace) -> int:
     """Lower (or take it from the cache) and print the placement."""
     from cross_backend.cache import Cache
     from cross_backend.export import Settings, export
+    from cross_backend.registry import resolve
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
+    resolve(args.backend)  # a wrong name is told before anything is done
     terminal = Terminal(quiet=args.json)
     source = find_workload(args.model, args.weights)
     with export_progress(terminal) as observe:

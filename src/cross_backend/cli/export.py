@@ -16,7 +16,7 @@ from cross_backend.cli._options import (
     with_precision,
     writable_folder,
 )
-from cross_backend.errors import UnavailableError, UsageError
+from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
 from cross_backend.records import Outcome
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=share,
         default=0.0,
         metavar="SHARE",
-        help="fail a backend that executes less than this share, 0 to 1, of the operators or of their FLOPs itself",
+        help="fail a backend that executes less than this share, 0.9 or 90%%, of operators or FLOPs itself",
     )
     parser.add_argument(
         "--output-dir",
@@ -62,14 +62,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Export; 0 if every model has at least one artifact, and with --strict only if nothing failed."""
-    models = _chosen_models(args)
+    """Export; 0 if every model has at least one artifact, and with --strict only if nothing failed.
+
+    Of several models one that cannot be built or captured is told, and the others go on; with --all, one whose package
+    is not installed is no failure.
+    """
+    named = _named_models(args)
     targets = with_precision(chosen_targets(args, DEFAULT), args.precision)
     from cross_backend.cache import Cache
     from cross_backend.export import Settings, export
     from cross_backend.report.terminal import Terminal
-    from cross_backend.workloads import find_workload
+    from cross_backend.workloads import WORKLOADS, find_workload
 
+    models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
     sources = [find_workload(model, args.weights) for model in models]
     folder = writable_folder(args.output_dir)
     terminal = Terminal(quiet=args.json)
@@ -77,19 +82,21 @@ def main(args: argparse.Namespace) -> int:
     exported: dict[str, list[Exported]] = {}
     status = 0
     for source in sources:
+        unbuilt = None
         try:
             with export_progress(terminal) as observe:
                 _, rows = export(source, targets, settings, observe)
-        except UnavailableError as error:
-            if not args.all:
+        except CrossBackendError as error:
+            if len(sources) == 1:
                 raise
-            rows = [_unavailable(text, error) for text in targets]
+            unbuilt, rows = error, _unbuilt(targets, error)
         exported[source.name] = rows
         failed = [row for row in rows if row.outcome is not Outcome.OK]
-        if (len(failed) == len(rows) and not (args.all and _needs_package(rows))) or (failed and args.strict):
+        optional = isinstance(unbuilt, UnavailableError) and source.text not in named
+        if (len(failed) == len(rows) and not optional) or (failed and args.strict):
             status = 1
         if not args.json:
-            _print(terminal, source.name, rows)
+            _print(terminal, source.name, rows, unbuilt)
     if args.json:
         documents = [_document(name, row) for name, rows in exported.items() for row in rows]
         print_json({"schema": 1, "results": documents})
@@ -98,32 +105,34 @@ def main(args: argparse.Namespace) -> int:
     return status
 
 
-def _chosen_models(args: argparse.Namespace) -> list[str]:
+def _named_models(args: argparse.Namespace) -> list[str]:
+    """Give the models that were asked for by name.
+
+    Raises:
+        UsageError: there is none, and no --all either; or --yolo names no detector.
+    """
     from cross_backend.workloads import WORKLOADS
 
+    detectors = [name for name, row in WORKLOADS.items() if row.family == "detection"]
     for name in args.yolo:
-        if WORKLOADS.get(name) is None or WORKLOADS[name].family != "detection":
-            detectors = ", ".join(name for name, row in WORKLOADS.items() if row.family == "detection")
-            raise UsageError(f"--yolo {name}: no such detector. Choices: {detectors}.")
+        if name not in detectors:
+            raise unknown_name("YOLO detector", name, detectors)
     named = [*args.models, *([MOBILENET] if args.mobilenet else []), *args.yolo]
-    models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
-    if not models:
+    if not named and not args.all:
         raise UsageError("say what: MODEL…, --mobilenet, --yolo NAME… or --all ('cross-backend models' lists them).")
-    return models
+    return named
 
 
-def _unavailable(text: str, error: UnavailableError) -> Exported:
-    from cross_backend.export import Exported
+def _unbuilt(targets: list[str], error: CrossBackendError) -> list[Exported]:
+    """Give the rows of a model that could not be built or captured: the same reason for every target."""
+    from cross_backend.export import Exported, outcome_of
 
-    return Exported(text, Outcome.UNAVAILABLE, str(error))
-
-
-def _needs_package(rows: list[Exported]) -> bool:
-    """Say whether the model itself could not be built; every target then has the same reason."""
-    return all(row.resolved is None and row.outcome is Outcome.UNAVAILABLE for row in rows)
+    return [Exported(text, outcome_of(error, Outcome.LOWER_FAIL), str(error)) for text in targets]
 
 
 def _document(workload: str, row: Exported) -> dict[str, Any]:
+    from cross_backend.registry import lifecycle_here
+
     artifact = row.artifact
     return {
         "workload": workload,
@@ -138,16 +147,21 @@ def _document(workload: str, row: Exported) -> dict[str, Any]:
         "estimate": dict(artifact.estimate) or None if artifact else None,
         "cached": row.cached,
         "reason": row.reason,
+        "lifecycle": lifecycle_here(row.resolved.backend) if row.resolved else None,
     }
 
 
-def _print(terminal: Terminal, workload: str, rows: list[Exported]) -> None:
+def _print(terminal: Terminal, workload: str, rows: list[Exported], unbuilt: CrossBackendError | None) -> None:
     from cross_backend.registry import lifecycle_here
     from cross_backend.registry import rows as backend_rows
 
     good = [row for row in rows if row.artifact is not None]
     failed = [row for row in rows if row.artifact is None]
     terminal.text(f"📦 {workload}", style="bold")
+    if unbuilt is not None:
+        terminal.text(f"{'⚠️' if isinstance(unbuilt, UnavailableError) else '❌'} {unbuilt}")
+        terminal.text()
+        return
     if good:
         terminal.text(f"✅ Successfully exported {len(good)}/{len(rows)} backends")
     for row in good:
@@ -156,11 +170,11 @@ def _print(terminal: Terminal, workload: str, rows: list[Exported]) -> None:
         terminal.text(f"⚠️ Failed {len(failed)} backend(s):")
         for row in failed:
             terminal.text(f"   • {row.text}: {row.reason}")
-    for row in good:
+    for row in rows:
         state = lifecycle_here(row.resolved.backend) if row.resolved else "supported"
         if state != "supported":
             terminal.text(f"⚠️ {row.text}: {state}")
-    if not good:
+    if all(row.outcome in {Outcome.UNAVAILABLE, Outcome.UNSUPPORTED} for row in rows):
         names = ", ".join(backend_rows())
         terminal.text(
             f"❌ No available backends from requested: {', '.join(row.text for row in rows)}. Backends: {names}."
@@ -184,7 +198,9 @@ def _print_tables(terminal: Terminal, exported: dict[str, list[Exported]]) -> No
     from cross_backend.report import tables
 
     artifacts = {
-        name: {row.text: row.artifact for row in rows if row.artifact is not None} for name, rows in exported.items()
+        name: {row.text: row.artifact for row in rows if row.artifact is not None}
+        for name, rows in exported.items()
+        if any(row.artifact is not None for row in rows)
     }
     targets = list(dict.fromkeys(text for row in artifacts.values() for text in row))
     if not targets:

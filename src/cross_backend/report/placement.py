@@ -22,7 +22,7 @@ def facts(placement: Placement) -> list[tuple[str, str]]:
     memory = (
         ("planned memory", placement.planned_bytes, "activations outside delegates"),
         ("constants", placement.constant_bytes, "outside delegates"),
-        ("delegates", placement.delegate_bytes, "blobs and weights"),
+        ("delegate data", placement.delegate_bytes, "blobs and weights"),
     )
     rows += [(name, f"{tables.size(value)} ({what})") for name, value, what in memory if value is not None]
     return rows
@@ -47,4 +47,4 @@ def _flops(operators: Operators) -> str:
 
 def _lines(operators: Operators) -> str:
     shown, more = operators.lines[:LINES], len(operators.lines) - LINES
-    return "\n".join([*shown, *([f"… and {more} more lines"] if more > 0 else [])])
+    return "\n".join([*shown, *([f"… and {more} more"] if more > 0 else [])])

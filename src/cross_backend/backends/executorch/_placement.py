@@ -103,7 +103,7 @@ def read_placement(
         rejections: what the partitioner said.
         delegate_id: whose delegates count as inside; None where the kernels themselves do.
         blob_operators: counts the operators inside one delegate's blob.
-        unlogged: gives the reason for an operator that the partitioner said nothing about, or None.
+        unlogged: gives the reason for ``mean.out``, which the partitioner said nothing about, or None.
     """
     from executorch.exir._serialize._program import deserialize_pte_binary
     from executorch.exir.schema import DataLocation, DelegateCall, KernelCall
@@ -182,7 +182,7 @@ def _why(name: str, node: Any, graph: Any, rejections: Rejections, unlogged: Cal
         return None
     if node.graph is not graph:
         return _NESTED
-    return rejections.get(_key(node)) or unlogged(_base(name)) or _UNEXPLAINED
+    return rejections.get(_key(node)) or unlogged(name.partition("::")[2]) or _UNEXPLAINED
 
 
 def _flops(operator: Any, args: Sequence[int], values: Sequence[Any]) -> int:

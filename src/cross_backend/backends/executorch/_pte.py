@@ -32,7 +32,7 @@ class ExecuTorchBackend(Backend):
     """A backend of ExecuTorch: a subclass gives its partitioners, its delegate's id, and how to read its blob."""
 
     suffix = ".pte"
-    preload = ("executorch.exir",)
+    preload: ClassVar[tuple[str, ...]] = ("executorch.exir",)
     bundles = True
     distributions: ClassVar[tuple[str, ...]] = ("executorch", "torch")
     options = {"threads": THREADS}
@@ -78,7 +78,7 @@ class ExecuTorchBackend(Backend):
         raise NotImplementedError
 
     def unlogged(self, operator: str) -> str | None:
-        """Say why an operator, ``mean``, was left that the partitioner said nothing about; None where it is not known.
+        """Say why ``mean.out`` was left, which the partitioner said nothing about; None where it is not known.
 
         For those that ask a table of operators and nothing else, that is the reason.
         """

@@ -23,6 +23,7 @@ class CoreMl(ExecuTorchBackend):
     name = "executorch.coreml"
     title = "Core ML (Apple)"
     delegate_id = "CoreMLBackend"
+    preload = ("executorch.exir", "executorch.backends.apple.coreml.partition")
     distributions: ClassVar[tuple[str, ...]] = ("executorch", "torch", "coremltools")
     extra = "coreml"
     options = {
@@ -82,6 +83,6 @@ class CoreMl(ExecuTorchBackend):
     def unlogged(self, operator: str) -> str | None:
         from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY
 
-        if _TORCH_OPS_REGISTRY.get_func(operator) is None:
+        if _TORCH_OPS_REGISTRY.get_func(operator.partition(".")[0]) is None:
             return super().unlogged(operator)
         return "refused by its partitioner, for its arguments or for a known fault of Core ML's converter"

@@ -17,6 +17,7 @@ class Vulkan(ExecuTorchBackend):
     name = "executorch.vulkan"
     title = "Vulkan (GPU)"
     delegate_id = "VulkanBackend"
+    preload = ("executorch.exir", "executorch.backends.vulkan.partitioner.vulkan_partitioner")
     rejections = "executorch.backends.vulkan.partitioner.vulkan_partitioner:VulkanSupportedOperators.log_skip"
     options = {"precision": Option("arithmetic and storage inside the shaders", "fp32", ("fp32", "fp16", "int8"))}
     run_gap = Gap(

@@ -17,6 +17,7 @@ class Xnnpack(ExecuTorchBackend):
     name = "executorch.xnnpack"
     title = "XNNPACK (CPU)"
     delegate_id = "XnnpackBackend"
+    preload = ("executorch.exir", "executorch.backends.xnnpack.partition.xnnpack_partitioner")
     rejections = "executorch.exir.backend.utils:WhyNoPartition.__call__"
     options = {
         "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
@@ -43,5 +44,8 @@ class Xnnpack(ExecuTorchBackend):
     def unlogged(self, operator: str) -> str | None:
         from executorch.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
 
-        table = {config.target_name.partition(".")[0] for config in ALL_PARTITIONER_CONFIGS}
-        return None if operator in table else super().unlogged(operator)
+        name, _, overload = operator.partition(".")
+        overload = overload.removesuffix("out").removesuffix("_")  # of "out" alone nothing is known
+        table = [config.target_name.partition(".") for config in ALL_PARTITIONER_CONFIGS]
+        known = any(name == base and overload in {"", of} for base, _, of in table)
+        return None if known else super().unlogged(operator)

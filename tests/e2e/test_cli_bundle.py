@@ -1,0 +1,405 @@
+"""``bundle``: what is written, what a failure says and leaves behind; and ``inspect`` and ``run`` on what it wrote."""
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cross_backend import load_best
+
+XNNPACK, PORTABLE, VULKAN = (f"linear_regression_{name}" for name in ("xnnpack", "portable", "vulkan"))
+CPU, OPENVINO = "linear_regression_onnxruntime", "linear_regression_openvino"
+WEB = ("bundle", "linear_regression", "--platform", "web")
+NEWER = '{"format": "cross-backend-bundle", "version": 7}'
+
+
+def content(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def manifest(bundle):
+    return json.loads((bundle / "manifest.json").read_text())
+
+
+def names(bundle):
+    return [row["name"] for row in manifest(bundle)["artifacts"]]
+
+
+@pytest.fixture(scope="module")
+def web(linear, cli, tmp_path_factory):
+    """A bundle for browsers; not to be changed. What ``linear`` lowered is in the cache."""
+    folder = tmp_path_factory.mktemp("web")
+    result = cli(*WEB, "--output-dir", folder, "--strict")
+    assert result.returncode == 0, result.stderr
+    return folder / "linear_regression"
+
+
+@pytest.fixture
+def bundle(web, tmp_path):
+    """A copy of that bundle that a test may damage."""
+    return Path(shutil.copytree(web, tmp_path / "bundle"))
+
+
+# --- What is written
+
+
+def test_text(linear, cli, plain, tmp_path):
+    result = cli(*WEB, "--output-dir", tmp_path)
+    assert result.returncode == 0, result.stderr
+    plain(result.stdout + result.stderr)
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"* {tmp_path / 'linear_regression'}"
+    assert lines[1] == "[ok] 2/2 backends, in fallback order:"
+    assert re.fullmatch(rf"1 +XNNPACK \(CPU\) +{XNNPACK} +100 % +[\d.]+ kB +not measured *", lines[3])
+    assert re.fullmatch(rf"2 +Portable \(Reference\) +{PORTABLE} +100 % +[\d.]+ kB +not measured *", lines[4])
+    assert len(lines) == 5
+    assert "lower to" in result.stderr and "lower to" not in result.stdout
+
+
+def test_json_is_one_document_and_silent(linear, cli, document, tmp_path):
+    result = cli(*WEB, "--output-dir", tmp_path, "--json")
+    found = document(result)
+    assert result.stderr == ""
+    assert set(found) == {"schema", "bundle", "results"}
+    assert found["schema"] == 1 and found["bundle"] == str(tmp_path / "linear_regression")
+    for row, target, name in zip(
+        found["results"], ("executorch.xnnpack", "executorch.portable"), (XNNPACK, PORTABLE), strict=True
+    ):
+        assert row == {
+            "target": target, "outcome": "OK", "name": name, "coverage": 1.0, "rank": None, "reason": None,
+            "size_bytes": (tmp_path / "linear_regression" / f"{name}.pte").stat().st_size,
+        }  # fmt: skip
+
+
+def test_it_goes_to_bundles_by_default(web, cli, tmp_path):
+    assert cli(*WEB, cwd=tmp_path).returncode == 0
+    assert content(tmp_path / "bundles" / "linear_regression") == content(web), "and two runs write the same bytes"
+
+
+def test_zip_is_one_file_with_the_same_content(web, cli, document, tmp_path):
+    path = tmp_path / "linear_regression.zip"
+    assert document(cli(*WEB, "--zip", "--output-dir", tmp_path, "--json"))["bundle"] == str(path)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in archive.namelist()} == content(web)
+
+
+def test_several_platforms_each_have_their_order(linear, cli, tmp_path):
+    result = cli("bundle", "linear_regression", "--platform", "web", "android", "desktop", "--json",
+                 "--output-dir", tmp_path, "--timeout", "600")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    row = manifest(tmp_path / "linear_regression")
+    assert list(row["orders"]) == ["web", "android", "linux"], "desktop is called linux"
+    assert row["orders"]["web"] == [XNNPACK, PORTABLE]
+    assert row["orders"]["android"] == [VULKAN, XNNPACK, PORTABLE]
+    linux = row["orders"]["linux"]
+    assert linux[:4] == [VULKAN, XNNPACK, OPENVINO, CPU] and linux[-1] == PORTABLE
+    assert names(tmp_path / "linear_regression") == linux, "one order that keeps them all"
+    loaders = {path.name for path in (tmp_path / "linear_regression" / "loaders").iterdir()}
+    assert loaders == {"LoadBest.kt", "load_best.dart", "load_best.hpp", "load_best.py"}
+
+
+def test_the_order_does_not_depend_on_chance(linear, cli, document, tmp_path):
+    """Neither of the two accelerators stands before the other on any platform: the one named first does."""
+    for seed in range(4):
+        args = ("bundle", "linear_regression", "--platform", "embedded", "android", "--output-dir", tmp_path, "--json")
+        found = document(cli(*args, PYTHONHASHSEED=str(seed), CROSS_BACKEND_TOOLCHAINS=str(tmp_path / "none")))
+        assert [row["target"].rpartition(".")[2] for row in found["results"]] == [
+            "ethos_u", "vulkan", "xnnpack", "portable",
+        ]  # fmt: skip
+
+
+def test_backends_are_their_own_order(linear, cli, tmp_path):
+    result = cli("bundle", "linear_regression", "--backends", "cpu", "openvino", "xnnpack", "--output-dir", tmp_path)
+    assert result.returncode == 0, result.stderr
+    bundle = tmp_path / "linear_regression"
+    assert names(bundle) == [CPU, OPENVINO, XNNPACK] and manifest(bundle)["orders"] == {}
+    assert (bundle / OPENVINO / "model.xml").is_file()
+    assert len(list((bundle / "loaders").iterdir())) == 5, "for any platform"
+
+
+def test_a_backend_given_twice_is_bundled_once(linear, cli, document, tmp_path):
+    again = ("xnnpack", "executorch.xnnpack", "cpu", "onnxruntime", "xnnpack")
+    found = document(cli("bundle", "linear_regression", "--backends", *again, "--output-dir", tmp_path, "--json"))
+    assert [row["name"] for row in found["results"]] == [XNNPACK, CPU]
+    assert cli("inspect", tmp_path / "linear_regression").returncode == 0
+
+
+def test_precision_asks_every_backend_for_it(linear, cli, tmp_path):
+    args = ("bundle", "linear_regression", "--backends", "openvino", "portable", "--precision", "bf16")
+    result = cli(*args, "--output-dir", tmp_path)
+    assert result.returncode == 0, result.stderr
+    (row,) = manifest(tmp_path / "linear_regression")["artifacts"]
+    assert row["name"] == "linear_regression_openvino_bf16" and row["target"] == "openvino?precision=bf16"
+    assert row["tolerance"] == 0.1
+    with load_best(tmp_path / "linear_regression") as session:
+        assert session.options["precision"] == "bf16"
+    assert re.search(r"• portable\?precision=bf16: .*precision", result.stdout)
+
+
+def test_precision_keeps_the_platforms_orders(linear, cli, tmp_path):
+    result = cli("bundle", "linear_regression", "--platform", "web", "android", "--precision", "fp16",
+                 "--output-dir", tmp_path)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    row = manifest(tmp_path / "linear_regression")
+    assert row["orders"] == {"web": [], "android": ["linear_regression_vulkan_fp16"]}
+    assert row["artifacts"][0]["tolerance"] == 0.02
+
+
+def test_labels_of_a_users_model(cli, document, tmp_path):
+    (tmp_path / "net.py").write_text(
+        "import torch\nimport cross_backend as xb\n"
+        "def net():\n    return xb.Workload('net', torch.nn.ReLU(), (torch.ones(1, 2),), labels=('cat', 'dög'))\n"
+    )
+    args = ("bundle", f"{tmp_path / 'net.py'}:net", "--backends", "torch", "--output-dir", tmp_path / "out", "--json")
+    bundle = Path(document(cli(*args))["bundle"])
+    assert (bundle / "labels.txt").read_bytes() == "cat\ndög\n".encode()
+    assert manifest(bundle)["labels"]["sha256"] == hashlib.sha256((bundle / "labels.txt").read_bytes()).hexdigest()
+
+
+def test_measure_writes_the_ranks_and_they_order_what_runs(linear, cli, document, tmp_path):
+    args = ("bundle", "linear_regression", "--backends", "vulkan", "portable", "cpu", "--json")
+    cache = tmp_path / "cache"
+    found = document(cli(*args, "--measure", "--output-dir", tmp_path / "1", cache=cache))
+    bundle = Path(found["bundle"])
+    measured = {row["target"]: row["measured"] for row in manifest(bundle)["artifacts"]}
+    assert measured.pop("executorch.vulkan") is None, "it does not run here"
+    assert {row["target"]: row["rank"] for row in found["results"]} == {
+        "executorch.vulkan": None, **{target: row["rank"] for target, row in measured.items()},
+    }  # fmt: skip
+    assert 1 in (row["rank"] for row in measured.values())
+    for row in measured.values():
+        assert 0 < row["low_ms"] <= row["median_ms"] <= row["high_ms"] and row["threads"] == 1
+        assert re.fullmatch("[0-9a-f]{16}", row["machine"]) and row["cpu"]
+
+    later = document(cli(*args, "--output-dir", tmp_path / "2", cache=cache))
+    assert manifest(Path(later["bundle"]))["artifacts"] == manifest(bundle)["artifacts"], "ranks are remembered"
+
+    best = min(measured, key=lambda target: measured[target]["rank"])
+    run = document(cli("run", bundle, "--num-runs", "6", "--json", cache=cache))
+    assert [row["target"] for row in run["results"]] == [best]
+    text = cli(*args[:-1], "--output-dir", tmp_path / "3", cache=cache).stdout
+    assert re.search(r"rank 1, [\d.,]+ ms median", text) and text.count("not measured") == 1
+
+
+# --- What fails
+
+
+def test_partial_failure_is_told_and_the_rest_is_bundled(linear, cli, document, tmp_path):
+    args = ("bundle", "linear_regression", "--backends", "xnnpack", "nonsense", "qnn", "--output-dir", tmp_path)
+    result = cli(*args)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert "[ok] 1/3 backends, in fallback order:" in lines
+    failed = lines.index("[warn] Failed 2 backend(s):")
+    assert re.fullmatch(r" +• nonsense: unknown backend 'nonsense'.*xnnpack.*", lines[failed + 1])
+    assert re.fullmatch(r" +• qnn: .+", lines[failed + 2]) and len(lines) == failed + 3
+    assert names(tmp_path / "linear_regression") == [XNNPACK]
+    good, bad, unavailable = document(cli(*args, "--json"))["results"]
+    assert good["outcome"] == "OK" and good["name"] == XNNPACK
+    assert bad["outcome"] == "UNSUPPORTED" and "nonsense" in bad["reason"]
+    assert unavailable["outcome"] == "UNAVAILABLE"
+    for row in (bad, unavailable):
+        assert row["name"] is row["size_bytes"] is row["coverage"] is row["rank"] is None
+
+
+def test_strict_turns_a_partial_failure_into_status_1(linear, cli, tmp_path):
+    args = ("bundle", "linear_regression", "--backends", "xnnpack", "nonsense", "--strict", "--output-dir", tmp_path)
+    assert cli(*args).returncode == 1
+    assert names(tmp_path / "linear_regression") == [XNNPACK], "what succeeded is kept"
+
+
+def test_nothing_to_bundle_is_status_1_and_an_older_bundle_is_kept(linear, cli, complaint, tmp_path, web):
+    older = shutil.copytree(web, tmp_path / "linear_regression")
+    result = cli("bundle", "linear_regression", "--backends", "xnpack", "--output-dir", tmp_path)
+    complaint(result, 1, "nothing to bundle: xnpack: unknown backend 'xnpack'", "Did you mean", "'xnnpack'")
+    assert result.stdout == "" and content(older) == content(web)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("linear_regression",), ("--platform android|", "--backends")),
+        (("linear_regression", "--platform", "web", "--backends", "cpu"), ("--platform", "--backends")),
+        (("linear_regression", "--platform", "androit"), ("unknown platform 'androit'", "'android'")),
+        (("linear_regression", "--platform", "web", "lunix"), ("unknown platform 'lunix'", "'linux'")),
+        (("linear_regresion", "--platform", "web"), ("unknown model", "'linear_regression'")),
+        (("linear_regression", "--platform", "web", "--precision", "fp8"), ("fp8",)),
+        (("linear_regression", "--platform", "web", "--min-coverage", "2"), ("'2'",)),
+        (("linear_regression", "--platform", "web", "--zipp"), ("did you mean --zip",)),
+        (("--platform", "web"), ("MODEL",)),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(args, words, cli, usage_error, tmp_path):
+    usage_error(cli("bundle", *args, "--output-dir", tmp_path), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_bundle_is_replaced_whole(web, cli, tmp_path):
+    older = shutil.copytree(web, tmp_path / "linear_regression")
+    (older / "linear_regression_vulkan.pte").touch()
+    (older / "manifest.json").write_text(NEWER)
+    assert cli(*WEB, "--output-dir", tmp_path).returncode == 0
+    assert content(older) == content(web)
+    assert [path.name for path in tmp_path.iterdir()] == ["linear_regression"]
+
+
+@pytest.mark.parametrize("own", [{"thesis.txt": "years"}, {"manifest.json": '{"name": "web app"}', "index.html": ""}])
+def test_a_folder_that_is_no_bundle_is_left_alone(own, linear, cli, usage_error, complaint, tmp_path):
+    folder = tmp_path / "linear_regression"
+    folder.mkdir()
+    for name, text in own.items():
+        (folder / name).write_text(text)
+    before = content(tmp_path)
+    line = complaint(cli(*WEB, "--output-dir", tmp_path), 2, "exists and is not a bundle", "--output-dir")
+    assert str(folder) in line
+    assert content(tmp_path) == before and [path.name for path in tmp_path.iterdir()] == ["linear_regression"]
+
+
+def test_a_zip_file_that_is_no_bundle_is_left_alone(linear, cli, complaint, tmp_path):
+    with zipfile.ZipFile(tmp_path / "linear_regression.zip", "w") as archive:
+        archive.writestr("thesis.txt", "years")
+    before = content(tmp_path)
+    complaint(cli(*WEB, "--zip", "--output-dir", tmp_path), 2, "linear_regression.zip exists and is not a bundle")
+    assert content(tmp_path) == before
+
+
+def as_anybody():
+    """Give up root's right to write everywhere, before the command starts: PR_CAPBSET_DROP of CAP_DAC_OVERRIDE."""
+    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)
+
+
+def test_a_read_only_folder(web, cli, complaint, tmp_path):
+    older = shutil.copytree(web, tmp_path / "out" / "linear_regression")
+    (tmp_path / "out").chmod(0o500)
+    try:
+        result = cli(*WEB, "--output-dir", tmp_path / "out", preexec=as_anybody)
+    finally:
+        (tmp_path / "out").chmod(0o700)
+    complaint(result, 1, "Permission denied", str(tmp_path / "out"))
+    assert content(older) == content(web) and [path.name for path in (tmp_path / "out").iterdir()] == [older.name]
+
+
+def test_a_folder_that_cannot_be_made(linear, cli, usage_error, tmp_path):
+    (tmp_path / "file").touch()
+    usage_error(cli(*WEB, "--output-dir", tmp_path / "file" / "out"), "cannot write to", "file/out")
+
+
+def test_a_disk_that_is_full_leaves_the_older_bundle(web, cli, complaint, tmp_path):
+    older = shutil.copytree(web, tmp_path / "linear_regression")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))  # payloads fit, the manifest does not
+
+    complaint(cli(*WEB, "--output-dir", tmp_path, preexec=limit), 1, "File too large")
+    assert content(older) == content(web)
+    assert [path.name for path in tmp_path.iterdir()] == ["linear_regression"], "no scratch is left"
+
+
+# --- inspect
+
+
+def test_inspect_shows_the_order_and_checks_every_digest(bundle, cli, plain, document):
+    result = cli("inspect", bundle)
+    assert result.returncode == 0 and result.stderr == ""
+    plain(result.stdout)
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"* {bundle}: linear_regression, 2 artifacts in fallback order"
+    assert re.fullmatch(rf"{XNNPACK} +executorch\.xnnpack +XnnpackBackend × 1 +100 % +[\d.]+ kB +digest is right *",
+                        lines[2])  # fmt: skip
+    assert lines[-1] == f"web: {XNNPACK} › {PORTABLE}"
+    found = document(cli("inspect", bundle, "--json"))
+    assert set(found) == {"schema", "model", "orders", "artifacts"}
+    assert found["model"] == "linear_regression" and found["orders"] == {"web": [XNNPACK, PORTABLE]}
+    assert [(row["target"], row["damage"]) for row in found["artifacts"]] == [
+        ("executorch.xnnpack", None), ("executorch.portable", None),
+    ]  # fmt: skip
+
+
+def test_inspect_finds_what_was_damaged(bundle, cli, document):
+    path = bundle / f"{XNNPACK}.pte"
+    path.write_bytes(path.read_bytes()[:-1])
+    result = cli("inspect", bundle)
+    assert result.returncode == 1 and result.stdout.count("digest is right") == 1
+    assert "was changed, truncated or swapped" in " ".join(result.stdout.split())
+    bad, good = document(cli("inspect", bundle, "--json"), 1)["artifacts"]
+    assert f"{XNNPACK}.pte is not the payload" in bad["damage"] and good["damage"] is None
+
+
+def test_inspect_reads_zip_files_payloads_and_the_folder_we_stand_in(bundle, cli, document, tmp_path):
+    path = shutil.make_archive(str(tmp_path / "packed"), "zip", bundle)
+    assert document(cli("inspect", path, "--json")) == document(cli("inspect", bundle, "--json"))
+    assert document(cli("inspect", ".", "--json", cwd=bundle)) == document(cli("inspect", bundle, "--json"))
+    alone = document(cli("inspect", bundle / f"{PORTABLE}.pte", "--json"))
+    assert alone["target"] == "executorch.portable"
+
+
+def test_inspect_in_a_folder_that_is_nothing(cli, complaint, tmp_path):
+    complaint(cli("inspect", ".", cwd=tmp_path), 1, str(tmp_path))
+    complaint(cli("inspect", "/"), 1, "/")
+
+
+def test_inspect_of_a_payload_that_is_a_folder(linear, cli, document, tmp_path):
+    cli("bundle", "linear_regression", "--backends", "openvino", "--output-dir", tmp_path)
+    payload = tmp_path / "linear_regression" / OPENVINO
+    assert document(cli("inspect", payload, "--json"))["target"] == "openvino"
+    assert document(cli("inspect", ".", "--json", cwd=payload))["target"] == "openvino"
+
+
+@pytest.mark.parametrize("command", ["inspect", "run"])
+def test_a_newer_bundle_says_which_version_is_needed(command, cli, complaint, tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "manifest.json").write_text(NEWER)
+    with zipfile.ZipFile(tmp_path / "new.zip", "w") as archive:
+        archive.writestr("manifest.json", NEWER)
+    for path in (folder, tmp_path / "new.zip"):
+        result = cli(command, path)
+        complaint(result, 1, f"{path}/manifest.json has format version 7; this cross-backend reads up to 1. Upgrade")
+        assert result.stdout == ""
+
+
+# --- run
+
+
+def test_run_takes_the_first_that_works(bundle, cli, document, tmp_path):
+    path = shutil.make_archive(str(tmp_path / "packed"), "zip", bundle)
+    for given, args, target in (
+        (bundle, (), "executorch.xnnpack"),
+        (path, ("--platform", "web"), "executorch.xnnpack"),
+        (bundle / f"{PORTABLE}.pte", (), "executorch.portable"),
+    ):
+        (row,) = document(cli("run", given, *args, "--num-runs", "6", "--json"))["results"]
+        assert row["target"] == target and row["outcome"] == "OK"
+    result = cli("run", path, "--input", "1,2,3,4")
+    assert result.returncode == 0 and "2.718" in result.stdout
+
+
+def test_run_falls_back_past_damage(bundle, cli, complaint):
+    (bundle / f"{XNNPACK}.pte").unlink()
+    result = cli("run", bundle, "--num-runs", "6")
+    assert result.returncode == 0, result.stderr
+    assert re.search(rf"executorch\.xnnpack passed over: .*{XNNPACK}\.pte is missing", result.stderr)
+    assert "on executorch.portable: outputs are right" in result.stdout
+    (bundle / f"{PORTABLE}.pte").write_bytes(b"")
+    result = cli("run", bundle)
+    assert result.returncode == 1 and result.stdout == "" and "Traceback" not in result.stderr
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("cross-backend run: nothing in ") and "executorch.xnnpack: " in line and "sha256" in line
+
+
+def test_run_of_another_model_or_of_nothing_for_a_platform(bundle, cli, complaint):
+    complaint(cli("run", bundle, "--model", "other"), 1, "is a bundle of linear_regression, not of other")
+    row = manifest(bundle)
+    row["orders"]["ios"] = []
+    (bundle / "manifest.json").write_text(json.dumps(row))
+    complaint(cli("run", bundle, "--platform", "ios"), 1, f"{os.fspath(bundle)} holds no artifact for ios")

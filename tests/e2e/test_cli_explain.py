@@ -1,0 +1,140 @@
+"""``explain``: what is inside, what was left, why, at what cost, and from which line of the user's file."""
+
+import re
+
+import pytest
+
+VENDORS = ("torch", "executorch", "onnx", "onnxruntime", "openvino")
+SOURCE = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        z = torch.cumsum(y, 1)
+        return z @ y.T, torch.cumsum(z.int(), 1)
+
+def net():
+    torch.manual_seed(0)
+    return Net(), (torch.randn(4, 16),)
+
+class Sums(torch.nn.Module):
+    def forward(self, x):
+        return x.cumsum(0).cumsum(1)
+
+def sums():
+    return Sums(), (torch.ones(1, 4),)
+"""
+LINEAR, PRODUCT = 2 * 4 * 16 * 8, 2 * 4 * 8 * 4
+CUMSUM = ["net.py:10 forward: z = torch.cumsum(y, 1)", "net.py:11 forward: return z @ y.T, torch.cumsum(z.int(), 1)"]
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory):
+    path = tmp_path_factory.mktemp("user") / "net.py"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def explained(net, cli, document):
+    """The document of ``net`` on XNNPACK."""
+    return document(cli("explain", f"{net}:net", "--backend", "xnnpack", "--json"))
+
+
+def test_json_names_reason_work_and_line_of_what_was_left(explained):
+    assert (explained["schema"], explained["workload"], explained["target"]) == (1, "net_net", "executorch.xnnpack")
+    assert explained["flops"] == LINEAR + PRODUCT
+    placement = explained["placement"]
+    assert placement["delegates"]["XnnpackBackend"] >= 1 and placement["inside"]
+    assert placement["flop_coverage"] == pytest.approx(1 - PRODUCT / (LINEAR + PRODUCT))
+    assert 0 < placement["coverage"] < 1
+    assert placement["planned_bytes"] > 0 and placement["constant_bytes"] >= 0
+    assert placement["delegate_bytes"] > 4 * (16 * 8 + 8), "the weights at least"
+    product, *others = placement["left"]
+    assert product == {
+        "name": "aten::mm.out", "count": 1, "why": "Expected weight to be a static param", "flops": PRODUCT,
+        "lines": [CUMSUM[1]],
+    }  # fmt: skip
+    sums = next(row for row in others if row["name"].startswith("aten::cumsum"))
+    assert (sums["count"], sums["why"], sums["flops"], sums["lines"]) == (2, "not in its table of operators", 0, CUMSUM)
+    assert all(row["why"] and row["flops"] == 0 for row in others)
+
+
+def test_text_is_grouped_with_the_most_expensive_first(explained, net, cli, plain):
+    result = cli("explain", f"{net}:net", "--backend", "xnnpack")
+    assert result.returncode == 0
+    plain(result.stdout + result.stderr)
+    lines = [re.sub(r"\s{2,}", " | ", line.strip()) for line in result.stdout.splitlines() if line.strip()]
+    assert lines[0] == "* net_net on executorch.xnnpack"
+    assert lines[1] == f"FLOPs | {LINEAR + PRODUCT:,} an inference"
+    assert lines[2].startswith("delegates | XnnpackBackend × ")
+    assert any(re.fullmatch(r"planned memory \| [\d.]+ k?B \(activations outside delegates\)", line) for line in lines)
+    left = lines.index("Left to other kernels, most expensive first")
+    assert lines[left + 1] == "operator | count | FLOPs | why | made by"
+    product = f"aten::mm.out | 1 | {PRODUCT} | Expected weight to be a static param | {CUMSUM[1]}"
+    assert lines[left + 2] == product
+    first = next(index for index, line in enumerate(lines) if line.startswith("aten::cumsum"))
+    assert lines[first].endswith(f"| 2 | 0 | not in its table of operators | {CUMSUM[0]}")
+    assert lines[first + 1] == CUMSUM[1]
+    assert lines.index("Inside") > first
+    assert any(re.fullmatch(r"FullyConnected \| 1", line) for line in lines)
+
+
+def test_the_second_time_nothing_is_imported(cli, document):
+    first = document(cli("explain", "linear_regression", "--backend", "xnnpack", "--json"))
+    again = cli("explain", "linear_regression", "--backend", "xnnpack", "--json", before=("-X", "importtime"))
+    assert document(again) == first
+    imported = set(re.findall(r"\|\s+([\w.]+)$", again.stderr, re.MULTILINE))
+    assert "cross_backend.export" in imported and not imported & set(VENDORS)
+
+
+@pytest.mark.parametrize("backend", ["portable", "torch", "cpu"])
+def test_where_nothing_is_left_it_says_so(backend, cli):
+    result = cli("explain", "linear_regression", "--backend", backend)
+    assert result.returncode == 0
+    assert "100 % of the operators" in result.stdout and "100 % of the floating point operations" in result.stdout
+    assert "Left to other kernels" not in result.stdout
+
+
+def test_inspect_shows_the_same_of_an_artifact(explained, net, cli, document, tmp_path):
+    exported = cli("export", f"{net}:net", "--backends", "xnnpack", "--output-dir", tmp_path, "--json")
+    (row,) = document(exported)["results"]
+    assert row["flop_coverage"] == explained["placement"]["flop_coverage"]
+    manifest = document(cli("inspect", row["path"], "--json"))
+    assert manifest["placement"] == explained["placement"]
+    shown = cli("inspect", row["path"]).stdout
+    for word in ("Left to other kernels, most expensive first", "aten::mm.out", CUMSUM[0], "planned memory"):
+        assert word in shown
+
+
+def test_a_backend_that_takes_nothing_is_one_line(net, cli, complaint):
+    result = cli("explain", f"{net}:sums", "--backend", "xnnpack")
+    told = "XNNPACK (CPU) took none of the 2 operators (aten::cumsum.out: not in its table of operators)"
+    complaint(result, 1, "net_sums on xnnpack: LOWER_FAIL", told, "executorch.portable")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("linear_regression",), ("--backend",)),
+        (("linear_regression", "--backend", "vulcan"), ("'vulcan'", "Did you mean 'vulkan'")),
+        (("linear_regression", "--backend", "xnnpack?precision=int4"), ("int4", "fp32, int8")),
+        (("linear_regresion", "--backend", "xnnpack"), ("Did you mean 'linear_regression'",)),
+        (("--backend", "xnnpack"), ("MODEL",)),
+        (("a", "b", "--backend", "xnnpack"), ("b",)),
+        (("none.pt2", "--backend", "xnnpack"), ("none.pt2 does not exist",)),
+    ],
+)
+def test_wrong_names_are_told_before_anything_is_done(arguments, words, cli, usage_error, tmp_path):
+    usage_error(cli("explain", *arguments, cache=tmp_path / "cache"), *words)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_what_is_missing_is_told_with_its_remedy(cli, complaint, tmp_path):
+    result = cli("explain", "linear_regression", "--backend", "mps", CROSS_BACKEND_TOOLCHAINS=str(tmp_path))
+    complaint(result, 1, "UNAVAILABLE", "removed in executorch 1.5", "cross-backend toolchain add mps")
