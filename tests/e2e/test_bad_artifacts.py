@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from cross_backend.artifact import VERSION
+
 PAYLOADS = {
     "xnnpack": "linear_regression_xnnpack.pte",
     "portable": "linear_regression_portable.pte",
@@ -133,7 +135,7 @@ MANIFESTS = {
     "inputs without a shape": _edit(inputs__0__shape=None),
     "operators are null": _edit(placement__inside=None),
     "operators are counted in words": _edit(placement__inside=[{"name": "x", "count": "two", "why": None}]),
-    "operators have more fields": _edit(placement__inside=[{"name": "x", "count": 1, "why": None, "colour": "red"}]),
+    "operators' lines are a number": _edit(placement__left=[{"name": "x", "count": 1, "why": None, "lines": 3}]),
     "placement is a list": _edit(placement=[]),
     "versions are a list": _edit(versions=[]),
     "seconds in words": _edit(export_s="long"),
@@ -152,8 +154,8 @@ def test_damaged_manifest(how, command, damaged, cli, complaint):
 
 def test_newer_manifest_says_what_to_do(damaged, cli, complaint):
     manifest = damaged / "linear_regression_xnnpack.json"
-    manifest.write_text(_edit(version=2)(manifest.read_text()))
-    complaint(cli("inspect", manifest), 1, "version 2", "Upgrade")
+    manifest.write_text(_edit(version=VERSION + 1)(manifest.read_text()))
+    complaint(cli("inspect", manifest), 1, f"version {VERSION + 1}", "Upgrade")
 
 
 @pytest.mark.parametrize("target", ["nonsense", "", "Not A Target", "onnxruntime.cpu?colour=red"])

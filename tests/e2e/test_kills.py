@@ -63,10 +63,14 @@ def test_real_worker_killed_while_measuring(linear, start, until, workers, strea
 
 
 def test_real_worker_killed_while_lowering(start, until, workers, streams, tmp_path):
-    """Into an empty cache: the second worker is started when lowering begins, and torch alone takes it a second."""
+    """Into an empty cache; a worker that lowers has a scratch folder, and torch alone takes it a second."""
     process = start(*MEASURE, "--backends", "cpu", "openvino", "--jobs", "2", cache=tmp_path / "cache")
-    until(lambda: len(workers(process)) == 2, "two workers lower", of=process)
-    workers(process)[1].kill()
+
+    def lowering():
+        second = workers(process)[1:]
+        return second and list((tmp_path / "cache" / "tmp").glob(f"{second[0].pid}-*")) and second[0]
+
+    until(lowering, "the second worker lowers", of=process).kill()
     assert process.wait(180) == 0
     found = json.loads(streams()[0])
     assert sorted(outcomes(found).values()) == ["LOWER_FAIL", "OK"]

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
 
 
-def add_model(parser: argparse.ArgumentParser, *, several: bool) -> None:
-    """Declare what is exported or compared, and to what."""
+def add_model(parser: argparse.ArgumentParser, *, nargs: str) -> None:
+    """Declare what is exported or compared (``nargs`` as argparse takes it), and to what."""
     parser.add_argument(
         "models",
         metavar="MODEL",
-        nargs="*" if several else 1,
+        nargs=nargs,
         help="a built-in model (see 'cross-backend models'), path/to/file.py:function, file.pt2 or file.onnx",
     )
     parser.add_argument(

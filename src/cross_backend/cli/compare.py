@@ -23,7 +23,7 @@ DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_model(parser, several=True)
+    add_model(parser, nargs="+")
     parser.add_argument(
         "--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls a target (default: 1000)"
     )

@@ -30,7 +30,7 @@ MOBILENET = "mobilenet_v3_small"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_model(parser, several=True)
+    add_model(parser, nargs="*")
     parser.add_argument("--all", action="store_true", help="all built-in models whose packages are installed")
     parser.add_argument("--mobilenet", action="store_true", help=f"the same as {MOBILENET}")
     parser.add_argument("--yolo", nargs="+", default=[], metavar="NAME", help="YOLO detectors: yolo11n, yolov8n, …")
@@ -119,7 +119,9 @@ def _named_models(args: argparse.Namespace) -> list[str]:
             raise unknown_name("YOLO detector", name, detectors)
     named = [*args.models, *([MOBILENET] if args.mobilenet else []), *args.yolo]
     if not named and not args.all:
-        raise UsageError("say what: MODEL…, --mobilenet, --yolo NAME… or --all ('cross-backend models' lists them).")
+        raise UsageError(
+            "a model is required: MODEL…, --mobilenet, --yolo NAME… or --all (see 'cross-backend models')."
+        )
     return named
 
 

@@ -1,0 +1,176 @@
+"""The manifest of a bundle: read and checked for form (docs/bundle.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name
+from cross_backend.errors import ArtifactError, one_line
+from cross_backend.target import Target
+from cross_backend.tensors import TensorSpec
+
+FORMAT = "cross-backend-bundle"
+VERSION = 1
+"""Manifest version. History: 1, the first."""
+MANIFEST = "manifest.json"
+SAMPLE = "sample"
+LABELS = "labels.txt"
+MAX_MANIFEST_BYTES = 16 << 20
+"""Longer manifests are refused before they are parsed."""
+MAX_ARTIFACTS = 100
+MAX_TENSORS = 1000
+"""Inputs, and outputs."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle's folder, read and checked for form; payload bytes are checked when an artifact is opened."""
+
+    folder: Path
+    model: str
+    artifacts: tuple[Artifact, ...]
+    """In fallback order."""
+    orders: Mapping[str, tuple[str, ...]]
+    """Platform → names of artifacts in its fallback order."""
+    labels: tuple[str, ...]
+    """Class names, by index of the output."""
+
+    def ordered(self, platform: str) -> list[Artifact]:
+        """Give the artifacts in a platform's order; in the bundle's own where it was not made for that platform."""
+        if platform not in self.orders:
+            return list(self.artifacts)
+        by_name = {artifact.name: artifact for artifact in self.artifacts}
+        return [by_name[name] for name in self.orders[platform]]
+
+    @classmethod
+    def read(cls, folder: Path) -> Bundle:
+        """Read a bundle's folder.
+
+        Raises:
+            ArtifactError: missing, damaged, of a newer format version, or its paths leave the folder.
+        """
+        path = folder / MANIFEST
+        if not path.exists():
+            raise ArtifactError(f"{folder} is not a bundle: it has no {MANIFEST}.")
+        try:
+            return cls._from_row(folder, read_manifest(path))
+        except DAMAGE as error:
+            raise ArtifactError(f"{path} is damaged or not a bundle's manifest ({one_line(error, 200)}).") from error
+
+    @classmethod
+    def _from_row(cls, folder: Path, row: Mapping[str, Any]) -> Bundle:
+        rows = row["artifacts"]
+        if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_ARTIFACTS:
+            raise ValueError(f"it must hold 1 to {MAX_ARTIFACTS} artifacts")
+        shared: dict[str, Any] = {
+            "workload": plain_name(row["model"]),
+            "program": _digest(row["program"]),
+            "inputs": _specs(row, "inputs", "inputs"),
+            "outputs": _specs(row, "outputs", "expected"),
+            "sample_sha256": _sample_digest(row["sample"]),
+        }
+        artifacts = tuple(_read_artifact(folder, one, shared) for one in rows)
+        names = [artifact.name for artifact in artifacts]
+        if len(set(names)) < len(names):
+            raise ValueError("two artifacts have one name")
+        orders = {str(platform): tuple(str(name) for name in order) for platform, order in row["orders"].items()}
+        for order in orders.values():
+            unknown = set(order) - set(names)
+            if unknown:
+                raise ValueError(f"an order names {min(unknown)!r}, which is no artifact")
+            if len(set(order)) < len(order):
+                raise ValueError("an order names an artifact twice")
+        labels = _read_labels(folder, row["labels"])
+        return cls(folder, shared["workload"], artifacts, orders, labels)
+
+
+def read_manifest(path: Path) -> Mapping[str, Any]:
+    """Read a manifest and check that it is one, of a version that is known.
+
+    Raises:
+        ArtifactError: too long, or of a newer format version.
+        ValueError, KeyError, …: one of ``DAMAGE``.
+    """
+    if path.stat().st_size > MAX_MANIFEST_BYTES:
+        raise ArtifactError(f"{path} is longer than {MAX_MANIFEST_BYTES >> 20} MiB: not a bundle's manifest.")
+    row: Mapping[str, Any] = json.loads(path.read_bytes())
+    if row["format"] != FORMAT:
+        raise ValueError(f"format is {row['format']!r}")
+    version = int(row["version"])
+    if version > VERSION:
+        raise ArtifactError(
+            f"{path} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it."
+        )
+    return row
+
+
+def _specs(row: Mapping[str, Any], key: str, sample: str) -> tuple[TensorSpec, ...]:
+    """Read ``inputs`` or ``outputs``; the sample must hold one tensor for each."""
+    specs = row[key]
+    if not isinstance(specs, list) or len(specs) > MAX_TENSORS or len(row["sample"][sample]) != len(specs):
+        raise ValueError(f"{key} must be at most {MAX_TENSORS}, with one tensor each in the sample")
+    return tuple(TensorSpec.from_json(spec) for spec in specs)
+
+
+def _read_artifact(folder: Path, row: Mapping[str, Any], shared: Mapping[str, Any]) -> Artifact:
+    Target.parse(str(row["target"]))
+    artifact = Artifact(
+        folder=folder,
+        name=plain_name(row["name"]),
+        target=str(row["target"]),
+        payload=plain_name(row["path"]),
+        sha256=_digest(row["sha256"]),
+        size_bytes=size_in(row["size_bytes"]),
+        placement=Placement.from_json(row["placement"]),
+        estimate={str(k): float(v) for k, v in row["estimate"].items()},
+        versions={str(k): str(v) for k, v in row["versions"].items()},
+        export_s=float(row["export_s"]),
+        sample=SAMPLE,
+        described_by=MANIFEST,
+        **shared,
+    )
+    # Refuses NaN and infinities, which no JSON report can hold.
+    json.dumps([artifact.placement.to_json(), artifact.estimate, artifact.export_s], allow_nan=False)
+    return artifact
+
+
+def _digest(value: Any) -> str:
+    """Accept a SHA-256 in hexadecimal digits."""
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
+        raise ValueError(f"{value!r} is no SHA-256")
+    return value
+
+
+def size_in(value: Any) -> int:
+    """Accept a number of bytes that a file can have."""
+    size = int(value)
+    if not 0 <= size < 1 << 63:
+        raise ValueError(f"{size} is no size")
+    return size
+
+
+def _sample_digest(sample: Mapping[str, Any]) -> str:
+    """Give the digest that the sample folder must have, as ``digest_path`` computes it."""
+    files = {}
+    for row in (*sample["inputs"], *sample["expected"]):
+        parent, _, name = str(row["path"]).partition("/")
+        if parent != SAMPLE:
+            raise ValueError(f"sample file {row['path']!r} does not lie in {SAMPLE}/")
+        files[plain_name(name)] = _digest(row["sha256"])
+    lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _read_labels(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:
+    if row is None:
+        return ()
+    path = folder / plain_name(row["path"])
+    if digest_path(path) != row["sha256"]:
+        raise ValueError(f"{path.name} was changed")
+    return tuple(path.read_text().splitlines())

@@ -1,0 +1,167 @@
+"""Writing a bundle: whole, in the place of an older one of the same model."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from cross_backend._version import __version__
+from cross_backend.artifact import Artifact, digest_path
+from cross_backend.bundle.archive import ZIP_DAMAGE, open_zip, pack
+from cross_backend.bundle.manifest import FORMAT, LABELS, MANIFEST, MAX_MANIFEST_BYTES, SAMPLE, VERSION
+from cross_backend.errors import UsageError
+from cross_backend.loaders import write_loaders
+from cross_backend.remembered import Measured
+from cross_backend.tensors import load_tensors
+
+if TYPE_CHECKING:
+    from cross_backend.capture import Captured
+
+
+def write_bundle(
+    captured: Captured,
+    artifacts: Sequence[tuple[Artifact, str, str, float]],
+    orders: Mapping[str, Sequence[str]],
+    measured: Mapping[str, Measured],
+    parent: Path,
+    *,
+    zipped: bool = False,
+) -> Path:
+    """Write ``parent/<model>`` (or ``parent/<model>.zip``) whole, in the place of an older bundle of that model.
+
+    Args:
+        captured: the program, its sample and labels.
+        artifacts: (artifact, public name, title for people, tolerance), in fallback order.
+        orders: platform → public names in that platform's order.
+        measured: public name → what was measured on this machine.
+        parent: folder that exists.
+        zipped: write one file instead of a folder.
+
+    Raises:
+        UsageError: something lies there that is no bundle.
+        OSError: the folder cannot be written; an older bundle is untouched.
+    """
+    model = captured.workload
+    place = parent / (f"{model}.zip" if zipped else model)
+    if place.exists() and not _may_replace(place):
+        raise UsageError(f"{place} exists and is not a bundle; it is left alone. Choose another --output-dir.")
+    scratch = Path(tempfile.mkdtemp(prefix=f".{model}-", dir=parent))
+    try:
+        folder = scratch / model
+        folder.mkdir()
+        _fill(folder, captured, artifacts, orders, measured)
+        if zipped:
+            pack(folder, scratch / place.name)
+        _replace(scratch / place.name, place, scratch / "old")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return place
+
+
+def _replace(new: Path, place: Path, aside: Path) -> None:
+    """Move a file or folder to its place; a folder that lies there goes aside, or back if that fails."""
+    if place.is_dir():
+        place.rename(aside)
+    try:
+        new.replace(place)
+    except BaseException:  # Ctrl-C, too
+        if aside.exists():
+            aside.rename(place)
+        raise
+
+
+def _may_replace(place: Path) -> bool:
+    """Say whether what lies there is a bundle, of any version, or an empty folder."""
+    if place.is_dir() and not any(place.iterdir()):
+        return True
+    with contextlib.suppress(*ZIP_DAMAGE), contextlib.ExitStack() as stack:
+        if place.is_dir():
+            file: IO[bytes] = stack.enter_context((place / MANIFEST).open("rb"))
+        else:
+            archive = stack.enter_context(open_zip(place))
+            file = stack.enter_context(archive.open(MANIFEST))
+        return bool(json.loads(file.read(MAX_MANIFEST_BYTES))["format"] == FORMAT)
+    return False
+
+
+def _fill(
+    folder: Path,
+    captured: Captured,
+    artifacts: Sequence[tuple[Artifact, str, str, float]],
+    orders: Mapping[str, Sequence[str]],
+    measured: Mapping[str, Measured],
+) -> None:
+    rows = []
+    for artifact, name, title, tolerance in artifacts:
+        payload = name + (artifact.payload_path.suffix if artifact.payload_path.is_file() else "")
+        if artifact.payload_path.is_file():
+            shutil.copyfile(artifact.payload_path, folder / payload)
+        else:
+            shutil.copytree(artifact.payload_path, folder / payload)
+        result = measured.get(name)
+        rows.append(
+            {
+                "name": name,
+                "target": artifact.target,
+                "title": title,
+                "path": payload,
+                "size_bytes": artifact.size_bytes,
+                "sha256": artifact.sha256,
+                "tolerance": tolerance,
+                "placement": artifact.placement.to_json(),
+                "estimate": dict(artifact.estimate),
+                "versions": dict(artifact.versions),
+                "export_s": artifact.export_s,
+                "measured": dataclasses.asdict(result) if result else None,
+            }
+        )
+    labels = None
+    if captured.labels_path is not None:
+        shutil.copyfile(captured.labels_path, folder / LABELS)
+        labels = {"path": LABELS, "sha256": digest_path(folder / LABELS)}
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": captured.workload,
+        "program": captured.digest,
+        "made_by": {"cross-backend": __version__},
+        "inputs": [spec.to_json() for spec in captured.inputs],
+        "outputs": [spec.to_json() for spec in captured.outputs],
+        "sample": _write_sample(folder, captured),
+        "labels": labels,
+        "artifacts": rows,
+        "orders": {platform: list(order) for platform, order in orders.items()},
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, allow_nan=False) + "\n")
+    write_loaders(captured.workload, list(orders), folder / "loaders")
+
+
+def _write_sample(folder: Path, captured: Captured) -> dict[str, list[dict[str, Any]]]:
+    """Write every sample tensor as a file of its own, which a loader reads without parsing."""
+    import numpy as np
+
+    (folder / SAMPLE).mkdir()
+    groups = load_tensors(captured.sample_path)
+    rows: dict[str, list[dict[str, Any]]] = {"inputs": [], "expected": []}
+    for kind, group in (("inputs", "input"), ("expected", "expected")):
+        for index, tensor in enumerate(groups.get(group, ())):
+            path = folder / SAMPLE / f"{group}_{index}.npy"
+            little_endian = np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("<")).reshape(tensor.shape)
+            np.save(path, little_endian, allow_pickle=False)
+            rows[kind].append(
+                {
+                    "path": f"{SAMPLE}/{path.name}",
+                    "dtype": str(tensor.dtype),
+                    "shape": list(tensor.shape),
+                    "offset": path.stat().st_size - tensor.nbytes,
+                    "size_bytes": tensor.nbytes,
+                    "sha256": digest_path(path),
+                }
+            )
+    return rows
