@@ -39,6 +39,8 @@ JOB_BYTES = 800_000_000
 """Memory of a worker that lowers a small program: torch and a vendor's compiler."""
 JOB_PROGRAMS = 8
 """How many times its program's size a worker needs beside that."""
+LOWERING_VARIABLES = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Environment of workers that lower: several share the processors, and threads that spin take them from each other."""
 CAPTURE_TRIES = 2
 """A capture whose worker is killed is tried once more: everything else waits for it."""
 
@@ -357,7 +359,7 @@ class _WorkerPool:
                 self._idle.append(self._start(one.python, one.backend.preload))
 
     def _start(self, python: str, preload: Sequence[str] = ()) -> Worker:
-        worker = self._stack.enter_context(Worker(self._log, python, preload))
+        worker = self._stack.enter_context(Worker(self._log, python, preload, LOWERING_VARIABLES))
         self._all.append(worker)
         return worker
 

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,13 +39,20 @@ main()
 class Worker:
     """One child process; use it in ``with``, which kills it and everything it started."""
 
-    def __init__(self, log: Path, python: str = sys.executable, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        log: Path,
+        python: str = sys.executable,
+        preload: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         """Start the process.
 
         Args:
             log: receives all that the worker and its libraries print.
             python: interpreter to run it under.
             preload: modules to import before the first request; those that fail are imported again when needed.
+            variables: environment variables beside this process's own.
         """
         self.log, self.python, self.preload = log, python, tuple(preload)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +62,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
+                env={**os.environ, **(variables or {})},
                 start_new_session=True,  # Ctrl-C reaches the parent only, which decides
             )
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -50,6 +50,17 @@ def cli():
 
 
 @pytest.fixture
+def own_memory(shared_folder, tmp_path, monkeypatch):
+    """Share captures and artifacts with the other tests, but not what they measured and learned on this machine."""
+    root = tmp_path / "own_memory"
+    root.mkdir()
+    for kind in ("captures", "artifacts"):
+        (shared_folder / "cache" / kind).mkdir(parents=True, exist_ok=True)
+        (root / kind).symlink_to(shared_folder / "cache" / kind, target_is_directory=True)
+    monkeypatch.setenv("CROSS_BACKEND_CACHE", str(root))
+
+
+@pytest.fixture
 def start(tmp_path):
     """Start the command and give its process; whatever is left of it is killed afterwards."""
     started = []

@@ -14,6 +14,7 @@ import pytest
 
 from cross_backend import load_best
 
+pytestmark = pytest.mark.usefixtures("own_memory")
 XNNPACK, PORTABLE, VULKAN = (f"linear_regression_{name}" for name in ("xnnpack", "portable", "vulkan"))
 CPU, OPENVINO = "linear_regression_onnxruntime", "linear_regression_openvino"
 WEB = ("bundle", "linear_regression", "--platform", "web")

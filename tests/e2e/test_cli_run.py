@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("own_memory")
 QUICK = ("--num-runs", "60", "--seconds", "1")
 MANIFESTS = ("xnnpack", "portable", "onnxruntime", "openvino", "torch")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import torch
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.errors import CrossBackendError, UsageError
+from cross_backend.errors import CrossBackendError, LowerError, UnavailableError, UsageError
 from cross_backend.records import Outcome
+from cross_backend.toolchains import TOOLCHAINS
 
 X = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
 
@@ -149,3 +151,22 @@ def test_submodules_do_not_shadow_the_functions() -> None:
     importlib.import_module("cross_backend.capture")
     importlib.import_module("cross_backend.lowering")
     assert callable(xb.capture) and callable(xb.lower) and callable(xb.load) and callable(xb.compare)
+
+
+def test_a_backend_with_a_toolchain_is_lowered_under_its_interpreter(
+    program: torch.export.ExportedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This interpreter stands in for the toolchain's: it has no MPS, and says so from the other process."""
+    monkeypatch.setenv("CROSS_BACKEND_TOOLCHAINS", str(tmp_path / "toolchains"))
+    monkeypatch.setenv("CROSS_BACKEND_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UnavailableError, match="cross-backend toolchain add mps"):
+        xb.lower(program, "mps")
+    toolchain = TOOLCHAINS["mps"]
+    toolchain.python.parent.mkdir(parents=True)
+    (toolchain.folder / "ready").touch()
+    toolchain.python.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/started"\nexec "{sys.executable}" "$@"\n')
+    toolchain.python.chmod(0o755)
+    with pytest.raises(LowerError, match=r"cannot lower it to MPS.*No module named 'executorch\.backends\.apple\.mps'"):
+        xb.lower(program, "mps")
+    assert len((tmp_path / "started").read_text().splitlines()) >= 1
+    assert not list((tmp_path / "cache").glob("artifacts/*"))
