@@ -47,7 +47,7 @@ format: $(READY) ## Put all files into the house's format
 	$(BIN)/ruff format .
 	@files=$$(git ls-files '*.c' '*.h' '*.cpp' '*.hpp'); if [ -n "$$files" ]; then $(BIN)/clang-format -i $$files; fi
 
-bench: $(READY) ## Print the tables behind our claims about speed (some minutes; keep the machine quiet)
+bench: $(READY) runner ## Print the tables behind our claims about speed (some minutes; keep the machine quiet)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (CMake, a C++17 compiler, libssl-dev; seconds)
