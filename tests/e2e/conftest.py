@@ -50,10 +50,9 @@ def cli():
 
 
 @pytest.fixture
-def own_memory(shared_folder, tmp_path, monkeypatch):
+def own_memory(shared_folder, tmp_path_factory, monkeypatch):
     """Share captures and artifacts with the other tests, but not what they measured and learned on this machine."""
-    root = tmp_path / "own_memory"
-    root.mkdir()
+    root = tmp_path_factory.mktemp("own_memory")
     for kind in ("captures", "artifacts"):
         (shared_folder / "cache" / kind).mkdir(parents=True, exist_ok=True)
         (root / kind).symlink_to(shared_folder / "cache" / kind, target_is_directory=True)
