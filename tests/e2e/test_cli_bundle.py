@@ -34,10 +34,10 @@ def names(bundle):
 
 
 @pytest.fixture(scope="module")
-def web(linear, cli, tmp_path_factory):
+def web(linear, cli, new_memory, tmp_path_factory):
     """A bundle for browsers; not to be changed. What ``linear`` lowered is in the cache."""
     folder = tmp_path_factory.mktemp("web")
-    result = cli(*WEB, "--output-dir", folder, "--strict")
+    result = cli(*WEB, "--output-dir", folder, "--strict", cache=new_memory())
     assert result.returncode == 0, result.stderr
     return folder / "linear_regression"
 
