@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from cross_backend.artifact import Artifact, Placement
 from cross_backend.errors import CrossBackendError, RunError, UnsupportedError, UsageError, one_line, unknown_name
-from cross_backend.records import Timing
+from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors, TensorSpec, check_inputs, in_kind_of
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ class Backend(ABC):
     """Whether :meth:`write_bundled` can store the sample inside the program."""
     payload_depends_on_cpu: ClassVar[bool] = False
     """Whether a payload made on one processor may not run on another."""
+    runtime_modules: ClassVar[tuple[str, ...]] = ()
+    """Modules that opening a session imports; imported before it, so that a cold start tells importing from loading."""
 
     @abstractmethod
     def missing(self, machine: Machine) -> Missing | None:
@@ -265,6 +267,19 @@ class Backend(ABC):
             LoadError, RunError: as a session.
         """
         raise UnsupportedError(f"{self.name} has no profiler that this version reads.")
+
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        """Say where the program's work really runs, from the runtime's own records; None where it cannot run elsewhere.
+
+        Args:
+            artifact: its digest was checked.
+            options: every declared option.
+            inputs: flat positional tensors, for runtimes that only tell after a run.
+
+        Raises:
+            LoadError, RunError: as a session.
+        """
+        return None
 
     def write_bundled(self, artifact: Artifact, path: Path) -> None:
         """Write the payload and the sample as one of ExecuTorch's bundled programs.

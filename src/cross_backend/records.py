@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -77,16 +79,38 @@ class Measurement:
     """Raw samples of one metric, in the order they were taken."""
 
     metric: str
-    """``latency``."""
+    """``latency``, ``cold_start.load``, ``memory.peak_rss``, …; the instruments in ``measure/`` say what each is."""
     unit: str
-    """``ns``."""
-    rounds: tuple[tuple[int, ...], ...]
-    """Samples by round; the targets of a panel are measured once in every round."""
+    """``ns``, ``B``, ``J``, ``W`` or ``1/s``."""
+    rounds: tuple[Sequence[float], ...]
+    """Samples by round, compactly (``array.array``) where there are many; the targets of a panel are measured once in
+    every round."""
+    launches: tuple[int, ...] = ()
+    """How many of the rounds each process gave, in order; one process gave all where empty."""
 
     @property
-    def values(self) -> tuple[int, ...]:
+    def values(self) -> tuple[float, ...]:
         """All samples in order."""
         return tuple(value for row in self.rounds for value in row)
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return sum(map(len, self.rounds))
+
+    @property
+    def by_launch(self) -> list[tuple[Sequence[float], ...]]:
+        """The rounds of each process."""
+        ends = list(itertools.accumulate(self.launches or (len(self.rounds),)))
+        return [self.rounds[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Measurement]) -> Measurement:
+        """Put what several processes gave behind each other; all are of one metric and unit."""
+        first = parts[0]
+        assert all((part.metric, part.unit) == (first.metric, first.unit) for part in parts), "unlike measurements"
+        launches = tuple(n for part in parts for n in (part.launches or (len(part.rounds),)))
+        return cls(first.metric, first.unit, tuple(row for part in parts for row in part.rounds), launches)
 
 
 @dataclass(frozen=True)
@@ -126,6 +150,29 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Execution:
+    """Where a loaded program's work really ran, as the runtime itself recorded it."""
+
+    device: str
+    """What was asked for, as a reader knows it: ``CUDA``, ``OpenVINO GPU``, ``Vulkan (llvmpipe)``."""
+    nodes: float | None = None
+    """Share of the executed nodes that ran on it, 0 to 1; None where the runtime does not tell."""
+    time: float | None = None
+    """Share of the nodes' time that was spent on it, 0 to 1; None where the runtime does not tell."""
+    elsewhere: tuple[tuple[str, int], ...] = ()
+    """(operator and where it ran instead, how many), most first."""
+    precision: str | None = None
+    """Arithmetic that the runtime says it used: ``fp32``, ``bf16``, …"""
+    functional_only: str | None = None
+    """Why a duration would say nothing about the device (an emulator, a software driver): right or wrong is all."""
+
+    @property
+    def share(self) -> float | None:
+        """The share that decides: of the time where it is known, else of the nodes."""
+        return self.nodes if self.time is None else self.time
+
+
+@dataclass(frozen=True)
 class Result:
     """One trial's end."""
 
@@ -159,6 +206,14 @@ class Result:
     """Task metric → value, for workloads that have one."""
     warnings: tuple[str, ...] = ()
     """What may have disturbed the measurement, by cause."""
+    execution: Execution | None = None
+    """Where it really ran; None where the runtime cannot but run it where it was asked to."""
+    unranked: str | None = None
+    """Why it has no rank although it is right: ``not on CUDA: 0.7 %``, or that it is a functional check only."""
+    measurements: tuple[Measurement, ...] = ()
+    """What the instruments beside latency gave."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Instrument or metric → why it could not be measured here."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the row of the JSON document; absent values are null."""
@@ -185,9 +240,33 @@ class Result:
             "load_s": self.load_s,
             "cached": self.cached,
             "task": dict(self.task) or None,
+            "execution": {**asdict(self.execution), "share": self.execution.share} if self.execution else None,
+            "unranked": self.unranked,
+            "measurements": [
+                {"metric": m.metric, "unit": m.unit, "n": m.count, "median": statistics.median(m.values)}
+                for m in self.measurements
+                if m.count
+            ],
+            "not_measured": dict(self.absent),
             "warnings": list(self.warnings),
             "reason": self.reason,
         }
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One pass over a panel: every target in a process of its own, visited in interleaved rounds."""
+
+    results: tuple[Result, ...]
+    """In the order of the targets; measurements are this pass' alone, and nothing is ranked."""
+    twin: Result | None = None
+    """One of them again, in a further process: what differs from it differs by chance."""
+    twin_of: int | None = None
+    """Its index in ``results``."""
+    warnings: tuple[str, ...] = ()
+    """What disturbed the whole machine meanwhile, by cause."""
+    seconds: float = 0.0
+    """Wall time of the pass."""
 
 
 @dataclass(frozen=True)
@@ -204,12 +283,36 @@ class Panel:
     machine: Machine
     interrupted: bool = False
     """Whether it was stopped early; what was finished is here."""
+    batch: int = 1
+    """Extent of the batch dimension."""
+    launches: int = 1
+    """How many times every target was started anew."""
+    warnings: tuple[str, ...] = ()
+    """What disturbed the whole machine, by cause."""
 
     @property
     def ranked(self) -> list[Result]:
         """The results that have a rank, fastest first."""
         measured = [r for r in self.results if r.rank is not None and r.latency_ms is not None]
         return sorted(measured, key=lambda r: (r.rank, r.latency_ms.value if r.latency_ms else 0.0))
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """What a study gave, finished or not."""
+
+    name: str
+    panels: tuple[Panel, ...]
+    """In the order of the study; those that were not begun are absent."""
+    machine: Machine
+    versions: Mapping[str, str]
+    """Distribution → version, of what took part."""
+    settings: Mapping[str, Any]
+    """How it was measured."""
+    started: str
+    """Date and time, ISO 8601 with its offset."""
+    finished: bool = True
+    """Whether all panels are here."""
 
 
 def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
@@ -222,7 +325,14 @@ def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
         "settings": dict(panels[0].settings) if panels else {},
         "interrupted": any(panel.interrupted for panel in panels),
         "results": [
-            {**result.to_json(), "noise_floor": panel.noise_floor} for panel in panels for result in panel.results
+            {
+                **result.to_json(),
+                "batch": panel.batch,
+                "threads": panel.settings.get("threads"),
+                "noise_floor": panel.noise_floor,
+            }
+            for panel in panels
+            for result in panel.results
         ],
     }
 
