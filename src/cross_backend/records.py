@@ -166,6 +166,16 @@ class Execution:
     functional_only: str | None = None
     """Why a duration would say nothing about the device (an emulator, a software driver): right or wrong is all."""
 
+    def to_json(self) -> dict[str, Any]:
+        """Give the row of the JSON document."""
+        return {**asdict(self), "share": self.share}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Execution:
+        """Read what :meth:`to_json` gave."""
+        given = {key: row[key] for key in ("device", "nodes", "time", "precision", "functional_only")}
+        return cls(**given, elsewhere=tuple((str(name), int(count)) for name, count in row["elsewhere"]))
+
     @property
     def share(self) -> float | None:
         """The share that decides: of the time where it is known, else of the nodes."""
@@ -240,7 +250,7 @@ class Result:
             "load_s": self.load_s,
             "cached": self.cached,
             "task": dict(self.task) or None,
-            "execution": {**asdict(self.execution), "share": self.execution.share} if self.execution else None,
+            "execution": self.execution.to_json() if self.execution else None,
             "unranked": self.unranked,
             "measurements": [
                 {"metric": m.metric, "unit": m.unit, "n": m.count, "median": statistics.median(m.values)}
