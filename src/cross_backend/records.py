@@ -280,6 +280,30 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class PanelKey:
+    """Which panel of a study."""
+
+    workload: str
+    """Without the batch."""
+    batch: int
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.workload}, batch {self.batch}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class Further:
+    """What the instruments beside latency and cold start gave for one target of a panel."""
+
+    measurements: tuple[Measurement, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Instrument or metric → why it could not be measured here."""
+    task: Mapping[str, float] = field(default_factory=dict)
+    """Task metric → value."""
+
+
+@dataclass(frozen=True)
 class Panel:
     """What one comparison gave: the results of one workload, measured interleaved on one machine."""
 
