@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from cross_backend.fallback import load_best
     from cross_backend.records import Outcome, Panel, Result
     from cross_backend.selection import load
+    from cross_backend.study.runner import ComparisonRunner
     from cross_backend.target import Target
     from cross_backend.workloads import Task, Workload
 
 _NAMES = {
     "Artifact": "artifact",
     "Backend": "backend",
+    "ComparisonRunner": "study.runner",
     "CrossBackendError": "errors",
     "Outcome": "records",
     "Panel": "records",
@@ -49,6 +51,7 @@ _NAMES = {
 __all__ = [
     "Artifact",
     "Backend",
+    "ComparisonRunner",
     "CrossBackendError",
     "OnnxProgram",
     "Outcome",

@@ -67,7 +67,7 @@ def lower(program: Program, target: str, *, name: str = "model", output_dir: Pat
 
 def _lower_in_toolchain(captured: Captured, resolved: Resolved, cache: Cache) -> Artifact:
     check_lowers(captured, resolved)
-    with Worker(cache.log("lower"), resolved.python) as worker:
+    with Worker(cache.log("lower"), resolved.lowering_python) as worker:
         answer = worker.call(
             "lower",
             exporting.Settings(cache).timeout_s,

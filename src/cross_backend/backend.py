@@ -221,7 +221,9 @@ class Backend(ABC):
     lifecycle: ClassVar[Lifecycle] = Lifecycle()
     """What its vendor says of its future."""
     toolchain: ClassVar[str | None] = None
-    """Private environment whose interpreter lowers it and runs it; None for the main one."""
+    """Private environment whose interpreter lowers it, and runs it unless ``run_toolchain`` says otherwise."""
+    payload_of: ClassVar[str | None] = None
+    """Backend whose payload it runs unchanged, so that one file of the cache serves both; None where it makes its own."""
     preload: ClassVar[tuple[str, ...]] = ()
     """Modules of the vendor's compiler that take seconds to import; workers begin with them during a capture."""
     bundles: ClassVar[bool] = False
@@ -230,6 +232,15 @@ class Backend(ABC):
     """Whether a payload made on one processor may not run on another."""
     runtime_modules: ClassVar[tuple[str, ...]] = ()
     """Modules that opening a session imports; imported before it, so that a cold start tells importing from loading."""
+
+    @property
+    def run_toolchain(self) -> str | None:
+        """Private environment whose interpreter runs it; None for the main one. It need not be able to lower."""
+        return self.toolchain
+
+    def depends_on(self, options: Options) -> str | None:
+        """Name what a payload is made for beside the processor: a graphics driver, say; part of its identity here."""
+        return None
 
     @abstractmethod
     def missing(self, machine: Machine) -> Missing | None:

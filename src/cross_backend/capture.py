@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cross_backend.artifact import digest_path
 from cross_backend.errors import ArtifactError, CaptureError, one_line
 from cross_backend.onnx_file import read_onnx
-from cross_backend.tensors import TensorSpec, load_tensors, save_tensors
+from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
 from cross_backend.workloads import Workload
+from cross_backend.workloads.batching import check_row, fix_batch, row_of
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +59,9 @@ class Captured:
     control flow."""
     capture_s: float
     """Seconds that building and capturing took."""
+    batch: int
+    """Extent of the batch dimension that was asked for, 1 where none was; a task's samples are scored so many at a
+    time."""
     files: Mapping[str, str]
     """Name → SHA-256 of every file in the folder but the record itself."""
 
@@ -128,8 +133,10 @@ def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any 
     if hasattr(inputs, "dtype"):  # a bare tensor is one input, not a sequence of rows
         inputs = (inputs,)
     try:
+        with contextlib.suppress(NotImplementedError):  # a program's module has one mode
+            module.eval()
         with torch.no_grad():
-            return torch.export.export(module.eval(), row_major(inputs), dynamic_shapes=dynamic_shapes)
+            return torch.export.export(module, row_major(inputs), dynamic_shapes=dynamic_shapes)
     except Exception as error:
         raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {one_line(error)}") from error
 
@@ -176,27 +183,34 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
     if workload.labels:
         (folder / "labels.txt").write_text("\n".join(workload.labels) + "\n")
     if isinstance(workload.model, Path) and workload.model.suffix == ".onnx":
-        return _write_onnx(workload.model, workload.name, folder, started)
+        return _write_onnx(workload.model, workload, folder, started)
     return _write_torch(workload, folder, started)
 
 
 def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured:
     """Store a program that the caller captured; its expected outputs are those of the program run eagerly."""
     started = time.perf_counter()
-    inputs = _example_inputs(program)
-    return _store(program, name, folder, inputs, run_eagerly(program.module(), inputs), None, started)
+    inputs, module = example_inputs(program), program.module()
+    return _store(program, Workload(name, module, inputs), folder, inputs, run_eagerly(module, inputs), started)
 
 
 def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
+    batch, has_rows = workload.batch or 1, None
     if isinstance(workload.model, Path):
         program = load_pt2(workload.model)
-        inputs = _example_inputs(program)
+        inputs = example_inputs(program)
         reference: Any = program.module()
+        if workload.batch is not None:
+            inputs, has_rows = fix_batch(program, inputs, workload.batch, workload.model.name)
+            program = capture(reference, inputs) if any(has_rows) else program
     else:
         inputs = row_major(workload.inputs)
         program = capture(workload.model, inputs)
         reference = workload.model
     expected = run_eagerly(reference, inputs)
+    for row in {0, batch - 1} if batch > 1 else ():
+        alone = [to_numpy(y) for y in run_eagerly(reference, row_of(inputs, row, has_rows))]
+        check_row(workload.name, batch, row, [to_numpy(y) for y in expected], alone)
     captured = run_eagerly(program.module(), inputs)
     for want, got in zip(expected, captured, strict=True):
         if not _same(want, got):
@@ -204,9 +218,7 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
                 f"the captured {workload.name} does not compute what the eager model does: it depends on more than "
                 "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
             )
-    return _store(
-        program, workload.name, folder, inputs, expected, workload.task.metric if workload.task else None, started
-    )
+    return _store(program, workload, folder, inputs, expected, started)
 
 
 def _same(want: Any, got: Any) -> bool:
@@ -219,7 +231,12 @@ def _same(want: Any, got: Any) -> bool:
     )
 
 
-def _example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
+def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
+    """Give the positional inputs that a program was exported with.
+
+    Raises:
+        CaptureError: it has none, or such as compilers cannot be given.
+    """
     import torch
     from torch.utils import _pytree
 
@@ -266,7 +283,7 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _store(
-    program: ExportedProgram, name: str, folder: Path, inputs: Any, expected: Any, metric: str | None, started: float
+    program: ExportedProgram, workload: Workload, folder: Path, inputs: Any, expected: Any, started: float
 ) -> Captured:
     import torch
     from torch.utils import _pytree
@@ -281,7 +298,7 @@ def _store(
         "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
-    return _write_record(folder, name, "program.pt2", digest_program(program), specs, metric, flops, started)
+    return _write_record(folder, workload, "program.pt2", digest_program(program), specs, flops, started)
 
 
 def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
@@ -346,22 +363,21 @@ def digest_program(program: ExportedProgram) -> str:
     return digest.hexdigest()
 
 
-def _write_onnx(path: Path, name: str, folder: Path, started: float) -> Captured:
+def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) -> Captured:
     """Store an ONNX file as one file, with the outputs of ONNX's own reference evaluator."""
-    given = read_onnx(path, folder / "program.onnx")
+    given = read_onnx(path, folder / "program.onnx", workload.batch)
     save_tensors(folder / "sample.npz", {"input": given.sample, "expected": given.expected})
     digest = digest_path(folder / "program.onnx")
     specs = {"inputs": given.inputs, "outputs": given.outputs}
-    return _write_record(folder, name, "program.onnx", digest, specs, None, None, started)
+    return _write_record(folder, workload, "program.onnx", digest, specs, None, started)
 
 
 def _write_record(
     folder: Path,
-    name: str,
+    workload: Workload,
     program_name: str,
     digest: str,
     specs: dict[str, tuple[TensorSpec, ...]],
-    metric: str | None,
     flops: int | None,
     started: float,
 ) -> Captured:
@@ -369,12 +385,13 @@ def _write_record(
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
     beside = [files[key] for key in files if key.endswith((".npz", ".txt"))]
     row = {
-        "workload": name,
+        "workload": workload.name,
         "program_name": program_name,
         "digest": hashlib.sha256("".join([digest, *beside]).encode()).hexdigest(),
-        "metric": metric,
+        "metric": workload.task.metric if workload.task else None,
         "flops": flops,
         "capture_s": time.perf_counter() - started,
+        "batch": workload.batch or 1,
         "files": files,
     }
     rows = {key: [spec.to_json() for spec in value] for key, value in specs.items()}

@@ -2,13 +2,16 @@
 
     CrossBackendError              one clear line for the user; exit status 1
     ├── UsageError                 an unknown name, option or value; exit status 2
+    │   └── StudyFileError         a study file holds mistakes; one line for each
     ├── UnavailableError           the backend cannot do this here: reason and remedy
     ├── UnsupportedError           the backend can never take this program
     ├── CaptureError               the model could not be built or captured
     ├── LowerError                 a program could not be lowered to a target
     ├── ArtifactError              a file is missing, corrupt, truncated or not what its manifest says
+    ├── ReportError                a report cannot be written where it was asked for
     ├── LoadError                  a runtime refused an artifact; carries every candidate's reason for load_best
     ├── RunError                   a runtime failed, or was handed inputs that do not fit
+    ├── StoreError                 a database of studies cannot be opened, read or written
     └── WorkerError                a worker process died or stayed silent
         └── WorkerTimeoutError
 
@@ -18,7 +21,8 @@ Vendor exceptions are mapped to these where the vendor is called, with ``raise .
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 class CrossBackendError(Exception):
@@ -27,6 +31,14 @@ class CrossBackendError(Exception):
 
 class UsageError(CrossBackendError):
     """The caller named something that does not exist or does not fit."""
+
+
+class StudyFileError(UsageError):
+    """A study file cannot be read, or holds mistakes, which are told together."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
 
 
 class UnavailableError(CrossBackendError):
@@ -54,12 +66,25 @@ class ArtifactError(CrossBackendError):
     """A file on disk is missing, damaged, or does not match its manifest."""
 
 
+class ReportError(CrossBackendError):
+    """A report cannot be written where it was asked for."""
+
+
 class LoadError(CrossBackendError):
     """A runtime refused to open an artifact."""
 
 
 class RunError(CrossBackendError):
     """A session failed, or its inputs do not fit its specification."""
+
+
+class StoreError(CrossBackendError):
+    """A database of studies cannot be opened, read or written."""
+
+    def __init__(self, text: str, spooled: Path | None = None) -> None:
+        super().__init__(text)
+        self.spooled = spooled
+        """Where what could not be written is kept until it can; None where nothing was to be written, or it is lost."""
 
 
 class WorkerError(CrossBackendError):

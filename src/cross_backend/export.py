@@ -27,7 +27,7 @@ from cross_backend.errors import (
     WorkerError,
     WorkerTimeoutError,
 )
-from cross_backend.lowering import check_lowers, find
+from cross_backend.lowering import check_lowers, find, named
 from cross_backend.machine import Machine
 from cross_backend.records import Outcome
 from cross_backend.registry import Resolved, missing_here, resolve
@@ -70,6 +70,22 @@ def ignore(workload: str, step: str, ended: Exported | None) -> None:
     """Observe nothing."""
 
 
+def lines(show: Callable[[str, str, float | None], None]) -> Observe:
+    """Give an observer that shows a line per target: ``show(key, text, 1 where it ended)``."""
+
+    def observe(workload: str, step: str, ended: Exported | None) -> None:
+        doing = "capture" if step == "capture" else f"lower to {step}"
+        if ended is None:
+            show(f"{workload} {step}", f"{workload}: {doing}", None)
+            return
+        how = "from the cache" if ended.cached else f"{ended.seconds:.1f} s"
+        if ended.outcome is not Outcome.OK:
+            how = str(ended.outcome)
+        show(f"{workload} {step}", f"{workload}: {doing}: {how}", 1)
+
+    return observe
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to export."""
@@ -99,13 +115,13 @@ class Settings:
         return max(1, int(min(wanted, fitting)))
 
 
-def capture_workload(model: str, weights: str | None, cache: Cache) -> Captured:
-    """Build and capture a workload, or find it in the cache.
+def capture_workload(model: str, weights: str | None, cache: Cache, batch: int | None = None) -> Captured:
+    """Build and capture a workload at a batch size (as it comes where None), or find it in the cache.
 
     Raises:
         UsageError, CaptureError, UnavailableError: it cannot be found, built or captured.
     """
-    source = find_workload(model, weights)
+    source = find_workload(model, weights, batch)
     found = find_capture(source, cache)
     if found is not None:
         return found
@@ -135,12 +151,14 @@ def _capture_key(source: Source) -> str | None:
     return key_of({"workload": source.identity, "name": source.name, "source": _source_digest()})
 
 
+_CAPTURE_FILES = ("capture.py", "onnx_file.py", "tensors.py", "workloads/batching.py")
+"""Our own code that captures depend on."""
+
+
 @functools.cache
 def _source_digest() -> str:
     folder = Path(__file__).parent
-    return hashlib.sha256(
-        b"".join((folder / name).read_bytes() for name in ("capture.py", "onnx_file.py", "tensors.py"))
-    ).hexdigest()
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in _CAPTURE_FILES)).hexdigest()
 
 
 def export(
@@ -182,7 +200,12 @@ def _capture(source: Source, texts: Sequence[str], settings: Settings, pool: _Wo
 
 def _capture_in_worker(source: Source, texts: Sequence[str], settings: Settings, pool: _WorkerPool) -> Captured:
     """Capture in one worker, while others import the compilers that come next."""
-    arguments = {"model": source.text, "weights": source.weights, "cache": str(settings.cache.root)}
+    arguments = {
+        "model": source.text,
+        "weights": source.weights,
+        "cache": str(settings.cache.root),
+        "batch": source.batch,
+    }
     for attempt in range(CAPTURE_TRIES):
         worker = pool.take()
         if attempt == 0:
@@ -261,7 +284,7 @@ def _lower_one(
     observe(captured.workload, text, None)
     started = time.perf_counter()
     try:
-        worker = pool.take(resolved.python, resolved.backend.preload)
+        worker = pool.take(resolved.lowering_python, resolved.backend.preload)
         try:
             answer = worker.call(
                 "lower",
@@ -282,6 +305,8 @@ def _lower_one(
 
 def _deliver(captured: Captured, row: Exported, settings: Settings, observe: Observe) -> Exported:
     """Refuse an artifact below the floor of coverage, copy a good one to the output folder, and tell the observer."""
+    if row.artifact is not None and row.resolved is not None:
+        row = replace(row, artifact=named(row.artifact, captured, row.resolved))
     if row.artifact is not None:
         poor = _below(row.artifact.placement, settings.min_coverage)
         if poor is not None:
@@ -356,7 +381,7 @@ class _WorkerPool:
         usable = [one for one in resolved if one.backend.preload and _lowers_here(one)]
         with self._lock:
             for one in usable[: max(0, count)]:
-                self._idle.append(self._start(one.python, one.backend.preload))
+                self._idle.append(self._start(one.lowering_python, one.backend.preload))
 
     def _start(self, python: str, preload: Sequence[str] = ()) -> Worker:
         worker = self._stack.enter_context(Worker(self._log, python, preload, LOWERING_VARIABLES))

@@ -126,7 +126,7 @@ class _Opener:
             try:
                 worker, _ = open_worker(artifact.payload_path, artifact.target, settings, self._cache, stack)
                 if artifact.sample is not None:
-                    comparison, _ = verify(worker, resolved.options, settings)
+                    comparison = verify(worker, resolved.options, settings).comparison
                     if not comparison.verdict:
                         found = Remembered(Verdict.WRONG, str(comparison.reason))
                         failure = LoadError(f"its outputs are wrong: {comparison.reason}")

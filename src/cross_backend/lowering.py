@@ -91,7 +91,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
         artifact.write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved))
     # Another process may have published first: what it wrote is what lies there.
-    return LoweredTo(replace(Artifact.read(place / "artifact.json"), workload=captured.workload), cached=False)
+    return LoweredTo(named(Artifact.read(place / "artifact.json"), captured, resolved), cached=False)
 
 
 def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
@@ -103,7 +103,7 @@ def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> Lower
         resolved.backend.write_bundled(artifact, path)
         replace(artifact, bundled=path.name, bundled_sha256=digest_path(path)).write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved, bundled=True))
-    return LoweredTo(replace(Artifact.read(place / "artifact.json"), workload=captured.workload), cached=False)
+    return LoweredTo(named(Artifact.read(place / "artifact.json"), captured, resolved), cached=False)
 
 
 def find(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool = False) -> Artifact | None:
@@ -118,7 +118,13 @@ def find(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool 
     except ArtifactError:
         cache.drop(KIND, key)
         return None
-    return replace(artifact, workload=captured.workload)
+    return named(artifact, captured, resolved)
+
+
+def named(artifact: Artifact, captured: Captured, resolved: Resolved) -> Artifact:
+    """Say whose artifact of the cache it is now: other workloads and targets may share it."""
+    target = replace(resolved.lowering, name=resolved.target.name)
+    return replace(artifact, workload=captured.workload, target=str(target))
 
 
 def check_lowers(captured: Captured, resolved: Resolved) -> None:
@@ -155,6 +161,7 @@ def artifact_key(captured: Captured, resolved: Resolved, *, bundled: bool = Fals
             "versions": versions(resolved),
             "source": _source_digest(),
             "bundled": bundled,
+            "device": resolved.backend.depends_on(resolved.options),
             "processor": [machine.arch, machine.cpu, *machine.isa] if resolved.backend.payload_depends_on_cpu else None,
         }
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -88,6 +89,16 @@ class Measurement:
     launches: tuple[int, ...] = ()
     """How many of the rounds each process gave, in order; one process gave all where empty."""
 
+    def __eq__(self, other: object) -> bool:
+        """Compare the samples, whatever sequence holds them."""
+        if not isinstance(other, Measurement):
+            return NotImplemented
+        mine, theirs = ((m.metric, m.unit, m.launches, [list(row) for row in m.rounds]) for m in (self, other))
+        return mine == theirs
+
+    def __hash__(self) -> int:
+        return hash((self.metric, self.unit, self.launches, len(self.rounds)))
+
     @property
     def values(self) -> tuple[float, ...]:
         """All samples in order."""
@@ -97,6 +108,11 @@ class Measurement:
     def count(self) -> int:
         """Number of samples."""
         return sum(map(len, self.rounds))
+
+    @functools.cached_property
+    def round_medians(self) -> tuple[float, ...]:
+        """The median of each round, NaN where it has no sample; worked out once."""
+        return tuple(median_of(row) for row in self.rounds)
 
     @property
     def by_launch(self) -> list[tuple[Sequence[float], ...]]:
@@ -224,6 +240,8 @@ class Result:
     """What the instruments beside latency gave."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Instrument or metric → why it could not be measured here."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Metric → what a reader must know."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the row of the JSON document; absent values are null."""
@@ -234,7 +252,7 @@ class Result:
                 "low": self.latency_ms.low,
                 "high": self.latency_ms.high,
                 "mean": self.mean_ms,
-                "n": len(self.latency.values),
+                "n": self.latency.count,
             }
         return {
             "workload": self.workload,
@@ -301,6 +319,8 @@ class Further:
     """Instrument or metric → why it could not be measured here."""
     task: Mapping[str, float] = field(default_factory=dict)
     """Task metric → value."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Metric → what a reader must know: which part of the machine an energy is of."""
 
 
 @dataclass(frozen=True)
@@ -369,6 +389,15 @@ def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
             for result in panel.results
         ],
     }
+
+
+def median_of(values: Sequence[float]) -> float:
+    """Give the median, NaN of nothing; long rows go through NumPy."""
+    if len(values) < 200:  # below, NumPy's own calls cost more than the sorting
+        return float(statistics.median(values)) if len(values) else math.nan
+    import numpy as np
+
+    return float(np.median(np.asarray(values)))
 
 
 def finite(value: float) -> float | None:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 
 from cross_backend.backend import Backend, Gap, Missing, Options
-from cross_backend.errors import UnavailableError, one_line, unknown_name
+from cross_backend.errors import CrossBackendError, UnavailableError, one_line, unknown_name
 from cross_backend.machine import Machine, version_of
 from cross_backend.target import Target
 from cross_backend.toolchains import TOOLCHAINS
@@ -38,8 +38,22 @@ BACKENDS: dict[str, Row] = {
     "executorch.qnn": Row(f"{_HERE}.executorch.qnn:Qnn", ("qnn",)),
     "executorch.vulkan": Row(f"{_HERE}.executorch.vulkan:Vulkan", ("vulkan",)),
     "executorch.xnnpack": Row(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
+    "iree.llvm_cpu": Row(f"{_HERE}.iree.llvm_cpu:IreeLlvmCpu", ("iree",)),
+    "iree.vulkan": Row(f"{_HERE}.iree.vulkan:IreeVulkan"),
     "null": Row(f"{_HERE}.null:Null"),
-    "onnxruntime.cpu": Row(f"{_HERE}.onnxruntime:OnnxRuntimeCpu", ("onnxruntime", "cpu", "ort")),
+    "onnxruntime.acl": Row(f"{_HERE}.onnxruntime.targets:Acl", ("acl",)),
+    "onnxruntime.coreml": Row(f"{_HERE}.onnxruntime.targets:CoreMl"),
+    "onnxruntime.cpu": Row(f"{_HERE}.onnxruntime.targets:Cpu", ("onnxruntime", "cpu", "ort")),
+    "onnxruntime.cuda": Row(f"{_HERE}.onnxruntime.targets:Cuda", ("cuda",)),
+    "onnxruntime.directml": Row(f"{_HERE}.onnxruntime.targets:DirectMl", ("directml",)),
+    "onnxruntime.dnnl": Row(f"{_HERE}.onnxruntime.targets:Dnnl", ("dnnl",)),
+    "onnxruntime.migraphx": Row(f"{_HERE}.onnxruntime.targets:MiGraphX", ("migraphx",)),
+    "onnxruntime.openvino": Row(f"{_HERE}.onnxruntime.targets:OpenVino"),
+    "onnxruntime.qnn": Row(f"{_HERE}.onnxruntime.targets:Qnn"),
+    "onnxruntime.rocm": Row(f"{_HERE}.onnxruntime.targets:Rocm", ("rocm",)),
+    "onnxruntime.tensorrt": Row(f"{_HERE}.onnxruntime.targets:TensorRt", ("tensorrt",)),
+    "onnxruntime.webgpu": Row(f"{_HERE}.onnxruntime.targets:WebGpu", ("webgpu",)),
+    "onnxruntime.xnnpack": Row(f"{_HERE}.onnxruntime.targets:Xnnpack"),
     "openvino": Row(f"{_HERE}.openvino:OpenVino"),
     "torch.aot_inductor": Row(f"{_HERE}.torch:TorchAotInductor", ("aot_inductor",)),
     "torch.compile": Row(f"{_HERE}.torch:TorchCompile", ("compile",)),
@@ -124,21 +138,31 @@ class Resolved:
 
     @property
     def lowering(self) -> Target:
-        """The target without the options that only shape how a session opens it."""
+        """What makes the payload: the target without the options that only shape how a session opens it."""
         return Target(
-            self.target.name, {k: v for k, v in self.target.options.items() if self.backend.options[k].at == "lower"}
+            self.backend.payload_of or self.target.name,
+            {k: v for k, v in self.target.options.items() if self.backend.options[k].at == "lower"},
         )
 
     @property
+    def lowering_python(self) -> str:
+        """The interpreter that lowers it."""
+        return _interpreter(self.backend.toolchain)
+
+    @property
     def python(self) -> str:
-        """The interpreter that lowers and runs it."""
-        return str(TOOLCHAINS[self.backend.toolchain].python) if self.backend.toolchain else sys.executable
+        """The interpreter that runs it."""
+        return _interpreter(self.backend.run_toolchain)
 
     @property
     def stem(self) -> str:
         """What follows the model's name in file names: ``xnnpack``, ``xnnpack_int8``, ``torch_threads2``."""
         options = [key + value if value.isdecimal() else value for key, value in self.target.options.items()]
         return "_".join([short_name(self.target.name), *options]).replace(".", "_")
+
+
+def _interpreter(toolchain: str | None) -> str:
+    return str(TOOLCHAINS[toolchain].python) if toolchain else sys.executable
 
 
 def resolve(text: str | Target) -> Resolved:
@@ -150,3 +174,18 @@ def resolve(text: str | Target) -> Resolved:
     target = text if isinstance(text, Target) else Target.parse(text)
     backend = find_backend(target.name)
     return Resolved(Target(full_name(target.name), target.options), backend, backend.parse_options(target.options))
+
+
+def with_precision(text: str, precision: str) -> str:
+    """Ask a target that names no precision for this one; what only computes in float32 stays for ``fp32``.
+
+    What names no backend stays as well: whoever exports it says so.
+    """
+    try:
+        target = Target.parse(text)
+        options = find_backend(target.name).options
+    except CrossBackendError:
+        return text
+    if "precision" in target.options or (precision == "fp32" and "precision" not in options):
+        return text
+    return str(Target(target.name, {**target.options, "precision": precision}))

@@ -33,7 +33,8 @@ def rank(measured: Mapping[int, Measurement], medians: Mapping[int, float], floo
     ranks: dict[int, int] = {}
     leader: int | None = None
     for place, key in enumerate(sorted(measured, key=lambda k: medians[k]), start=1):
-        if leader is None or can_tell_apart(measured[key], measured[leader], RESOLUTION if floor is None else floor):
+        believed = RESOLUTION if floor is None else floor
+        if leader is None or can_tell_apart(measured[key], measured[leader], believed, len(measured)):
             leader, ranks[key] = key, place
         else:
             ranks[key] = ranks[leader]

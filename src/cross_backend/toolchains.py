@@ -15,7 +15,7 @@ from cross_backend.errors import CrossBackendError, unknown_name
 
 VARIABLE = "CROSS_BACKEND_TOOLCHAINS"
 """Environment variable that overrides where toolchains lie."""
-_OWN_NEEDS = ("platformdirs", "psutil", "rich")
+_OWN_NEEDS = ("numpy", "packaging", "platformdirs", "psutil", "rich")
 """What a worker itself imports; any version does."""
 
 
@@ -26,16 +26,18 @@ class Toolchain:
     name: str
     why: str
     pins: tuple[tuple[str, str], ...]
-    """(distribution, version), torch first: installed alone, so that nothing else chooses its build."""
+    """(distribution, version); the first is installed alone, so that nothing else chooses torch's build.
+
+    Without torch it can only run what was lowered elsewhere."""
     extra: str = ""
     """Extra of the last pin, for what it pins itself."""
 
     @property
     def requirements(self) -> list[str]:
-        """What pip is asked for after torch."""
-        *others, (last, version) = self.pins[1:]
+        """What pip is asked for after the first pin; that again, too, where the extra is its own."""
+        *others, (last, version) = self.pins
         named = f"{last}[{self.extra}]" if self.extra else last
-        return [*(f"{name}=={pin}" for name, pin in others), f"{named}=={version}", *_OWN_NEEDS]
+        return [*(f"{name}=={pin}" for name, pin in others[1:]), f"{named}=={version}", *_OWN_NEEDS]
 
     @property
     def folder(self) -> Path:
@@ -53,6 +55,8 @@ class Toolchain:
         return (self.folder / "ready").is_file()
 
 
+_ONE_FOLDER = "all builds of ONNX Runtime install into one folder and overwrite each other"
+
 TOOLCHAINS: dict[str, Toolchain] = {
     t.name: t
     for t in (
@@ -66,6 +70,32 @@ TOOLCHAINS: dict[str, Toolchain] = {
             "mps",
             "the MPS backend was removed in executorch 1.5; 1.4.1 is the last version that has it",
             (("torch", "2.13.0"), ("executorch", "1.4.1")),
+        ),
+        Toolchain(
+            "onnxruntime_cuda",
+            _ONE_FOLDER,
+            (("onnxruntime-gpu", "1.31.1"),),
+            extra="cuda,cudnn",
+        ),
+        Toolchain("onnxruntime_directml", _ONE_FOLDER, (("onnxruntime-directml", "1.24.4"),)),
+        Toolchain("onnxruntime_migraphx", _ONE_FOLDER, (("onnxruntime-migraphx", "1.27.1"),)),
+        Toolchain("onnxruntime_openvino", _ONE_FOLDER, (("onnxruntime-openvino", "1.24.1"),)),
+        Toolchain(
+            "onnxruntime_qnn",
+            "Qualcomm's plugin brings 300 MB of compilers and emulator that no other target needs",
+            (("onnxruntime", "1.31.1"), ("onnxruntime-qnn", "2.7.0")),
+        ),
+        Toolchain("onnxruntime_rocm", _ONE_FOLDER, (("onnxruntime-rocm", "1.22.2.post3"),)),
+        Toolchain(
+            "onnxruntime_tensorrt",
+            _ONE_FOLDER,
+            (("tensorrt-cu13", "10.16.1.11"), ("onnxruntime-gpu", "1.31.1")),
+            extra="cuda,cudnn",
+        ),
+        Toolchain(
+            "onnxruntime_webgpu",
+            "the WebGPU plugin is bound to the version of ONNX Runtime that it was made for",
+            (("onnxruntime", "1.31.1"), ("onnxruntime-ep-webgpu", "0.4.0")),
         ),
         Toolchain(
             "openvino_delegate",

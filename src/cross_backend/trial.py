@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
-from cross_backend.records import Comparison
-from cross_backend.registry import resolve
+from cross_backend.measure.statistics import MIN_ROUNDS
+from cross_backend.measure.steady import FEWEST_CALLS, steady_from
+from cross_backend.records import Comparison, Execution
+from cross_backend.registry import Resolved, resolve
 from cross_backend.verify import tolerance_of
 from cross_backend.workers import Worker
 
-CALIBRATION_CALLS = 50
-CALIBRATION_S = 0.5
+WARM_SERIES = 50
+"""Calls of one warm-up series."""
+WARM_SERIES_S = 0.5
+"""Most seconds of one warm-up series."""
+WARM_UP_S = 2.0
+"""Most seconds of warm-up; a target that is not steady by then, after enough calls to judge, carries a warning."""
 WARM_CALLS = 3
+ROUNDS = 30
+"""Rounds of all launches together, at least; a launch has six at least."""
 SAMPLE_HEAD = 4
 """Outputs of at most this many elements are shown beside the ranking."""
 
@@ -37,34 +47,97 @@ class Settings:
     """Longest answer of a worker: opening, one call, one visit."""
     seed: int = 0
     """Of the visiting order."""
+    launches: int = 1
+    """How often every target is started anew, at least; see docs/measurement.md for what that is good for."""
+    max_launches: int = 15
+    """How often at most, where ``margin`` asks for more precision than the first launches gave."""
+    margin: float | None = None
+    """Half-width of the ratios to the fastest at which launching stops (0.01 is 1 %); None: ``launches``, no more."""
+    min_on_device: float = 0.9
+    """Share of the work that must run on the device that was asked for; below it there is no rank."""
+    memory_limit_bytes: int | None = None
+    """Memory that a worker may use; it is stopped above."""
+
+    @property
+    def most_launches(self) -> int:
+        """How many launches share the time box."""
+        return self.launches if self.margin is None else max(self.launches, self.max_launches)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of one launch."""
+        return max(MIN_ROUNDS, math.ceil(ROUNDS / self.launches))
+
+    @property
+    def launch_s(self) -> float:
+        """Most seconds of timed calls of each target in one launch."""
+        return self.seconds / self.most_launches
+
+    @property
+    def launch_runs(self) -> int:
+        """Most timed calls of each target in one launch."""
+        return math.ceil(self.num_runs / self.most_launches)
 
 
-def open_worker(payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> tuple[Worker, float]:
-    """Start a worker and open an artifact in it; give the worker and the seconds that loading took.
+@dataclass(frozen=True)
+class Verified:
+    """What the first call of an open target gave."""
+
+    comparison: Comparison
+    head: tuple[float, ...]
+    """A small output's values; empty for others."""
+    answer: dict[str, Any]
+    """All that the worker said, for the cold start."""
+
+
+def open_worker(
+    payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack
+) -> tuple[Worker, dict[str, Any]]:
+    """Start a worker and open an artifact in it; give the worker and what it said of the cold start.
 
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
     """
-    worker = stack.enter_context(Worker(cache.log("run"), resolve(target).python))
+    worker = stack.enter_context(
+        Worker(cache.log("run"), resolve(target).python, memory_limit_bytes=settings.memory_limit_bytes)
+    )
     try:
         answer = worker.call("open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads)
     except CrossBackendError:
         worker.kill()
         raise
-    return worker, float(answer["load_s"])
+    return worker, answer
 
 
-def verify(worker: Worker, options: Options, settings: Settings) -> tuple[Comparison, tuple[float, ...]]:
-    """Compare a worker's outputs on the sample with the reference; give the verdict and a small output's values."""
+def verify(worker: Worker, options: Options, settings: Settings) -> Verified:
+    """Compare a worker's outputs on the sample with the reference."""
     answer = worker.call("verify", settings.timeout_s, tolerance=tolerance_of(options))
     head = tuple(answer["head"]) if len(answer["head"]) <= SAMPLE_HEAD else ()
-    return Comparison.from_json(answer["comparison"]), head
+    return Verified(Comparison.from_json(answer["comparison"]), head, answer)
 
 
-def calibrate(worker: Worker, settings: Settings) -> float:
-    """Warm up and give the median duration of a call in milliseconds."""
-    answer = sample(worker, settings, CALIBRATION_CALLS, WARM_CALLS, CALIBRATION_S)
-    return float(statistics.median(answer["ns"])) / 1e6
+def execution(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings) -> Execution | None:
+    """Ask where an artifact really runs."""
+    answer = worker.call(
+        "execution",
+        settings.timeout_s,
+        manifest=str(artifact.payload_path),
+        target=str(resolved.target),
+        threads=settings.threads,
+    )
+    return Execution.from_json(answer["execution"]) if answer["execution"] else None
+
+
+def warm_up(worker: Worker, settings: Settings) -> tuple[float, str | None]:
+    """Call until the durations are steady; give their median in milliseconds, and a warning where they never were."""
+    calls: list[int] = []
+    while sum(calls) < WARM_UP_S * 1e9:
+        calls += sample(worker, settings, WARM_SERIES, 0, WARM_SERIES_S)["ns"]
+        steady = steady_from(calls)
+        if steady is not None:
+            return float(statistics.median(calls[steady:])) / 1e6, None
+    told = f"not steady after {sum(calls) / 1e9:.1f} s of warm-up" if len(calls) >= FEWEST_CALLS else None
+    return float(statistics.median(calls[len(calls) // 2 :])) / 1e6, told
 
 
 def sample(worker: Worker, settings: Settings, samples: int, warmup: int, seconds: float) -> dict[str, Any]:

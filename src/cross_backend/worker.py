@@ -10,11 +10,10 @@ import queue
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
@@ -22,26 +21,38 @@ from cross_backend.bundle import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.errors import CrossBackendError, LoadError, RunError, UnavailableError, one_line
-from cross_backend.measure import latency
-from cross_backend.registry import Resolved, resolve
+from cross_backend.measure import accuracy, cold_start, latency, memory, open_loop, throughput
+from cross_backend.registry import Resolved, resolve, rows
 from cross_backend.tensors import Tensors, load_tensors, random_inputs, save_tensors, to_numpy
 from cross_backend.verify import compare_outputs
+
+Taken = TypeVar("Taken")
 
 
 class _Server:
     """The operations; each takes JSON values and gives one."""
 
-    def __init__(self) -> None:
+    def __init__(self, began_ns: int) -> None:
+        self._began_ns, self._is_cold = began_ns, True
+        self._load: Callable[[], Session] | None = None
         self._session: Session | None = None
         self._run: Callable[[], Tensors] | None = None
         self._sample: dict[str, Any] = {}
+        self._baseline_bytes = 0
+        self._was_called = False
 
-    def capture(self, model: str, weights: str | None, cache: str) -> dict[str, Any]:
+    def capture(self, model: str, weights: str | None, cache: str, batch: int | None = None) -> dict[str, Any]:
         """Build and capture a workload into the cache."""
         from cross_backend.export import capture_workload
 
-        captured = capture_workload(model, weights, Cache(Path(cache)))
+        captured = capture_workload(model, weights, Cache(Path(cache)), batch)
         return {"folder": str(captured.folder)}
+
+    def write_onnx(self, model: str, weights: str | None, path: str, cache: str) -> dict[str, Any]:
+        """Write a workload as one ONNX file of any batch size."""
+        from cross_backend.free_batch import write_onnx
+
+        return {"size_bytes": write_onnx(model, weights, Path(path), Cache(Path(cache)))}
 
     def lower(self, folder: str, target: str, cache: str, *, bundled: bool = False) -> dict[str, Any]:
         """Lower a captured workload into the cache."""
@@ -51,32 +62,47 @@ class _Server:
         return {"manifest": str(done.artifact.manifest_path), "cached": done.cached}
 
     def open(self, manifest: str, target: str, threads: int | None) -> dict[str, Any]:
-        """Open an artifact and bind its sample inputs, or random ones where it has none."""
-        resolved, options = _resolve(target, threads)
+        """Open an artifact and bind its sample inputs, or random ones where it has none; time every step."""
+        cold, self._is_cold = self._is_cold, False
+        rows()  # finding out which backends there are is our cost, and no part of the import
+
+        def import_all() -> tuple[Resolved, Options]:
+            found = _resolve(target, threads)
+            cold_start.import_modules(found[0].backend.runtime_modules)
+            return found
+
+        def load() -> Session:
+            return _load(resolved, artifact, options)
+
+        (resolved, options), import_ns = cold_start.timed(import_all)
         artifact = find_artifact(Path(manifest))
-        self._sample = _sample(artifact)
-        started = time.perf_counter()
-        try:
-            self._session = resolved.backend.load(artifact, options).__enter__()
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise LoadError(f"{resolved.target.name} cannot load {artifact.payload}: {one_line(error)}") from error
-        load_s = time.perf_counter() - started
-        self._run = self._session.bind(self._sample["input"])
-        return {"load_s": load_s}
+        sample = _sample(artifact)
+        baseline_bytes = memory.begin()
+        session, load_ns = cold_start.timed(load)
+        run, bind_ns = cold_start.timed(lambda: session.bind(sample["input"]))
+        self._load, self._session, self._run, self._sample = load, session, run, sample
+        self._baseline_bytes, self._was_called = baseline_bytes, False
+        times = {"began_ns": self._began_ns, "import_ns": import_ns, "load_ns": load_ns, "bind_ns": bind_ns}
+        return {"load_s": load_ns / 1e9, "cold": cold, **times}
 
     def profile(self, manifest: str, target: str, threads: int | None, runs: int) -> dict[str, Any]:
         """Run an artifact on its sample inputs with the runtime's profiler, in a session of its own."""
         resolved, options = _resolve(target, threads)
         artifact = find_artifact(Path(manifest))
         try:
-            rows = resolved.backend.profile(artifact, options, _sample(artifact)["input"], runs)
+            timings = resolved.backend.profile(artifact, options, _sample(artifact)["input"], runs)
         except CrossBackendError:
             raise
         except Exception as error:
             raise RunError(f"it failed while it was profiled: {one_line(error)}") from error
-        return {"rows": [asdict(row) for row in rows]}
+        return {"rows": [asdict(timing) for timing in timings]}
+
+    def execution(self, manifest: str, target: str, threads: int | None) -> dict[str, Any]:
+        """Say where an artifact's work really runs, found in a session of its own."""
+        resolved, options = _resolve(target, threads)
+        artifact = find_artifact(Path(manifest))
+        found = _measured(lambda: resolved.backend.execution(artifact, options, _sample(artifact)["input"]))
+        return {"execution": found.to_json() if found else None}
 
     def unbundle(self, bundled: str, target: str, folder: str) -> dict[str, Any]:
         """Take a bundled program apart into a folder."""
@@ -100,39 +126,70 @@ class _Server:
         return {"head": [float(v) for v in produced[0].reshape(-1)[:8]] if produced else []}
 
     def verify(self, tolerance: float) -> dict[str, Any]:
-        """Run once on the sample and compare with what eager float32 gave."""
-        outputs = [to_numpy(y) for y in self._produce()]
+        """Run once on the sample and compare with what eager float32 gave; time the call where it is the first."""
+        first = self._session is not None and not self._was_called
+        produced, ns = cold_start.timed(self._produce)
+        outputs = [to_numpy(y) for y in produced]
         expected = self._sample["expected"]
         head = [float(v) for v in outputs[0].reshape(-1)[:8]] if outputs else []
-        return {"comparison": compare_outputs(expected, outputs, tolerance).to_json(), "head": head}
+        comparison = compare_outputs(expected, outputs, tolerance).to_json()
+        return {"comparison": comparison, "head": head, "first_ns": ns if first else None}
 
     def measure(self, samples: int, warmup: int, seconds: float) -> dict[str, Any]:
         """Time calls; see :func:`latency.sample`."""
         run = self._bound()
-        try:
-            taken = latency.sample(run, samples, warmup, seconds)
-        except Exception as error:
-            raise RunError(f"it failed while it was measured: {one_line(error)}") from error
+        taken = _measured(lambda: latency.sample(run, samples, warmup, seconds))
         return {"ns": taken.ns, "switches": taken.involuntary_switches}
 
     def score(self, task: str) -> dict[str, Any]:
-        """Give the share of task samples whose largest output is at the label."""
+        """Give the task metric on held-out samples; see :func:`accuracy.score`."""
         groups = load_tensors(Path(task))
-        session, right = self._opened(), 0
-        samples, labels = groups["input"][0], groups["label"][0]
-        for sample, label in zip(samples, labels, strict=True):
-            outputs = session.bind([sample[None]])()
-            right += int(to_numpy(outputs[0]).reshape(-1).argmax() == label)
-        return {"value": right / len(labels)}
+        session = self._opened()
+        return {"value": _measured(lambda: accuracy.score(session, groups["input"][0], groups["label"][0]))}
+
+    def throughput(self, streams: int, seconds: float, windows: int) -> dict[str, Any]:
+        """Call in a closed loop, every stream in a session of its own; see :func:`throughput.closed_loop`."""
+        runs, load = [self._bound()], self._load
+        assert load is not None
+        with contextlib.ExitStack() as stack:
+            for _ in range(streams - 1):
+                session = load()
+                stack.push(session)
+                runs.append(session.bind(self._sample["input"]))
+            counted = _measured(lambda: throughput.closed_loop(runs, seconds, windows))
+        return asdict(counted)
+
+    def open_loop(self, rate_per_s: float, seconds: float, seed: int) -> dict[str, Any]:
+        """Serve requests that arrive when they will; see :mod:`open_loop`."""
+        run, arrivals = self._bound(), open_loop.arrivals_ns(rate_per_s, seconds, seed)
+        served = _measured(lambda: open_loop.serve(run, arrivals, rate_per_s))
+        windows = open_loop.by_window(served.ns, arrivals)
+        return {"ns": windows, "offered": served.offered, "busy": served.busy, "saturated": served.saturated}
+
+    def memory(self) -> dict[str, Any]:
+        """Give bytes at the peak, by share, and retained after closing; the next operation opens the artifact again."""
+        session = self._opened()
+        figures = {"peak_rss": memory.peak_rss_bytes(), "pss": memory.pss_bytes()}
+        self._run = self._session = None
+        session.__exit__(None, None, None)
+        del session
+        memory.give_back_freed()
+        return {**figures, "retained": memory.rss_bytes() - self._baseline_bytes}
 
     def _opened(self) -> Session:
-        if self._session is None:
+        """Give the open session, opened again where the memory was measured."""
+        if self._load is None:
             raise RunError("no artifact is open.")
+        if self._session is None:
+            self._session = self._load()
         return self._session
 
     def _bound(self) -> Callable[[], Tensors]:
+        """Give the bound call; whoever asks for it will call it."""
+        self._was_called = True
+        session = self._opened()
         if self._run is None:
-            raise RunError("no artifact is open.")
+            self._run = session.bind(self._sample["input"])
         return self._run
 
     def _produce(self) -> Tensors:
@@ -145,7 +202,10 @@ class _Server:
             raise RunError(f"it failed: {one_line(error)}") from error
 
 
-_OPERATIONS = ("bind", "capture", "lower", "measure", "open", "profile", "run", "score", "unbundle", "verify")
+_OPERATIONS = (
+    "bind", "capture", "execution", "lower", "measure", "memory", "open", "open_loop", "profile", "run", "score",
+    "throughput", "unbundle", "verify", "write_onnx",
+)  # fmt: skip
 
 
 def _resolve(target: str, threads: int | None) -> tuple[Resolved, Options]:
@@ -157,12 +217,32 @@ def _resolve(target: str, threads: int | None) -> tuple[Resolved, Options]:
     return resolved, options
 
 
+def _load(resolved: Resolved, artifact: Artifact, options: Options) -> Session:
+    """Open a session."""
+    try:
+        return resolved.backend.load(artifact, options).__enter__()
+    except CrossBackendError:
+        raise
+    except Exception as error:
+        raise LoadError(f"{resolved.target.name} cannot load {artifact.payload}: {one_line(error)}") from error
+
+
+def _measured(instrument: Callable[[], Taken]) -> Taken:
+    """Do what an instrument does; whatever the runtime raises becomes one of our errors."""
+    try:
+        return instrument()
+    except CrossBackendError:
+        raise
+    except Exception as error:
+        raise RunError(f"it failed while it was measured: {one_line(error)}") from error
+
+
 def _sample(artifact: Artifact) -> dict[str, Any]:
     """Give the sample's groups, or random inputs where there is none."""
     return load_tensors(artifact.sample_path) if artifact.sample_path else {"input": random_inputs(artifact.inputs)}
 
 
-def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+def _serve(requests: IO[bytes], answers: IO[bytes], began_ns: int) -> None:
     """Answer until the parent is gone."""
     incoming: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
@@ -172,7 +252,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         _die()  # the parent is gone: stop even in the middle of work
 
     threading.Thread(target=read, daemon=True).start()
-    server = _Server()
+    server = _Server(began_ns)
     while True:
         request = json.loads(incoming.get())
         op = request.pop("op")
@@ -204,6 +284,7 @@ def _die() -> None:
 
 def main() -> None:
     """Keep the pipes for the protocol and send whatever libraries print to the log."""
+    began_ns = cold_start.clock_ns()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
@@ -214,4 +295,4 @@ def main() -> None:
     for module in sys.argv[2:]:
         with contextlib.suppress(Exception):  # whoever needs it says what is wrong
             importlib.import_module(module)
-    _serve(requests, answers)
+    _serve(requests, answers, began_ns)

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,10 @@ from cross_backend import errors
 from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, WorkerTimeoutError
 
 _KILL_WAIT_S = 10.0
+_POLL_S = 0.5
+"""Between two looks at the memory of a worker that has a limit."""
+_LONGEST_ANSWER_BYTES = 256_000_000
+"""A longer line on the pipe is no answer of ours, and is not collected to its end."""
 _BOOTSTRAP = """
 import importlib.util, sys
 folder = sys.argv[1]
@@ -45,6 +50,7 @@ class Worker:
         python: str = sys.executable,
         preload: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
+        memory_limit_bytes: int | None = None,
     ) -> None:
         """Start the process.
 
@@ -53,10 +59,14 @@ class Worker:
             python: interpreter to run it under.
             preload: modules to import before the first request; those that fail are imported again when needed.
             variables: environment variables beside this process's own.
+            memory_limit_bytes: resident memory above which a request ends with the process; what the worker itself
+                started is not counted.
         """
         self.log, self.python, self.preload = log, python, tuple(preload)
+        self.memory_limit_bytes = memory_limit_bytes
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
+            self.started_ns = time.perf_counter_ns()  # the clock of ``measure.cold_start``
             self._process = subprocess.Popen(
                 [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parent), *preload],
                 stdin=subprocess.PIPE,
@@ -82,31 +92,56 @@ class Worker:
         """Ask and wait for the answer.
 
         Raises:
-            WorkerError: the process died.
+            WorkerError: the process died, answered with garbage, or was killed because it used too much memory.
             WorkerTimeoutError: no answer in time; the process was killed.
             CrossBackendError: the subclass that the worker raised, with its text.
         """
         assert self._process.stdin is not None
+        self._check_memory()
         try:
             self._process.stdin.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
             raise self._death() from None
-        try:
-            line = self._answers.get(timeout=min(timeout_s, threading.TIMEOUT_MAX))
-        except queue.Empty:
-            self.kill()
-            raise WorkerTimeoutError(f"no answer to '{op}' within {timeout_s:.0f} s; the worker was stopped.") from None
+        line = self._wait(op, timeout_s)
         if not line:
             raise self._death()
         try:
             answer = json.loads(line)
-        except ValueError:
+            if "error" in answer:
+                error = _error(answer["error"])
+            else:
+                return answer["value"]
+        except (ValueError, TypeError, LookupError, RecursionError):
             self.kill()
-            raise WorkerError(f"the worker answered '{op}' with something that is not JSON; see {self.log}.") from None
-        if "error" in answer:
-            raise _error(answer["error"])
-        return answer["value"]
+            raise WorkerError(f"the worker answered '{op}' with something that is no answer; see {self.log}.") from None
+        raise error
+
+    def _wait(self, op: str, timeout_s: float) -> bytes:
+        """Wait for a line, and look at the memory meanwhile where there is a limit."""
+        end = time.monotonic() + min(timeout_s, threading.TIMEOUT_MAX)
+        while True:
+            left_s = max(0.0, end - time.monotonic())
+            with contextlib.suppress(queue.Empty):
+                return self._answers.get(timeout=left_s if self.memory_limit_bytes is None else min(left_s, _POLL_S))
+            if time.monotonic() >= end:
+                self.kill()
+                raise WorkerTimeoutError(f"no answer to '{op}' within {timeout_s:.0f} s; the worker was stopped.")
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        if self.memory_limit_bytes is None:
+            return
+        import psutil
+
+        with contextlib.suppress(psutil.Error):  # it is gone; the pipe tells
+            used = psutil.Process(self.pid).memory_info().rss
+            if used > self.memory_limit_bytes:
+                self.kill()
+                raise WorkerError(
+                    f"the worker used {used / 1e9:.1f} GB, more than its limit of "
+                    f"{self.memory_limit_bytes / 1e9:.1f} GB, and was stopped."
+                )
 
     def kill(self) -> None:
         """Stop the process and all that it started, at once."""
@@ -134,7 +169,9 @@ class Worker:
         """Move answers from the pipe to the queue; an empty one stands for the end."""
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
-            for line in self._process.stdout:
+            while (line := self._process.stdout.readline(_LONGEST_ANSWER_BYTES)).endswith(b"\n"):
+                self._answers.put(line)
+            if len(line) == _LONGEST_ANSWER_BYTES:  # a shorter one was cut off by the process' end
                 self._answers.put(line)
         self._answers.put(b"")
 

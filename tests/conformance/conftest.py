@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for fixture, kind in (("lowers_here", "lower"), ("runs_here", "run")):
             if fixture in metafunc.fixturenames:
                 names = [name for name in names if expected_here(getattr(_missing(name), kind))]
+        if "opened" in metafunc.fixturenames:  # a toolchain that happens to be here is not opened in this process
+            names = [name for name in names if resolve(name).python == sys.executable]
     marked = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
     metafunc.parametrize("backend_name", marked, scope="session")
 

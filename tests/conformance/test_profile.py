@@ -8,7 +8,7 @@ import pytest
 
 from cross_backend.errors import UnsupportedError
 from cross_backend.records import Timing
-from cross_backend.registry import resolve
+from cross_backend.registry import BACKENDS, resolve
 from cross_backend.workers import Worker
 from tests.conformance.conftest import Lower
 
@@ -16,7 +16,9 @@ READ = {
     "executorch.openvino",
     "executorch.portable",
     "executorch.xnnpack",
-    "onnxruntime.cpu",
+    "iree.llvm_cpu",
+    "iree.vulkan",
+    *(name for name in BACKENDS if name.startswith("onnxruntime.")),
     "openvino",
     "torch.eager",
 }

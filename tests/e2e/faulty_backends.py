@@ -1,7 +1,9 @@
 """Backends that misbehave in one way each; the tests install them as a third party's package, by entry points."""
 
+import contextlib
 import ctypes
 import os
+import stat
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -197,6 +199,19 @@ class GivesFewer(Right):
 
     def at_call(self, count, outputs):
         return []
+
+
+class WritesGarbage(Right):
+    """Takes every pipe of the process for its own."""
+
+    name = "faulty.writes_garbage"
+
+    def at_call(self, count, outputs):
+        for descriptor in range(3, 64):
+            with contextlib.suppress(OSError):
+                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, b"[device 0] ready\n")
+        return outputs
 
 
 class Slow(Right):

@@ -14,6 +14,7 @@ OUTCOMES = {
     "faulty.call_raises": ("RUN_FAIL", "ZeroDivisionError: the vendor's kernel divides by zero"),
     "faulty.call_segfault": ("RUN_FAIL", "SIGSEGV"),
     "faulty.measure_raises": ("RUN_FAIL", "the device was unplugged"),
+    "faulty.writes_garbage": ("RUN_FAIL", "something that is no answer"),
     "faulty.gives_nan": ("MISMATCH", "NaN"),
     "faulty.gives_wrong": ("MISMATCH", "error"),
     "faulty.gives_shape": ("MISMATCH", "shape [1] instead of [1, 1]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_table_pins_every_version_and_torch_first() -> None:
+    lowering = {find_backend(name).toolchain for name in rows()} - {None}
     for name, toolchain in TOOLCHAINS.items():
         assert name == toolchain.name
-        assert toolchain.pins[0][0] == "torch"
+        pinned = [distribution for distribution, _ in toolchain.pins]
+        assert pinned[0] == "torch" if name in lowering else "torch" not in pinned
         assert toolchain.why.strip()
 
 
 def test_every_backends_toolchain_is_in_the_table() -> None:
-    named = {find_backend(name).toolchain for name in rows()} - {None}
+    backends = [find_backend(name) for name in rows()]
+    named = {chain for backend in backends for chain in (backend.toolchain, backend.run_toolchain)} - {None}
     assert named == set(TOOLCHAINS)
+
+
+def test_an_extra_belongs_to_the_last_pin() -> None:
+    one = Toolchain("x", "", (("gpu", "1"),), extra="cuda")
+    two = Toolchain("x", "", (("torch", "2"), ("gpu", "1")), extra="cuda")
+    assert one.requirements[0] == two.requirements[0] == "gpu[cuda]==1"
+    assert one.requirements[1:] == two.requirements[1:]
+
+
+def test_what_only_runs_in_a_toolchain_is_lowered_here(folder: Path) -> None:
+    resolved = resolve("onnxruntime.openvino")
+    assert resolved.backend.toolchain is None and resolved.backend.run_toolchain == "onnxruntime_openvino"
+    assert resolved.lowering_python == sys.executable
+    assert resolved.python.startswith(str(folder))
+    assert resolve("mps").lowering_python == resolve("mps").python
 
 
 def test_other_pins_have_another_folder() -> None:

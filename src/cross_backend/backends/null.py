@@ -26,6 +26,7 @@ class Null(Backend):
     title = "Null (no work)"
     suffix = ".null"
     distributions = ()
+    runtime_modules = ("numpy",)
 
     def missing(self, machine: Machine) -> Missing | None:
         return None

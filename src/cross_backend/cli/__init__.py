@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from cross_backend._version import __version__
-from cross_backend.errors import CrossBackendError, UsageError, one_line, unknown_name
+from cross_backend.errors import CrossBackendError, StudyFileError, UsageError, one_line, unknown_name
 
 COMMANDS = {
     "backends": "list every backend: can it lower and run here, and what mends it",
@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "show what an artifact really holds, and check its digest",
     "models": "list the built-in models",
     "run": "run an artifact: verify it on its sample, or give it your inputs",
+    "study": "run a study from a YAML file; resume, report, compare and export studies",
     "toolchain": "add private environments for backends that need other packages",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""
@@ -80,6 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(args.command, args.rest)
+    except StudyFileError as error:
+        for line in error.lines:
+            print(f"cross-backend {args.command}: {line}", file=sys.stderr)
+        return 2
     except UsageError as error:
         return _complain(args.command, error, 2)
     except (CrossBackendError, OSError) as error:

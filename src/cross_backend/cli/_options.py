@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import positive_float, positive_int
-from cross_backend.errors import CrossBackendError, UsageError
+from cross_backend.errors import UsageError
 from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
@@ -38,6 +38,16 @@ def add_model(parser: argparse.ArgumentParser, *, nargs: str) -> None:
     )
     parser.add_argument(
         "--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name such as IMAGENET1K_V1"
+    )
+
+
+def add_batch(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--batch``."""
+    parser.add_argument(
+        "--batch",
+        type=positive_int,
+        metavar="N",
+        help="extent of the batch dimension (default: 1; a .pt2 or .onnx file keeps its own, or a free one)",
     )
 
 
@@ -117,46 +127,21 @@ def _expanded(text: str, given: list[str]) -> list[str]:
 
 
 def with_precision(targets: list[str], precision: str | None) -> list[str]:
-    """Ask every target that names no precision for this one; what only computes in float32 stays for ``fp32``.
-
-    What names no backend stays as well: whoever exports it says so.
-    """
+    """Ask every target for a precision where one is given; see :func:`cross_backend.registry.with_precision`."""
     if precision is None:
         return targets
-    from cross_backend.registry import find_backend
-    from cross_backend.target import Target
+    from cross_backend import registry
 
-    asked = []
-    for text in targets:
-        try:
-            target = Target.parse(text)
-            options = find_backend(target.name).options
-        except CrossBackendError:
-            asked.append(text)
-            continue
-        if "precision" in target.options or (precision == "fp32" and "precision" not in options):
-            asked.append(text)
-        else:
-            asked.append(str(Target(target.name, {**target.options, "precision": precision})))
-    return asked
+    return [registry.with_precision(text, precision) for text in targets]
 
 
 @contextmanager
 def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported | None], None]]:
     """Give an observer of exports that shows a line per target."""
+    from cross_backend.export import lines
+
     with terminal.progress() as show:
-
-        def observe(workload: str, step: str, ended: Exported | None) -> None:
-            doing = "capture" if step == "capture" else f"lower to {step}"
-            if ended is None:
-                show(f"{workload} {step}", f"{workload}: {doing}", None)
-                return
-            how = "from the cache" if ended.cached else f"{ended.seconds:.1f} s"
-            if ended.outcome != "OK":
-                how = f"{ended.outcome}"
-            show(f"{workload} {step}", f"{workload}: {doing}: {how}", 1)
-
-        yield observe
+        yield lines(show)
 
 
 def writable_folder(path: Path) -> Path:

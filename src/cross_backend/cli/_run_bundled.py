@@ -137,14 +137,14 @@ def _measure(artifact: Artifact, cases: Sequence[str], output: Path | None, sett
 
     resolved = resolve_runnable(artifact)
     with ExitStack() as stack:
-        worker, load_s = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
+        worker, opened = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
         verified, index = [], 0
         for index in [*range(1, len(cases)), 0]:
             worker.call("bind", settings.timeout_s, inputs=cases[index])
-            verified.append(verify(worker, resolved.options, settings)[0])
+            verified.append(verify(worker, resolved.options, settings).comparison)
             if not verified[-1].verdict:
                 break
-        result = measure_alone(worker, artifact, resolved, settings, load_s)
+        result = measure_alone(worker, artifact, resolved, settings, opened["load_s"])
         if result.outcome is not Outcome.OK:
             return replace(result, reason=f"test case {index}: {result.reason}")
         if output is not None:

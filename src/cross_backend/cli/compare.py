@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cross_backend.cli import positive_float, positive_int, print_json
 from cross_backend.cli._options import (
+    add_batch,
     add_model,
     add_work,
     check_threads,
@@ -24,6 +25,7 @@ DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, nargs="+")
+    add_batch(parser)
     parser.add_argument(
         "--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls a target (default: 1000)"
     )
@@ -55,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.trial import Settings
     from cross_backend.workloads import find_workload
 
-    sources = [find_workload(model, args.weights) for model in args.models]
+    sources = [find_workload(model, args.weights, args.batch) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     terminal = Terminal(quiet=args.json)
     settings = Settings(args.num_runs, args.seconds, args.threads, args.timeout, args.seed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
 from cross_backend.cli._options import (
+    add_batch,
     add_model,
     add_work,
     chosen_targets,
@@ -20,8 +21,11 @@ from cross_backend.errors import CrossBackendError, UnavailableError, UsageError
 from cross_backend.records import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cross_backend.export import Exported
     from cross_backend.report.terminal import Terminal
+    from cross_backend.workloads import Source
 
 DEFAULT = ("xnnpack",)
 MOBILENET = "mobilenet_v3_small"
@@ -31,6 +35,7 @@ MOBILENET = "mobilenet_v3_small"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, nargs="*")
+    add_batch(parser)
     parser.add_argument("--all", action="store_true", help="all built-in models whose packages are installed")
     parser.add_argument("--mobilenet", action="store_true", help=f"the same as {MOBILENET}")
     parser.add_argument("--yolo", nargs="+", default=[], metavar="NAME", help="YOLO detectors: yolo11n, yolov8n, …")
@@ -58,6 +63,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder for the artifacts (default: models)",
     )
+    parser.add_argument(
+        "--onnx",
+        type=Path,
+        metavar="FILE",
+        help="write the model as one ONNX file whose batch dimension is free; alone, or beside --backends",
+    )
     add_work(parser)
 
 
@@ -68,20 +79,21 @@ def main(args: argparse.Namespace) -> int:
     is not installed is no failure.
     """
     named = _named_models(args)
-    targets = with_precision(chosen_targets(args, DEFAULT), args.precision)
+    targets = with_precision(chosen_targets(args, () if args.onnx else DEFAULT), args.precision)
     from cross_backend.cache import Cache
     from cross_backend.export import Settings, export
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import WORKLOADS, find_workload
 
     models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
-    sources = [find_workload(model, args.weights) for model in models]
-    folder = writable_folder(args.output_dir)
+    sources = [find_workload(model, args.weights, args.batch) for model in models]
     terminal = Terminal(quiet=args.json)
+    onnx = _write_onnx(terminal, sources, args) if args.onnx else None
+    folder = writable_folder(args.output_dir) if targets else None
     settings = Settings(Cache(), args.jobs or 0, args.timeout, folder, args.bundled, args.min_coverage)
     exported: dict[str, list[Exported]] = {}
     status = 0
-    for source in sources:
+    for source in sources if targets else ():
         unbuilt = None
         try:
             with export_progress(terminal) as observe:
@@ -99,10 +111,35 @@ def main(args: argparse.Namespace) -> int:
             _print(terminal, source.name, rows, unbuilt)
     if args.json:
         documents = [_document(name, row) for name, rows in exported.items() for row in rows]
-        print_json({"schema": 1, "results": documents})
+        print_json({"schema": 1, "results": documents, "onnx": onnx})
     else:
         _print_tables(terminal, exported)
     return status
+
+
+def _write_onnx(terminal: Terminal, sources: Sequence[Source], args: argparse.Namespace) -> dict[str, Any]:
+    """Write the one model's ONNX file and say so; give its row of the JSON document.
+
+    Raises:
+        UsageError: there are several models, or no place for the file.
+        CrossBackendError: it cannot be written.
+    """
+    from cross_backend.cache import Cache
+    from cross_backend.free_batch import CHECKED, export_onnx_file
+    from cross_backend.report import tables
+
+    if len(sources) != 1:
+        raise UsageError(f"--onnx writes one model, and {len(sources)} are named.")
+    if args.onnx.suffix != ".onnx":
+        raise UsageError(f"--onnx {args.onnx}: the file's name must end in .onnx.")
+    writable_folder(args.onnx.parent)
+    with terminal.progress() as show:
+        show("onnx", f"{sources[0].name}: write {args.onnx}", None)
+        size_bytes = export_onnx_file(sources[0], args.onnx, Cache(), args.timeout)
+    checked = " and ".join(map(str, CHECKED))
+    if not args.json:
+        terminal.text(f"📦 {args.onnx} ({tables.size(size_bytes)}, any batch size, checked at {checked})")
+    return {"path": str(args.onnx), "size_bytes": size_bytes}
 
 
 def _named_models(args: argparse.Namespace) -> list[str]:

@@ -7,7 +7,7 @@ import argparse
 from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json
 from cross_backend.machine import version_of
-from cross_backend.workloads import WORKLOADS
+from cross_backend.workloads import WORKLOADS, Row
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,16 +19,54 @@ def main(args: argparse.Namespace) -> int:
     """Print the table."""
     found = []
     for name, row in WORKLOADS.items():
-        absent = [(distribution, extra) for distribution, extra in row.requires if version_of(distribution) is None]
-        remedy = f"pip install 'cross-backend[{absent[0][1]}]'" if absent else None
+        remedy = _remedy(row)
         found.append(
-            {"name": name, "family": row.family, "summary": row.summary, "source": row.source, "remedy": remedy}
+            {
+                "name": name,
+                "family": row.family,
+                "summary": row.summary,
+                "parameters": row.parameters,
+                "flops": row.flops,
+                "source": row.source,
+                "licence": row.licence,
+                "ready": remedy is None,
+                "remedy": remedy,
+            }
         )
     if args.json:
         print_json({"schema": 1, "models": found})
         return 0
     from cross_backend.report.terminal import Terminal
 
-    headers = ("model", "family", "what it is", "source", "here")
-    Terminal().table(headers, [[text or "ready" for text in row.values()] for row in found])
+    headers = ("model", "family", "what it is", "parameters", "FLOPs", "source", "licence", "here")
+    rows = [
+        (
+            name,
+            row.family,
+            row.summary,
+            _scaled(row.parameters),
+            _scaled(row.flops),
+            row.source,
+            row.licence,
+            _remedy(row) or "ready",
+        )
+        for name, row in WORKLOADS.items()
+    ]
+    terminal = Terminal()
+    terminal.table(headers, rows, right=(3, 4))
+    terminal.text("FLOPs: floating point operations of one inference of batch 1, a multiply-add being two.")
     return 0
+
+
+def _remedy(row: Row) -> str | None:
+    """Give the command that installs what a model lacks here."""
+    extras = [extra for distribution, extra in row.requires if version_of(distribution) is None]
+    return f"pip install 'cross-backend[{extras[0]}]'" if extras else None
+
+
+def _scaled(count: int) -> str:
+    """Give a count as people write it: ``9,978``, ``109.5 M``."""
+    for unit, scale in (("G", 1e9), ("M", 1e6)):
+        if count >= scale:
+            return f"{count / scale:,.1f} {unit}"
+    return f"{count:,}"

@@ -146,13 +146,13 @@ def _run(
     artifact.check()
     resolved = resolve_runnable(artifact)
     with ExitStack() as stack:
-        worker, load_s = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
+        worker, opened = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
         if args.input is not None:
             _run_inputs(args, artifact, worker, settings, terminal)
             return None
         if artifact.sample is None:
             raise RunError(f"{artifact.name} has no sample to verify with; give --input.")
-        result = measure_alone(worker, artifact, resolved, settings, load_s)
+        result = measure_alone(worker, artifact, resolved, settings, opened["load_s"])
         if result.outcome != "OK" and not last:  # the next candidate's document is the one
             raise RunError(f"{result.outcome}: {result.reason}")
         if args.output is not None:

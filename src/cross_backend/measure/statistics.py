@@ -1,73 +1,192 @@
-"""Statistics of interleaved measurements: intervals that need no distribution, paired ratios, the noise floor.
+"""Statistics of interleaved measurements: intervals of medians and of ratios, the noise floor, verdicts.
 
-A *round* is one visit to every target of a panel. Samples inside a round follow each other within
-milliseconds and are not independent, so a round's median counts as one observation.
+A *round* is one visit to every target of a panel. Samples inside a round follow each other within milliseconds and
+are not independent, so a round's median counts as one observation. A *launch* starts every target in a process of its
+own; rounds of one launch share its processes' memory layout, so with several launches a launch counts as one
+observation (Kalibera & Jones, *Rigorous Benchmarking in Reasonable Time*, ISMM 2013). docs/measurement.md explains it.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
 
-from cross_backend.records import Interval, Measurement
+from cross_backend.measure.paired import (
+    MIN_ROUNDS,
+    PRIOR_FREEDOM,
+    PROCESS_SPREAD,
+    RESOLUTION,
+    LogRatio,
+    log_ratio,
+    ranking_confidence,
+    resolution,
+)
+from cross_backend.measure.quantiles import CONFIDENCE, median_error, median_interval, normal_quantile, student_t
+from cross_backend.records import Interval, Measurement, median_of
 
-CONFIDENCE = 0.95
-RESOLUTION = 0.055
-"""Smallest noise floor that is ever claimed. Two processes of one program differ by their memory layout alone, and a
-single pair of twins cannot show by how much: see docs/measurement.md for the figures."""
-MIN_ROUNDS = 6
-"""With fewer, the range of all values holds the median with less than 95 % confidence: 1 − 2·0.5^6 = 96.9 %."""
+__all__ = [
+    "CONFIDENCE",
+    "MIN_ROUNDS",
+    "PRIOR_FREEDOM",
+    "PROCESS_SPREAD",
+    "RESOLUTION",
+    "UNPAIRED_RESOLUTION",
+    "LogRatio",
+    "can_tell_apart",
+    "latency_ms",
+    "log_ratio",
+    "median_estimate",
+    "median_interval",
+    "noise_floor",
+    "paired_ratio",
+    "ranking_confidence",
+    "resolution",
+    "unpaired_ratio",
+]
 
-
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Give the exact order-statistic interval of a population median.
-
-    For n independent values the number below the median is Binomial(n, ½), so the interval from the
-    k-th smallest to the k-th largest holds it with probability 1 − 2·P(B < k). The largest k that keeps the
-    confidence is taken; with fewer than six values the whole range is given (David & Nagaraja,
-    *Order Statistics*, 3rd ed., §7.1).
-    """
-    ordered, n = sorted(values), len(values)
-    tail, k = 0.0, 0
-    while k < (n - 1) // 2:
-        tail += math.comb(n, k) / 2**n
-        if 2 * tail > 1 - confidence:
-            break
-        k += 1
-    low = max(k - 1, 0)
-    return ordered[low], ordered[n - 1 - low]
+UNPAIRED_RESOLUTION = math.log(1.29)
+"""What two single launches at different times must differ by. The same target measured twice after each other on a
+shared machine, median after median: up to 29 % apart at the 95th percentile (docs/measurement.md)."""
 
 
 def latency_ms(measurement: Measurement) -> Interval:
-    """Give the median of all samples and the interval of its round medians, in milliseconds."""
-    median = statistics.median(measurement.values)
-    low, high = median_interval([statistics.median(row) for row in measurement.rounds if row])
-    return Interval(median / 1e6, min(low, median) / 1e6, max(high, median) / 1e6)
+    """Give the median of all samples, in milliseconds, and its interval; see :func:`median_estimate`."""
+    found = median_estimate(measurement)
+    return Interval(found.value / 1e6, found.low / 1e6, found.high / 1e6)
 
 
-def paired_ratio(first: Measurement, second: Measurement) -> Interval | None:
-    """Give the median over rounds of first / second, with its interval; None with fewer than six common rounds."""
-    ratios = [  # a coarse clock may give 0 ns
-        max(statistics.median(a), 1) / max(statistics.median(b), 1)
-        for a, b in zip(first.rounds, second.rounds, strict=True)
-        if a and b
-    ]
-    if len(ratios) < MIN_ROUNDS:
-        return None
-    low, high = median_interval(ratios)
-    return Interval(statistics.median(ratios), low, high)
+def median_estimate(measurement: Measurement) -> Interval:
+    """Give the median of all samples and its 95 % interval, in the measurement's unit.
+
+    One launch: the order-statistic interval of the round medians; it speaks of this process only. Several: Student's
+    interval of the logarithms of the launches' medians, which holds the spread between processes and whatever else
+    changed between launches; it is never narrower than what processes are known to differ by (:func:`resolution`).
+    Two launches make a wide interval, because two values hardly show a spread; take three or more.
+    """
+    value = _median(measurement)
+    medians = _launch_medians(measurement)
+    if len(medians) < 2 or min(medians) <= 0:
+        low, high = median_interval([m for m in measurement.round_medians if not math.isnan(m)])
+        return Interval(value, min(low, value), max(high, value))
+    logs = [math.log(m) for m in medians]
+    error = statistics.stdev(logs) / math.sqrt(len(logs))
+    half = max(student_t((1 + CONFIDENCE) / 2, len(logs) - 1) * error, resolution(len(logs)) / math.sqrt(2))
+    half = min(half, 700.0)  # beyond, a float overflows; the interval then says that nothing is known
+    centre = statistics.fmean(logs)
+    return Interval(value, min(math.exp(centre - half), value), max(math.exp(centre + half), value))
+
+
+def paired_ratio(first: Measurement, second: Measurement, confidence: float = CONFIDENCE) -> Interval | None:
+    """Give first / second with its interval, from the ratios of medians within each round.
+
+    One launch: the median over rounds and its order-statistic interval; what two processes differ by is not in it, the
+    noise floor stands for that. Several launches: the geometric mean over launches of each launch's median ratio, and
+    an interval whose unit is the launch; see :func:`log_ratio`.
+
+    Returns:
+        None with fewer than six common rounds, or with one round a launch and fewer than three launches.
+
+    Raises:
+        ValueError: the two were not measured in the same rounds.
+    """
+    ratio = log_ratio(first, second, confidence)
+    return None if ratio is None else Interval(math.exp(ratio.value), math.exp(ratio.low), math.exp(ratio.high))
 
 
 def noise_floor(first: Measurement, twin: Measurement) -> float | None:
-    """Give the largest relative difference that the same target against itself makes believable here."""
-    ratio = paired_ratio(first, twin)
+    """Give the largest relative difference that the same target against itself makes believable here.
+
+    It is the farther end of the pair's interval, and at least :func:`resolution` of the launches: the twins may have
+    been lucky. A logarithm: 0.055 is a ratio of 1.0565.
+    """
+    ratio = log_ratio(first, twin)
     if ratio is None:
         return None
-    return max(RESOLUTION, abs(math.log(ratio.low)), abs(math.log(ratio.high)))
+    return max(resolution(ratio.launches), abs(ratio.low), abs(ratio.high))
 
 
-def can_tell_apart(first: Measurement, second: Measurement, floor: float) -> bool:
-    """Say whether the paired ratio's whole interval lies beyond the noise floor."""
-    ratio = paired_ratio(first, second)
-    return ratio is not None and (math.log(ratio.low) > floor or math.log(ratio.high) < -floor)
+def can_tell_apart(first: Measurement, second: Measurement, floor: float, targets: int = 2) -> bool:
+    """Say whether two targets differ by more than the noise floor.
+
+    With one launch, the whole interval of the ratio must lie beyond the floor. With several, the interval holds what
+    processes differ by already: it must leave out 1, and the ratio itself must lie beyond the floor.
+
+    Args:
+        first: one.
+        second: the other.
+        floor: noise floor, a logarithm.
+        targets: how many are ranked together; the interval is as much wider (:func:`ranking_confidence`).
+    """
+    ratio = log_ratio(first, second, ranking_confidence(first, targets))
+    return ratio is not None and ratio.beyond(floor)
+
+
+def unpaired_ratio(first: Measurement, second: Measurement, confidence: float = CONFIDENCE) -> Interval | None:
+    """Give first / second for two measurements that were taken at different times, with its interval.
+
+    The unit is the launch's median: Welch's interval of the difference of their mean logarithms (Welch, *Biometrika*
+    34, 1947, with Satterthwaite's degrees of freedom). Where one side has a single launch, it is taken to spread like
+    the other; where both have, the interval is at least :data:`UNPAIRED_RESOLUTION` to either side. It is never
+    narrower than what processes are known to differ by.
+
+    Its weakness: the machine's state in one study is shared by all launches of that study. What differs between the
+    two *studies* (another kernel, another neighbour on the host, heat) and stays the same within each is
+    not in any spread seen here, and looks like a change of the program. Launches that lie far apart in time help;
+    only measuring both side by side in one study removes it.
+
+    Args:
+        first: one.
+        second: the other.
+        confidence: of the interval; the least half-widths stay what they are.
+
+    Returns:
+        None where both have a single launch, and either fewer than six rounds.
+    """
+    sides = [[math.log(m) for m in _launch_medians(one) if m > 0] for one in (first, second)]
+    counts = [len(side) for side in sides]
+    if 0 in counts:
+        return None
+    if max(counts) == 1:
+        rounds = [[math.log(m) for m in one.round_medians if m > 0] for one in (first, second)]
+        if min(map(len, rounds)) < MIN_ROUNDS:
+            return None
+        within = normal_quantile((1 + confidence) / 2) * math.hypot(*map(median_error, rounds))
+        half = max(UNPAIRED_RESOLUTION, within)
+    else:
+        variances = [statistics.variance(side) if len(side) > 1 else None for side in sides]
+        half = _welch_half_width([v for v in variances if v is not None], counts, confidence)
+        half = max(
+            half, PROCESS_SPREAD * normal_quantile((1 + confidence) / 2) * math.sqrt(sum(0.5 / n for n in counts))
+        )
+    value, half = statistics.fmean(sides[0]) - statistics.fmean(sides[1]), min(half, 600.0)
+    return Interval(math.exp(value), math.exp(value - half), math.exp(value + half))
+
+
+def _welch_half_width(variances: list[float], counts: list[int], confidence: float) -> float:
+    """Give t·s; with one variance only, both sides are taken to have it."""
+    shares = [v / n for v, n in zip(variances * (3 - len(variances)), counts, strict=True)]
+    error = math.sqrt(sum(shares))
+    freedom = max(counts) - 1
+    if len(variances) == 2 and error > 0:
+        freedom = int(sum(shares) ** 2 / sum(share**2 / (n - 1) for share, n in zip(shares, counts, strict=True)))
+    return student_t((1 + confidence) / 2, max(freedom, 1)) * error
+
+
+def _median(measurement: Measurement) -> float:
+    """Give the median of all samples without a copy for each."""
+    if measurement.count < 200:
+        return median_of(measurement.values)
+    import numpy as np
+
+    return float(np.median(np.concatenate([np.asarray(row) for row in measurement.rounds if len(row)])))
+
+
+def _launch_medians(measurement: Measurement) -> list[float]:
+    """Give the median of the round medians of every launch that has any."""
+    medians, start = [], 0
+    for rounds in measurement.by_launch:
+        own = [m for m in measurement.round_medians[start : start + len(rounds)] if not math.isnan(m)]
+        start += len(rounds)
+        if own:
+            medians.append(statistics.median(own))
+    return medians

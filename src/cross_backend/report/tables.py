@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cross_backend.records import Comparison, Measurement, Outcome, Panel, Result, Timing
 
@@ -29,6 +30,17 @@ SHOWN_ITERATIONS = 10
 """Of more than those, so many."""
 
 
+@dataclass(frozen=True)
+class Table:
+    """Plain texts in rows and columns, for any medium."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[int, ...] = ()
+    """Columns that hold numbers."""
+
+
 def milliseconds(value: float) -> str:
     """Give a duration with at least three significant digits."""
     if value >= 100:
@@ -44,6 +56,22 @@ def size(size_bytes: int | None) -> str:
         if size_bytes >= scale:
             return f"{size_bytes / scale:.1f} {unit}"
     return f"{size_bytes} B"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Give a value of one of a measurement's units (``ns``, ``B``, ``J``, ``W``, ``1/s``) as people write it."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if unit == "ns":
+        return f"{milliseconds(value / 1e6)} ms"
+    if unit == "B":
+        return size(round(value))
+    if unit in {"J", "W"}:
+        for prefix, scale in (("", 1.0), ("m", 1e-3), ("µ", 1e-6)):
+            if abs(value) >= scale or prefix == "µ":
+                return f"{value / scale:.3g} {prefix}{unit}"
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{text} /s" if unit == "1/s" else f"{text} {unit}"
 
 
 def percent(share: float | None) -> str:
@@ -100,7 +128,7 @@ def ranking(panel: Panel) -> list[tuple[str, ...]]:
                 milliseconds(latency.value),
                 f"{milliseconds(latency.low)} – {milliseconds(latency.high)}",
                 milliseconds(result.mean_ms),
-                f"{len(measurement.values)}",
+                f"{measurement.count}",
                 error(result.comparison),
                 decibels(result.comparison),
                 percent(result.placement.coverage if result.placement else None),

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cross_backend.records import Outcome, Panel, Timing
-from cross_backend.report import tables
+from cross_backend.records import Outcome, Panel, StudyResults, Timing
+from cross_backend.report import circumstances, study_tables, tables
+from cross_backend.report.views import views
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -202,3 +203,26 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
         for warning in result.warnings:
             terminal.text(f"   ⚠️ {result.title}: {warning}")
     terminal.text()
+
+
+def print_study(terminal: Terminal, results: StudyResults) -> None:
+    """Print a study: what cannot be told apart, the fastest of each panel, the ranking, what has no rank and why."""
+    shown = views(results)
+    terminal.text(f"🚀 cross-backend study: {results.name}", style="bold")
+    terminal.text("=" * 55)
+    terminal.text(f"📊 {results.machine.cpu}; {study_tables.doubt(shown)}")
+    if not results.finished:
+        terminal.text("⚠️ Not finished: this is what was measured until now.")
+    found = (
+        study_tables.overview(shown),
+        study_tables.ranked(shown),
+        study_tables.stopped(shown),
+        circumstances.warnings(shown),
+    )
+    for table in found:
+        if table.rows:
+            terminal.text()
+            terminal.text(table.title, style="bold")
+            terminal.table(table.headers, table.rows, right=table.numeric)
+    if not shown:
+        terminal.text("❌ No panel was begun.")

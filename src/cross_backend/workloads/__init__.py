@@ -1,20 +1,25 @@
-"""Workloads: the table of built-in models, and how a model's name on the command line becomes one."""
+"""Workloads: how a model's name on the command line becomes one; ``table`` has the built-in ones."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
 from cross_backend.machine import version_of
+from cross_backend.workloads.table import WORKLOADS, Row
+
+__all__ = ["WORKLOADS", "Row", "Source", "Task", "Workload", "file_of", "find_workload", "load_checkpoint"]
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
+
+_TORCH = (("torch", "torch"),)
 
 
 @dataclass(frozen=True)
@@ -45,73 +50,8 @@ class Workload:
     """Task metric, where the model was trained for one."""
     labels: tuple[str, ...] = ()
     """Names of the classes, by index of the output; empty where there are none."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One built-in workload."""
-
-    family: str
-    build: str
-    """``module:function`` of the builder; it takes the model's name, and the ``--weights`` text or None."""
-    summary: str
-    source: str
-    """Where the architecture comes from, and its licence."""
-    requires: tuple[tuple[str, str], ...] = ()
-    """(distribution, extra) pairs that the builder imports."""
-
-
-_TORCH = (("torch", "torch"),)
-_VISION = (("torch", "vision"), ("torchvision", "vision"))
-_YOLO = {
-    name: Row(
-        "detection",
-        "cross_backend.workloads.detection:yolo",
-        "object detector for COCO's 80 classes, 640×640",
-        "ultralytics (AGPL-3.0)",
-        (("torch", "yolo"), ("ultralytics", "yolo")),
-    )
-    for name in ("yolo11m", "yolo11n", "yolo11s", "yolov8m", "yolov8n", "yolov8s")
-}
-WORKLOADS: dict[str, Row] = {
-    "digits_cnn": Row(
-        "vision",
-        "cross_backend.workloads.digits:digits_cnn",
-        "small CNN, trained in seconds on scikit-learn's handwritten digits",
-        "cross-backend (MIT)",
-        (("torch", "vision"), ("scikit-learn", "vision")),
-    ),
-    "linear_regression": Row(
-        "tabular",
-        "cross_backend.workloads.linear:linear_regression",
-        "4 features, fitted in closed form; features 1, 2, 3, 4 give 2.7182",
-        "cross-backend (MIT)",
-        _TORCH,
-    ),
-    "mobilenet_v2": Row(
-        "vision",
-        "cross_backend.workloads.vision:classifier",
-        "ImageNet classifier, 224×224",
-        "torchvision (BSD-3)",
-        _VISION,
-    ),
-    "mobilenet_v3_small": Row(
-        "vision",
-        "cross_backend.workloads.vision:classifier",
-        "ImageNet classifier, 224×224",
-        "torchvision (BSD-3)",
-        _VISION,
-    ),
-    "resnet50": Row(
-        "vision",
-        "cross_backend.workloads.vision:classifier",
-        "ImageNet classifier, 224×224",
-        "torchvision (BSD-3)",
-        _VISION,
-    ),
-    **_YOLO,
-}
-assert list(WORKLOADS) == sorted(WORKLOADS), "keep the table sorted"
+    batch: int | None = None
+    """Extent of the batch dimension that was asked for; as it came where None."""
 
 
 @dataclass(frozen=True)
@@ -128,14 +68,34 @@ class Source:
     """What the built model depends on, without building it; None where only running the code tells."""
     build: Callable[[], Workload]
     """Build it; imports torch."""
+    batch: int | None = None
+    """Extent of the batch dimension that was asked for; as it comes where None."""
 
 
-def find_workload(text: str, weights: str | None = None) -> Source:
+def find_workload(text: str, weights: str | None = None, batch: int | None = None) -> Source:
     """Find what a name means: a built-in workload, ``file.pt2``, ``file.onnx`` or ``file.py:function``.
+
+    Args:
+        text: the name.
+        weights: a checkpoint file, or a published name as the workload's library takes it.
+        batch: extent of the batch dimension. With None a file keeps a free one; otherwise it is fixed.
 
     Raises:
         UsageError: no such workload, file or ending.
     """
+    source = _find(text, weights)
+    if batch is None:
+        return source
+    from cross_backend.workloads.batching import batched, batched_name
+
+    identity = source.identity
+    if identity is not None and (batch != 1 or text not in WORKLOADS):  # the built-in ones have one row as they are
+        identity = f"{identity}\nbatch={batch}"
+    name = batched_name(source.name, batch)
+    return replace(source, name=name, identity=identity, build=lambda: batched(source.build(), batch), batch=batch)
+
+
+def _find(text: str, weights: str | None) -> Source:
     path, mark, function = text.rpartition(":")
     if mark and path.endswith(".py"):
         return _python_source(text, Path(path), function, weights)
@@ -148,6 +108,14 @@ def find_workload(text: str, weights: str | None = None) -> Source:
     versions = [f"{name}={version_of(name)}" for name, _ in row.requires]
     identity = "\n".join([text, _digest_weights(weights), _digest_builders(), *versions])
     return Source(text, text, weights, identity, lambda: _build_row(text, row, weights))
+
+
+def file_of(text: str) -> Path | None:
+    """Give the file that a model's name stands for, or None for a built-in workload; it need not exist."""
+    path, mark, _ = text.rpartition(":")
+    if mark and path.endswith(".py"):
+        return Path(path)
+    return Path(text) if Path(text).suffix in {".pt2", ".onnx"} else None
 
 
 def _build_row(name: str, row: Row, weights: str | None) -> Workload:

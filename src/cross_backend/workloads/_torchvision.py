@@ -1,8 +1,9 @@
 """torchvision beside a CPU-only torch: its compiled operators do not load there, so two schemas stand in for them.
 
 The package index's torchvision is built against CUDA torch. Beside CPU torch its ``_C`` library fails to load
-and ``import torchvision`` then dies on the missing operator ``torchvision::nms``. Models and transforms do not
-use it: declaring the schemas is enough. Where the compiled operators do load, nothing is declared.
+and ``import torchvision`` then dies on the missing operator ``torchvision::nms``, as does whatever imports it.
+Models and transforms do not use it: declaring the schemas is enough. Where the compiled operators do load, nothing
+is declared.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ _keep: list[Any] = []  # the operator library is undefined again when it is coll
 
 
 @functools.cache
-def torchvision_models() -> ModuleType:
-    """Import ``torchvision.models``, declaring the operator schemas first where they are missing."""
+def make_importable() -> None:
+    """Declare the operator schemas where torchvision is installed and its compiled operators do not load."""
     import torch
 
     spec = importlib.util.find_spec("torchvision")
-    folder = Path(spec.origin).parent if spec and spec.origin else Path()
+    if spec is None or spec.origin is None:
+        return
+    folder = Path(spec.origin).parent
     compiled = [*folder.glob("_C*.so"), *folder.glob("_C*.pyd"), *folder.glob("_C*.dylib")]
     try:
         for library in compiled:
@@ -42,6 +45,11 @@ def torchvision_models() -> ModuleType:
         logging.getLogger(__name__).info(
             "torchvision's compiled operators do not load here; declared nms and qnms without code."
         )
+
+
+def torchvision_models() -> ModuleType:
+    """Import ``torchvision.models``."""
+    make_importable()
     import torchvision.models
 
     return torchvision.models  # type: ignore[no-any-return]

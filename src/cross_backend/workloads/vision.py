@@ -1,4 +1,4 @@
-"""ImageNet classifiers of torchvision, with seeded random weights or real ones."""
+"""ImageNet classifiers of torchvision at their own resolutions, with seeded random weights or real ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,25 @@ if TYPE_CHECKING:
     import torch
 
 SEED = 0
+SIZE = 224
+SIZES = {
+    "efficientnet_b1": 240,
+    "efficientnet_b2": 288,
+    "efficientnet_b3": 300,
+    "efficientnet_b4": 380,
+    "efficientnet_b5": 456,
+    "efficientnet_b6": 528,
+    "efficientnet_b7": 600,
+}
+"""Pixels a side of those that take no 224×224, as torchvision's published weights were evaluated."""
 CALIBRATION = 8
 """Random images that quantisers observe."""
 _STATISTICS_BATCH = 8
+"""Images of 224×224 that BatchNorm's statistics come from; fewer of larger ones hold as many pixels."""
 
 
 def classifier(name: str, weights: str | None = None) -> Workload:
-    """Build one of torchvision's by its name there; input (1, 3, 224, 224), output (1, 1000) logits.
+    """Build one of torchvision's by its name there; input (1, 3, size, size), output (1, 1000) logits.
 
     Args:
         name: ``mobilenet_v2``, ``resnet50``, …
@@ -28,6 +40,7 @@ def classifier(name: str, weights: str | None = None) -> Workload:
     import torch
 
     models = torchvision_models()
+    size = SIZES.get(name, SIZE)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         published = None if weights is None or Path(weights).is_file() else weights
@@ -36,11 +49,13 @@ def classifier(name: str, weights: str | None = None) -> Workload:
         except Exception as error:
             raise CaptureError(f"torchvision has no weights {weights!r} for {name} here: {one_line(error)}") from error
         if weights is None:
-            settle_batch_norm(model, torch.randn(_STATISTICS_BATCH, 3, 224, 224))
+            settle_batch_norm(model, torch.randn(max(2, _STATISTICS_BATCH * SIZE**2 // size**2), 3, size, size))
+            if name.startswith("vit_"):
+                torch.nn.init.xavier_normal_(model.heads.head.weight)  # torchvision's is zero, and so were all logits
         elif published is None:
             load_checkpoint(model, weights)
-        sample = (torch.randn(1, 3, 224, 224),)
-        calibration = tuple((torch.randn(1, 3, 224, 224),) for _ in range(CALIBRATION))
+        sample = (torch.randn(1, 3, size, size),)
+        calibration = tuple((torch.randn(1, 3, size, size),) for _ in range(CALIBRATION))
         labels = tuple(next(iter(models.get_model_weights(name))).meta["categories"])
         return Workload(name, model.eval(), sample, calibration, labels=labels)
 
@@ -49,14 +64,18 @@ def settle_batch_norm(model: torch.nn.Module, images: torch.Tensor) -> None:
     """Give BatchNorm the statistics of a batch of random images, so that activations stay near unit scale.
 
     With their initial statistics the logits of a random MobileNetV3 are near 1e-9, and comparing them proves nothing.
+    Everything else runs as in inference: no branch is dropped.
     """
     import torch
 
     norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    if not norms:
+        return
     momenta = [m.momentum for m in norms]
+    model.eval()
     for norm in norms:
-        norm.momentum = 1.0
+        norm.train().momentum = 1.0
     with torch.no_grad():
-        model.train()(images)
+        model(images)
     for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
+        norm.eval().momentum = momentum

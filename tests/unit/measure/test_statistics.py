@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
+from array import array
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,9 +19,13 @@ from cross_backend.measure.statistics import (
     RESOLUTION,
     can_tell_apart,
     latency_ms,
+    log_ratio,
     median_interval,
     noise_floor,
     paired_ratio,
+    ranking_confidence,
+    resolution,
+    unpaired_ratio,
 )
 from cross_backend.records import Measurement
 
@@ -92,7 +99,7 @@ def test_a_ratio_is_paired_by_round() -> None:
     fast = measurement(*[(100 * w,) for w in weather])
     found = paired_ratio(slow, fast)
     assert found is not None
-    assert (found.value, found.low, found.high) == (3.0, 3.0, 3.0)
+    assert (found.value, found.low, found.high) == pytest.approx((3.0, 3.0, 3.0))
 
 
 def test_only_common_rounds_count() -> None:
@@ -104,7 +111,7 @@ def test_only_common_rounds_count() -> None:
 
 
 def test_unlike_runs_are_not_mixed() -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="same rounds"):
         paired_ratio(measurement((1,)), measurement((1,), (2,)))
 
 
@@ -156,3 +163,205 @@ def test_the_floor_is_symmetric(draw: Draw) -> None:
     first, twin = draw(1.0, 1.1, noise=0.01)
     assert noise_floor(first, twin) == pytest.approx(noise_floor(twin, first))
     assert noise_floor(first, twin) == pytest.approx(math.log(1.1), rel=0.2)
+
+
+# --- Several launches
+
+SPREAD = RESOLUTION / 1.959964
+
+
+def launched(*launches: list[float], unit: str = "ns") -> Measurement:
+    """Give one sample a round."""
+    rounds = tuple((value,) for launch in launches for value in launch)
+    return Measurement("latency", unit, rounds, tuple(map(len, launches)))
+
+
+def pair(*logs: float, rounds: int = 10) -> tuple[Measurement, Measurement]:
+    """Give two measurements whose log ratio is that of its launch in every round."""
+    first = launched(*[[1e9 * math.exp(log)] * rounds for log in logs])
+    return first, launched(*[[1e9] * rounds for _ in logs])
+
+
+def test_a_launch_is_one_observation() -> None:
+    """The moderated t interval by hand: ν = 4 + 3 − 1 = 6, t = 2.447."""
+    logs = (0.01, 0.03, 0.05)
+    found = paired_ratio(*pair(*logs))
+    assert found is not None
+    variance = (4 * SPREAD**2 + 2 * 0.02**2) / 6
+    half = 2.4469 * math.sqrt(variance / 3)
+    assert math.log(found.value) == pytest.approx(0.03, abs=1e-6)
+    assert math.log(found.high) == pytest.approx(0.03 + half, abs=1e-5)
+    assert math.log(found.low) == pytest.approx(0.03 - half, abs=1e-5)
+
+
+def test_more_rounds_in_a_launch_do_not_narrow_what_processes_differ_by() -> None:
+    few, many = paired_ratio(*pair(0.0, 0.03, rounds=3)), paired_ratio(*pair(0.0, 0.03, rounds=300))
+    assert few is not None and many is not None
+    assert many.high / many.low == pytest.approx(few.high / few.low)
+
+
+def test_launches_that_agree_by_chance_pretend_nothing() -> None:
+    for launches in (2, 3, 5, 10):
+        found = paired_ratio(*pair(*[0.02] * launches))
+        assert found is not None
+        assert math.log(found.high / found.value) == pytest.approx(resolution(launches), rel=1e-5)
+
+
+def test_few_rounds_make_a_wide_interval() -> None:
+    """What rounds scatter by within a launch counts before launches can show it."""
+    rng = np.random.default_rng(1)
+    noisy = launched(*[(1e9 * np.exp(rng.normal(0, 0.3, 4))).tolist() for _ in range(2)])
+    found, quiet = paired_ratio(noisy, launched([1e9] * 4, [1e9] * 4)), paired_ratio(*pair(0.0, 0.0, rounds=4))
+    assert found is not None and quiet is not None
+    assert math.log(found.high / found.low) > 3 * math.log(quiet.high / quiet.low)
+
+
+def test_one_round_a_launch_gives_the_plain_t_interval() -> None:
+    found = paired_ratio(*pair(0.1, 0.2, 0.4, rounds=1))
+    assert found is not None
+    half = 4.3027 * statistics.stdev([0.1, 0.2, 0.4]) / math.sqrt(3)
+    assert math.log(found.high) == pytest.approx(statistics.fmean([0.1, 0.2, 0.4]) + half, abs=1e-4)
+    assert paired_ratio(*pair(0.1, 0.2, rounds=1)) is None
+
+
+def test_launches_without_common_rounds_do_not_count() -> None:
+    first = Measurement("latency", "ns", ((100,),) * 10 + ((),) * 10, (10, 10))
+    second = Measurement("latency", "ns", ((100,),) * 20, (10, 10))
+    found = log_ratio(first, second)
+    assert found is not None and found.launches == 1
+    assert paired_ratio(launched([1, 2], [1, 2]), launched([1, 2], [1, 2])) is None, "four rounds"
+    with pytest.raises(ValueError, match="same rounds"):
+        paired_ratio(launched([1] * 10, [1] * 10), launched([1] * 5, [1] * 15))
+
+
+def test_small_units_are_not_taken_for_a_coarse_clock() -> None:
+    joules = launched([0.002] * 10, [0.002] * 10, unit="J")
+    found = paired_ratio(joules, launched([0.001] * 10, [0.001] * 10, unit="J"))
+    assert found is not None and found.value == pytest.approx(2.0)
+
+
+def test_the_claimed_floor_falls_with_launches_and_never_below_the_twins() -> None:
+    claimed = [resolution(launches) for launches in range(1, 60)]
+    assert claimed[0] == RESOLUTION
+    assert claimed == sorted(claimed, reverse=True)
+    assert all(floor <= RESOLUTION / math.sqrt(launches) for launches, floor in enumerate(claimed[3:], start=4))
+    assert claimed[4] == pytest.approx(0.0205, abs=2e-4), "what docs/measurement.md says"
+    for logs in ((0.0, 0.0), (0.04, 0.05, 0.06), (-0.1, -0.1, -0.1, -0.1)):
+        floor = noise_floor(*pair(*logs))
+        assert floor is not None
+        assert floor >= resolution(len(logs)) - 1e-9
+        assert floor >= abs(statistics.fmean(logs))
+
+
+def test_with_launches_the_ratio_must_lie_beyond_the_floor_and_its_interval_leave_out_1() -> None:
+    agreeing, scattered = pair(*[0.04] * 5), pair(0.0, 0.0, 0.0, 0.0, 0.2)
+    assert can_tell_apart(*agreeing, 0.03) and can_tell_apart(*agreeing[::-1], 0.03)
+    assert not can_tell_apart(*agreeing, 0.05)
+    assert not can_tell_apart(*scattered, 0.03), "one launch says it all"
+
+
+def test_many_targets_take_stronger_evidence() -> None:
+    first, second = pair(0.02, 0.03, 0.04)
+    floor = resolution(3)
+    strong = pair(0.05, 0.05, 0.05)
+    assert can_tell_apart(*strong, floor, 2)
+    assert not can_tell_apart(*strong, floor, 12)
+    assert not can_tell_apart(first, second, floor, 2)
+    assert ranking_confidence(first, 2) == pytest.approx(0.95)
+    assert ranking_confidence(first, 12) == pytest.approx(1 - 0.05 / 66)
+    assert ranking_confidence(measurement((1,), (2,)), 12) == 0.95, "one launch: the floor stands for it"
+
+
+@pytest.mark.parametrize("process", [0.01, 0.02])
+@pytest.mark.parametrize("launches", [2, 5])
+def test_intervals_cover_and_verdicts_are_right(process: float, launches: int, simulated: ModuleType) -> None:
+    """300 studies of two equal targets have a standard deviation of 1.3 % at 95 %."""
+    rng, studies, covered, false = np.random.default_rng(launches), 300, 0, 0
+    for _ in range(studies):
+        first, twin, second = simulated.simulate(
+            rng, [1, 1, 1], launches, simulated.Machine(process=process), rounds=8, samples=1
+        )
+        ratio, floor = paired_ratio(first, second), noise_floor(first, twin)
+        assert ratio is not None and floor is not None
+        covered += ratio.low <= 1 <= ratio.high
+        false += can_tell_apart(first, second, floor)
+    assert covered >= 0.93 * studies
+    assert false <= 0.03 * studies
+
+
+def test_treating_rounds_as_independent_would_be_wrong(simulated: ModuleType) -> None:
+    """The test above can fail: joined into one launch, the same rounds leave out the truth far too often."""
+    rng, studies, missed = np.random.default_rng(3), 200, 0
+    for _ in range(studies):
+        panel = simulated.simulate(rng, [1, 1], 5, simulated.Machine(), rounds=20, samples=1)
+        first, second = (Measurement(m.metric, m.unit, m.rounds) for m in panel)
+        ratio = paired_ratio(first, second)
+        assert ratio is not None
+        missed += not ratio.low <= 1 <= ratio.high
+    assert missed > 0.12 * studies
+
+
+def test_latency_over_launches_covers_the_true_median(simulated: ModuleType) -> None:
+    """Launches differ by 20 % (weather), rounds of one launch by far less."""
+    machine = simulated.Machine(outliers=0.0)
+    rng, studies, covered = np.random.default_rng(4), 200, 0
+    for _ in range(studies):
+        found = latency_ms(simulated.simulate(rng, [1], 4, machine, rounds=8, samples=1)[0])
+        covered += found.low <= 1.0 <= found.high
+    assert 0.91 * studies <= covered < studies
+
+
+def test_latency_is_never_sharper_than_processes_allow() -> None:
+    found = latency_ms(launched(*[[1_000_000] * 10] * 5))
+    assert math.log(found.high / found.low) / 2 == pytest.approx(resolution(5) / math.sqrt(2))
+    nothing = latency_ms(launched([0] * 10, [0] * 10))
+    assert (nothing.low, nothing.value, nothing.high) == (0, 0, 0)
+
+
+def test_samples_may_be_packed_and_many() -> None:
+    """Ten million samples in well under a second."""
+    values = array("q", np.random.default_rng(0).integers(900_000, 1_100_000, 250_000).tolist())
+    packed = Measurement("latency", "ns", (values, np.asarray(values), tuple(values)) + (values,) * 37, (20, 20))
+    assert packed.count == 10_000_000
+    started = time.process_time()
+    found, ratio = latency_ms(packed), paired_ratio(packed, packed)
+    assert time.process_time() - started < 3, "0.5 s on an idle machine"
+    assert found.value == pytest.approx(statistics.median(values) / 1e6)
+    assert ratio is not None and ratio.value == 1
+
+
+# --- Two studies
+
+
+def test_studies_are_compared_by_launch() -> None:
+    """Welch's interval by hand."""
+    a, b = [0.0, 0.02, 0.04, 0.06], [0.1, 0.2, 0.3]
+    sides = [launched(*[[1e9 * math.exp(log)] * 10 for log in logs]) for logs in (a, b)]
+    found = unpaired_ratio(*sides)
+    assert found is not None
+    shares = [statistics.variance(a) / 4, statistics.variance(b) / 3]
+    freedom = sum(shares) ** 2 / (shares[0] ** 2 / 3 + shares[1] ** 2 / 2)
+    assert int(freedom) == 2
+    assert math.log(found.value) == pytest.approx(0.03 - 0.2, abs=1e-6)
+    assert math.log(found.high / found.value) == pytest.approx(4.3027 * math.sqrt(sum(shares)), abs=1e-4)
+    wider = unpaired_ratio(*sides, confidence=0.99)
+    assert wider is not None and wider.high > found.high
+
+
+def test_a_single_launch_says_little_about_another_day() -> None:
+    one, other = launched([1e6] * 10), launched([1.2e6] * 10)
+    found = unpaired_ratio(other, one)
+    assert found is not None and found.value == pytest.approx(1.2)
+    assert found.low == pytest.approx(1.2 / 1.29) and found.high == pytest.approx(1.2 * 1.29)
+    assert unpaired_ratio(launched([1e6] * 5), one) is None
+    mixed = unpaired_ratio(one, launched([1e6] * 10, [1.1e6] * 10, [1.2e6] * 10))
+    assert mixed is not None
+    error = statistics.stdev(math.log(v) for v in (1, 1.1, 1.2)) * math.sqrt(1 + 1 / 3)
+    assert math.log(mixed.high / mixed.value) == pytest.approx(4.3027 * error, abs=1e-4)
+
+
+def test_studies_that_agree_are_not_equal_beyond_what_processes_allow() -> None:
+    same = launched(*[[1e6] * 10] * 4)
+    found = unpaired_ratio(same, same)
+    assert found is not None and found.value == 1
+    assert math.log(found.high) == pytest.approx(RESOLUTION / 2, rel=1e-4)

@@ -11,7 +11,10 @@ from typing import IO
 import pytest
 
 from cross_backend.records import Outcome, Panel
-from cross_backend.report.terminal import Terminal, fancy, print_panel
+from cross_backend.report import study_tables
+from cross_backend.report.terminal import Terminal, fancy, print_panel, print_study
+from cross_backend.report.views import views
+from tests.unit.report import studies
 
 
 class _Stream(io.TextIOWrapper):
@@ -190,3 +193,15 @@ def test_bars_show_every_key_and_clean_up(monkeypatch: pytest.MonkeyPatch, tmp_p
         show("b", "second thing", 1)
     assert "first thing" in err.text and "second thing" in err.text
     assert out.text == ""
+
+
+def test_a_study_is_printed_with_the_rows_of_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    results = studies.study()
+    print_study(Terminal(), replace(results, finished=False))
+    out = capsys.readouterr().out
+    assert "cannot be told apart" in out and "Not finished" in out and "reason of UNAVAILABLE" in out
+    for table in (study_tables.overview(views(results)), study_tables.ranked(views(results))):
+        for row in table.rows:
+            assert any(all(word in line for cell in row for word in cell.split()) for line in out.splitlines()), row
+    print_study(Terminal(), replace(results, panels=()))
+    assert "No panel was begun" in capsys.readouterr().out

@@ -34,6 +34,7 @@ class ExecuTorchBackend(Backend):
     suffix = ".pte"
     preload: ClassVar[tuple[str, ...]] = ("executorch.exir",)
     bundles = True
+    runtime_modules: ClassVar[tuple[str, ...]] = ("torch", "executorch.extension.pybindings._C")
     distributions: ClassVar[tuple[str, ...]] = ("executorch", "torch")
     options = {"threads": THREADS}
     limits = {"onnx_program": _NOT_ONNX}

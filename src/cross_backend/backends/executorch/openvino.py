@@ -20,6 +20,7 @@ class OpenVinoDelegate(ExecuTorchBackend):
     title = "OpenVINO delegate (CPU, bf16)"
     delegate_id = "OpenvinoBackend"
     toolchain = "openvino_delegate"
+    runtime_modules = ("torch", "executorch.extension.pybindings.portable_lib")
     options = {
         # What the file asked for is forgotten: the plugin chooses again when it opens the blob, and the delegate has
         # no way to tell it otherwise. So this says what may happen, and outputs are judged by it.

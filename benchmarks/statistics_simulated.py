@@ -1,0 +1,128 @@
+"""Do the statistics keep their promises? Simulated studies whose truth is known; prints two tables.
+
+python benchmarks/statistics_simulated.py [STUDIES]
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+from _simulated import Machine, first_launches, simulate, warm_up
+from _table import show
+
+from cross_backend.measure.precision import detectable, precision_reached
+from cross_backend.measure.statistics import can_tell_apart, latency_ms, noise_floor, paired_ratio
+from cross_backend.measure.steady import steady_from
+from cross_backend.selection import rank
+
+MACHINES = {
+    "quiet, processes 0.5 %": Machine(process=0.005, noise=0.02),
+    "processes 1 %": Machine(process=0.01),
+    "processes 2 %": Machine(),
+    "processes 2 %, two-valued": Machine(kind="bimodal"),
+    "processes 2 %, heavy tails": Machine(kind="heavy"),
+    "processes 3 %": Machine(process=0.03),
+}
+WARM_UPS = ("none", "constant", "outlier", "sudden", "exponential", "trend", "late jump", "cycle")
+
+
+def verdicts(machine: Machine, launches: int, studies: int, seed: int) -> dict[str, float]:
+    """Give shares of studies: false verdicts, covered truths, differences found."""
+    rng = np.random.default_rng(seed)
+    counts = dict.fromkeys(("ratio", "latency", "false", "any of 6", "at x"), 0)
+    advertised = []
+    for _ in range(studies):
+        first, twin, *others = simulate(rng, [1.0] * 7, launches, machine)
+        floor = noise_floor(first, twin)
+        ratio = paired_ratio(others[0], first)
+        x = detectable(first, [others[0], twin], floor)
+        assert floor is not None and ratio is not None and x is not None
+        advertised.append(x)
+        counts["ratio"] += ratio.low <= 1 <= ratio.high
+        latency = latency_ms(first)
+        counts["latency"] += latency.low <= _true_median_ms(machine) <= latency.high
+        counts["false"] += can_tell_apart(first, others[0], floor)
+        measured = dict(enumerate([first, *others]))
+        medians = {key: latency_ms(one).value for key, one in measured.items()}
+        counts["any of 6"] += max(rank(measured, medians, floor).values()) > 1
+    found = {key: count / studies for key, count in counts.items()}
+    found["x"] = statistics.fmean(advertised)
+    found["at x"] = share_found(machine, launches, studies, seed + 1, found["x"])
+    return found
+
+
+def share_found(machine: Machine, launches: int, studies: int, seed: int, slower: float) -> float:
+    """Give how often a target that is slower by this much is told apart."""
+    rng = np.random.default_rng(seed)
+    hits = 0
+    for _ in range(studies):
+        first, twin, second = simulate(rng, [1.0, 1.0, 1 + slower], launches, machine)
+        hits += can_tell_apart(second, first, noise_floor(first, twin) or math.inf)
+    return hits / studies
+
+
+def stopped_early(machine: Machine, margin: float, studies: int, seed: int) -> tuple[float, float]:
+    """Give the share of false verdicts, and the launches, of studies that stop when they are precise enough."""
+    rng = np.random.default_rng(seed)
+    wrong, taken = 0, []
+    for _ in range(studies):
+        panel = simulate(rng, [1.0] * 3, 40, machine)
+        for launches in range(2, 41):
+            first, twin, second = (first_launches(one, launches) for one in panel)
+            floor = noise_floor(first, twin)
+            if precision_reached(first, [second, twin], margin, floor) or launches == 40:
+                wrong += can_tell_apart(first, second, floor or 0.0)
+                taken.append(launches)
+                break
+    return wrong / studies, statistics.fmean(taken)
+
+
+def _true_median_ms(machine: Machine) -> float:
+    """Give the median of very many launches."""
+    samples = simulate(np.random.default_rng(0), [1.0], 20_000, machine, rounds=1)[0].values
+    return float(np.median(samples)) / 1e6
+
+
+def rows(studies: int) -> Iterator[tuple[str, ...]]:
+    """Give the rows of the first table."""
+    for name, machine in MACHINES.items():
+        for launches in (1, 2, 3, 5, 10):
+            found = verdicts(machine, launches, studies, seed=launches)
+            shares = (f"{found[key]:.1%}" for key in ("ratio", "latency", "false", "any of 6", "x", "at x"))
+            yield (name, str(launches), *shares)
+
+
+def main(studies: str = "100") -> int:
+    """Print the tables; 1 if a promise is broken by more than chance."""
+    table = list(rows(int(studies)))
+    show(
+        f"{studies} studies each: coverage of 95 % intervals, false verdicts, differences found",
+        ("machine", "launches", "ratio", "latency", "false", "6 equal", "advertised x", "x found"),
+        table,
+    )
+    goals = []
+    for slower, launches in ((0.10, 2), (0.05, 6), (0.03, 14)):
+        found = share_found(Machine(process=0.015), launches, int(studies), 5, slower)
+        goals.append((f"{slower:.0%} slower, processes 1.5 %", str(launches), f"{found:.1%} found"))
+    for margin in (0.05, 0.03, 0.02):
+        wrong, launches = stopped_early(Machine(), margin, int(studies), 6)
+        goals.append((f"equal, stopped at margin {margin:.0%}", f"{launches:.1f}", f"{wrong:.1%} false"))
+    show("Sensitivity, and stopping when precise enough", ("study", "launches", "verdicts"), goals)
+    rng, steady = np.random.default_rng(3), []
+    for shape in WARM_UPS:
+        ends = [steady_from(warm_up(rng, shape, 150)) for _ in range(int(studies))]
+        known = [end for end in ends if end is not None]
+        median = f"{statistics.median(known):.0f}" if known else "–"
+        steady.append((shape, median, f"{max(known)}" if known else "–", f"{1 - len(known) / len(ends):.0%}"))
+    show("Steady state of 150 calls", ("series", "median start", "latest", "never"), steady)
+    tolerance = 3 * math.sqrt(0.05 * 0.95 / int(studies))
+    broken = [row for row in table if float(row[4].rstrip("%")) / 100 > 0.05 + tolerance]
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""IREE: one compiler, one file a device; what they share begins with an underscore."""

@@ -1,0 +1,173 @@
+"""From a captured program to a ``.vmfb``: IREE's importers in this process, its compiler in one of its own."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cross_backend.capture import OnnxProgram, Program
+from cross_backend.errors import LowerError, one_line
+
+ENTRY = "main"
+"""Function that sessions call."""
+_ONNX_OPSET = 17
+"""What IREE's importer reads best; older files are converted first."""
+
+
+def write_module(program: Program, path: Path, flags: Sequence[str], notes: dict[str, str]) -> None:
+    """Import a program and compile it.
+
+    Args:
+        program: not modified.
+        path: receives the module.
+        flags: of iree-compile, beside those for the kind of program.
+        notes: written into the module's entry, where a session can read them.
+
+    Raises:
+        LowerError: with the compiler's reason.
+    """
+    kind = "onnx" if isinstance(program, OnnxProgram) else "torch"
+    flags = [f"--iree-input-type={kind}", *flags]
+    try:
+        _write(program, path, flags, notes, fused=True)
+    except LowerError:
+        if not _has_attention(program):
+            raise
+        _write(program, path, flags, notes, fused=False)  # its fused attention takes no mask, and not every device
+
+
+def _write(program: Program, path: Path, flags: Sequence[str], notes: dict[str, str], *, fused: bool) -> None:
+    source = path.with_suffix(".mlirbc")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's and turbine's own, about each other
+            onnx = isinstance(program, OnnxProgram)
+            module = _import_onnx(program) if onnx else _import_torch(program, fused=fused)
+        _annotate(module, notes)
+        with source.open("wb") as file:
+            module.write_bytecode(file)
+    except Exception as error:
+        source.unlink(missing_ok=True)
+        raise LowerError(f"IREE cannot import it: {one_line(error)}") from error
+    try:
+        _compile(source, path, flags)
+    finally:
+        source.unlink()
+
+
+def default_target(device: str) -> str:
+    """Give what the compiler makes for a device if nothing more is said: the text of a ``#hal.device.target``.
+
+    Raises:
+        LowerError: the compiler does not know the device.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source, shown = Path(folder) / "one.mlir", Path(folder) / "sources.mlir"
+        source.write_text(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+            "  %y = arith.addf %x, %x : tensor<4xf32>\n  return %y : tensor<4xf32>\n}\n"
+        )
+        _compile(source, shown, [f"--iree-hal-target-device={device}", "--compile-to=executable-sources"])
+        text = shown.read_text()
+    found = re.search(r"= (#hal\.device\.target<.*>) : !hal\.device\b", text, re.MULTILINE)
+    if found is None:
+        raise LowerError(f"iree-compile does not say what it makes for {device}.")
+    return found[1]
+
+
+def _has_attention(program: Program) -> bool:
+    """Say whether torch's fused attention is in a program."""
+    if isinstance(program, OnnxProgram):
+        return False
+    return any("scaled_dot_product_attention" in str(node.target) for node in program.graph.nodes)
+
+
+def _import_torch(program: Any, *, fused: bool) -> Any:
+    """Import through iree-turbine, which wants the operators that training needs decomposed.
+
+    Args:
+        program: an ``ExportedProgram``; not modified.
+        fused: whether attention stays one operator, or becomes products and a softmax.
+    """
+    import torch
+    from iree.turbine import aot
+
+    table = dict(aot.decompositions.current_aot_decompositions())
+    if not fused:
+        table[torch.ops.aten.scaled_dot_product_attention.default] = _plain_attention
+    return aot.export(program.run_decompositions(table), function_name=ENTRY).mlir_module
+
+
+def _plain_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,  # noqa: ARG001  torch names it
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Compute softmax(q·kᵀ·scale + mask)·v, as torch's documentation defines it; dropout is off in inference."""
+    import torch
+
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
+    scores = query @ key.transpose(-2, -1) * (query.size(-1) ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return torch.softmax(scores, -1) @ value
+
+
+def _import_onnx(program: Any) -> Any:
+    """Import through the importer in IREE's compiler package."""
+    import onnx
+    from iree.compiler.extras import onnx_importer
+    from iree.compiler.ir import Context
+
+    model = onnx.load(program.path)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), _ONNX_OPSET)
+    if opset < _ONNX_OPSET:
+        model = onnx.version_converter.convert_version(model, _ONNX_OPSET)
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    model.graph.name = ENTRY
+    info = onnx_importer.ModelInfo(model)
+    module = info.create_module(context=Context()).operation
+    onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+    return module
+
+
+def _annotate(module: Any, notes: dict[str, str]) -> None:
+    """Add notes to the entry's reflection, which IREE keeps in the compiled module."""
+    from iree.compiler.ir import DictAttr, StringAttr
+
+    with module.context:
+        for function in module.regions[0].blocks[0].operations:
+            if notes and "sym_name" in function.attributes and function.attributes["sym_name"].value == ENTRY:
+                texts = {key: StringAttr.get(value) for key, value in notes.items()}
+                function.attributes["iree.reflection"] = DictAttr.get(texts)
+
+
+def _compile(source: Path, path: Path, flags: Sequence[str]) -> None:
+    from iree.compiler.tools import CompilerToolError, compile_file
+
+    try:
+        compile_file(str(source), output_file=str(path), extra_args=list(flags))
+    except CompilerToolError as error:
+        raise LowerError(f"iree-compile failed: {_first_error(str(error))}") from error
+
+
+def _first_error(text: str) -> str:
+    """Give the first line in which the compiler calls something an error."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((line.partition("error: ")[2] for line in lines if "error: " in line), "")
+    return (said or (lines[0] if lines else "it gave no reason"))[:300]

@@ -1,0 +1,127 @@
+"""An open ``.vmfb``: buffers are made once at bind, and the call goes straight into IREE's virtual machine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.backend import Session
+from cross_backend.backends.iree._lower import ENTRY
+from cross_backend.errors import CrossBackendError, LoadError, one_line
+from cross_backend.tensors import Tensors, to_numpy
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Output:
+    """An output in the device's memory; reading it as an array copies it to the host."""
+
+    def __init__(self, device: Any, view: Any) -> None:
+        self._device, self._view = device, view
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(self._view.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        import numpy as np
+        from iree.runtime import HalElementType
+
+        dtype: np.dtype[Any] = np.dtype(HalElementType.map_to_dtype(self._view.element_type))
+        return dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Copy to the host, through memory that both sides reach."""
+        import numpy as np
+        from iree.runtime import BufferUsage, HalFence, MemoryType
+
+        source = self._view.get_buffer()
+        if not self.shape or all(self.shape):
+            staging = self._device.allocator.allocate_buffer(
+                memory_type=int(MemoryType.HOST_LOCAL | MemoryType.DEVICE_VISIBLE),
+                allowed_usage=int(BufferUsage.TRANSFER_TARGET | BufferUsage.MAPPING_SCOPED),
+                allocation_size=source.byte_length(),
+            )
+            semaphore = self._device.create_semaphore(0)
+            begin, end = HalFence.create_at(semaphore, 0), HalFence.create_at(semaphore, 1)
+            self._device.queue_copy(source, staging, wait_semaphores=begin, signal_semaphores=end)
+            end.wait()
+            array = np.array(staging.map().asarray(self.shape, self.dtype))
+        else:
+            array = np.empty(self.shape, self.dtype)
+        return array if dtype is None else array.astype(dtype)
+
+
+class IreeSession(Session):
+    """What the devices share."""
+
+    @abstractmethod
+    def _create_device(self) -> Any:
+        """Give an open ``iree.runtime.HalDevice``."""
+
+    def _check(self, notes: dict[str, str]) -> None:
+        """Refuse a module that was not made for this device.
+
+        Args:
+            notes: what was written into it when it was lowered.
+
+        Raises:
+            LoadError: it was made for another one.
+        """
+
+    def _open(self) -> None:
+        import iree.runtime as iree
+
+        path = self.artifact.payload_path
+        try:
+            instance = iree.VmInstance()
+            self._device = self._create_device()
+            module = iree.VmModule.mmap(instance, str(path))
+            self._function = module.lookup_function(ENTRY)
+            self._check(self._function.reflection)
+            hal = iree.create_hal_module(instance, self._device)
+            self._context = iree.VmContext(instance, [hal, module])
+        except CrossBackendError:
+            raise
+        except Exception as error:
+            raise LoadError(f"IREE cannot load {path.name}: {one_line(error)}") from error
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        import iree.runtime as iree
+        import numpy as np
+
+        context, function, device = self._context, self._function, self._device
+        arguments = iree.VmVariantList(len(inputs))
+        for x in inputs:
+            array = iree.asdevicearray(device, np.array(to_numpy(x), order="C"))
+            arguments.push_ref(array._buffer_view)
+        count = len(self.outputs)
+
+        def run() -> Tensors:
+            results = iree.VmVariantList(count)
+            context.invoke(function, arguments, results)
+            return [Output(device, results.get_as_object(i, iree.HalBufferView)) for i in range(count)]
+
+        return run
+
+    def _close(self) -> None:
+        del self._context, self._function, self._device
+
+    _context: Any
+    _function: Any
+    _device: Any
+
+
+def create_driver(uri: str, *flags: str) -> Any:
+    """Open a driver of IREE's runtime anew: the one that the runtime shares keeps the flags that it began with."""
+    from iree.runtime import flags as settings
+    from iree.runtime._binding import create_hal_driver
+
+    if flags:
+        settings.parse_flags(*flags)
+    return create_hal_driver(uri)

@@ -1,0 +1,55 @@
+"""iree.llvm_cpu: IREE's compiler for this very processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import THREADS, Options, Session
+from cross_backend.backends._timings import typical
+from cross_backend.backends.iree._iree import IreeBackend
+from cross_backend.backends.iree._profile import record
+from cross_backend.backends.iree._session import IreeSession, create_driver
+from cross_backend.records import Timing
+from cross_backend.tensors import Tensors
+
+
+@final
+class IreeLlvmCpu(IreeBackend):
+    """Code for the processor that lowers; optimisation levels above the default fail on transformers."""
+
+    name = "iree.llvm_cpu"
+    title = "IREE (CPU)"
+    options = {"threads": THREADS}
+    payload_depends_on_cpu = True
+
+    def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
+        flags = [
+            "--iree-hal-target-device=local",
+            "--iree-hal-local-target-device-backends=llvm-cpu",
+            "--iree-llvmcpu-target-cpu=host",
+            "--iree-opt-data-tiling",
+        ]
+        return flags, {}
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _CpuSession(artifact, options)
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        driver, flags = _driver(options["threads"])
+        recorded = record(artifact, inputs, runs + 1, [f"--device={driver}", *flags], "host-execution")
+        return typical([run.rows for run in recorded[1:]])
+
+
+def _driver(threads: int | None) -> tuple[str, list[str]]:
+    """Give the driver and its flags: one thread is the caller's own; IREE chooses their number where it is 0."""
+    if threads == 1:
+        return "local-sync", []
+    return "local-task", [f"--task_topology_group_count={threads or 0}"]
+
+
+class _CpuSession(IreeSession):
+    def _create_device(self) -> Any:
+        driver, flags = _driver(self.options["threads"])
+        return create_driver(driver, *flags).create_default_device()

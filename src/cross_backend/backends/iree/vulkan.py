@@ -1,0 +1,129 @@
+"""iree.vulkan: IREE's compiler for graphics processors, and for Mesa's software driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import Gap, Missing, Option, Options, Session
+from cross_backend.backends._timings import typical
+from cross_backend.backends._vulkan import REMEDY, SOFTWARE, VulkanDevice, find_devices
+from cross_backend.backends.iree._iree import IreeBackend
+from cross_backend.backends.iree._lower import default_target
+from cross_backend.backends.iree._profile import record
+from cross_backend.backends.iree._session import IreeSession, create_driver
+from cross_backend.errors import LoadError, LowerError, UnavailableError
+from cross_backend.records import Execution, Timing
+from cross_backend.tensors import Tensors
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+_NOTE = "cross_backend.subgroup"
+_CHOICES = re.compile(r"subgroup_size_choices = \[([0-9, ]*)\]")
+_SIZES = ("4", "8", "16", "32", "64", "128")
+
+
+@final
+class IreeVulkan(IreeBackend):
+    """Kernels in SPIR-V.
+
+    IREE's default target assumes subgroups of 64 invocations and leaves out barriers that fewer would need: on a device
+    with smaller ones its outputs are wrong. So the size is the local device's unless a target says otherwise, and a
+    module is refused by a device that has another.
+    """
+
+    name = "iree.vulkan"
+    title = "IREE (Vulkan)"
+    options = {
+        "subgroup": Option(
+            "invocations in lock-step: this machine's device's, IREE's own default unchecked, or a size",
+            "auto",
+            ("auto", "default", *_SIZES),
+        )
+    }
+
+    def missing(self, machine: Machine) -> Missing | None:
+        packages = super().missing(machine) or Missing()
+        run = packages.run or _gap()
+        return Missing(packages.lower, run) if packages.lower or run else None
+
+    def depends_on(self, options: Options) -> str | None:
+        devices = find_devices().devices if options["subgroup"] == "auto" else ()
+        return f"subgroup {devices[0].subgroup}" if devices else None
+
+    def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
+        """Where there is no device to ask, ``auto`` keeps IREE's default, and other devices refuse the module."""
+        chosen = options["subgroup"]
+        if chosen == "default":
+            return ["--iree-hal-target-device=vulkan"], {}
+        target = default_target("vulkan")
+        usual = _CHOICES.search(target)
+        if usual is None:
+            raise LowerError("this version of iree-compile does not say its subgroup size; use subgroup=default.")
+        if chosen == "auto":
+            devices = find_devices().devices
+            chosen = str(devices[0].subgroup) if devices else usual[1]
+        target = target.replace(usual[0], f"subgroup_size_choices = [{chosen}]")
+        return [f"--iree-hal-target-device={target}"], {_NOTE: chosen}
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _VulkanSession(artifact, options)
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        recorded = record(artifact, inputs, runs + 1, [f"--device={_uri(_device())}"], "dispatch-events")
+        return typical([run.rows for run in recorded[1:]])
+
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        """Count what the device itself wrote times for, and what IREE ran on the processor instead."""
+        device = _device()
+        run = record(artifact, inputs, 1, [f"--device={_uri(device)}"], "dispatch-events")[0]
+        total = run.on_device + run.on_host
+        return Execution(
+            f"Vulkan ({device.name})",
+            nodes=run.on_device / total if total else None,
+            functional_only=(
+                f"{device.name} is a software driver: it says nothing about a GPU's speed"
+                if device.kind == SOFTWARE
+                else None
+            ),
+        )
+
+
+def _gap() -> Gap | None:
+    found = find_devices()
+    return None if found.devices else Gap(f"needs a Vulkan device: {found.why_none}", REMEDY)
+
+
+def _device() -> VulkanDevice:
+    """Give the best device.
+
+    Raises:
+        UnavailableError: there is none.
+    """
+    gap = _gap()
+    if gap is not None:
+        raise UnavailableError(f"iree.vulkan {gap.reason}", gap.remedy)
+    return find_devices().devices[0]
+
+
+def _uri(device: VulkanDevice) -> str:
+    return f"vulkan://GPU-{device.uuid}"
+
+
+class _VulkanSession(IreeSession):
+    def _create_device(self) -> Any:
+        self._physical = _device()
+        return create_driver("vulkan").create_device_by_uri(_uri(self._physical))
+
+    def _check(self, notes: dict[str, str]) -> None:
+        made_for = notes.get(_NOTE)
+        if made_for is not None and int(made_for) != self._physical.subgroup:
+            raise LoadError(
+                f"{self.artifact.payload} was made for subgroups of {made_for} invocations, but {self._physical.name} "
+                f"has {self._physical.subgroup}, and its outputs would be wrong; lower it on this machine."
+            )
+
+    _physical: VulkanDevice

@@ -1,0 +1,185 @@
+"""onnxruntime.*: one final class for each row of the table of providers."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options, Session
+from cross_backend.backends._timings import typical
+from cross_backend.backends.onnxruntime._export import SUFFIX, lower_to_onnx
+from cross_backend.backends.onnxruntime._providers import PROVIDERS, TO_LOWER, Provider
+from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
+from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
+from cross_backend.capture import Program
+from cross_backend.records import Execution, Timing
+from cross_backend.tensors import Tensors
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+_OBSERVED_RUNS = 5
+_OBSERVED_S = 2.0
+"""Runs of which placement is read, fewer where they are slow; one always."""
+
+
+@contextlib.contextmanager
+def _traced(provider: Provider, artifact: Artifact, options: Options) -> Iterator[OnnxRuntimeSession]:
+    """Open a session that is profiled; its file is gone afterwards."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        OnnxRuntimeSession(provider, artifact, options, Path(folder) / "trace") as session,
+    ):
+        yield session
+
+
+class OnnxRuntimeBackend(Backend):
+    """What all providers share; a subclass names its row of the table, which says the rest."""
+
+    provider: ClassVar[Provider]
+    suffix = SUFFIX
+    distributions = ("onnxruntime", *TO_LOWER)
+    preload = ("torch.onnx", "onnxscript")
+    runtime_modules = ("onnxruntime",)
+
+    def __init_subclass__(cls) -> None:
+        cls.name = f"onnxruntime.{cls.provider.name}"
+        cls.title = f"ONNX Runtime ({cls.provider.device})"
+        cls.options = cls.provider.options
+        cls.lifecycle = cls.provider.lifecycle
+        cls.payload_of = None if cls.provider.name == "cpu" else "onnxruntime.cpu"
+
+    @property
+    def run_toolchain(self) -> str | None:
+        return None if self.provider.is_installed else self.provider.toolchain
+
+    def missing(self, machine: Machine) -> Missing | None:
+        return self.provider.missing(machine, Path(Path.cwd().anchor))
+
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+        return lower_to_onnx(program, stem)
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        if artifact.target.partition("?")[0] != self.name:  # a file of the cache, which says who wrote it
+            artifact = replace(artifact, target=self.name)
+        return OnnxRuntimeSession(self.provider, artifact, options)
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        with _traced(self.provider, artifact, options) as session:
+            run = session.bind(inputs)
+            for _ in range(runs + 1):
+                run()
+            events = session.end_trace()
+        return typical([timings_of(nodes) for nodes in runs_of(events)][1:])
+
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        if self.provider.name == "cpu":
+            return None
+        with _traced(self.provider, artifact, options) as session:
+            run = session.bind(inputs)
+            run()
+            started = time.perf_counter()
+            for _ in range(_OBSERVED_RUNS):
+                run()
+                if time.perf_counter() - started > _OBSERVED_S:
+                    break
+            assigned, emulated, events = session.assigned(), session.is_emulated, session.end_trace()
+        precision = str(options.get("precision", "fp32"))
+        return execution_of(self.provider, list(runs_of(events))[1:], assigned, precision, is_emulated=emulated)
+
+
+@final
+class Acl(OnnxRuntimeBackend):
+    """Arm's Compute Library, on Arm processors."""
+
+    provider = PROVIDERS["acl"]
+
+
+@final
+class CoreMl(OnnxRuntimeBackend):
+    """Apple's Core ML: processor, GPU and Neural Engine."""
+
+    provider = PROVIDERS["coreml"]
+
+
+@final
+class Cpu(OnnxRuntimeBackend):
+    """ONNX Runtime's own kernels on the processor."""
+
+    provider = PROVIDERS["cpu"]
+
+
+@final
+class Cuda(OnnxRuntimeBackend):
+    """NVIDIA's GPUs through CUDA and cuDNN, without TF32."""
+
+    provider = PROVIDERS["cuda"]
+
+
+@final
+class DirectMl(OnnxRuntimeBackend):
+    """Any GPU under Windows."""
+
+    provider = PROVIDERS["directml"]
+
+
+@final
+class Dnnl(OnnxRuntimeBackend):
+    """Intel's oneDNN on the processor."""
+
+    provider = PROVIDERS["dnnl"]
+
+
+@final
+class MiGraphX(OnnxRuntimeBackend):
+    """AMD's GPUs through its graph compiler."""
+
+    provider = PROVIDERS["migraphx"]
+
+
+@final
+class OpenVino(OnnxRuntimeBackend):
+    """Intel's OpenVINO inside ONNX Runtime, on the processor, asked for float32."""
+
+    provider = PROVIDERS["openvino"]
+
+
+@final
+class Qnn(OnnxRuntimeBackend):
+    """Qualcomm's NPU, or its emulator where there is none."""
+
+    provider = PROVIDERS["qnn"]
+
+
+@final
+class Rocm(OnnxRuntimeBackend):
+    """AMD's GPUs through ROCm's own kernels; ended with ONNX Runtime 1.23."""
+
+    provider = PROVIDERS["rocm"]
+
+
+@final
+class TensorRt(OnnxRuntimeBackend):
+    """NVIDIA's GPUs through its graph compiler."""
+
+    provider = PROVIDERS["tensorrt"]
+
+
+@final
+class WebGpu(OnnxRuntimeBackend):
+    """Any GPU through Dawn."""
+
+    provider = PROVIDERS["webgpu"]
+
+
+@final
+class Xnnpack(OnnxRuntimeBackend):
+    """Google's XNNPACK on the processor."""
+
+    provider = PROVIDERS["xnnpack"]

@@ -1,0 +1,222 @@
+"""Run a study of models × targets × batch sizes from a YAML file; resume, report, compare and export studies."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.cli import print_json
+from cross_backend.cli._options import add_json
+from cross_backend.errors import UsageError
+
+if TYPE_CHECKING:
+    from cross_backend.cache import Cache
+    from cross_backend.records import StudyResults
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.study.spec import Study
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    run = _action(actions, "run", "run a study file, or go on where its last run was cut off")
+    run.add_argument("file", type=Path, metavar="FILE", help="a study in YAML; see examples/studies")
+    run.add_argument("--dry-run", action="store_true", help="print the cells and the estimated time; measure nothing")
+    run.add_argument("--margin", metavar="1%", help="stop a panel when its ratios are this precise")
+    run.add_argument("--output", type=Path, nargs="+", metavar="FILE", help="write reports: .html, .md, .json")
+    status = _action(actions, "status", "show the studies that are stored, and how far they are")
+    status.add_argument("study", nargs="?", metavar="STUDY", help="name or number; all where not given")
+    report = _action(actions, "report", "print a stored study, or write its report")
+    report.add_argument("study", metavar="STUDY", help="name or number")
+    report.add_argument("-o", "--output", type=Path, nargs="+", metavar="FILE", help=".html, .md or .json")
+    diff = _action(actions, "diff", "compare two stored studies; exit status 1 if something became slower or wrong")
+    diff.add_argument("before", metavar="A", help="name or number")
+    diff.add_argument("after", metavar="B", help="name or number")
+    export = _action(actions, "export", "write every sample of a stored study as a table")
+    export.add_argument("study", metavar="STUDY", help="name or number")
+    export.add_argument("table", type=Path, metavar="FILE", help=".parquet or .csv")
+
+
+def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
+    parser.add_argument("--db", metavar="PLACE", help="where results are stored: a file, or postgresql://HOST/NAME")
+    add_json(parser)
+    return parser
+
+
+def main(args: argparse.Namespace) -> int:
+    """Do it; 0 if every cell could be judged."""
+    return {"run": _run, "status": _status, "report": _report, "diff": _diff, "export": _export}[args.action](args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from cross_backend.cache import Cache
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.store import Store
+    from cross_backend.study.driver import run
+    from cross_backend.study.reports import check_places, write_report
+    from cross_backend.study.watching import watching
+    from cross_backend.study.yaml_file import read_study
+
+    study = _adjusted(read_study(args.file), args)
+    terminal, cache = Terminal(quiet=args.json), Cache()
+    if args.dry_run:
+        return _dry_run(study, args, terminal, cache)
+    places = args.output or [Path(text) for text in study.output.reports]
+    check_places(places)
+    with Store.open(args.db or study.output.db) as store, watching(terminal, study, cache) as watch:
+        results = run(study, store, cache, watch)
+    written = [write_report(results, place) for place in places]
+    _print(results, args, terminal)
+    for path in written:
+        terminal.note(f"📊 {path}")
+    return 0 if _judged(results) else 1
+
+
+def _adjusted(study: Study, args: argparse.Namespace) -> Study:
+    """Give the study with what the command line asks for instead."""
+    from dataclasses import replace
+
+    if args.margin is None:
+        return study
+    try:
+        return replace(study, settings=replace(study.settings, margin=args.margin))
+    except UsageError as error:
+        raise UsageError(f"--{error}") from error
+
+
+def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: Cache) -> int:
+    from cross_backend.study.cells import table
+    from cross_backend.study.planning import plan
+
+    planned, estimate = plan(study, cache)
+    if args.json:
+        print_json(
+            {
+                "schema": 1,
+                "study": study.name,
+                "panels": len(study.panels()),
+                "cells": [cell.to_json() for cell in planned],
+                "estimated_s": [estimate.total.low, estimate.total.high],
+                "basis": estimate.basis,
+            }
+        )
+        return 0
+    shown = table(planned)
+    terminal.table(shown.headers, shown.rows, right=shown.numeric)
+    running = sum(cell.runs for cell in planned)
+    counts = f"{len(study.panels())} panels, {running} of {len(planned)} cells can run here"
+    terminal.text(f"🚀 {study.name}: {counts}: {estimate.total}")
+    terminal.text(f"   {estimate.basis}")
+    return 0
+
+
+def _judged(results: StudyResults) -> bool:
+    """Say whether every panel has something that was proved right, and nothing was wrong or broke."""
+    from cross_backend.records import Outcome
+
+    fine = {Outcome.OK, Outcome.UNAVAILABLE, Outcome.UNSUPPORTED}
+    return all(
+        any(r.outcome is Outcome.OK for r in panel.results) and all(r.outcome in fine for r in panel.results)
+        for panel in results.panels
+    )
+
+
+def _print(results: StudyResults, args: argparse.Namespace, terminal: Terminal) -> None:
+    if args.json:
+        from cross_backend.report.document import document
+
+        print_json(document(results))
+        return
+    from cross_backend.report.terminal import print_study
+
+    print_study(terminal, results)
+
+
+def _status(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.store import Store
+    from cross_backend.study.spec import Study
+
+    with Store.open(args.db) as store:
+        rows = [store.find(args.study)] if args.study else store.studies()
+        begun = [store.study(row.id) for row in rows]
+    asked = [len(Study.from_json(one.spec).panels()) for one in begun]
+    if args.json:
+        found = [{**asdict(row), "panels_asked": count} for row, count in zip(rows, asked, strict=True)]
+        print_json({"schema": 1, "studies": found})
+        return 0
+    headers = ("number", "study", "started", "machine", "panels", "launches", "samples", "state")
+    cells = [
+        (
+            str(row.id),
+            row.name,
+            row.started[:19].replace("T", " "),
+            one.machine.cpu,
+            f"{row.panels} of {count}",
+            str(row.launches),
+            f"{row.samples:,}",
+            "finished" if row.finished else "not finished",
+        )
+        for row, one, count in zip(rows, begun, asked, strict=True)
+    ]
+    terminal = Terminal()
+    if cells:
+        terminal.table(headers, cells, right=(0, 4, 5, 6))
+    else:
+        terminal.text("No study is stored yet; start one with 'cross-backend study run FILE'.")
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.store import Store
+    from cross_backend.study.driver import read
+    from cross_backend.study.reports import check_places, write_report
+
+    places = args.output or []
+    check_places(places)
+    terminal = Terminal(quiet=args.json)
+    with Store.open(args.db) as store:
+        results = read(store, store.find(args.study).id)
+    for place in places:
+        terminal.note(f"📊 {write_report(results, place)}")
+    if args.json or not places:
+        _print(results, args, terminal)
+    return 0
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.store import Store
+    from cross_backend.study.diff import diff
+    from cross_backend.study.driver import read
+
+    with Store.open(args.db) as store:
+        found = diff(*(read(store, store.find(text).id) for text in (args.before, args.after)))
+    if args.json:
+        print_json(found.to_json())
+        return 1 if found.regressed else 0
+    terminal, shown = Terminal(), found.table()
+    terminal.table(shown.headers, shown.rows, right=shown.numeric)
+    terminal.text(f"{'❌' if found.regressed else '✅'} {found.summary}")
+    for caveat in found.caveats:
+        terminal.text(f"   ⚠️ {caveat}")
+    return 1 if found.regressed else 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.store import Store
+    from cross_backend.store.tables import write_table
+
+    with Store.open(args.db) as store:
+        rows = write_table(store, store.find(args.study), args.table)
+    if args.json:
+        print_json({"schema": 1, "path": str(args.table), "rows": rows})
+    else:
+        Terminal().text(f"✅ {args.table}: {rows:,} samples")
+    return 0

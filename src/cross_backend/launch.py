@@ -1,0 +1,306 @@
+"""Launch: one pass over a panel: every target in a fresh worker, verified, then visited in interleaved rounds.
+
+Only one worker runs at a time. In every round each target is visited once, in an order shuffled by the seed; a *twin*
+of one target is visited too, and how far it seems from itself is what chance does here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from cross_backend import instruments
+from cross_backend.artifact import Artifact
+from cross_backend.cache import Cache
+from cross_backend.capture import Captured
+from cross_backend.errors import CrossBackendError, one_line
+from cross_backend.export import Exported, outcome_of
+from cross_backend.machine import Machine
+from cross_backend.measure.disturbance import SWITCHES_PER_S, Snapshot, causes
+from cross_backend.measure.statistics import MIN_ROUNDS
+from cross_backend.records import Execution, Launch, Measurement, Outcome, Result
+from cross_backend.registry import Resolved, missing_here
+from cross_backend.trial import WARM_CALLS, Settings, execution, open_worker, sample, verify, warm_up
+from cross_backend.workers import Worker
+
+WARM_BELOW_MS = 50.0
+"""Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
+
+
+@dataclass
+class Entrant:
+    """A target on its way through a launch."""
+
+    exported: Exported
+    result: Result
+    worker: Worker | None = None
+    rounds: list[tuple[int, ...]] = field(default_factory=list)
+    estimate_ms: float = 0.0
+    switches: int = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether it takes part in the rounds."""
+        return self.worker is not None and self.result.outcome is Outcome.OK and not self._functional_only
+
+    @property
+    def _functional_only(self) -> bool:
+        return self.result.execution is not None and self.result.execution.functional_only is not None
+
+    def fail(self, error: CrossBackendError, otherwise: Outcome) -> None:
+        """Record the end and stop the worker."""
+        self.result = replace(self.result, outcome=outcome_of(error, otherwise), reason=one_line(error))
+        if self.worker is not None:
+            self.worker.kill()
+
+    def measured(self, rounds: int) -> Result:
+        """Give the result with the latencies; rounds that an interrupt cut off count as empty."""
+        if not any(self.rounds):
+            return self.result
+        latency = Measurement("latency", "ns", (*self.rounds, *[()] * (rounds - len(self.rounds))), (rounds,))
+        return replace(
+            self.result, latency=latency, warnings=(*self.result.warnings, *_switching(self.switches, latency))
+        )
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being done, steps done, steps in all)."""
+
+
+def silent(doing: str, done: int, total: int) -> None:
+    """Show no progress."""
+
+
+def run_launch(
+    captured: Captured,
+    rows: Sequence[Exported],
+    settings: Settings,
+    cache: Cache,
+    before: Sequence[Launch] = (),
+    progress: Progress = silent,
+) -> tuple[Launch, bool]:
+    """Open, verify and measure every target that has not failed in an earlier launch.
+
+    Args:
+        captured: the workload.
+        rows: what was exported, one a target.
+        settings: how to measure.
+        cache: where the workers' logs go.
+        before: earlier launches of the same panel.
+        progress: told of every step.
+
+    Returns:
+        The launch, and whether it was interrupted: then it holds what was finished.
+    """
+    entrants = [_entrant(captured, row, rows[:index], index, before) for index, row in enumerate(rows)]
+    twin_of, twin, interrupted = before[0].twin_of if before else None, None, False
+    started, machine_before = time.perf_counter(), Snapshot.take()
+    with ExitStack() as stack:
+        try:
+            for step, entrant in enumerate(entrants):
+                progress(f"open and verify {entrant.result.target}", step, len(entrants))
+                if entrant.result.outcome is Outcome.OK:
+                    _open(entrant, captured, settings, cache, stack, first=not before)
+            if not before:
+                twin_of = _fastest(entrants)
+            if twin_of is not None and entrants[twin_of].running:
+                twin = _open_twin(entrants[twin_of], captured, settings, cache, stack)
+            visited = [e for e in entrants if e.running] + ([twin] if twin else [])
+            _measure(visited, settings, len(before), progress)
+        except KeyboardInterrupt:
+            interrupted = True
+    usable = Machine.here().usable_cpus
+    launch = Launch(
+        tuple(e.measured(settings.rounds) for e in entrants),
+        twin.measured(settings.rounds) if twin else None,
+        twin_of if twin else None,
+        causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads),
+        time.perf_counter() - started,
+    )
+    return launch, interrupted
+
+
+def _entrant(
+    captured: Captured, row: Exported, earlier: Sequence[Exported], index: int, before: Sequence[Launch]
+) -> Entrant:
+    """Begin with what is known without opening it; what failed before is not tried again."""
+    result = described(captured, row, earlier)
+    failed = next((launch.results[index] for launch in before if launch.results[index].outcome is not Outcome.OK), None)
+    if failed is not None:
+        return Entrant(row, replace(failed, measurements=(), latency=None, absent={}))
+    if before:
+        result = replace(result, execution=before[0].results[index].execution)
+    missing = missing_here(row.resolved.backend) if row.resolved and row.artifact else None
+    if missing is not None and missing.run is not None:
+        result = replace(result, outcome=Outcome.UNAVAILABLE, reason=str(missing.run))
+    return Entrant(row, result)
+
+
+def described(captured: Captured, row: Exported, earlier: Sequence[Exported] = ()) -> Result:
+    """Give the result of an export alone; a target that appears in ``earlier`` rows, too, is numbered."""
+    target = str(row.resolved.target) if row.resolved else row.text
+    title = row.resolved.backend.title if row.resolved else row.text
+    options = row.resolved.target.options if row.resolved else {}
+    title = " ".join([title, *(f"{key}={value}" for key, value in options.items())])
+    repeated = sum(
+        row.resolved is not None and b.resolved is not None and b.resolved.target == row.resolved.target
+        for b in earlier
+    )
+    result = Result(
+        captured.workload, target, f"{title} #{repeated + 1}" if repeated else title, row.outcome, row.reason
+    )
+    if row.artifact is None:
+        return result
+    return replace(
+        result,
+        placement=row.artifact.placement,
+        size_bytes=row.artifact.size_bytes,
+        export_s=row.artifact.export_s,
+        cached=row.cached,
+    )
+
+
+def _open(
+    entrant: Entrant, captured: Captured, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool
+) -> None:
+    """Open in a worker of its own, verify, see where it runs, score it, and warm it up."""
+    row = entrant.exported
+    if row.artifact is None or row.resolved is None:
+        return
+    try:
+        row.artifact.check()
+        entrant.worker, opened = open_worker(
+            row.artifact.payload_path, str(row.resolved.target), settings, cache, stack
+        )
+        entrant.result = replace(entrant.result, load_s=float(opened["load_s"]))
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.LOAD_FAIL)
+        return
+    try:
+        verified = verify(entrant.worker, row.resolved.options, settings)
+        entrant.result = replace(
+            entrant.result,
+            comparison=verified.comparison,
+            sample_output=verified.head,
+            measurements=instruments.cold_start(entrant.worker, opened, verified.answer),
+        )
+        if not verified.comparison.verdict:
+            reason = f"wrong outputs: {verified.comparison.reason}"
+            entrant.result = replace(entrant.result, outcome=Outcome.MISMATCH, reason=reason)
+            entrant.worker.kill()
+            return
+        if first:
+            _look(entrant, row.artifact, row.resolved, captured, settings)
+        if entrant.running:
+            _warm_up(entrant, settings)
+        else:
+            entrant.worker.kill()
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.RUN_FAIL)
+
+
+def _look(entrant: Entrant, artifact: Artifact, resolved: Resolved, captured: Captured, settings: Settings) -> None:
+    """Find out once where it really runs, and how well it does its task."""
+    assert entrant.worker is not None
+    where = execution(entrant.worker, artifact, resolved, settings)
+    entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings))
+    if captured.metric is not None:
+        score = entrant.worker.call("score", settings.timeout_s, task=str(captured.task_path))["value"]
+        entrant.result = replace(entrant.result, task={captured.metric: score})
+
+
+def unranked(where: Execution | None, settings: Settings) -> str | None:
+    """Say why a right result gets no rank: too little of it ran on the device, or a duration would say nothing."""
+    if where is None:
+        return None
+    if where.functional_only is not None:
+        return where.functional_only
+    if where.share is not None and where.share < settings.min_on_device:
+        return f"not on {where.device}: {where.share:.1%}"
+    return None
+
+
+def _warm_up(entrant: Entrant, settings: Settings) -> None:
+    assert entrant.worker is not None
+    entrant.estimate_ms, warning = warm_up(entrant.worker, settings)
+    if warning is not None:
+        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, warning))
+
+
+def _fastest(entrants: Sequence[Entrant]) -> int | None:
+    running = [i for i, e in enumerate(entrants) if e.running]
+    return min(running, key=lambda i: entrants[i].estimate_ms) if running else None
+
+
+def _open_twin(
+    entrant: Entrant, captured: Captured, settings: Settings, cache: Cache, stack: ExitStack
+) -> Entrant | None:
+    """Open a target a second time, in a process of its own."""
+    twin = Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
+    _open(twin, captured, settings, cache, stack, first=False)
+    return twin if twin.running else None  # the ranking then says that the floor was not measured
+
+
+def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
+    """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them."""
+    affordable = int(settings.launch_s * 1000 / max(estimate_ms, 1e-6))
+    runs = min(settings.launch_runs, max(affordable, MIN_ROUNDS))
+    return [runs * (k + 1) // settings.rounds - runs * k // settings.rounds for k in range(settings.rounds)]
+
+
+def _measure(visited: Sequence[Entrant], settings: Settings, index: int, progress: Progress) -> None:
+    order = random.Random(f"{settings.seed} {index}")  # noqa: S311  no secret: the order of turns
+    plans = {id(e): plan_visits(e.estimate_ms, settings) for e in visited}
+    for turn in range(settings.rounds):
+        progress("measure, interleaved", turn, settings.rounds)
+        for entrant in order.sample(visited, len(visited)):
+            entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn], settings))
+    progress("measure, interleaved", settings.rounds, settings.rounds)
+
+
+def _visit(entrant: Entrant, runs: int, settings: Settings) -> tuple[int, ...]:
+    if not runs or not entrant.running or entrant.worker is None:
+        return ()
+    warm = WARM_CALLS if entrant.estimate_ms < WARM_BELOW_MS else 0
+    # The box only guards against a target that suddenly slows down: the plan already fits it.
+    box = max(1.0, 5 * runs * entrant.estimate_ms / 1000)
+    try:
+        answer = sample(entrant.worker, settings, runs, warm, box)
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.RUN_FAIL)
+        return ()
+    entrant.switches += answer["switches"]
+    return tuple(answer["ns"])
+
+
+def _switching(switches: int, latency: Measurement) -> tuple[str, ...]:
+    busy_s = sum(map(sum, latency.rounds)) / 1e9
+    if switches > max(SWITCHES_PER_S * busy_s, 10):
+        return (f"{switches} involuntary context switches in {busy_s:.1f} s: other work disturbed it",)
+    return ()
+
+
+def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Launch:
+    """Verify and measure one open artifact by itself."""
+    result = Result(
+        artifact.workload,
+        artifact.target,
+        resolved.backend.title,
+        Outcome.OK,
+        placement=artifact.placement,
+        size_bytes=artifact.size_bytes,
+        export_s=artifact.export_s,
+        load_s=load_s,
+    )
+    verified = verify(worker, resolved.options, settings)
+    result = replace(result, comparison=verified.comparison, sample_output=verified.head)
+    if not verified.comparison.verdict:
+        reason = f"wrong outputs: {verified.comparison.reason}"
+        return Launch((replace(result, outcome=Outcome.MISMATCH, reason=reason),))
+    entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
+    _warm_up(entrant, settings)
+    _measure([entrant], settings, 0, silent)
+    return Launch((entrant.measured(settings.rounds),))

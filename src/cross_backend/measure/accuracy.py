@@ -1,0 +1,39 @@
+"""Accuracy: the share of a workload's held-out samples that an open session labels right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.backend import Session
+from cross_backend.errors import RunError
+from cross_backend.tensors import to_numpy
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def score(session: Session, samples: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
+    """Give the share of samples whose largest output is at the label (top-1 accuracy).
+
+    Args:
+        session: open, of one input; its leading extent is the batch size (1 where that is dynamic).
+        samples: (n, …), in the input's own type.
+        labels: (n,) class indices.
+
+    Raises:
+        RunError: the program's first output has not one row a sample.
+    """
+    import numpy as np
+
+    leading = session.inputs[0].shape[0] if session.inputs[0].shape else 1
+    batch = leading if isinstance(leading, int) else 1
+    right = 0
+    for start in range(0, len(samples), batch):
+        given = samples[start : start + batch]
+        padding = np.repeat(given[-1:], batch - len(given), axis=0)  # the last batch is filled up, and not counted
+        first = to_numpy(session.bind([np.concatenate([given, padding])])()[0])
+        if first.ndim == 0 or first.size % batch or (batch > 1 and first.shape[0] != batch):
+            raise RunError(f"{session.target} gives {list(first.shape)} for {batch} samples; it cannot be scored.")
+        answers = first.reshape(batch, -1).argmax(axis=1)[: len(given)]
+        right += int((answers == labels[start : start + batch]).sum())
+    return right / len(labels)

@@ -1,0 +1,111 @@
+"""Open loop: latency of requests that arrive when they will, whether the last one is answered or not.
+
+A closed loop waits for an answer before it asks again, so a stall delays the questions that would have met it and is
+seen once: *coordinated omission* (G. Tene, "How NOT to Measure Latency"; wrk2). Here arrivals are fixed beforehand,
+and a latency counts from the instant at which the request was due, not from when the server came to it.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LOADS = (25, 50, 75, 90)
+"""Offered rates, % of capacity."""
+MAX_REQUESTS = 100_000
+"""Most requests of a run; a faster rate is offered for a shorter time."""
+WINDOWS = 10
+"""Parts of a run; requests in one of them wait for each other and are not independent."""
+_SPIN_NS = 1_000_000
+"""A sleeping thread wakes up to about this much too late; so the last stretch before an arrival is spent spinning."""
+_GRACE = 2.0
+"""A run ends when it takes this many times as long as its arrivals."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What became of the requests."""
+
+    ns: list[int]
+    """From the instant at which a request was due to its outputs, in order; nanoseconds."""
+    offered: int
+    """Requests in all; those beyond ``ns`` were not served before time was up."""
+    busy: float
+    """Offered rate × mean duration of a call: the share of time for which the server works. Where it is 1 or more the
+    queue, and with it latency, grows for as long as the load lasts."""
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the server could not keep up, so that no latency describes it."""
+        return len(self.ns) < self.offered or self.busy >= 1.0
+
+
+def arrivals_ns(rate_per_s: float, seconds: float, seed: int) -> list[int]:
+    """Draw instants of a Poisson process: gaps are independent and exponential, as those of many unrelated clients.
+
+    Args:
+        rate_per_s: mean arrivals a second.
+        seconds: length of the run, which a very high rate shortens; at least one request arrives.
+        seed: of the gaps.
+
+    Returns:
+        Nanoseconds from the beginning, ascending.
+    """
+    draw = random.Random(seed)  # noqa: S311  no secret: the gaps between requests
+    instants: list[int] = []
+    instant_s = draw.expovariate(rate_per_s)
+    while not instants or (instant_s < seconds and len(instants) < MAX_REQUESTS):
+        instants.append(int(instant_s * 1e9))
+        instant_s += draw.expovariate(rate_per_s)
+    return instants
+
+
+def serve(run: Callable[[], Any], arrivals: Sequence[int], rate_per_s: float) -> Served:
+    """Serve requests one after the other, each when it is due or as soon as those before it are done.
+
+    Args:
+        run: a bound call that returns when its outputs are there.
+        arrivals: see :func:`arrivals_ns`.
+        rate_per_s: at which they were drawn.
+    """
+    clock, sleep = time.perf_counter_ns, time.sleep
+    ns, durations = [0] * len(arrivals), [0] * len(arrivals)
+    served = 0
+    collecting = gc.isenabled()
+    gc.collect(0)
+    gc.disable()
+    try:
+        run()
+        begin = clock()
+        limit = begin + int(_GRACE * arrivals[-1]) + 1_000_000_000
+        for index, arrival in enumerate(arrivals):
+            due = begin + arrival
+            now = clock()
+            while now < due:
+                if due - now > 2 * _SPIN_NS:
+                    sleep((due - now - _SPIN_NS) / 1e9)
+                now = clock()
+            run()
+            after = clock()
+            ns[index], durations[index] = after - due, after - now
+            served = index + 1
+            if after > limit:
+                break
+    finally:
+        if collecting:
+            gc.enable()
+    return Served(ns[:served], len(arrivals), rate_per_s * statistics.fmean(durations[:served]) / 1e9)
+
+
+def by_window(ns: Sequence[int], arrivals: Sequence[int], windows: int = WINDOWS) -> list[list[int]]:
+    """Divide latencies by when their requests were due, into windows of equal duration; empty ones are left out."""
+    width = arrivals[-1] // windows + 1
+    rows: list[list[int]] = [[] for _ in range(windows)]
+    for latency, arrival in zip(ns, arrivals, strict=False):
+        rows[arrival // width].append(latency)
+    return [row for row in rows if row]

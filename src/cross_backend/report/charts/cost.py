@@ -1,0 +1,212 @@
+"""Cost charts of one panel: cold start, memory, energy, and accuracy against latency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from cross_backend.report.charts.latency import LATENCY
+from cross_backend.report.charts.plots import WIDTH, Axis, Chart, Rows, axes, row_plot
+from cross_backend.report.charts.scales import scale
+from cross_backend.report.charts.svg import SLOTS, Drawing
+from cross_backend.report.distributions import median
+from cross_backend.report.study_tables import COLD_START, MEMORY, NAMES
+from cross_backend.report.tables import Table, decibels, milliseconds, percent, quantity
+from cross_backend.report.views import Row, View
+
+
+def _medians(view: View, prefix: str, parts: Sequence[str]) -> list[tuple[Row, dict[str, float]]]:
+    """Give each target's medians by part, leaving out those without any."""
+    found = []
+    for row in view.rows:
+        medians = {}
+        for part in parts:
+            measurement = row.measurement(f"{prefix}.{part}" if part else prefix)
+            value = median(measurement) if measurement else None
+            if value is not None and math.isfinite(value):
+                medians[part] = value
+        if medians:
+            found.append((row, medians))
+    return found
+
+
+def _data(title: str, rows: Sequence[tuple[Row, Mapping[str, float]]], parts: Sequence[str], unit: str) -> Table:
+    cells = tuple((row.label, *(quantity(held.get(part), unit) for part in parts)) for row, held in rows)
+    return Table(title, ("backend", *(NAMES.get(part, part) for part in parts)), cells, tuple(range(1, len(parts) + 1)))
+
+
+def cold_start(view: View) -> Chart | None:
+    """Draw what the time from nothing to the first result is made of, end to end."""
+    rows = _medians(view, "cold_start", COLD_START)
+    if not rows:
+        return None
+    rows.sort(key=lambda pair: sum(pair[1].values()))
+    title = "From nothing to the first inference"
+    totals = [sum(held.values()) / 1e9 for _, held in rows]
+    frame = row_plot(
+        f"{title}: {view.label}",
+        "For each target one bar of four parts behind each other: process start, import, load or compile, first "
+        "inference; medians over the launches, in seconds.",
+        [row.label for row, _ in rows],
+        Axis("seconds", zero=True),
+        totals,
+        legend=[NAMES[part] for part in COLD_START],
+        notes=[f"{total:.3g} s" for total in totals],
+        patterned=True,
+    )
+    for (row, held), middle in zip(rows, frame.middles, strict=True):
+        done = 0.0
+        for slot, part in enumerate(COLD_START):
+            if part not in held:
+                continue
+            begin, end = frame.x(done / 1e9), frame.x((done + held[part]) / 1e9)
+            tip = f"{row.label}: {NAMES[part]} {held[part] / 1e9:.3g} s"
+            frame.drawing.rect(begin, middle - 8, end - begin, 16, f"segment h{slot}", tip)
+            done += held[part]
+    missing = any(len(held) < len(COLD_START) for _, held in rows)
+    note = "Medians over the launches, fresh processes, shortest first."
+    note += " A bar without all four parts is not the whole time: the table says which." if missing else ""
+    return Chart(title, frame.drawing.markup(), _data(title, rows, COLD_START, "ns"), note, view.key)
+
+
+def memory(view: View) -> Chart | None:
+    """Draw peak, proportional, retained and device memory as one dot each."""
+    rows = _medians(view, "memory", MEMORY)
+    if not rows:
+        return None
+    title = "Memory of the isolated worker"
+    values = [value / 1e6 for _, held in rows for value in held.values()]
+    frame = row_plot(
+        f"{title}: {view.label}",
+        "For each target a circle at its peak resident memory, a square at its proportional share, a triangle at what "
+        "it retains after closing, a diamond at device memory; megabytes.",
+        [row.label for row, _ in rows],
+        Axis("megabytes (10⁶ bytes)", zero=True),
+        values,
+        legend=[NAMES[part] for part in MEMORY],
+    )
+    _dots(frame, rows, MEMORY, 1e6, "B")
+    return Chart(title, frame.drawing.markup(), _data(title, rows, MEMORY, "B"), "Lower is better.", view.key)
+
+
+def _dots(
+    frame: Rows, rows: Sequence[tuple[Row, Mapping[str, float]]], parts: Sequence[str], divisor: float, unit: str
+) -> None:
+    for (row, held), middle in zip(rows, frame.middles, strict=True):
+        places = [frame.x(value / divisor) for value in held.values()]
+        frame.drawing.line(min(places), middle, max(places), middle, "rail")
+        for slot, part in enumerate(parts):
+            if part in held:
+                tip = f"{row.label}: {NAMES.get(part, part)} {quantity(held[part], unit)}"
+                frame.drawing.marker(frame.x(held[part] / divisor), middle, slot, tip)
+
+
+def energy(view: View) -> list[Chart]:
+    """Draw energy an inference and power as bars, each where it was measured."""
+    charts = []
+    for prefix, part, title, label, unit, divisor in (
+        ("energy", "per_inference", "Energy an inference", "millijoules an inference", "J", 1e-3),
+        ("power", "", "Power", "watts", "W", 1.0),
+    ):
+        rows = _medians(view, prefix, (part,))
+        if not rows:
+            continue
+        values = [held[part] / divisor for _, held in rows]
+        frame = row_plot(
+            f"{title}: {view.label}",
+            f"A bar per target: {label}, median.",
+            [row.label for row, _ in rows],
+            Axis(label, zero=True),
+            values,
+            notes=[quantity(held[part], unit) for _, held in rows],
+        )
+        for (row, held), value, middle in zip(rows, values, frame.middles, strict=True):
+            tip = f"{row.label}: {quantity(held[part], unit)}"
+            frame.drawing.rect(frame.x(0), middle - 8, frame.x(value) - frame.x(0), 16, "segment h0", tip)
+        cells = tuple((row.label, quantity(held[part], unit)) for row, held in rows)
+        charts.append(Chart(title, frame.drawing.markup(), Table(title, ("backend", label), cells, (1,)), "", view.key))
+    return charts
+
+
+def frontier(view: View) -> Chart | None:
+    """Draw accuracy against latency, and the targets that none beats in both."""
+    tasks = sorted({name for row in view.timed for name in row.result.task})
+    rows = [row for row in view.timed if row.result.comparison and (not tasks or tasks[0] in row.result.task)]
+    if not rows:
+        return None
+    name = tasks[0] if tasks else "SQNR, dB"
+    points = [(row, _latency(row), _accuracy(row, name if tasks else None)) for row in rows]
+    known = [value for _, _, value in points if math.isfinite(value)]
+    top = max(known, default=0.0) + (0.02 if tasks else 10.0)  # where outputs are equal, the ratio has no bound
+    points = [(row, ms, min(value, top)) for row, ms, value in points]
+    title = f"{tasks[0] if tasks else 'SQNR'} against latency"
+    legend = -(-len(points) // 2) * 18
+    drawing = Drawing(
+        f"{title}: {view.label}",
+        "A point per target: left is faster, up is more accurate; the stairs join those that no other beats in both.",
+        WIDTH,
+        310 + legend,
+    )
+    ys = scale([value for _, _, value in points], 250, 14)
+    xs = scale([ms for _, ms, _ in points], 64, WIDTH - 24, log=True, room=0.08)
+    axes(drawing, xs, ys, LATENCY, Axis(name, percent=bool(tasks)))
+    best = _unbeaten([(ms, value) for _, ms, value in points])
+    drawing.path([(xs(ms), ys(value)) for ms, value in best], "reference", step=True)
+    taken: list[tuple[float, float]] = []
+    for index, (row, ms, value) in enumerate(points):
+        at = (xs(ms), ys(value))
+        tip = f"{index + 1} {row.label}: {milliseconds(ms)} ms, {_told(row, name if tasks else None)}"
+        drawing.marker(*at, index % SLOTS, tip)
+        drawing.text(*_free(at, taken), str(index + 1), "tick")
+        left, line = 12 + (WIDTH / 2 - 10) * (index % 2), 310 + 18 * (index // 2)
+        drawing.marker(left + 30, line - 4, index % SLOTS)
+        drawing.text(left + 20, line, str(index + 1), "tick", anchor="end")
+        drawing.text(left + 42, line, row.label, room=WIDTH / 2 - 70)
+    cells = tuple(
+        (
+            str(i + 1),
+            row.label,
+            milliseconds(ms),
+            _told(row, name if tasks else None),
+            "yes" if (ms, v) in best else "no",
+        )
+        for i, (row, ms, v) in enumerate(points)
+    )
+    data = Table(title, ("no.", "backend", "median ms", name, "unbeaten"), cells, (0, 2, 3))
+    note = "Up and left is better; the stairs join what no other beats in both."
+    if not tasks and any(row.result.comparison and row.result.comparison.sqnr_db == math.inf for row in rows):
+        note += " Outputs that equal the reference have no finite SQNR: they are put at the top."
+    return Chart(title, drawing.markup(), data, note, view.key)
+
+
+def _free(at: tuple[float, float], taken: list[tuple[float, float]]) -> tuple[float, float]:
+    """Find a place near a point for its number where none is yet, and take it; the last choice where all are taken."""
+    places = [(at[0] + x, at[1] + y) for x, y in ((7, -6), (7, 14), (-16, -6), (-16, 14), (16, 4), (-26, 4))]
+    free = [(x, y) for x, y in places if all(abs(x - a) > 14 or abs(y - b) > 11 for a, b in taken)]
+    taken.append((free or places)[0 if free else -1])
+    return taken[-1]
+
+
+def _latency(row: Row) -> float:
+    assert row.result.latency_ms is not None
+    return max(row.result.latency_ms.value, 1e-6)
+
+
+def _accuracy(row: Row, task: str | None) -> float:
+    if task is not None:
+        return row.result.task[task]
+    assert row.result.comparison is not None
+    return row.result.comparison.sqnr_db
+
+
+def _told(row: Row, task: str | None) -> str:
+    return percent(row.result.task[task]) if task is not None else decibels(row.result.comparison)
+
+
+def _unbeaten(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Give the points that none is left of and above, from left to right."""
+    best: list[tuple[float, float]] = []
+    for ms, value in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not best or value > best[-1][1]:
+            best.append((ms, value))
+    return best

@@ -1,0 +1,216 @@
+"""Plots: the two layouts that all charts use, lines over two axes and labelled rows over one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cross_backend.report.charts.scales import Scale, scale, tick_text
+from cross_backend.report.charts.svg import Drawing, width_of
+from cross_backend.report.tables import Table
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+WIDTH = 640
+_RIGHT, _TOP, _BOTTOM, _LEGEND_ROW, _ROW = 18, 10, 48, 18, 26
+_LABELS = 210
+"""Most room that the names of rows get."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture and the numbers in it."""
+
+    title: str
+    svg: Markup
+    data: Table
+    note: str = ""
+    """What a reader must know to read it."""
+    panel: str = ""
+    """Key of the panel that it belongs to; empty where it shows several."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a plot."""
+
+    label: str
+    """What it measures, with its unit."""
+    log: bool = False
+    ticks: tuple[float, ...] = ()
+    """Where the ticks are; chosen where empty."""
+    low: float | None = None
+    """Fixed lower end, only together with ``high``; from the values where None."""
+    high: float | None = None
+    zero: bool = False
+    """Whether it begins at zero."""
+    percent: bool = False
+    """Whether values are shares, shown as percentages."""
+
+    def scale(self, values: Sequence[float], start: float, end: float) -> Scale:
+        """Give the map of this axis for these values."""
+        if self.low is not None and self.high is not None:
+            return Scale(self.low, self.high, start, end, self.log)
+        return scale(values, start, end, log=self.log, zero=self.zero)
+
+    def text(self, value: float) -> str:
+        """Give a tick's label."""
+        return f"{tick_text(round(value * 100, 6))} %" if self.percent else tick_text(value)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a line."""
+
+    x: float
+    y: float
+    low: float | None = None
+    """Lower end of its interval; None where it has none."""
+    high: float | None = None
+    tip: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a plot."""
+
+    label: str
+    slot: int
+    """Which colour, dash and marker it has."""
+    points: tuple[Point, ...]
+    marked: tuple[Point, ...] = field(default=())
+    """Points that carry markers; all of them where ``step`` is off."""
+    step: bool = False
+    """Whether it is drawn as stairs."""
+
+
+def line_plot(title: str, description: str, series: Sequence[Series], x: Axis, y: Axis, height: float = 250) -> Markup:
+    """Draw lines over two axes, with markers, intervals and a legend."""
+    columns = 2 if len(series) > 1 else 1
+    legend = -(-len(series) // columns) * _LEGEND_ROW
+    drawing = Drawing(title, description, WIDTH, _TOP + height + _BOTTOM + legend)
+    points = [point for row in series for point in (*row.points, *row.marked)]
+    heights = [v for p in points for v in (p.y, p.low, p.high) if v is not None]
+    ys = y.scale(heights, _TOP + height, _TOP)
+    texts = [y.text(tick) for tick in y.ticks or ys.ticks()]
+    left = 30 + max([width_of(text) for text in texts], default=30)
+    xs = x.scale([p.x for p in points], left, WIDTH - _RIGHT)
+    axes(drawing, xs, ys, x, y)
+    for row in series:
+        drawing.path(
+            [(xs(p.x), ys(p.y)) for p in row.points], f"line s{row.slot} d{row.slot}", step=row.step
+        )  # fmt: skip
+        for p in row.marked if row.step else row.points:
+            if p.low is not None and p.high is not None:
+                drawing.line(xs(p.x), ys(p.low), xs(p.x), ys(p.high), f"bar s{row.slot}")
+            drawing.marker(xs(p.x), ys(p.y), row.slot, p.tip or f"{row.label}: {y.text(p.y)} at {x.text(p.x)}")
+    room = (WIDTH - _RIGHT - 12) / columns
+    for index, row in enumerate(series):
+        at_x = 12 + room * (index % columns)
+        at_y = _TOP + height + _BOTTOM + 8 + _LEGEND_ROW * (index // columns)
+        drawing.line(at_x, at_y - 4, at_x + 30, at_y - 4, f"line s{row.slot} d{row.slot}")
+        drawing.marker(at_x + 15, at_y - 4, row.slot)
+        drawing.text(at_x + 38, at_y, row.label, room=room - 50)
+    return drawing.markup()
+
+
+def axes(drawing: Drawing, xs: Scale, ys: Scale, x: Axis, y: Axis) -> None:
+    """Draw grid, ticks and names of both axes."""
+    for tick in x.ticks or tuple(xs.ticks(7)):
+        drawing.line(xs(tick), ys.start, xs(tick), ys.end, "grid")
+    _x_axis(drawing, xs, x, ys.start)
+    for tick in y.ticks or tuple(ys.ticks()):
+        drawing.line(xs.start, ys(tick), xs.end, ys(tick), "grid")
+        drawing.text(xs.start - 6, ys(tick) + 4, y.text(tick), "tick", anchor="end")
+    drawing.line(xs.start, ys.start, xs.start, ys.end, "axis")
+    drawing.upright(14, (ys.start + ys.end) / 2, y.label, "label")
+
+
+def _x_axis(drawing: Drawing, xs: Scale, x: Axis, at: float) -> None:
+    """Draw the lower axis; a tick's label that would touch the one before it is left out."""
+    free = float("-inf")
+    for tick in x.ticks or tuple(xs.ticks(7)):
+        text = x.text(tick)
+        half = width_of(text) / 2
+        drawing.line(xs(tick), at, xs(tick), at + 4, "axis")
+        if xs(tick) - half >= free:
+            drawing.text(min(xs(tick), drawing.width - half), at + 17, text, "tick", anchor="middle")
+            free = xs(tick) + half + 6
+    drawing.line(xs.start, at, xs.end, at, "axis")
+    drawing.text((xs.start + xs.end) / 2, at + 36, x.label, "label", anchor="middle")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Labelled rows over one axis, ready for marks."""
+
+    drawing: Drawing
+    x: Scale
+    middles: tuple[float, ...]
+    """Where the middle of each row is."""
+    top: float
+    bottom: float
+
+
+def row_plot(
+    title: str,
+    description: str,
+    labels: Sequence[str],
+    x: Axis,
+    values: Sequence[float],
+    *,
+    legend: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    row: float = _ROW,
+    patterned: bool = False,
+) -> Rows:
+    """Draw the frame of rows: names on the left, grid, axis, and notes on the right.
+
+    Args:
+        title: accessible name.
+        description: what a reader who does not see it is told.
+        labels: names of the rows, topmost first.
+        x: axis.
+        values: all that must be inside.
+        legend: names of the kinds of marks, in the order of their slots.
+        notes: texts behind the rows.
+        row: height of a row.
+        patterned: whether the legend shows hatched boxes and not markers.
+    """
+    left = 14 + min(_LABELS, max([width_of(label) for label in labels], default=0))
+    right = _RIGHT + max([width_of(note) for note in notes], default=0)
+    places = _legend_places(legend)
+    head = _TOP + (places[-1][1] + _LEGEND_ROW if places else 0)
+    bottom = head + row * len(labels)
+    drawing = Drawing(title, description, WIDTH, bottom + _BOTTOM)
+    xs = x.scale(values, left, WIDTH - right)
+    for tick in x.ticks or tuple(xs.ticks(7)):
+        drawing.line(xs(tick), head, xs(tick), bottom, "grid")
+    _x_axis(drawing, xs, x, bottom)
+    for slot, (name, (at_x, at_y)) in enumerate(zip(legend, places, strict=True)):
+        if patterned:
+            drawing.rect(at_x, _TOP + at_y, 18, 12, f"segment h{slot}")
+        else:
+            drawing.marker(at_x + 9, _TOP + at_y + 6, slot)
+        drawing.text(at_x + 24, _TOP + at_y + 10, name)
+    middles = tuple(head + row * (index + 0.5) for index in range(len(labels)))
+    for label, middle in zip(labels, middles, strict=True):
+        drawing.text(left - 8, middle + 4, label, anchor="end", room=_LABELS)
+    for note, middle in zip(notes, middles, strict=False):
+        drawing.text(WIDTH - right + 8, middle + 4, note, "tick")
+    return Rows(drawing, xs, middles, head, bottom)
+
+
+def _legend_places(names: Sequence[str]) -> list[tuple[float, float]]:
+    """Put names beside each other, from the left, in as many lines as they need."""
+    places: list[tuple[float, float]] = []
+    x, y = 12.0, 0.0
+    for name in names:
+        room = 24 + width_of(name) + 16
+        if x + room > WIDTH and x > 12:
+            x, y = 12.0, y + _LEGEND_ROW
+        places.append((x, y))
+        x += room
+    return places

@@ -1,0 +1,58 @@
+"""Circumstances: the rows that say where, with what and how a study was measured, and what disturbed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cross_backend.records import StudyResults
+from cross_backend.report import tables
+from cross_backend.report.tables import Table
+from cross_backend.report.views import View
+
+
+def warnings(views: Sequence[View]) -> Table:
+    """Give what disturbed the measurements, by cause."""
+    found: dict[str, list[str]] = {}
+    for view in views:
+        for text in view.panel.warnings:
+            found.setdefault(text, []).append(view.label)
+        for row in view.rows:
+            for text in row.result.warnings:
+                found.setdefault(text, []).append(f"{row.result.title} ({view.label})")
+    rows = tuple((cause, "; ".join(dict.fromkeys(at))) for cause, at in found.items())
+    return Table("Warnings", ("cause", "where"), rows)
+
+
+def machine(results: StudyResults) -> Table:
+    """Give the identity of the machine that measured."""
+    here = results.machine
+    rows = (
+        ("processor", here.cpu),
+        ("vector extensions", ", ".join(here.isa) or "not known"),
+        ("cores", f"{here.physical_cores}, {here.usable_cpus} logical processors usable"),
+        ("memory", tables.size(here.memory_bytes)),
+        ("system", f"{here.system} {here.release}, {here.arch}"),
+        ("Python", here.python),
+        ("digest", here.digest),
+    )
+    return Table("Machine", ("what", "value"), rows)
+
+
+def versions(results: StudyResults) -> Table:
+    """Give the versions of what took part."""
+    rows = tuple(sorted((name, version) for name, version in results.versions.items()))
+    return Table("Versions", ("distribution", "version"), rows)
+
+
+def settings(results: StudyResults) -> Table:
+    """Give how it was measured."""
+    return Table("Settings", ("setting", "value"), tuple((str(k), _flat(v)) for k, v in results.settings.items()))
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_flat(inner)}" for key, inner in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_flat(inner) for inner in value)
+    return "–" if value is None else str(value)

@@ -1,0 +1,70 @@
+"""Markdown: a study as a text for pull requests, issues and pages; the same rows as in terminal and HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cross_backend.records import StudyResults
+from cross_backend.report import circumstances, study_tables
+from cross_backend.report.tables import Table
+from cross_backend.report.views import View, views
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
+"""What could begin markup, a link, HTML, a new cell or the notification of somebody."""
+
+
+def text(results: StudyResults) -> str:
+    """Give the study: summary, ranking, instruments, placement, circumstances, warnings."""
+    shown = views(results)
+    lines = [f"# {escaped(results.name)}", "", escaped(study_tables.doubt(shown)), ""]
+    if not results.finished:
+        lines += ["**Not finished: this is what was measured until now.**", ""]
+    lines += [f"Begun {escaped(results.started)}.", ""]
+    if not shown:
+        lines += ["No panel was begun, so there is nothing to compare.", ""]
+    for table in tables(results, shown):
+        lines += section(table)
+    return "\n".join(lines)
+
+
+def tables(results: StudyResults, shown: Sequence[View]) -> list[Table]:
+    """Give all tables of a study in the order in which they are read; those without rows are left out."""
+    found = [
+        study_tables.overview(shown),
+        study_tables.ranking(shown),
+        study_tables.instrument(shown, "Cold start", "cold_start", study_tables.COLD_START),
+        study_tables.instrument(shown, "Throughput", "throughput"),
+        study_tables.instrument(shown, "Open-loop latency: median, by offered rate in % of capacity", "open_loop"),
+        study_tables.instrument(shown, "Memory", "memory", study_tables.MEMORY),
+        study_tables.instrument(shown, "Energy", "energy"),
+        study_tables.instrument(shown, "Power", "power"),
+        *(_named(study_tables.placement(view), view) for view in shown),
+        circumstances.warnings(shown),
+        circumstances.machine(results),
+        circumstances.versions(results),
+        circumstances.settings(results),
+    ]
+    return [table for table in found if table is not None and table.rows]
+
+
+def _named(table: Table, view: View) -> Table:
+    return Table(f"{table.title}: {view.label}", table.headers, table.rows, table.numeric)
+
+
+def section(table: Table) -> list[str]:
+    """Give a table under its title, line by line."""
+    marks = ["---:" if index in table.numeric else "---" for index in range(len(table.headers))]
+    rows = (table.headers, *table.rows)
+    lines = ["| " + " | ".join(escaped(cell) for cell in row) + " |" for row in rows]
+    return [f"## {escaped(table.title)}", "", lines[0], "| " + " | ".join(marks) + " |", *lines[1:], ""]
+
+
+def escaped(text: str) -> str:
+    """Give a text on one line that Markdown and HTML show as it is."""
+    return (
+        _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+        .replace("\\<", "&lt;")
+        .replace("\\&", "&amp;")
+        .replace("\\@", "@\u2060")
+    )

@@ -1,0 +1,188 @@
+"""Sections: what stands in a study's page, in the order in which it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cross_backend.records import StudyResults
+from cross_backend.report import circumstances, study_tables
+from cross_backend.report.charts import cost, latency, load
+from cross_backend.report.charts.plots import Chart
+from cross_backend.report.tables import Table
+from cross_backend.report.views import View, slots
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a section says about one panel, or about all."""
+
+    label: str = ""
+    key: str = ""
+    """Of the panel; empty where it is about all."""
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def wide(self) -> bool:
+        """Whether it needs the whole width."""
+        return bool(self.tables) or len(self.charts) != 1
+
+
+@dataclass(frozen=True)
+class Section:
+    """One chapter of the page."""
+
+    key: str
+    title: str
+    lead: str
+    """What question it answers, and how to read it."""
+    blocks: tuple[Block, ...]
+    empty: str = ""
+    """What is said where there is nothing to show."""
+
+    @property
+    def shown(self) -> list[Block]:
+        """The blocks that hold something."""
+        return [block for block in self.blocks if block.charts or any(table.rows for table in block.tables)]
+
+    @property
+    def drawn(self) -> bool:
+        """Whether charts show what its tables hold."""
+        return any(block.charts for block in self.blocks)
+
+
+_Draw = Callable[[View], Sequence[Chart | None]]
+
+
+def sections(results: StudyResults, views: Sequence[View]) -> list[Section]:
+    """Build all chapters between the ranking and the re-analysis."""
+    looks = slots([*views])
+    return [*_measured(views, looks), *_instruments(views, looks), *_circumstances(results, views)]
+
+
+def _measured(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
+    return [
+        Section(
+            "latency",
+            "Latency distributions",
+            "An average hides how a target behaves; here is every call.",
+            _blocks(views, lambda view: [*latency.ecdfs(view, looks), latency.boxes(view, looks)]),
+            "No latency was measured.",
+        ),
+        Section(
+            "ratio",
+            "Ratio to the fastest",
+            "How many times the fastest one's latency each target takes. Ratios inside the shaded band, and intervals "
+            "that hold 1, show no difference.",
+            _blocks(views, lambda view: [latency.ratios(view)]),
+            "This needs two targets that were measured in at least six common rounds.",
+        ),
+        Section(
+            "batch",
+            "Batch scaling",
+            "What larger batches cost in latency and give in rate.",
+            (Block(charts=tuple(load.batches(views, looks))),),
+            "Every workload was measured with one batch size only.",
+        ),
+        Section(
+            "frontier",
+            "Accuracy against latency",
+            "What a faster target costs in accuracy: the workload's task metric where it has one, else the signal to "
+            "quantisation noise ratio (SQNR) of the outputs against the reference.",
+            _blocks(views, lambda view: [cost.frontier(view)]),
+            "No verified target was measured.",
+        ),
+    ]
+
+
+def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
+    def tables(title: str, prefix: str, order: Sequence[str] = ()) -> Block:
+        table = study_tables.instrument(views, title, prefix, order)
+        return Block(tables=(table,) if table else ())
+
+    return [
+        Section(
+            "cold-start",
+            "Cold start",
+            "From no process at all to the first result, in fresh processes.",
+            (
+                *_blocks(views, lambda view: [cost.cold_start(view)]),
+                tables("Cold start, all targets", "cold_start", study_tables.COLD_START),
+            ),
+            "Cold starts were not measured in this study.",
+        ),
+        Section(
+            "throughput",
+            "Throughput and latency under load",
+            "Closed loop: how many calls a second concurrent streams get done. Open loop: what a caller waits when "
+            "calls arrive at a given rate whether or not earlier ones are done.",
+            (
+                *_blocks(views, lambda view: [*load.streams(view, looks), *load.open_loops(view, looks)]),
+                tables("Throughput, all targets", "throughput"),
+                tables("Open-loop latency, all targets: median, by offered rate in % of capacity", "open_loop"),
+            ),
+            "Neither throughput nor open-loop latency was measured in this study.",
+        ),
+        Section(
+            "memory",
+            "Memory",
+            "Of the worker process that holds nothing but this target.",
+            (
+                *_blocks(views, lambda view: [cost.memory(view)]),
+                tables("Memory, all targets", "memory", study_tables.MEMORY),
+            ),
+            "Memory was not measured in this study.",
+        ),
+        Section(
+            "energy",
+            "Power and energy",
+            "Read from the hardware's own counters; an estimate is never shown in their place.",
+            (
+                *_blocks(views, cost.energy),
+                tables("Energy, all targets", "energy"),
+                tables("Power, all targets", "power"),
+            ),
+            "Power and energy were not measured in this study.",
+        ),
+    ]
+
+
+def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section]:
+    return [
+        Section(
+            "placement",
+            "Placement",
+            "What each finished artifact really hands to its backend, read back from the file; what was left, and why; "
+            "and where the runtime says that the work was done.",
+            tuple(Block(view.label, view.key, tables=(study_tables.placement(view),)) for view in views),
+            "No artifact tells what it holds.",
+        ),
+        Section(
+            "machine",
+            "Machine, versions, settings",
+            "Figures belong to this machine and these versions.",
+            (
+                Block(
+                    tables=(
+                        circumstances.machine(results),
+                        circumstances.versions(results),
+                        circumstances.settings(results),
+                    )
+                ),
+            ),
+        ),
+        Section(
+            "warnings",
+            "Warnings by cause",
+            "What may have disturbed the measurements.",
+            (Block(tables=(circumstances.warnings(views),)),),
+            "Nothing was noticed that would have disturbed the measurements.",
+        ),
+    ]
+
+
+def _blocks(views: Sequence[View], draw: _Draw) -> tuple[Block, ...]:
+    return tuple(
+        Block(view.label, view.key, tuple(chart for chart in draw(view) if chart is not None)) for view in views
+    )

@@ -1,0 +1,274 @@
+"""Study tables: the rows about a study that terminal, Markdown and HTML share."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from cross_backend.measure.percentiles import percentiles as estimated
+from cross_backend.records import Measurement
+from cross_backend.report import tables
+from cross_backend.report.distributions import median
+from cross_backend.report.tables import Table
+from cross_backend.report.views import Row, View, proved, timed
+
+NONE = "–"
+PERCENTS = (90.0, 99.0, 99.9)
+WHERE = ("workload", "batch", "threads")
+"""What tells panels apart; columns of tables that hold several."""
+RANKING = (
+    "rank",
+    "backend",
+    "precision",
+    "median ms",
+    "95 % interval",
+    *(f"P{percent:g} ms" for percent in PERCENTS),
+    "runs",
+    "max error",
+    "SQNR dB",
+    "coverage",
+    "on device",
+    "size",
+    "load s",
+)
+COLD_START = ("process", "import", "load", "first_inference")
+"""Parts of a cold start, in the order in which they happen."""
+MEMORY = ("peak_rss", "pss", "retained", "device")
+NAMES = {
+    "process": "process start",
+    "import": "import",
+    "load": "load or compile",
+    "first_inference": "first inference",
+    "peak_rss": "peak RSS",
+    "pss": "PSS",
+    "retained": "retained after close",
+    "device": "on the device",
+}
+"""How a reader knows parts of metrics."""
+
+
+def where(view: View) -> tuple[str, str, str]:
+    """Give the cells of :data:`WHERE`."""
+    return view.panel.workload, str(view.panel.batch), str(view.panel.settings.get("threads", NONE))
+
+
+def metrics(views: Sequence[View]) -> list[str]:
+    """Give the task metrics of all results."""
+    return sorted({name for view in views for row in view.rows for name in row.result.task})
+
+
+def ranking(views: Sequence[View], title: str = "Ranking") -> Table:
+    """Give a row per result of all panels; what has no rank stays, and the last cell says why."""
+    tasks = metrics(views)
+    headers = (*WHERE, *RANKING, *tasks, "note")
+    rows = tuple((*where(view), *cells(row, tasks)) for view in views for row in view.rows)
+    texts = {"workload", "backend", "precision", "note"}
+    return Table(title, headers, rows, tuple(i for i, header in enumerate(headers) if header not in texts))
+
+
+def ranked(views: Sequence[View]) -> Table:
+    """Give the ranking for a narrow medium: without what failed, which :func:`stopped` tells, and fewer columns."""
+    table = ranking(views)
+    hidden = {"runs", "P90 ms", "P99.9 ms", "precision", "load s", "note"}
+    kept = [i for i, header in enumerate(table.headers) if header not in hidden]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows if row[len(WHERE)] != NONE)
+    numeric = tuple(place for place, i in enumerate(kept) if i in table.numeric)
+    return Table(table.title, tuple(table.headers[i] for i in kept), rows, numeric)
+
+
+def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
+    """Give the cells of :data:`RANKING`, of the task metrics, and the note."""
+    result, latency = row.result, row.result.latency_ms
+    shown = timed(result) and latency is not None and result.latency is not None
+    times = (NONE,) * (3 + len(PERCENTS))
+    if shown and latency is not None and result.latency is not None:
+        interval = f"{tables.milliseconds(latency.low)} – {tables.milliseconds(latency.high)}"
+        times = (
+            tables.milliseconds(latency.value),
+            interval,
+            *percentiles(result.latency),
+            f"{result.latency.count:,}",
+        )
+    execution = result.execution
+    return (
+        str(result.rank) if result.rank is not None else NONE,
+        result.title,
+        row.precision,
+        *times,
+        tables.error(result.comparison),
+        tables.decibels(result.comparison),
+        tables.percent(result.placement.coverage if result.placement else None),
+        tables.percent(execution.share if execution else None),
+        tables.size(result.size_bytes),
+        f"{result.load_s:.2f}" if result.load_s is not None else NONE,
+        *(tables.percent(result.task.get(name)) if proved(result) else NONE for name in tasks),
+        note(row),
+    )
+
+
+def percentiles(latency: Measurement) -> tuple[str, ...]:
+    """Give each of :data:`PERCENTS` with its interval, or how many samples it would need."""
+    found = {row.percent: row for row in estimated(latency, PERCENTS)}
+    texts = []
+    for percent in PERCENTS:
+        row = found[percent]
+        if row.value is None or row.low is None or row.high is None:
+            texts.append(f"needs n ≥ {row.needs:,}" if row.needs else NONE)
+        else:
+            value, low, high = (tables.milliseconds(number / 1e6) for number in (row.value, row.low, row.high))
+            texts.append(f"{value} ({low} – {high})")
+    return tuple(texts)
+
+
+def note(row: Row) -> str:
+    """Say why a result has no rank, and what else a reader should know of it."""
+    result = row.result
+    parts = [f"{result.outcome}: {result.reason or 'no reason was given'}"] if result.outcome != "OK" else []
+    if result.outcome == "OK":
+        parts += [text for text in (result.unranked, result.reason) if text]
+        if result.comparison is None:
+            parts.append("not verified, so no figure is shown")
+        elif result.execution is not None and result.execution.functional_only:
+            parts.append(f"functional check only: {result.execution.functional_only}")
+        elif result.rank is None and not parts:
+            parts.append("verified, not measured")
+    return "; ".join(dict.fromkeys(parts))
+
+
+def overview(views: Sequence[View]) -> Table:
+    """Give a row per panel: the fastest, what is not slower for all we can tell, and how many have a rank."""
+    rows = []
+    for view in views:
+        first = view.first
+        latency = first[0].result.latency_ms if first else None
+        gain = tables.speedup(view.panel)
+        rows.append(
+            (
+                *where(view),
+                " = ".join(row.result.title for row in first) or "nothing could be ranked",
+                tables.milliseconds(latency.value) if latency else NONE,
+                f"{gain[2]:.1f} × ({gain[1].title})" if gain else NONE,
+                floor(view.panel.noise_floor),
+                difference(view.difference),
+                f"{len(view.panel.ranked)} of {len(view.rows)}",
+            )
+        )
+    headers = (*WHERE, "fastest", "median ms", "slowest takes", "noise floor", "told apart from", "ranked")
+    return Table("Fastest of each panel", headers, tuple(rows), (1, 2, 4, 6, 7, 8))
+
+
+def stopped(views: Sequence[View]) -> Table:
+    """Give what has no rank and why, once a backend and reason however often it happened."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for view in views:
+        for row in view.stopped:
+            outcome = str(row.result.outcome)
+            key = (row.result.title, outcome, note(row).removeprefix(f"{outcome}: "))
+            found.setdefault(key, []).append(f"{view.panel.workload} ×{view.panel.batch}")
+    rows = tuple(
+        (title, outcome, "all panels" if len(at) == len(views) > 1 else ", ".join(dict.fromkeys(at)), why)
+        for (title, outcome, why), at in found.items()
+    )
+    return Table("Without a rank, and why", ("backend", "outcome", "where", "why"), rows)
+
+
+def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[str] = ()) -> Table | None:
+    """Give the medians of an instrument's metrics by target, or why there are none; None where nothing is known.
+
+    Args:
+        views: panels.
+        title: of the table.
+        prefix: what the metrics' names begin with, without the dot: ``memory``.
+        order: parts that come first, in this order.
+    """
+    parts = _parts(views, prefix, order)
+    rows = []
+    for view in views:
+        for row in view.rows:
+            why = absences(row, prefix)
+            medians = []
+            for part in parts:
+                found = row.measurement(f"{prefix}.{part}" if part else prefix)
+                medians.append(tables.quantity(median(found), found.unit) if found else NONE)
+            if why or any(text != NONE for text in medians):
+                rows.append((*where(view), row.result.title, *medians, why))
+    if not rows:
+        return None
+    headers = (*WHERE, "backend", *(NAMES.get(part, part.replace("_", " ")) for part in parts), "why not")
+    return Table(title, headers, tuple(rows), (1, 2, *range(4, 4 + len(parts))))
+
+
+def _parts(views: Sequence[View], prefix: str, order: Sequence[str]) -> list[str]:
+    found = {
+        metric.metric.removeprefix(prefix).removeprefix(".")
+        for view in views
+        for row in view.rows
+        for metric in row.result.measurements
+        if metric.metric.partition(".")[0] == prefix and metric.count
+    }
+    return [part for part in order if part in found] + sorted(found - set(order), key=natural)
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Give a key that puts ``streams_2`` before ``streams_10``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text) if part]
+
+
+def absences(row: Row, prefix: str) -> str:
+    """Say why an instrument, or some of its metrics, gave nothing."""
+    named = {name: why for name, why in row.result.absent.items() if name.partition(".")[0] == prefix}
+    if len(set(named.values())) == 1:
+        return next(iter(named.values()))
+    return "; ".join(f"{name.partition('.')[2] or name}: {why}" for name, why in named.items())
+
+
+def placement(view: View) -> Table:
+    """Give where each target's operators went: delegated, left and why, and what ran elsewhere."""
+    rows = []
+    for row in view.rows:
+        held, ran = row.result.placement, row.result.execution
+        if held is None and ran is None:
+            continue
+        left = [f"{o.count} × {o.name}{f' ({o.why})' if o.why else ''}" for o in held.left] if held else []
+        rows.append(
+            (
+                row.result.title,
+                ", ".join(f"{count} × {name}" for name, count in held.delegates.items()) or NONE if held else NONE,
+                str(held.inside_count) if held else NONE,
+                str(held.left_count) if held else NONE,
+                tables.percent(held.coverage if held else None),
+                tables.percent(held.flop_coverage if held else None),
+                ran.device if ran else NONE,
+                tables.percent(ran.share if ran else None),
+                "; ".join([*left, *(f"{n} × {name} ran elsewhere" for name, n in (ran.elsewhere if ran else ()))])
+                or NONE,
+            )
+        )
+    headers = ("backend", "delegates", "inside", "left", "coverage", "of FLOPs", "device", "on device", "left, and why")
+    return Table("Placement", headers, tuple(rows), (2, 3, 4, 5, 7))
+
+
+def floor(noise_floor: float | None) -> str:
+    """Give the smallest difference that is believed, as a share."""
+    return "not measured" if noise_floor is None else f"{math.expm1(noise_floor) * 100:.1f} %"
+
+
+def difference(share: float | None) -> str:
+    """Give a relative difference."""
+    return "not measured" if share is None else f"{share * 100:.1f} %"
+
+
+def doubt(views: Sequence[View]) -> str:
+    """Say what differences could not be seen, in the worst panel."""
+    known = [view.difference for view in views if view.difference is not None]
+    if not known:
+        return "The noise floor was not measured, so small differences between ranks mean nothing."
+    worst = f" (in the best panel {difference(min(known))})" if max(known) - min(known) >= 0.001 else ""
+    unknown = (
+        f" In {len(views) - len(known)} of {len(views)} panels it was not measured." if len(known) < len(views) else ""
+    )
+    return (
+        f"On this machine differences below {difference(max(known))} cannot be told apart{worst}; "
+        f"targets that cannot be told apart share a rank.{unknown}"
+    )

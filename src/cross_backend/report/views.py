@@ -1,0 +1,158 @@
+"""Views: panels in the order that readers want, with what is computed of samples once for all media."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cross_backend.measure.precision import detectable
+from cross_backend.measure.statistics import paired_ratio
+from cross_backend.records import Interval, Measurement, Outcome, Panel, Result, StudyResults
+from cross_backend.report.distributions import Distribution, distribution
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result as a report shows it."""
+
+    result: Result
+    distribution: Distribution | None = None
+    """Of its latency; None where there is none that may be shown."""
+    ratio: Interval | None = None
+    """Its latency over that of the fastest, paired by round; None where they have too few rounds in common."""
+
+    @property
+    def label(self) -> str:
+        """Its name in charts; a row without a rank says so."""
+        return self.result.title if self.result.rank is not None else f"{self.result.title} (not ranked)"
+
+    @property
+    def precision(self) -> str:
+        """What the runtime says that it computed with, else what was asked for."""
+        execution = self.result.execution
+        if execution is not None and execution.precision:
+            return execution.precision
+        for option in self.result.target.partition("?")[2].split("&"):
+            key, _, value = option.partition("=")
+            if key == "precision":
+                return value
+        return "–"
+
+    def measurement(self, metric: str) -> Measurement | None:
+        """Give what an instrument gave; None where it gave nothing, or where the figure would prove nothing."""
+        if not proved(self.result) or functional(self.result):
+            return None
+        return next((m for m in self.result.measurements if m.metric == metric and m.count), None)
+
+
+@dataclass(frozen=True)
+class View:
+    """One panel as a report shows it."""
+
+    key: str
+    """Short, unique in the report, safe in identifiers."""
+    panel: Panel
+    rows: tuple[Row, ...]
+    """Ranked ones first, fastest first; then right ones without a rank; then what failed, in the study's order."""
+
+    @property
+    def label(self) -> str:
+        """What was measured."""
+        return f"{self.panel.workload}, batch {self.panel.batch}, {threads(self.panel)}"
+
+    @property
+    def timed(self) -> list[Row]:
+        """The rows whose latency may be shown."""
+        return [row for row in self.rows if row.distribution is not None]
+
+    @property
+    def first(self) -> list[Row]:
+        """The fastest, more than one where they tie."""
+        return [row for row in self.rows if row.result.rank == 1 and row.result.latency_ms is not None]
+
+    @functools.cached_property
+    def difference(self) -> float | None:
+        """The relative difference from the fastest that such a study finds; None where no noise floor was measured.
+
+        What counts are the targets that were not told apart from the fastest, else the next one: see
+        ``measure.precision.detectable``.
+        """
+        floor = self.panel.noise_floor
+        if floor is None:
+            return None
+        ranked = [row.result for row in self.rows if row.result.rank is not None and row.ratio is not None]
+        near = [result for result in ranked[1:] if result.rank == 1] or ranked[1:2]
+        others = [result.latency for result in near if result.latency is not None]
+        found = detectable(ranked[0].latency, others, floor, len(ranked)) if others and ranked[0].latency else None
+        return max(math.expm1(floor), found or 0.0)
+
+    @property
+    def stopped(self) -> list[Row]:
+        """The rows without a rank."""
+        return [row for row in self.rows if row.result.rank is None]
+
+
+def threads(panel: Panel) -> str:
+    """Say how many threads each target had."""
+    count = panel.settings.get("threads")
+    return "threads not recorded" if count is None else f"{count} thread{'s' if count != 1 else ''}"
+
+
+def proved(result: Result) -> bool:
+    """Say whether what was measured may be shown: the outputs were checked, and are right."""
+    return result.outcome is Outcome.OK and result.comparison is not None and result.comparison.verdict
+
+
+def functional(result: Result) -> bool:
+    """Say whether right or wrong is all that the run can tell."""
+    return result.execution is not None and result.execution.functional_only is not None
+
+
+def timed(result: Result) -> bool:
+    """Say whether its latency may be shown: it is right, and a duration says something about the device."""
+    return proved(result) and not functional(result) and result.latency is not None and result.latency_ms is not None
+
+
+def views(results: StudyResults) -> tuple[View, ...]:
+    """Give all panels, ordered as in the study."""
+    return tuple(_view(f"p{index}", panel) for index, panel in enumerate(results.panels))
+
+
+def _view(key: str, panel: Panel) -> View:
+    rows = [
+        Row(result, distribution(result.latency) if timed(result) and result.latency else None)
+        for result in _ordered(panel)
+    ]
+    fastest = next((row.result.latency for row in rows if row.distribution is not None), None)
+    return View(key, panel, tuple(Row(row.result, row.distribution, _ratio(row, fastest)) for row in rows))
+
+
+def _ratio(row: Row, fastest: Measurement | None) -> Interval | None:
+    one = row.result.latency
+    if row.distribution is None or one is None or fastest is None or len(one.rounds) != len(fastest.rounds):
+        return None
+    return Interval(1.0, 1.0, 1.0) if one is fastest else paired_ratio(one, fastest)
+
+
+def _ordered(panel: Panel) -> list[Result]:
+    def place(result: Result) -> tuple[int, float, float]:
+        median = result.latency_ms.value if timed(result) and result.latency_ms else float("inf")
+        return (0 if timed(result) else 1 if proved(result) else 2), result.rank or float("inf"), median
+
+    return sorted(panel.results, key=place)
+
+
+def slots(all_views: Sequence[View]) -> dict[str, int]:
+    """Give every target of a study a number, by first appearance, so that it looks alike in all charts."""
+    found: dict[str, int] = {}
+    for result in results(all_views):
+        found.setdefault(result.title, len(found))
+    return found
+
+
+def results(all_views: Sequence[View]) -> Iterator[Result]:
+    """Give the results of all panels in the study's own order."""
+    for view in all_views:
+        yield from view.panel.results

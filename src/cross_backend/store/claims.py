@@ -1,0 +1,124 @@
+"""Claims: at most one process runs a study; the system frees the claim of a process that was killed."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cross_backend.errors import StoreError
+from cross_backend.store.database import Place
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+    from sqlalchemy import Connection, Engine
+
+CLAIM_CLASS = 0x78_62_63_6C
+"""First key of PostgreSQL's advisory locks on studies; the second is the study's number."""
+
+
+class Claim(ABC):
+    """One study, claimed by this process."""
+
+    @abstractmethod
+    def renew(self) -> None:
+        """Make sure that it still holds.
+
+        Raises:
+            StoreError: another process has it now.
+        """
+
+    @abstractmethod
+    def release(self, *, for_good: bool = False) -> None:
+        """Give it back.
+
+        Args:
+            for_good: whether nobody can want it again, as the study is finished.
+        """
+
+
+def claim(place: Place, engine: Engine, study_id: int) -> Claim | None:
+    """Claim a study; None where another process has it.
+
+    Raises:
+        OSError, SQLAlchemyError: neither can be found out.
+    """
+    found = _FileClaim(place.path, study_id) if place.path else _SessionClaim(engine, study_id)
+    return found if found.acquire() else None
+
+
+class _FileClaim(Claim):
+    """A lock on a file beside the database, which the operating system frees with its process."""
+
+    def __init__(self, database: Path, study_id: int) -> None:
+        from filelock import FileLock
+
+        self._path = database.with_name(f"{database.name}.study-{study_id}.lock")
+        self._lock: BaseFileLock = FileLock(self._path, timeout=0, thread_local=False)
+
+    def acquire(self) -> bool:
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire()
+        except Timeout:
+            return False
+        return True
+
+    def renew(self) -> None:
+        """Do nothing: the operating system takes no lock back."""
+
+    def release(self, *, for_good: bool = False) -> None:
+        self._lock.release()
+        if for_good:  # else another process could hold a lock on the file that this one deletes
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+
+class _SessionClaim(Claim):
+    """An advisory lock of PostgreSQL, which the server frees with the session.
+
+    A pooler that hands sessions out by transaction (PgBouncer can) would break it.
+    """
+
+    def __init__(self, engine: Engine, study_id: int) -> None:
+        self._engine = engine
+        self._study_id = study_id
+        self._session: Connection | None = None
+
+    def acquire(self) -> bool:
+        from sqlalchemy import func, select
+
+        session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            if session.execute(select(func.pg_try_advisory_lock(CLAIM_CLASS, self._study_id))).scalar():
+                self._session = session
+                return True
+        except BaseException:
+            session.close()
+            raise
+        session.close()
+        return False
+
+    def renew(self) -> None:
+        """Ask the session for a sign of life; where it was cut, claim again in a new one."""
+        from sqlalchemy import text
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            if self._session is not None:
+                self._session.execute(text("SELECT 1"))
+                return
+        except SQLAlchemyError:
+            self.release()
+        if not self.acquire():
+            raise StoreError(
+                f"another process took study {self._study_id} over while the connection was cut; wait for it or end it."
+            )
+
+    def release(self, *, for_good: bool = False) -> None:  # noqa: ARG002  the lock has no file
+        if self._session is not None:
+            session, self._session = self._session, None
+            session.invalidate()  # the pool would keep the session, and so the lock
+            session.close()

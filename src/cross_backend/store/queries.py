@@ -1,0 +1,251 @@
+"""Queries: what is read and written inside one transaction; imports SQLAlchemy, so is imported late."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, case, func, select, text
+
+from cross_backend.machine import Machine
+from cross_backend.records import PanelKey
+from cross_backend.store.rows import Packet, PanelRow, Study, StudyRow, from_json
+from cross_backend.store.samples import Packed
+from cross_backend.store.schema import PANELS, RECORDS, SAMPLES, STUDIES, schema_of
+from cross_backend.store.spool import Entry
+
+LAUNCH = "launch"
+INSTRUMENTS = "instruments"
+
+
+def now() -> str:
+    """Give date and time, ISO 8601 with the offset of this place."""
+    return dt.datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def begin(
+    connection: Connection,
+    name: str,
+    spec: Mapping[str, Any],
+    digest: str,
+    machine: Machine,
+    versions: Mapping[str, str],
+) -> Study:
+    """Give the unfinished study that asks for the same in the same surroundings, else a new one."""
+    schema = schema_of(connection)
+    if schema is not None:  # SQLite's writing transactions are one after the other anyway
+        connection.execute(text(f"LOCK TABLE {schema}.{STUDIES.name} IN SHARE ROW EXCLUSIVE MODE"))
+    same = {
+        "name": name,
+        "digest": digest,
+        "machine_digest": machine.digest,
+        "versions": json.dumps(dict(versions), sort_keys=True),
+    }
+    found = connection.execute(
+        select(STUDIES).filter_by(**same).where(STUDIES.c.finished.is_(None)).order_by(STUDIES.c.id.desc()).limit(1)
+    ).one_or_none()
+    if found is not None:
+        return _study(found)
+    row = {
+        **same,
+        "uid": uuid.uuid4().hex,
+        "machine": json.dumps(machine.to_json()),
+        "spec": json.dumps(dict(spec), allow_nan=False),
+        "started": now(),
+    }
+    key = connection.execute(STUDIES.insert().values(row)).inserted_primary_key
+    assert key is not None
+    return study(connection, key[0])
+
+
+def study(connection: Connection, study_id: int) -> Study:
+    """Give a study that exists."""
+    return _study(connection.execute(select(STUDIES).where(STUDIES.c.id == study_id)).one())
+
+
+def study_of_uid(connection: Connection, uid: str) -> int | None:
+    """Give the number of a study."""
+    return connection.execute(select(STUDIES.c.id).where(STUDIES.c.uid == uid)).scalar()
+
+
+def take_over(connection: Connection, study_id: int, driver: str) -> bool:
+    """Write down who runs a study; say whether there is still something to run."""
+    return (
+        connection.execute(
+            STUDIES.update().where(STUDIES.c.id == study_id, STUDIES.c.finished.is_(None)).values(driver=driver)
+        ).rowcount
+        > 0
+    )
+
+
+def finish_study(connection: Connection, study_id: int) -> None:
+    """Write down that all is there."""
+    connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(finished=now()))
+
+
+def studies(connection: Connection) -> list[StudyRow]:
+    """Give all studies, oldest first."""
+    panels = _panels().subquery()
+    rows = connection.execute(
+        select(
+            STUDIES.c.id,
+            STUDIES.c.name,
+            STUDIES.c.started,
+            STUDIES.c.finished,
+            func.count(panels.c.finished),
+            *(_total(panels.c[key]) for key in ("launches", "trials", "samples")),
+        )
+        .outerjoin(panels, panels.c.study_id == STUDIES.c.id)
+        .group_by(STUDIES.c.id)
+        .order_by(STUDIES.c.id)
+    )
+    return [StudyRow(*row[:4], *map(int, row[4:])) for row in rows]
+
+
+def panels(connection: Connection, study_id: int) -> list[PanelRow]:
+    """Give the panels that were begun, in that order."""
+    rows = connection.execute(_panels().where(PANELS.c.study_id == study_id).order_by(PANELS.c.id))
+    return [
+        PanelRow(
+            PanelKey(row.workload, row.batch, row.threads),
+            row.finished,
+            json.loads(row.note or "{}"),
+            int(row.launches),
+            int(row.trials),
+            int(row.samples),
+        )
+        for row in rows
+    ]
+
+
+def finish_panel(connection: Connection, study_id: int, panel: PanelKey, note: Mapping[str, Any]) -> None:
+    """Write down that a panel needs nothing more."""
+    values = {"finished": now(), "note": json.dumps(dict(note), allow_nan=False)}
+    panel_id = _panel_id(connection, study_id, panel)
+    connection.execute(PANELS.update().where(PANELS.c.id == panel_id).values(values))
+
+
+def keep(connection: Connection, study_id: int, entry: Entry) -> bool:
+    """Write a record, or find that it is there already; False where another one stands in its place."""
+    place = {"panel_id": _panel_id(connection, study_id, entry.panel), "kind": entry.kind, "number": entry.number}
+    before = connection.execute(select(RECORDS.c.id).filter_by(**place)).scalar()
+    if before is not None:
+        kept = next(packets(connection, RECORDS.c.id == before))[1]
+        return kept == entry.packet
+    row = {**place, "content": entry.packet.content, "trials": entry.trials, "samples": entry.packet.count}
+    key = connection.execute(RECORDS.insert().values(row)).inserted_primary_key
+    assert key is not None
+    series = [
+        {
+            "record_id": key[0],
+            "position": position,
+            "metric": packed.metric,
+            "unit": packed.unit,
+            "launches": json.dumps(packed.launches),
+            "count": packed.count,
+            "lengths": packed.lengths,
+            "encoding": packed.encoding,
+            "data": packed.data,
+        }
+        for position, packed in enumerate(entry.packet.series)
+    ]
+    if series:
+        connection.execute(SAMPLES.insert(), series)
+    return True
+
+
+def count(connection: Connection, study_id: int, panel: PanelKey, kind: str) -> int:
+    """Give how many records of a kind a panel has."""
+    query = select(func.count(RECORDS.c.id)).join(PANELS).where(_is_panel(study_id, panel), RECORDS.c.kind == kind)
+    return connection.execute(query).scalar_one()
+
+
+def records(connection: Connection, study_id: int, panel: PanelKey, kind: str) -> Iterator[tuple[int, Packet]]:
+    """Give number and content of a panel's records of a kind, in the order of their numbers, one at a time."""
+    query = select(RECORDS.c.id).join(PANELS).where(_is_panel(study_id, panel), RECORDS.c.kind == kind)
+    for record_id in connection.execute(query.order_by(RECORDS.c.number)).scalars().all():
+        yield from packets(connection, RECORDS.c.id == record_id)
+
+
+def packets(connection: Connection, which: ColumnElement[bool]) -> Iterator[tuple[int, Packet]]:
+    """Give number and content of records, in no order."""
+    for record in connection.execute(select(RECORDS).where(which)).all():
+        series = connection.execute(
+            select(SAMPLES).where(SAMPLES.c.record_id == record.id).order_by(SAMPLES.c.position)
+        ).all()
+        yield (
+            record.number,
+            Packet(
+                record.content,
+                tuple(
+                    Packed(
+                        row.metric,
+                        row.unit,
+                        tuple(json.loads(row.launches)),
+                        row._mapping["count"],  # noqa: SLF001  public in SQLAlchemy; row.count is a tuple's method
+                        row.lengths,
+                        row.encoding,
+                        row.data,
+                    )
+                    for row in series
+                ),
+            ),
+        )
+
+
+def _panel_id(connection: Connection, study_id: int, panel: PanelKey) -> int:
+    """Give the number of a panel, which is begun where it was not."""
+    found = connection.execute(select(PANELS.c.id).where(_is_panel(study_id, panel))).scalar()
+    if found is not None:
+        return int(found)
+    key = connection.execute(
+        PANELS.insert().values(study_id=study_id, workload=panel.workload, batch=panel.batch, threads=panel.threads)
+    ).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _is_panel(study_id: int, panel: PanelKey) -> ColumnElement[bool]:
+    return (
+        (PANELS.c.study_id == study_id)
+        & (PANELS.c.workload == panel.workload)
+        & (PANELS.c.batch == panel.batch)
+        & (PANELS.c.threads == panel.threads)
+    )
+
+
+def _panels() -> Any:
+    """Select panels with what they hold; samples themselves are not read."""
+    launch = RECORDS.c.kind == LAUNCH
+    return (
+        select(
+            PANELS,
+            func.count(case((launch, 1))).label("launches"),
+            func.coalesce(func.max(case((launch, RECORDS.c.trials))), 0).label("trials"),
+            _total(RECORDS.c.samples).label("samples"),
+        )
+        .outerjoin(RECORDS, RECORDS.c.panel_id == PANELS.c.id)
+        .group_by(PANELS.c.id)
+    )
+
+
+def _total(column: ColumnElement[int]) -> ColumnElement[int]:
+    return func.coalesce(func.sum(column), 0)
+
+
+def _study(row: Row[Any]) -> Study:
+    return Study(
+        row.id,
+        row.uid,
+        row.name,
+        row.digest,
+        json.loads(row.spec),
+        from_json(Machine, row.machine),
+        json.loads(row.versions),
+        row.started,
+        row.finished,
+        row.driver,
+    )

@@ -1,0 +1,162 @@
+"""Schema: the tables, their version, and the steps from older versions; imports SQLAlchemy, so is imported late.
+
+Why a list of steps and a number instead of Alembic: the history is one line, is never branched or downgraded, and must
+run from inside a wheel on every opening. A number tells at once that a file is of a newer version, where Alembic would
+first load its scripts from the package's folder. A step that must rebuild a table of SQLite can use Alembic's
+operations by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    inspect,
+    select,
+    text,
+)
+
+from cross_backend.errors import StoreError
+from cross_backend.store.database import SCHEMA
+
+Step = Callable[[Connection], None]
+
+STEPS: tuple[Step, ...] = ()
+"""Step k changes a database of version k + 1 to version k + 2. History of versions: 1, the first.
+
+A step is never changed once it was released, and speaks SQL or tables of its own: the tables below are the newest."""
+
+APPLICATION_ID = 0x78_62_64_62
+"""In the header of our SQLite files (``xbdb``), so that other files are told from ours."""
+MIGRATING = 0x78_62_6D_67
+"""Key of PostgreSQL's advisory lock while the schema is changed."""
+
+METADATA = MetaData()
+
+VERSIONS = Table("schema_version", METADATA, Column("version", Integer, primary_key=True))
+"""One row."""
+
+STUDIES = Table(
+    "studies",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("uid", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False, index=True),
+    Column("digest", Text, nullable=False, index=True),
+    Column("machine_digest", Text, nullable=False),
+    Column("machine", Text, nullable=False),
+    Column("versions", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("started", Text, nullable=False),
+    Column("finished", Text),
+    Column("driver", Text),
+    sqlite_autoincrement=True,  # the number of a deleted study is not given again
+)
+"""What was asked for, where; machine, versions and spec are JSON."""
+
+PANELS = Table(
+    "panels",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("study_id", ForeignKey("studies.id", ondelete="CASCADE"), nullable=False),
+    Column("workload", Text, nullable=False),
+    Column("batch", Integer, nullable=False),
+    Column("threads", Integer, nullable=False),
+    Column("finished", Text),
+    Column("note", Text),
+    UniqueConstraint("study_id", "workload", "batch", "threads"),
+)
+"""Note is JSON."""
+
+RECORDS = Table(
+    "records",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("panel_id", ForeignKey("panels.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("trials", Integer, nullable=False),
+    Column("samples", BigInteger, nullable=False),
+    UniqueConstraint("panel_id", "kind", "number"),
+)
+"""Of kind ``launch``, numbered in time, or ``instruments``, numbered by target; content is JSON."""
+
+SAMPLES = Table(
+    "samples",
+    METADATA,
+    Column("record_id", ForeignKey("records.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("metric", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    Column("launches", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("lengths", LargeBinary, nullable=False),
+    Column("encoding", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+"""Measurements of a record by their position in its content; ``store/samples.py`` describes the bytes."""
+
+
+def version_of(connection: Connection) -> int | None:
+    """Give the version of a database's schema; None where it has none of our tables.
+
+    Raises:
+        StoreError: a SQLite file of something else.
+    """
+    inspector, schema = inspect(connection), schema_of(connection)
+    if inspector.has_table(VERSIONS.name, schema=schema):
+        return int(connection.execute(select(VERSIONS.c.version)).scalar_one())
+    if schema is None and inspector.get_table_names():
+        raise StoreError("the file is a SQLite database of something else; name another place with --db.")
+    return None
+
+
+def schema_of(connection: Connection) -> str | None:
+    """Give the name of the schema that our tables are in; None for SQLite's only one."""
+    return SCHEMA if connection.dialect.name == "postgresql" else None
+
+
+def is_newest(version: int | None, steps: Sequence[Step] = STEPS) -> bool:
+    """Say whether a database can be used as it is.
+
+    Raises:
+        StoreError: of a newer version than this one knows.
+    """
+    newest = 1 + len(steps)
+    if version is not None and version > newest:
+        raise StoreError(
+            f"the database's schema has version {version}, this program knows {newest}; "
+            "run: pip install --upgrade cross-backend"
+        )
+    return version == newest
+
+
+def migrate(connection: Connection, steps: Sequence[Step] = STEPS) -> None:
+    """Create the tables or bring them to the newest version, all or nothing; the caller's transaction writes."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATING})
+        if not inspect(connection).has_schema(SCHEMA):
+            connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
+    version = version_of(connection)
+    if is_newest(version, steps):
+        return  # another process was faster
+    if version is None:
+        if connection.dialect.name == "sqlite":
+            connection.execute(text(f"PRAGMA application_id = {APPLICATION_ID}"))
+        METADATA.create_all(connection)
+        connection.execute(VERSIONS.insert().values(version=1 + len(steps)))
+        return
+    for step in steps[version - 1 :]:
+        step(connection)
+    connection.execute(VERSIONS.update().values(version=1 + len(steps)))

@@ -1,0 +1,207 @@
+"""Tables: a study as one Parquet or CSV file with a row for each sample, written piece by piece."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.util
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from cross_backend.errors import StoreError, UnavailableError, UsageError, one_line
+from cross_backend.records import Further, Launch, Measurement, PanelKey, Result
+from cross_backend.store.rows import StudyRow
+from cross_backend.store.store import Store
+
+COLUMNS = (
+    "study",
+    "workload",
+    "batch",
+    "threads",
+    "target",
+    "twin",
+    "launch",
+    "round",
+    "index",
+    "metric",
+    "unit",
+    "value",
+)
+"""Twin: whether the target was measured a second time, for the noise floor. Launch: empty for instruments, which follow
+the last one. Round and index, of the sample in its round, count from 0."""
+ROWS_AT_ONCE = 1 << 18
+"""Of Parquet's row groups."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One measurement, and the columns that are the same for all of its samples."""
+
+    study: str
+    panel: PanelKey
+    target: str
+    launch: int | None
+    measurement: Measurement
+    twin: bool = False
+
+
+def write_table(store: Store, study: StudyRow, path: Path) -> int:
+    """Write all samples of a study; the file is whole or not there.
+
+    Args:
+        store: where it is kept.
+        study: as :meth:`Store.find` gives it.
+        path: ends in ``.parquet`` or ``.csv``.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        UsageError: another ending.
+        UnavailableError: Parquet's library is not installed.
+        StoreError: the study cannot be read, or the file cannot be written.
+    """
+    write = {".parquet": _write_parquet, ".csv": _write_csv}.get(path.suffix.lower())
+    if write is None:
+        raise UsageError(f"{path.name} ends neither in .parquet nor in .csv.")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        rows = write(series_of(store, study), part)
+        part.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {one_line(error)}; name a file where there is room.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+    return rows
+
+
+def series_of(store: Store, study: StudyRow) -> Iterator[Series]:
+    """Give all measurements of a study, panel by panel, in the order they were taken."""
+    for panel in store.panels(study.id):
+        results: Sequence[Result] = ()
+        for number, launch in store.records(study.id, panel.key, Launch):
+            results = launch.results
+            for result in launch.results:
+                for measurement in _measurements(result):
+                    yield Series(study.name, panel.key, result.target, number, measurement)
+            for measurement in _measurements(launch.twin) if launch.twin else ():
+                assert launch.twin is not None  # for the checker of types
+                yield Series(study.name, panel.key, launch.twin.target, number, measurement, twin=True)
+        for index, further in store.records(study.id, panel.key, Further):
+            target = results[index].target if index < len(results) else f"#{index}"
+            for measurement in further.measurements:
+                yield Series(study.name, panel.key, target, None, measurement)
+
+
+def _measurements(result: Result) -> tuple[Measurement, ...]:
+    return (result.latency, *result.measurements) if result.latency else result.measurements
+
+
+def _write_csv(found: Iterator[Series], path: Path) -> int:
+    count = 0
+    with path.open("w", newline="", encoding="utf-8") as file:
+        file.write(_line(COLUMNS))
+        for series in found:
+            file.writelines(_lines(series))
+            count += series.measurement.count
+    return count
+
+
+def _lines(series: Series) -> Iterator[str]:
+    """Give the lines of each round; only the cells that differ are written anew."""
+    panel, measurement = series.panel, series.measurement
+    launch = "" if series.launch is None else series.launch
+    twin = "true" if series.twin else "false"
+    head = _line((series.study, panel.workload, panel.batch, panel.threads, series.target, twin, launch))[:-1]
+    kind = _line((measurement.metric, measurement.unit))[:-1]
+    for number, values in enumerate(measurement.rounds):
+        yield "".join([f"{head},{number},{index},{kind},{value}\n" for index, value in enumerate(values)])
+
+
+def _line(cells: Sequence[object]) -> str:
+    """Give a line of CSV, quoted where it must be."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()
+
+
+def _write_parquet(found: Iterator[Series], path: Path) -> int:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UnavailableError("Parquet files need pyarrow", "run: pip install 'cross-backend[parquet]'")
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    kinds = (word, word, pa.int32(), pa.int32(), word, pa.bool_(), pa.int32(), pa.int32(), pa.int64(), word, word)
+    schema = pa.schema(list(zip(COLUMNS, (*kinds, pa.float64()), strict=True)))
+    count, waiting, batches = 0, 0, []
+    with path.open("wb") as file, _closing(parquet.ParquetWriter(file, schema, compression="zstd"), file) as writer:
+        for series in found:
+            for batch in _batches(series, schema):
+                batches.append(batch)
+                waiting += batch.num_rows
+                if waiting >= ROWS_AT_ONCE:
+                    writer.write_table(_joined(batches, schema))
+                    count, waiting, batches = count + waiting, 0, []
+        if batches:
+            writer.write_table(_joined(batches, schema))
+    return count + waiting
+
+
+@contextlib.contextmanager
+def _closing(writer: Any, file: IO[bytes]) -> Iterator[Any]:
+    """Close a writer in whatever way the block ends: it would otherwise try to at its own end, on a closed file."""
+    try:
+        yield writer
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is told
+            writer.close()
+        raise
+    writer.close()
+    file.flush()
+
+
+def _joined(batches: Sequence[Any], schema: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
+
+
+def _batches(series: Series, schema: Any) -> Iterator[Any]:
+    """Give a measurement as record batches of a bounded number of rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    lengths = np.array([len(values) for values in series.measurement.rounds], np.int64)
+    rounds = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    index = np.arange(len(rounds)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    parts = [np.asarray(values, np.float64) for values in series.measurement.rounds]
+    values = np.concatenate(parts) if parts else np.empty(0)
+    panel, measurement = series.panel, series.measurement
+    same = (series.study, panel.workload, panel.batch, panel.threads, series.target, series.twin, series.launch)
+    for start in range(0, len(values), ROWS_AT_ONCE):
+        cut = slice(start, min(start + ROWS_AT_ONCE, len(values)))
+        size = cut.stop - cut.start
+        columns = [
+            *(_constant(value, schema.field(name).type, size) for name, value in zip(COLUMNS, same, strict=False)),
+            pa.array(rounds[cut]),
+            pa.array(index[cut]),
+            *(_constant(text, schema.field("unit").type, size) for text in (measurement.metric, measurement.unit)),
+            pa.array(values[cut]),
+        ]
+        yield pa.record_batch(columns, schema=schema)
+
+
+def _constant(value: object, kind: Any, size: int) -> Any:
+    """Give a column that holds one value."""
+    import numpy as np
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(size, np.int32)), pa.array([value], pa.string()))
+    return pa.repeat(pa.scalar(value, kind), size)

@@ -1,0 +1,1 @@
+"""Studies: workloads × targets × settings, read from YAML, run panel by panel, resumable, compared with each other."""

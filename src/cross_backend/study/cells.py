@@ -1,0 +1,137 @@
+"""Cells: what a study will do on this machine, one row per panel and target; nothing is run, no vendor imported."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cross_backend.backend import Backend, Missing
+from cross_backend.cache import Cache
+from cross_backend.capture import Captured
+from cross_backend.errors import CrossBackendError
+from cross_backend.export import outcome_of
+from cross_backend.lowering import check_lowers, find
+from cross_backend.machine import Machine
+from cross_backend.records import Outcome
+from cross_backend.registry import Resolved, missing_here, resolve
+from cross_backend.report.tables import Table
+from cross_backend.study.spec import PanelSpec, Study
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One target in one panel, before anything is done."""
+
+    panel: PanelSpec
+    target: str
+    title: str
+    """How tables call it."""
+    outcome: Outcome
+    """OK where nothing is known that stops it."""
+    reason: str | None = None
+    """What stops it, and what mends that."""
+    captured: bool = False
+    """Whether the model's program is in the cache."""
+    cached: bool = False
+    """Whether the artifact is in the cache; else it will be lowered."""
+
+    @property
+    def runs(self) -> bool:
+        """Say whether it will be measured."""
+        return self.outcome is Outcome.OK
+
+    @property
+    def doing(self) -> str:
+        """Say what will be done."""
+        if not self.runs:
+            return str(self.outcome)
+        if self.cached:
+            return "measure"
+        return "lower, measure" if self.captured else "capture, lower, measure"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the row of the JSON document."""
+        return {
+            "workload": self.panel.workload.name,
+            "batch": self.panel.batch,
+            "threads": self.panel.threads,
+            "target": self.target,
+            "outcome": None if self.runs else str(self.outcome),
+            "cached": self.cached,
+            "reason": self.reason,
+        }
+
+
+Find = Callable[[PanelSpec], Captured | None]
+"""Give a panel's captured program where the cache holds it."""
+
+
+def cells(study: Study, captured: Find, cache: Cache, machine: Machine) -> tuple[Cell, ...]:
+    """Give every cell in the order in which a study goes; imports no vendor."""
+    ask = functools.cache(missing_here)  # a backend may start a process to find out: once is enough
+    return tuple(
+        _cell(panel, text, program, cache, machine, ask)
+        for panel in study.panels()
+        for program in [captured(panel)]
+        for text in panel.targets
+    )
+
+
+def _cell(
+    panel: PanelSpec,
+    text: str,
+    program: Captured | None,
+    cache: Cache,
+    machine: Machine,
+    ask: Callable[[Backend], Missing | None],
+) -> Cell:
+    try:
+        resolved = resolve(text)
+    except CrossBackendError as error:
+        return Cell(panel, text, text, outcome_of(error, Outcome.UNSUPPORTED), str(error))
+    target, title = str(resolved.target), resolved.backend.title
+    why = _stopped(panel, resolved, machine, ask(resolved.backend))
+    if why is not None:
+        return Cell(panel, target, title, Outcome.UNAVAILABLE, why, captured=program is not None)
+    if program is None:
+        return Cell(panel, target, title, Outcome.OK)
+    if find(program, resolved, cache) is not None:
+        return Cell(panel, target, title, Outcome.OK, captured=True, cached=True)
+    try:
+        check_lowers(program, resolved)
+    except CrossBackendError as error:
+        return Cell(panel, target, title, outcome_of(error, Outcome.UNSUPPORTED), str(error), captured=True)
+    return Cell(panel, target, title, Outcome.OK, captured=True)
+
+
+def _stopped(panel: PanelSpec, resolved: Resolved, machine: Machine, missing: Missing | None) -> str | None:
+    """Say what stops a target from running here, whatever the model."""
+    gap = missing and (missing.run or missing.lower)
+    if gap:
+        return f"{resolved.backend.name} {gap}"
+    threads = int(resolved.options.get("threads") or panel.threads)
+    if threads > machine.usable_cpus:
+        return f"{threads} threads are asked for; this process may use {machine.usable_cpus} processor(s)"
+    return None
+
+
+def table(planned: Sequence[Cell]) -> Table:
+    """Give a row per cell for ``--dry-run``."""
+    return Table(
+        "cells",
+        ("workload", "batch", "threads", "target", "what is done", "why not"),
+        tuple(
+            (
+                cell.panel.workload.name,
+                str(cell.panel.batch),
+                str(cell.panel.threads),
+                cell.target,
+                cell.doing,
+                cell.reason or "",
+            )
+            for cell in planned
+        ),
+        (1, 2),
+    )

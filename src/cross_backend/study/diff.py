@@ -1,0 +1,255 @@
+"""Diff: what changed between two studies, cell by cell; a verdict only where chance and this machine do not explain it.
+
+A target is *slower* (or *faster*) only if three things hold: the whole 95 % interval of the ratio of medians lies
+beyond the larger noise floor of the two panels; the same still holds with the interval widened for the number of
+cells that are compared (Holm's step-down rule, :func:`_holm`), so that all verdicts of a diff together are wrong with
+a probability of at most 5 %; and both results were proved right and ran on the device that was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from cross_backend.measure.statistics import CONFIDENCE, unpaired_ratio
+from cross_backend.records import Interval, Outcome, Panel, Result, StudyResults
+from cross_backend.report import markdown, tables
+from cross_backend.report.tables import Table
+
+Key = tuple[str, int, int, str]
+"""Workload, batch, threads, target."""
+
+
+class Verdict(StrEnum):
+    """What became of a cell."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    """No difference beyond chance and the noise floor."""
+    NEW = "new"
+    GONE = "gone"
+    NOW_FAILS = "now fails"
+    NOW_WORKS = "now works"
+    WRONG_NOW = "wrong now"
+    STILL_FAILS = "still fails"
+    CANNOT_TELL = "cannot tell"
+    """Too little was measured, or durations mean nothing there."""
+
+
+REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.NOW_FAILS, Verdict.WRONG_NOW})
+
+
+@dataclass(frozen=True)
+class DiffRow:
+    """One cell."""
+
+    workload: str
+    batch: int
+    threads: int
+    target: str
+    verdict: Verdict
+    before: Interval | None = None
+    """Median latency and its interval in the first study, milliseconds."""
+    after: Interval | None = None
+    """The same in the second."""
+    ratio: Interval | None = None
+    """After / before: above 1 is slower."""
+    floor: float | None = None
+    """Larger noise floor of the two panels, natural logarithm of a ratio."""
+    note: str = ""
+    """Why, where the figures do not say it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the row of the JSON document."""
+        return {**asdict(self), "verdict": str(self.verdict)}
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What changed from one study to another."""
+
+    before: str
+    """Name of the first study."""
+    after: str
+    rows: tuple[DiffRow, ...]
+    caveats: tuple[str, ...]
+    """What differs beside the code: machines, versions, settings; and what was not finished."""
+
+    @property
+    def regressed(self) -> bool:
+        """Say whether something became slower, wrong, or fails now."""
+        return any(row.verdict in REGRESSIONS for row in self.rows)
+
+    @property
+    def summary(self) -> str:
+        """Say it in one line."""
+        counts = {verdict: sum(row.verdict is verdict for row in self.rows) for verdict in Verdict}
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        return f"{self.before} → {self.after}: {told or 'nothing to compare'}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the JSON document."""
+        return {
+            "schema": 1,
+            "before": self.before,
+            "after": self.after,
+            "regressed": self.regressed,
+            "caveats": list(self.caveats),
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+    def markdown(self) -> str:
+        """Give the rows and caveats as Markdown, for a pull request."""
+        caveats = [f"- {markdown.escaped(caveat)}" for caveat in self.caveats]
+        return "\n".join([*markdown.section(self.table()), *caveats, ""])
+
+    def table(self) -> Table:
+        """Give a row per cell, for every medium."""
+        headers = ("workload", "batch", "threads", "target", "before ms", "after ms", "ratio", "verdict", "note")
+        return Table(self.summary, headers, tuple(_cells(row) for row in self.rows), (1, 2, 4, 5, 6))
+
+
+def _cells(row: DiffRow) -> tuple[str, ...]:
+    before, after = (tables.milliseconds(one.value) if one else "–" for one in (row.before, row.after))
+    ratio = f"{row.ratio.value:.3f} [{row.ratio.low:.3f}, {row.ratio.high:.3f}]" if row.ratio else "–"
+    place = (row.workload, str(row.batch), str(row.threads), row.target)
+    return (*place, before, after, ratio, str(row.verdict), row.note)
+
+
+def diff(before: StudyResults, after: StudyResults) -> Diff:
+    """Compare two studies; cells meet by workload, batch, threads and target."""
+    first, second = _by_key(before), _by_key(after)
+    keys = [*first, *(key for key in second if key not in first)]
+    rows = [_row(key, first.get(key), second.get(key)) for key in keys]
+
+    def told_apart(index: int, confidence: float) -> bool:
+        old, new = first[keys[index]][1].latency, second[keys[index]][1].latency
+        assert old is not None and new is not None, "only cells with two latencies have a floor"
+        ratio = unpaired_ratio(new, old, confidence)
+        return ratio is not None and _beyond(ratio, rows[index].floor or 0.0) is not Verdict.SAME
+
+    return Diff(before.name, after.name, tuple(_holm(rows, told_apart)), tuple(_caveats(before, after)))
+
+
+def _by_key(study: StudyResults) -> dict[Key, tuple[Panel, Result]]:
+    return {
+        (panel.workload, panel.batch, int(panel.settings.get("threads") or 1), result.target): (panel, result)
+        for panel in study.panels
+        for result in panel.results
+    }
+
+
+def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Result] | None) -> DiffRow:
+    """Compare one cell on its own; SLOWER and FASTER here are still to pass :func:`_holm`."""
+    old, new = first[1] if first else None, second[1] if second else None
+    row = DiffRow(*key, Verdict.CANNOT_TELL, old.latency_ms if old else None, new.latency_ms if new else None)
+    if old is None or new is None:
+        one = old or new
+        assert one is not None, "the key is one of the two studies'"
+        return replace(row, verdict=Verdict.GONE if new is None else Verdict.NEW, note=_why_not(one))
+    verdict = _by_outcome(old, new)
+    if verdict is not None:
+        return replace(row, verdict=verdict, note=_why_not(old if verdict is Verdict.NOW_WORKS else new))
+    if old.unranked is not None:
+        return replace(row, note=old.unranked)
+    if old.latency is None or new.latency is None:
+        return replace(row, note="not measured in both")
+    assert first is not None and second is not None
+    floors = [panel.noise_floor for panel, _ in (first, second)]
+    ratio = unpaired_ratio(new.latency, old.latency)
+    if ratio is None or None in floors:
+        why = "too little was measured for an interval" if ratio is None else "no noise floor was measured"
+        return replace(row, ratio=ratio, note=why)
+    row = replace(row, ratio=ratio, floor=max(floor for floor in floors if floor is not None))
+    return replace(row, verdict=_beyond(ratio, row.floor or 0.0))
+
+
+def _by_outcome(old: Result, new: Result) -> Verdict | None:
+    """Give the verdict where not both can be timed and mean the same."""
+    worked, works = old.outcome is Outcome.OK, new.outcome is Outcome.OK
+    if not works:
+        if new.outcome is Outcome.MISMATCH and old.outcome is not Outcome.MISMATCH:
+            return Verdict.WRONG_NOW
+        return Verdict.NOW_FAILS if worked else Verdict.STILL_FAILS
+    if not worked:
+        return Verdict.NOW_WORKS
+    if (old.unranked is None) != (new.unranked is None):
+        return Verdict.NOW_FAILS if old.unranked is None else Verdict.NOW_WORKS
+    return None
+
+
+def _why_not(result: Result) -> str:
+    """Say how a result ended; empty where it is right and where it was asked to run."""
+    if result.outcome is not Outcome.OK:
+        return f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
+    return result.unranked or ""
+
+
+def _beyond(ratio: Interval, floor: float) -> Verdict:
+    """Give a cell's verdict: the whole interval has to lie beyond the floor."""
+    if math.log(ratio.low) > floor:
+        return Verdict.SLOWER
+    return Verdict.FASTER if math.log(ratio.high) < -floor else Verdict.SAME
+
+
+def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool]) -> list[DiffRow]:
+    """Take back verdicts that so many comparisons bring about by chance.
+
+    Holm's step-down rule (*Scand. J. Statist.* 6, 1979): of m comparisons the first has to hold with an error of
+    (1 − confidence) / m, the next with (1 − confidence) / (m − 1), and so on. All that hold at a step are taken at
+    once, which ends with the same set.
+
+    Args:
+        rows: verdicts of each on its own.
+        told_apart: whether the row of that index holds at a confidence.
+    """
+    waiting = [i for i, row in enumerate(rows) if row.floor is not None]
+    count, proved = len(waiting), set[int]()
+    while True:
+        level = 1 - (1 - CONFIDENCE) / max(len(waiting), 1)
+        found = {i for i in waiting if told_apart(i, level)}
+        if not found:
+            break
+        proved |= found
+        waiting = [i for i in waiting if i not in found]
+    note = f"; among {count} comparisons chance explains it"
+    return [
+        replace(row, verdict=Verdict.SAME, note=f"{row.verdict} on its own{note}")
+        if row.verdict in {Verdict.SLOWER, Verdict.FASTER} and i not in proved
+        else row
+        for i, row in enumerate(rows)
+    ]
+
+
+def _caveats(before: StudyResults, after: StudyResults) -> list[str]:
+    """Say what else differs, which may be the reason for what is seen."""
+    told = []
+    different = _changes(asdict(before.machine), asdict(after.machine))
+    if different:
+        told.append(f"measured on different machines: {different}")
+    versions = _changes(before.versions, after.versions)
+    if versions:
+        told.append(f"different versions: {versions}")
+    settings = _changes(before.settings, after.settings)
+    if settings:
+        told.append(f"different settings: {settings}")
+    for study in (before, after):
+        if not study.finished:
+            told.append(f"{study.name} is not finished: what was not measured yet is missing or gone")
+        elif any(panel.interrupted for panel in study.panels):
+            told.append(f"{study.name} was interrupted: some panels have fewer samples")
+    return told
+
+
+def _changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    """Give ``key a → b`` for every difference."""
+    keys = [*first, *(key for key in second if key not in first)]
+    return ", ".join(
+        f"{key} {first.get(key, 'none')} → {second.get(key, 'none')}"
+        for key in keys
+        if first.get(key, "none") != second.get(key, "none")
+    )

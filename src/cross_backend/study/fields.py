@@ -1,0 +1,219 @@
+"""Fields of a study: what each key may hold, checked alike whether YAML, the store or Python gave it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+_SIZE = re.compile(r"(?P<number>\d{1,16}(\.\d{1,9})?)\s*(?P<unit>[kmgt]?i?b)?", re.IGNORECASE)
+REPORTS = (".html", ".json", ".md")
+"""Endings of the reports that a study writes."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One key."""
+
+    help: str
+    """What it is, in one line."""
+    read: Callable[[Any], Any]
+    """Convert and check one value, a text or what JSON and Python hold; raises UsageError."""
+    many: bool = False
+    """Whether it is a list of such values."""
+    may_be_empty: bool = False
+    """Whether that list may be empty, or the value None."""
+    known: Callable[[Any], None] | None = None
+    """Look a name up here and now, raising UsageError; what was stored is read without it."""
+
+    def value(self, given: Any) -> Any:
+        """Convert and check the whole field: a list loses its duplicates and becomes a tuple.
+
+        Raises:
+            UsageError: not an allowed value.
+        """
+        if not self.many:
+            return None if given is None and self.may_be_empty else self.read(given)
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise UsageError(f"a list is expected, not {given!r}.")
+        values = tuple(dict.fromkeys(self.read(one) for one in given))
+        if not values and not self.may_be_empty:
+            raise UsageError("the list is empty.")
+        return values
+
+
+def text(given: Any) -> str:
+    """Check a text of one line."""
+    if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > 500:
+        raise UsageError(f"a text is expected, not {_shown(given)}.")
+    return given.strip()
+
+
+def name(given: Any) -> str:
+    """Check the name of a study: what reports and ``study status`` call it."""
+    value = text(given)
+    if len(value) > 100 or value.startswith("-") or "/" in value or "\\" in value:
+        raise UsageError(f"a name of at most 100 characters without slashes is expected, not {_shown(given)}.")
+    return value
+
+
+def whole(low: int, high: int) -> Callable[[Any], int]:
+    """Give a reader of whole numbers."""
+
+    def read(given: Any) -> int:
+        digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""
+        if not re.fullmatch(r"\d{1,15}", digits, re.ASCII) or not low <= int(digits) <= high:
+            raise UsageError(f"a whole number from {low} to {high} is expected, not {_shown(given)}.")
+        return int(digits)
+
+    return read
+
+
+def number(low: float, high: float) -> Callable[[Any], float]:
+    """Give a reader of numbers."""
+
+    def read(given: Any) -> float:
+        value = _float(given)
+        if not low <= value <= high:
+            raise UsageError(f"a number from {low:g} to {high:g} is expected, not {_shown(given)}.")
+        return value
+
+    return read
+
+
+def share(low: float, high: float, example: str) -> Callable[[Any], float]:
+    """Give a reader of shares: ``1%`` or ``0.01``."""
+
+    def read(given: Any) -> float:
+        percent = isinstance(given, str) and given.rstrip().endswith("%")
+        value = _float(given.rstrip().removesuffix("%").rstrip()) / 100 if percent else _float(given)
+        if not low <= value <= high:
+            wanted = f"a share from {low:g} to {high:g}, such as {example},"
+            raise UsageError(f"{wanted} is expected, not {_shown(given)}.")
+        return value
+
+    return read
+
+
+def size(low: int) -> Callable[[Any], int]:
+    """Give a reader of sizes in bytes: ``4 GB``, ``512 MiB`` or a whole number of bytes."""
+
+    def read(given: Any) -> int:
+        digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""
+        match = _SIZE.fullmatch(digits.strip())
+        value = round(float(match["number"]) * _UNITS[(match["unit"] or "B").upper()]) if match else 0
+        if not low <= value < 2**53:
+            raise UsageError(f"a size such as 4 GB, at least {low // 10**6} MB, is expected, not {_shown(given)}.")
+        return value
+
+    return read
+
+
+def _float(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return math.nan
+    try:
+        return math.nan if isinstance(given, str) and "_" in given else float(given)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _shown(given: Any) -> str:
+    shown = "nothing" if given is None or given == "" else repr(given)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+
+
+def target(given: Any) -> str:
+    """Check the form of a target's text."""
+    from cross_backend.target import Target
+
+    value = text(given)
+    Target.parse(value)
+    return value
+
+
+def known_target(value: str) -> None:
+    """Look a target's backend and options up.
+
+    Raises:
+        UsageError: there is none; a broken backend of another package is not the study's mistake.
+    """
+    from cross_backend.registry import resolve
+
+    try:
+        resolve(value)
+    except UnavailableError:
+        return
+
+
+def known_precision(value: str) -> None:
+    """Look a precision up among those of all backends.
+
+    Raises:
+        UsageError: no backend has it.
+    """
+    from cross_backend.registry import find_backend, rows
+
+    found: set[str] = set()
+    for backend in rows():
+        try:
+            option = find_backend(backend).options.get("precision")
+        except CrossBackendError:
+            continue
+        found |= set(option.choices) if option else set()
+    if value not in found:
+        raise unknown_name("precision", value, found)
+
+
+def known_instrument(value: str) -> None:
+    """Look an instrument up.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from cross_backend.instruments import INSTRUMENTS
+
+    if value not in INSTRUMENTS:
+        raise unknown_name("instrument", value, INSTRUMENTS)
+
+
+def report(given: Any) -> str:
+    """Check the path of a report: its ending says its kind."""
+    value = text(given)
+    if Path(value).suffix.lower() not in REPORTS:
+        raise UsageError(f"a file that ends in {', '.join(REPORTS[:-1])} or {REPORTS[-1]} is expected, not {value!r}.")
+    return value
+
+
+def database(given: Any) -> str:
+    """Check where results are stored: a file of SQLite, or a URL without a password, for studies are shared."""
+    value = text(given)
+    if "://" not in value:
+        return value
+    try:
+        parts = urlsplit(value)
+        password = parts.password
+    except ValueError as error:
+        raise UsageError(f"not a URL: {_shown(given)}.") from error
+    if parts.scheme.partition("+")[0] not in {"postgresql", "sqlite"}:
+        raise UsageError(f"a file, sqlite:///FILE or postgresql://HOST/NAME is expected, not {_shown(given)}.")
+    if password is not None:
+        raise UsageError("a study file holds no password: give it in PGPASSWORD, in ~/.pgpass or in --db.")
+    return value
+
+
+def unknown_key(what: str, key: str, fields: Mapping[str, object] | Iterable[str]) -> UsageError:
+    """Build the error for a key that a mapping does not have: the nearest, or all."""
+    choices = sorted(fields)
+    near = difflib.get_close_matches(key, choices, n=1, cutoff=0.6)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Keys: {', '.join(choices)}."
+    return UsageError(f"unknown key {_shown(key)} {what}. {hint}")

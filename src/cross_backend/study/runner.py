@@ -1,0 +1,146 @@
+"""ComparisonRunner: a study from Python, in three lines; its results write reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.errors import UsageError
+from cross_backend.records import Panel, StudyResults
+from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+
+if TYPE_CHECKING:
+    import torch
+
+
+def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_sizes: Sequence[int]) -> str:
+    """Capture a module into a ``.pt2`` file in the cache, with a free batch where sizes beside 1 are asked for."""
+    from cross_backend.cache import Cache
+    from cross_backend.capture import capture, digest_program
+    from cross_backend.workloads import Workload
+
+    if inputs is None:
+        raise UsageError("a torch module needs its example inputs: ComparisonRunner(model=module, inputs=(x,), …).")
+    import torch
+
+    if tuple(batch_sizes) == (1,):
+        program = capture(module, inputs)
+    else:
+        from cross_backend.free_batch import capture_free
+
+        program = capture_free(Workload(type(module).__name__, module.eval(), tuple(inputs)))
+    cache = Cache()
+    path = cache.root / "modules" / digest_program(program)[:32] / f"{type(module).__name__}.pt2"
+    if not path.is_file():
+        with cache.scratch() as folder:
+            torch.export.save(program, folder / path.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (folder / path.name).replace(path)
+    return str(path)
+
+
+class ComparisonRunner:
+    """Compare one model on several backends: verified, measured in interleaved rounds, ranked, stored.
+
+    Example:
+        >>> runner = ComparisonRunner(model="models/resnet50.onnx", backends=["cpu", "cuda"], batch_sizes=[1, 4])
+        >>> results = runner.run()
+        >>> results.generate_report("comparison_report.html")
+    """
+
+    def __init__(
+        self,
+        model: str | Path | torch.nn.Module,
+        backends: Sequence[str],
+        batch_sizes: Sequence[int] = (1,),
+        precisions: Sequence[str] = (),
+        threads: Sequence[int] = (1,),
+        *,
+        inputs: Sequence[Any] | None = None,
+        weights: str | None = None,
+        name: str | None = None,
+        db: str | None = None,
+        quiet: bool = False,
+        **settings: Any,
+    ) -> None:
+        """Check what is asked for; nothing heavy is imported yet.
+
+        Args:
+            model: a built-in model's name, an ``.onnx`` or ``.pt2`` file, ``file.py:function``, or a torch module with
+                its ``inputs``.
+            backends: targets; what is not available here becomes a row with its reason.
+            batch_sizes: extents of the batch dimension.
+            precisions: asked of every target that names none; each target's own where empty.
+            threads: CPU threads of every target that names none.
+            inputs: positional example inputs of a torch module, with a leading extent of 1.
+            weights: a checkpoint file or a published weights name, for built-in models.
+            name: what reports call the study; the model's name where None.
+            db: where every sample is stored: a file or ``postgresql://…``; the default place where None.
+            quiet: show no progress on standard error.
+            settings: fields of :class:`cross_backend.study.spec.StudySettings`: seconds, margin, launches, …
+
+        Raises:
+            UsageError: an unknown model, target or setting.
+        """
+        try:
+            asked = StudySettings(**settings)
+        except TypeError:
+            known = ", ".join(StudySettings.__dataclass_fields__)
+            raise UsageError(f"unknown setting among {', '.join(settings)}; there are {known}.") from None
+        text = str(model) if isinstance(model, str | Path) else _store_module(model, inputs, batch_sizes)
+        workload = WorkloadSpec.find(text, weights, Path())
+        self.study = Study(
+            name or workload.name,
+            (workload,),
+            tuple(backends),
+            tuple(batch_sizes),
+            tuple(precisions),
+            tuple(threads),
+            asked,
+        )
+        self._db, self._quiet = db, quiet
+
+    def run(self) -> Results:
+        """Run it, or go on where an earlier run of the same study on this machine was cut off.
+
+        Raises:
+            CrossBackendError: the store cannot be used.
+        """
+        from cross_backend.cache import Cache
+        from cross_backend.report.terminal import Terminal
+        from cross_backend.store import Store
+        from cross_backend.study.driver import run
+        from cross_backend.study.watching import watching
+
+        cache = Cache()
+        with Store.open(self._db) as store, watching(Terminal(quiet=self._quiet), self.study, cache) as watch:
+            return Results(run(self.study, store, cache, watch))
+
+
+class Results:
+    """What a study gave."""
+
+    def __init__(self, results: StudyResults) -> None:
+        self.results = results
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """One panel per batch size and number of threads; ``panel.ranked`` has the fastest first."""
+        return self.results.panels
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the JSON document that ``cross-backend study run --json`` prints."""
+        from cross_backend.report.document import document
+
+        return document(self.results)
+
+    def generate_report(self, path: str | Path) -> Path:
+        """Write a report: ``.html``, ``.md`` or ``.json`` by the file's ending.
+
+        Raises:
+            UsageError: another ending, or the place cannot be written.
+        """
+        from cross_backend.study.reports import write_report
+
+        return write_report(self.results, Path(path))

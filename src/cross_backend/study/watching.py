@@ -1,0 +1,80 @@
+"""Watching: the progress of a study on standard error, with the time that is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from cross_backend.cache import Cache
+from cross_backend.export import lines
+from cross_backend.records import Outcome, Panel, PanelKey
+from cross_backend.report import tables
+from cross_backend.report.terminal import Terminal
+from cross_backend.study.driver import Watch
+from cross_backend.study.estimate import Estimate
+from cross_backend.study.planning import plan
+from cross_backend.study.spec import Study
+
+
+@contextmanager
+def watching(terminal: Terminal, study: Study, cache: Cache) -> Iterator[Watch]:
+    """Give what the driver tells its progress to: a bar with the time left, and a line per finished panel."""
+    if terminal.quiet:
+        yield Watch()
+        return
+    with terminal.progress() as show:
+        shown = _Shown(terminal, show, plan(study, cache)[1])
+        try:
+            yield Watch(shown.begin, shown.progress, lines(show), shown.panel)
+        except KeyboardInterrupt:
+            terminal.note("Stopped; what was finished is stored, and the same command goes on from there.")
+            raise
+
+
+class _Shown:
+    """The bar: which panels are left, how far the current one is, and how long the finished ones took."""
+
+    def __init__(self, terminal: Terminal, show: Callable[[str, str, float | None], None], whole: Estimate) -> None:
+        self._terminal, self._show, self._whole = terminal, show, whole
+        self._left = whole
+        self._finished_s: list[float] = []
+        self._begun = time.monotonic()
+
+    def begin(self, indices: Sequence[int]) -> None:
+        """Take what is left to do; the rest is stored already."""
+        self._left = replace(self._whole, panels=tuple(self._whole.panels[index] for index in indices))
+        stored = len(self._whole.panels) - len(indices)
+        already = f"{stored} of {len(self._whole.panels)} panels are stored already; " if stored else ""
+        self._terminal.note(f"🚀 {already}{len(indices)} panels to go, {self._left.total}. {self._left.basis}")
+
+    def progress(self, doing: str, share: float) -> None:
+        """Show what is done, and what share of the current panel is behind."""
+        weights = [math.sqrt(one.low * one.high) for one in self._left.panels]
+        done = len(self._finished_s)
+        current = weights[done] if done < len(weights) else 0.0
+        behind = (sum(weights[:done]) + share * current) / (sum(weights) or 1.0)
+        self._show("study", f"{doing} (about {self._left.left(self._finished_s)} left)", min(behind, 0.999))
+
+    def panel(self, panel: Panel) -> None:
+        """Tell how a panel ended, in one line."""
+        now = time.monotonic()
+        self._finished_s.append(now - self._begun)
+        self._begun = now
+        first = [
+            f"{r.title} {tables.milliseconds(r.latency_ms.value)} ms"
+            for r in panel.ranked
+            if r.rank == 1 and r.latency_ms
+        ]
+        fastest = f"fastest {' and '.join(first)}" if first else "nothing is ranked"
+        right = sum(result.outcome is Outcome.OK for result in panel.results)
+        self._terminal.note(
+            f"{'✅' if first else '⚠️'} {len(self._finished_s)}/{len(self._left.panels)} {_named(panel)}: {fastest}; "
+            f"{right} of {len(panel.results)} targets verified, {self._finished_s[-1]:.0f} s"
+        )
+
+
+def _named(panel: Panel) -> PanelKey:
+    return PanelKey(panel.workload, panel.batch, int(panel.settings["threads"]))

@@ -1,0 +1,191 @@
+"""Batching: a workload of batch 1 becomes one of batch n, and its outputs prove that the batch axis is one.
+
+Row i of an input is the example rolled by i along its last axis: rows differ, and values stay in their range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.errors import CaptureError
+from cross_backend.workloads import Workload
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch.export import ExportedProgram
+
+ROW_TOLERANCE = 1e-3
+"""Largest difference of a row from the same row alone, as a share of the largest magnitude: kernels for several rows
+add up in another order."""
+_ROUNDINGS = 8
+"""The same in units of the element type's resolution, for coarse types."""
+
+
+def batched_name(name: str, batch: int | None) -> str:
+    """Give the stem of a workload's files at a batch size: ``resnet50``, ``resnet50_batch8``."""
+    return name if batch in {None, 1} else f"{name}_batch{batch}"
+
+
+def batched(workload: Workload, batch: int | None) -> Workload:
+    """Give a workload another batch size; files are left to the capture, which reads them.
+
+    Args:
+        workload: its inputs have a leading extent of 1, unless it is a file.
+        batch: None to leave everything as it is.
+
+    Raises:
+        CaptureError: an input has another leading extent, or none.
+    """
+    if batch is None:
+        return workload
+    name = batched_name(workload.name, batch)
+    if isinstance(workload.model, Path) or batch == 1:
+        return replace(workload, name=name, batch=batch)
+    return replace(
+        workload,
+        name=name,
+        batch=batch,
+        inputs=_repeated(workload.inputs, batch, workload.name),
+        calibration=tuple(_repeated(inputs, batch, workload.name) for inputs in workload.calibration),
+    )
+
+
+def _repeated(inputs: Sequence[Any], batch: int, name: str) -> tuple[Any, ...]:
+    from torch.utils import _pytree
+
+    for index, leaf in enumerate(_pytree.tree_leaves(tuple(inputs))):
+        shape = tuple(getattr(leaf, "shape", ()))
+        if not shape or shape[0] != 1:
+            raise CaptureError(
+                f"{name} cannot be run in batches of {batch}: its example input {index} has the shape {list(shape)}; "
+                "give an example of one sample, with a leading extent of 1."
+            )
+    repeated: tuple[Any, ...] = _pytree.tree_map(lambda leaf: torch_rows(leaf, batch), tuple(inputs))
+    return repeated
+
+
+def torch_rows(tensor: Any, batch: int) -> Any:
+    """Make ``batch`` rows of a torch tensor of one."""
+    import torch
+
+    return torch.cat([tensor.roll(row, -1) for row in range(batch)])
+
+
+def numpy_rows(array: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
+    """Make ``batch`` rows of a NumPy array of one."""
+    import numpy as np
+
+    return np.concatenate([np.roll(array, row, axis=-1) for row in range(batch)])
+
+
+def row_of(inputs: Sequence[Any], row: int, has_rows: Sequence[bool] | None = None) -> tuple[Any, ...]:
+    """Give one row of a batch of torch tensors.
+
+    Args:
+        inputs: of the whole batch.
+        row: which one.
+        has_rows: for each tensor, whether it has rows; those that have none stay. All have where None.
+    """
+    from torch.utils import _pytree
+
+    leaves, structure = _pytree.tree_flatten(tuple(inputs))
+    flags = has_rows if has_rows is not None else [True] * len(leaves)
+    taken = [leaf[row : row + 1] if flag else leaf for leaf, flag in zip(leaves, flags, strict=True)]
+    single: tuple[Any, ...] = _pytree.tree_unflatten(taken, structure)
+    return single
+
+
+def fix_batch(
+    program: ExportedProgram, inputs: Sequence[Any], batch: int, name: str
+) -> tuple[tuple[Any, ...], list[bool]]:
+    """Give inputs with ``batch`` rows in a program's free leading dimensions; others stay.
+
+    Args:
+        program: as torch exported it.
+        inputs: its example inputs; their first rows are used.
+        batch: wanted extent.
+        name: of the file, for the message.
+
+    Returns:
+        The inputs, and for each tensor whether its leading dimension was free: for none only where the batch is 1.
+
+    Raises:
+        CaptureError: no leading dimension is free, and more than one row is wanted.
+    """
+    from torch.utils import _pytree
+
+    leaves, structure = _pytree.tree_flatten(tuple(inputs))
+    free = _free_inputs(program)
+    if not any(free):
+        if batch == 1:
+            return tuple(inputs), free
+        extents = " and ".join(str(n) for n in dict.fromkeys(_extents(leaves)))
+        raise CaptureError(
+            f"{name} has a fixed batch of {extents}; export it with a free batch dimension "
+            "(torch.export.export(…, dynamic_shapes=…))."
+        )
+    rows = [torch_rows(leaf[:1], batch) if is_free else leaf for leaf, is_free in zip(leaves, free, strict=True)]
+    repeated: tuple[Any, ...] = _pytree.tree_unflatten(rows, structure)
+    return repeated, free
+
+
+def has_free_batch(program: ExportedProgram) -> bool:
+    """Say whether the leading dimension of every input is free."""
+    return all(_free_inputs(program))
+
+
+def _free_inputs(program: ExportedProgram) -> list[bool]:
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    shapes = [tuple(getattr(values[str(key)], "shape", ())) for key in program.graph_signature.user_inputs]
+    return [bool(shape) and not isinstance(shape[0], int) for shape in shapes]
+
+
+def _extents(tensors: Sequence[Any]) -> list[Any]:
+    return [tensor.shape[0] if getattr(tensor, "shape", ()) else "no extent" for tensor in tensors]
+
+
+def check_row(name: str, batch: int, row: int, outputs: Sequence[Any], alone: Sequence[Any]) -> None:
+    """Check that a batch is one: what a row gives among others is what it gives alone.
+
+    Args:
+        name: of the workload, for the message.
+        batch: number of rows.
+        row: which one.
+        outputs: NumPy arrays of all rows; those with this leading extent are looked at.
+        alone: the same outputs of the row alone.
+
+    Raises:
+        CaptureError: they differ, or no output has a row for each input row.
+    """
+    found = False
+    for index, (whole, single) in enumerate(zip(outputs, alone, strict=True)):
+        if whole.shape[:1] != (batch,) or whole.shape == single.shape:
+            continue
+        found = True
+        if whole[row : row + 1].shape != single.shape or not _close(whole[row : row + 1], single):
+            raise CaptureError(
+                f"{name} cannot be run in batches of {batch}: row {row} of output {index} is not what its input gives "
+                "alone, so the leading axis is no batch axis."
+            )
+    if not found:
+        shapes = ", ".join(str(list(array.shape)) for array in outputs)
+        raise CaptureError(
+            f"{name} cannot be run in batches of {batch}: no output has a leading extent of {batch} ({shapes})."
+        )
+
+
+def _close(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
+    import numpy as np
+
+    if want.dtype.kind not in "fc":
+        return bool(np.array_equal(got, want))
+    if not np.array_equal(np.isnan(got), np.isnan(want)):
+        return False
+    tolerance = max(ROW_TOLERANCE, _ROUNDINGS * float(np.finfo(want.dtype).eps))
+    with np.errstate(invalid="ignore"):
+        away = np.nan_to_num(np.abs(got - want), nan=0.0)  # infinities that are equal, and what is no number in both
+    scale = np.abs(want[np.isfinite(want)]).max(initial=0.0)
+    return bool(away.max(initial=0.0) <= tolerance * scale)

@@ -1,0 +1,101 @@
+"""The built-in models: what each is, where it comes from, and how large it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One built-in workload."""
+
+    family: str
+    """What it works on: ``audio``, ``detection``, ``nlp``, ``tabular``, ``vision``."""
+    build: str
+    """``module:function`` of the builder; it takes the model's name, and the ``--weights`` text or None."""
+    summary: str
+    """What it is, and what it takes."""
+    source: str
+    """Where the code of the architecture comes from."""
+    licence: str
+    """Of that code; published weights have their own."""
+    parameters: int
+    """Trained numbers, shared ones once."""
+    flops: int
+    """Floating point operations of one inference of batch 1, counted as ``Captured.flops``."""
+    requires: tuple[tuple[str, str], ...] = ()
+    """(distribution, extra) pairs that the builder imports."""
+
+
+def _ours(family: str, build: str, summary: str, parameters: int, flops: int, *requires: tuple[str, str]) -> Row:
+    return Row(family, f"cross_backend.workloads.{build}", summary, "cross-backend", "MIT", parameters, flops, requires)
+
+
+def _vision(parameters: int, flops: int, size: int = 224) -> Row:
+    requires = (("torch", "vision"), ("torchvision", "vision"))
+    build, summary = "cross_backend.workloads.vision:classifier", f"ImageNet classifier, {size}×{size}"
+    return Row("vision", build, summary, "torchvision", "BSD-3-Clause", parameters, flops, requires)
+
+
+def _yolo(parameters: int, flops: int) -> Row:
+    requires = (("torch", "yolo"), ("ultralytics", "yolo"))
+    build, summary = "cross_backend.workloads.detection:yolo", "object detector for COCO's 80 classes, 640×640"
+    return Row("detection", build, summary, "ultralytics", "AGPL-3.0", parameters, flops, requires)
+
+
+def _transformer(family: str, build: str, summary: str, parameters: int, flops: int) -> Row:
+    requires = (("torch", family), ("transformers", family))
+    build = f"cross_backend.workloads.{family}:{build}"
+    return Row(family, build, summary, "transformers", "Apache-2.0", parameters, flops, requires)
+
+
+# Parameters and operations are what `python docs/model_figures.py` counts; a test counts again.
+WORKLOADS: dict[str, Row] = {
+    "bert_base": _transformer("nlp", "bert", "text encoder, 12 layers, 128 tokens", 109_482_240, 22_348_431_360),
+    "bert_large": _transformer("nlp", "bert", "text encoder, 24 layers, 128 tokens", 335_141_888, 78_922_121_216),
+    "digits_cnn": _ours(
+        "vision",
+        "digits:digits_cnn",
+        "small CNN, trained in seconds on scikit-learn's handwritten digits",
+        9_978,
+        618_496,
+        ("torch", "vision"),
+        ("scikit-learn", "vision"),
+    ),
+    "efficientnet_b0": _vision(5_288_548, 771_629_504),
+    "efficientnet_b1": _vision(7_794_184, 1_373_605_664, 240),
+    "efficientnet_b2": _vision(9_109_994, 2_175_058_912, 288),
+    "efficientnet_b3": _vision(12_233_232, 3_654_282_784, 300),
+    "efficientnet_b4": _vision(19_341_616, 8_787_542_048, 380),
+    "efficientnet_b5": _vision(30_389_784, 20_532_769_504, 456),
+    "efficientnet_b6": _vision(43_040_704, 38_135_187_072, 528),
+    "efficientnet_b7": _vision(66_347_960, 75_491_768_384, 600),
+    "gpt2": _transformer(
+        "nlp", "gpt2", "language model, prefill of 128 tokens: next token, keys and values", 124_439_808, 22_424_446_464
+    ),
+    "linear_regression": _ours(
+        "tabular",
+        "linear:linear_regression",
+        "4 features, fitted in closed form; features 1, 2, 3, 4 give 2.7182",
+        5,
+        8,
+        ("torch", "torch"),
+    ),
+    "mobilenet_v2": _vision(3_504_872, 601_548_544),
+    "mobilenet_v3_large": _vision(5_483_032, 433_179_520),
+    "mobilenet_v3_small": _vision(2_542_856, 113_020_800),
+    "resnet101": _vision(44_549_160, 15_602_810_880),
+    "resnet50": _vision(25_557_032, 8_178_368_512),
+    "t5_encoder": _transformer("nlp", "t5_encoder", "text encoder of T5-small, 128 tokens", 35_330_816, 5_033_164_800),
+    "vit_b_16": _vision(86_567_656, 35_127_656_448),
+    "whisper_base": _transformer("audio", "whisper", "speech encoder, 30 s of sound", 20_590_592, 87_367_680_000),
+    "whisper_small": _transformer("audio", "whisper", "speech encoder, 30 s of sound", 88_154_112, 344_162_304_000),
+    "whisper_tiny": _transformer("audio", "whisper", "speech encoder, 30 s of sound", 8_208_384, 36_937_728_000),
+    "yolo11m": _yolo(20_114_688, 68_104_448_000),
+    "yolo11n": _yolo(2_624_080, 6_542_502_400),
+    "yolo11s": _yolo(9_458_752, 21_589_760_000),
+    "yolov8m": _yolo(25_902_640, 78_936_729_600),
+    "yolov8n": _yolo(3_157_200, 8_743_987_200),
+    "yolov8s": _yolo(11_166_560, 28_602_624_000),
+}
+assert list(WORKLOADS) == sorted(WORKLOADS), "keep the table sorted"

@@ -1,0 +1,334 @@
+"""The report in a real browser: offline and silent, every chart drawn, readable, printable, and right when re-analysed."""
+
+import base64
+import csv
+import json
+import math
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cross_backend.measure.statistics import median_interval
+from cross_backend.records import Outcome, Result
+from cross_backend.report import html
+from tests.unit.report import studies
+
+pytestmark = pytest.mark.xdist_group("browser")
+INSTALL = "apt-get install -y --no-install-recommends chromium"
+HOSTILE = "</script><img src=x onerror=alert(1)> \"'& 🦀 " + "long" * 60
+CHAPTERS_WITH_CHARTS = ("latency", "ratio", "batch", "frontier", "cold-start", "throughput", "memory")
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+
+CHARTS = """() => [...document.querySelectorAll("svg.chart")].map((svg) => {
+  const box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal, outside = [], broken = [];
+  let marks = 0;
+  for (const mark of svg.querySelectorAll("path, line, rect, text")) {
+    for (const { name, value } of mark.attributes) {
+      if (/NaN|Infinity|undefined/.test(value)) broken.push(`${mark.tagName} ${name}=${value}`);
+    }
+    const inner = mark.getBBox(), matrix = mark.transform.baseVal.consolidate()?.matrix;
+    const corners = [[inner.x, inner.y], [inner.x + inner.width, inner.y + inner.height]].map(([x, y]) =>
+      matrix ? [matrix.a * x + matrix.c * y + matrix.e, matrix.b * x + matrix.d * y + matrix.f] : [x, y]);
+    for (const [x, y] of corners) {
+      if (x < -1 || y < -1 || x > view.width + 1 || y > view.height + 1) {
+        outside.push(`${mark.tagName}.${mark.getAttribute("class")} ${mark.textContent.slice(0, 40)} ${x},${y}`);
+      }
+    }
+    if (/mark|line|box|segment/.test(mark.getAttribute("class"))) marks += inner.width > 0 || inner.height > 0 ? 1 : 0;
+  }
+  const title = svg.querySelector("title").textContent;
+  return { title, section: svg.closest("section").id, width: box.width, height: box.height, marks, outside, broken };
+})"""
+
+CONTRAST = """() => {
+  const channel = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = (c) => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
+  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = parse(getComputedStyle(e).backgroundColor);
+      if (colour[3] === 1) return colour;
+    }
+    return [255, 255, 255, 1];
+  };
+  const found = {};
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || ["SCRIPT", "STYLE", "title", "desc", "NOSCRIPT", "OPTION"].includes(element.tagName)) continue;
+    const style = getComputedStyle(element);
+    const colour = parse(element.namespaceURI.endsWith("svg") ? style.fill : style.color);
+    const [a, b] = [light(colour), light(behind(element))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const name = `${element.tagName.toLowerCase()}.${element.getAttribute("class") || ""}`;
+    found[name] = Math.min(found[name] ?? 99, ratio);
+  }
+  return found;
+}"""
+
+SERIES_CONTRAST = """() => {
+  const channel = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = (t) => { const c = t.match(/[\\d.]+/g).map(Number); return 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]); };
+  const paper = light(getComputedStyle(document.querySelector("figure")).backgroundColor);
+  return [...document.querySelectorAll("svg.chart .line")].map((line) => {
+    const ink = light(getComputedStyle(line).stroke);
+    return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.fail(f"no browser is installed: {INSTALL}")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        arguments = ["--no-sandbox", "--disable-background-networking", "--disable-dev-shm-usage"]
+        found = play.chromium.launch(executable_path=path, args=arguments)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Give a function that opens a page offline in a fresh profile; complaints and requests end the test."""
+    contexts = []
+
+    def go(path, **options):
+        options.setdefault("viewport", DESK)
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield go
+    for context in contexts:
+        for page in context.pages:
+            assert page.said == []
+            assert [url for url in page.asked if not url.startswith(("file:", "blob:file"))] == []
+            assert len([url for url in page.asked if url.startswith("file:")]) == 1
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    path = tmp_path_factory.mktemp("full") / "report.html"
+    html.write(studies.study(), path)
+    return path
+
+
+def written(results, folder):
+    html.write(results, folder / "report.html")
+    return folder / "report.html"
+
+
+def awkward():
+    """Studies whose pages must be as sound as that of a good one."""
+    panel = studies.panel(targets=2)
+    hostile = tuple(replace(r, title=f"{HOSTILE}{i}", reason=HOSTILE) for i, r in enumerate(panel.results))
+    failed = tuple(Result("net", f"b{i}", f"B{i}", Outcome.RUN_FAIL, "it crashed") for i in range(3))
+    return {
+        "empty": replace(studies.study(), panels=(), finished=False),
+        "one target": studies.study(studies.panel(targets=1)),
+        "all failed": studies.study(replace(panel, results=failed, noise_floor=None)),
+        "hostile": studies.study(replace(panel, workload=HOSTILE, results=hostile), name=HOSTILE),
+        "interrupted": replace(studies.study(replace(panel, interrupted=True)), finished=False),
+    }
+
+
+def overflow(page):
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_every_chart_is_drawn(visit, full, viewport):
+    page = visit(full, viewport=viewport)
+    charts = page.evaluate(CHARTS)
+    assert {chart["section"] for chart in charts} == set(CHAPTERS_WITH_CHARTS)
+    for chart in charts:
+        assert chart["width"] > 250 and chart["height"] > 80, chart
+        assert chart["marks"] >= 7, chart
+        assert chart["broken"] == [] and chart["outside"] == [], chart
+    assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("name", awkward())
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_awkward_studies_are_sound_pages(visit, name, viewport, tmp_path):
+    page = visit(written(awkward()[name], tmp_path), viewport=viewport)
+    page.locator("#again").scroll_into_view_if_needed()
+    page.wait_for_timeout(200)
+    for chart in page.evaluate(CHARTS):
+        assert chart["broken"] == [] and chart["outside"] == [], chart
+    assert overflow(page) <= 0
+    assert page.locator("img").count() == 0
+    timed = name not in {"empty", "all failed"}
+    assert page.locator("#again-form").is_visible() == timed
+    assert page.locator("#again-none").is_visible() != timed
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_forty_targets_in_twenty_panels(visit, viewport, tmp_path):
+    panels = [studies.panel(f"workload {i}", targets=40, runs=2, seed=i) for i in range(3)]
+    many = [replace(panels[i % 3], workload=f"workload {i}") for i in range(20)]
+    page = visit(written(studies.study(*many), tmp_path), viewport=viewport)
+    assert overflow(page) <= 0
+    page.select_option("#only", label="workload 7, batch 1, 1 thread")
+    left = page.locator("article[data-panel]:visible")
+    assert {left.nth(i).get_attribute("data-panel") for i in range(left.count())} == {"p7"}
+    assert left.count() >= 5
+    assert page.locator("#latency article:visible figure").count() == 6  # 40 curves in charts of 8, and the boxes
+    page.select_option("#only", value="")
+    assert page.locator("#ranking article:visible").count() == 20
+
+
+def analysed(page, panel, a, b, percent):
+    """Choose in the box; give what it then shows."""
+    page.locator("#again").scroll_into_view_if_needed()
+    page.wait_for_selector("#again-ratio")
+    page.select_option("#again-panel", index=panel)
+    page.select_option("#again-a", label=a)
+    page.select_option("#again-b", label=b)
+    page.fill("#again-percent", str(percent))
+    page.locator("#again-percent").blur()
+    page.wait_for_function(
+        """([percent, a, b]) => {
+          const text = document.getElementById("again-result").textContent;
+          return text.includes(`P${percent} of A`) && text.includes(`A: ${a}`) && text.includes(`B: ${b}`);
+        }""",
+        arg=[percent, a, b],
+    )
+    return page.evaluate(
+        """() => {
+          const data = (id) => ({ ...document.getElementById(id).dataset });
+          return { a: data("again-value-a"), b: data("again-value-b"), ratio: data("again-ratio"), paired: data("again-paired") };
+        }"""
+    )
+
+
+def samples_of(panel, title):
+    (result,) = (r for r in panel.results if r.title == title)
+    return [np.asarray(row) for row in result.latency.rounds]
+
+
+@pytest.mark.parametrize("percent", [0, 50, 90, 99.9, 100])
+def test_re_analysis_equals_numpy(visit, full, percent):
+    shown = analysed(visit(full), 1, "IREE", "OpenVINO", percent)
+    panel = studies.study().panels[1]
+    rounds = [samples_of(panel, title) for title in ("IREE", "OpenVINO")]
+    a, b = (np.percentile(np.concatenate(rows), percent, method="inverted_cdf") for rows in rounds)
+    assert (float(shown["a"]["ns"]), float(shown["b"]["ns"])) == (a, b)
+    assert float(shown["ratio"]["ratio"]) == pytest.approx(a / b, rel=1e-12)
+    ratios = [float(np.median(x)) / float(np.median(y)) for x, y in zip(*rounds, strict=True)]
+    low, high = median_interval(ratios)
+    wanted = {"value": float(np.median(ratios)), "low": low, "high": high}
+    assert {key: float(shown["paired"][key]) for key in wanted} == pytest.approx(wanted, rel=1e-12)
+
+
+def test_the_redrawn_curve_is_that_of_the_samples(visit, full):
+    page = visit(full)
+    analysed(page, 0, "IREE", "OpenVINO", 50)
+    path = page.locator("#again-result svg path.line").first.get_attribute("d")
+    places = [float(x) for x in re.findall(r"H(-?[\d.]+)", path)]
+    panel = studies.study().panels[0]
+    values = {title: np.sort(np.concatenate(samples_of(panel, title))) for title in ("IREE", "OpenVINO")}
+    low, high = min(v[0] for v in values.values()) / 1.02, max(v[-1] for v in values.values()) * 1.02
+    steps = np.arange(1, 401) / 400
+    wanted = np.percentile(values["IREE"], steps * 100, method="inverted_cdf")
+    x = 60 + np.log(wanted / low) / math.log(high / low) * (640 - 60 - 18)
+    assert places == pytest.approx(list(x), abs=0.011)
+
+
+def test_a_percentile_that_is_none_is_refused(visit, full):
+    page = visit(full)
+    analysed(page, 0, "IREE", "OpenVINO", 50)
+    for text in ("101", ""):
+        page.fill("#again-percent", text)
+        page.locator("#again-percent").blur()
+        page.wait_for_function("document.getElementById('again-result').textContent.includes('from 0 to 100')")
+
+
+def test_raw_samples_download_as_csv(visit, tmp_path):
+    panel = studies.panel(targets=2)
+    named = tuple(replace(r, title='=1+"x",\n') if r.title == "OpenVINO" else r for r in panel.results)
+    page = visit(written(studies.study(replace(panel, results=named)), tmp_path))
+    with page.expect_download() as waiting:
+        page.click("#again-csv")
+    with open(waiting.value.path(), newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["backend"] for row in rows} == {"onnxruntime", '\'=1+"x",\n'}
+    for title, other in (("onnxruntime", "onnxruntime"), ("OpenVINO", '\'=1+"x",\n')):
+        found = [int(row["latency_ns"]) for row in rows if row["backend"] == other]
+        assert found == np.concatenate(samples_of(panel, title)).tolist()
+    assert rows[-1]["round"] == "29" and rows[-1]["sample"] == "39"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_and_lines_stand_out(visit, full, scheme):
+    page = visit(full, color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    ratios = page.evaluate(CONTRAST)
+    assert len(ratios) > 20
+    assert {name: ratio for name, ratio in ratios.items() if ratio < 4.5} == {}
+    assert min(page.evaluate(SERIES_CONTRAST)) >= 3  # WCAG 2.2, 1.4.11: graphics
+
+
+def test_dark_mode_differs(visit, full):
+    colours = {
+        scheme: visit(full, color_scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")
+        for scheme in ("light", "dark")
+    }
+    assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}
+
+
+def test_print_has_all_charts_on_white_paper(visit, full):
+    page = visit(full, color_scheme="dark", viewport={"width": 794, "height": 1123})  # A4 at 96 dpi
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator("nav").is_visible() and not page.locator("#again").is_visible()
+    charts = page.evaluate(CHARTS)
+    assert all(chart["width"] > 250 and chart["outside"] == [] for chart in charts)
+    assert overflow(page) <= 0
+    assert page.locator("#memory details.data >> text=why not").first.is_visible()  # no reason hides in a closed box
+    assert page.pdf(format="A4").count(b"/Type /Page\n") >= 5
+
+
+def test_it_reads_without_script(visit, full):
+    page = visit(full, java_script_enabled=False)
+    assert page.locator("#ranking table").count() == 4
+    assert page.locator("#latency svg").first.bounding_box()["width"] > 250
+    assert page.get_by_text("This box needs JavaScript").is_visible()
+
+
+def test_the_policy_stops_scripts_of_others(browser, full, tmp_path):
+    """That nothing is asked for is not only our good will: the page itself forbids it."""
+    changed = full.read_text(encoding="utf-8").replace("<main>", "<main><script>document.title = 'taken'</script>")
+    (tmp_path / "changed.html").write_text(changed, encoding="utf-8")
+    page = browser.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto((tmp_path / "changed.html").as_uri())
+    assert page.title() != "taken" and any("Content Security Policy" in text for text in said)
+    refused = page.evaluate("fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => error.name)")
+    assert refused == "TypeError" and any("connect-src" in text or "default-src" in text for text in said)
+    page.close()
+
+
+def test_damaged_samples_are_told(visit, full, tmp_path):
+    text = full.read_text(encoding="utf-8")
+    damaged = re.sub(r'(id="raw-p0-0" data-kind="u4">)[^<]*', lambda m: m[1] + base64.b64encode(b"no").decode(), text)
+    (tmp_path / "damaged.html").write_text(damaged, encoding="utf-8")
+    page = visit(tmp_path / "damaged.html")
+    page.locator("#again").scroll_into_view_if_needed()
+    page.wait_for_function("document.getElementById('again-result').textContent.includes('cannot be read')")
+    assert json.loads(page.locator("#raw-index").text_content())

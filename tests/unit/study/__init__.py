@@ -1,0 +1,1 @@
+"""Tests of studies: the specification, study files, estimates and diffs."""
