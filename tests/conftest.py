@@ -41,6 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="backends that the conformance suite tests, full or short names; one that is missing here fails "
         "(default: all of the registry but null)",
     )
+    parser.addoption(
+        "--toolchains",
+        metavar="NAME,NAME",
+        help="toolchains that were added here, whose targets tests/toolchains runs (default: that folder is left out)",
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what needs gigabytes that nobody named."""
+    return True if collection_path.name == "toolchains" and not config.getoption("--toolchains") else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

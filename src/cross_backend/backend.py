@@ -223,7 +223,7 @@ class Backend(ABC):
     toolchain: ClassVar[str | None] = None
     """Private environment whose interpreter lowers it, and runs it unless ``run_toolchain`` says otherwise."""
     payload_of: ClassVar[str | None] = None
-    """Backend whose payload it runs unchanged, so that one file of the cache serves both; None where it makes its own."""
+    """Backend whose payload it runs unchanged: one file of the cache serves both. None where it makes its own."""
     preload: ClassVar[tuple[str, ...]] = ()
     """Modules of the vendor's compiler that take seconds to import; workers begin with them during a capture."""
     bundles: ClassVar[bool] = False

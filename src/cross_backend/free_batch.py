@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.backends.onnxruntime import export_onnx
 from cross_backend.cache import Cache
-from cross_backend.capture import capture, example_inputs, load_pt2, run_eagerly
+from cross_backend.capture import capture, example_inputs, load_pt2, row_major, run_eagerly
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UsageError, one_line
 from cross_backend.machine import version_of
 from cross_backend.tensors import to_numpy
@@ -120,10 +120,13 @@ def capture_free(workload: Workload) -> ExportedProgram:
     import torch
     from torch.utils import _pytree
 
-    inputs = batched(workload, _TRACED).inputs
-    batch = torch.export.Dim(_DIMENSION)
+    assert isinstance(workload.model, torch.nn.Module)
+    inputs = row_major(batched(workload, _TRACED).inputs)
+    shapes, batch = torch.export.ShapesCollection(), torch.export.Dim(_DIMENSION)
+    for tensor in _pytree.tree_leaves(inputs):
+        shapes[tensor] = {0: batch}
     try:
-        return capture(workload.model, inputs, _pytree.tree_map(lambda _: {0: batch}, tuple(inputs)))  # type: ignore[arg-type]
+        return capture(workload.model, inputs, shapes.dynamic_shapes(workload.model, inputs))
     except CaptureError as error:
         raise CaptureError(f"{workload.name} cannot take a free batch dimension: {_why(error)}") from error
 

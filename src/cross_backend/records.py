@@ -9,10 +9,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cross_backend.artifact import Placement
 from cross_backend.machine import Machine
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SCHEMA = 1
 """Version of the JSON document. History: 1, the first."""
@@ -108,6 +111,15 @@ class Measurement:
     def count(self) -> int:
         """Number of samples."""
         return sum(map(len, self.rounds))
+
+    @functools.cached_property
+    def median(self) -> float:
+        """The median of all samples, NaN where there is none; worked out once."""
+        if self.count < 200:
+            return median_of(self.values)
+        import numpy as np
+
+        return median_of(np.concatenate([np.asarray(row) for row in self.rounds if len(row)]))
 
     @functools.cached_property
     def round_medians(self) -> tuple[float, ...]:
@@ -391,7 +403,7 @@ def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
     }
 
 
-def median_of(values: Sequence[float]) -> float:
+def median_of(values: Sequence[float] | np.ndarray) -> float:
     """Give the median, NaN of nothing; long rows go through NumPy."""
     if len(values) < 200:  # below, NumPy's own calls cost more than the sorting
         return float(statistics.median(values)) if len(values) else math.nan

@@ -86,10 +86,12 @@ def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
-    """Convert outputs to torch tensors where an input was one, to NumPy arrays otherwise."""
+    """Convert outputs to torch tensors, where the inputs lie, if an input was one; to NumPy arrays otherwise."""
     torch = sys.modules.get("torch")
-    if torch is not None and any(isinstance(x, torch.Tensor) for x in inputs):
-        return tuple(y if isinstance(y, torch.Tensor) else torch.from_numpy(to_numpy(y).copy()) for y in outputs)
+    given = [x for x in inputs if torch is not None and isinstance(x, torch.Tensor)]
+    if torch is not None and given:
+        tensors = (y if isinstance(y, torch.Tensor) else torch.from_numpy(to_numpy(y).copy()) for y in outputs)
+        return tuple(y.to(given[0].device) for y in tensors)
     return tuple(to_numpy(y).copy() for y in outputs)  # a runtime may overwrite its own memory in its next call
 
 

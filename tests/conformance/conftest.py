@@ -61,7 +61,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for fixture, kind in (("lowers_here", "lower"), ("runs_here", "run")):
             if fixture in metafunc.fixturenames:
                 names = [name for name in names if expected_here(getattr(_missing(name), kind))]
-        if "opened" in metafunc.fixturenames:  # a toolchain that happens to be here is not opened in this process
+        if "opens_here" in metafunc.fixturenames:  # what a toolchain runs is never opened in this process
             names = [name for name in names if resolve(name).python == sys.executable]
     marked = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
     metafunc.parametrize("backend_name", marked, scope="session")
@@ -111,6 +111,13 @@ def runs_here(backend_name: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def opens_here(backend_name: str, runs_here: None) -> None:
+    """Fail, never skip, where a backend that was asked for runs under another interpreter only."""
+    if resolve(backend_name).python != sys.executable:
+        pytest.fail(f"{backend_name} runs in a toolchain, so no session is opened in this process")
+
+
+@pytest.fixture(scope="session")
 def lowered(backend_name: str, lowers_here: None) -> Lower:
     """Give a function that lowers a model of ``models`` once."""
     from tests.conformance import models
@@ -125,7 +132,7 @@ def lowered(backend_name: str, lowers_here: None) -> Lower:
 
 
 @pytest.fixture(scope="session")
-def opened(lowered: Lower, runs_here: None) -> Iterator[Open]:
+def opened(lowered: Lower, opens_here: None) -> Iterator[Open]:
     """Give a function that opens the artifact of a model once; all are closed at the end."""
     with ExitStack() as stack:
 

@@ -149,7 +149,7 @@ def test_takes_tensors_that_require_gradients(lowered: Lower, opened: Open, righ
     right(output, model.expected(model.inputs))
 
 
-def test_works_only_inside_with(lowered: Lower, runs_here: None, right: Right) -> None:
+def test_works_only_inside_with(lowered: Lower, opens_here: None, right: Right) -> None:
     model, artifact = lowered("mlp").model, lowered("mlp").artifact
     session = xb.load(artifact)
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_works_only_inside_with(lowered: Lower, runs_here: None, right: Right) -
         session(*model.inputs)
 
 
-def test_load_options_override_the_target(lowered: Lower, runs_here: None, backend: Backend, right: Right) -> None:
+def test_load_options_override_the_target(lowered: Lower, opens_here: None, backend: Backend, right: Right) -> None:
     model, artifact = lowered("mlp").model, lowered("mlp").artifact
     with pytest.raises(UsageError, match="no_such_option"):
         xb.load(artifact, no_such_option=1)
@@ -180,7 +180,7 @@ def _copies(artifact: Artifact, folder: Path) -> list[tuple[Artifact, Path]]:
 
 
 def test_refuses_a_changed_payload_before_a_runtime_sees_it(
-    lowered: Lower, runs_here: None, tmp_path: Path, run_python: Callable[..., str]
+    lowered: Lower, opens_here: None, tmp_path: Path, run_python: Callable[..., str]
 ) -> None:
     damaged = []
     for how in ("flip", "cut", "empty"):
@@ -196,7 +196,7 @@ def test_refuses_a_changed_payload_before_a_runtime_sees_it(
     assert answers == ["ArtifactError"] * len(damaged) + ["[]"], "nothing of the vendor was imported"
 
 
-def test_refuses_an_artifact_without_its_payload(lowered: Lower, runs_here: None, tmp_path: Path) -> None:
+def test_refuses_an_artifact_without_its_payload(lowered: Lower, opens_here: None, tmp_path: Path) -> None:
     copy = lowered("mlp").artifact.copy_to(tmp_path, "copy", lowered("mlp").artifact.target, "s.npz")
     shutil.rmtree(copy.payload_path) if copy.payload_path.is_dir() else copy.payload_path.unlink()
     with pytest.raises(ArtifactError, match="is missing"):

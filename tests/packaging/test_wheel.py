@@ -61,7 +61,7 @@ def test_content(wheel):
     assert not [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
     ours = {
         path.relative_to(ROOT / "src").as_posix()
-        for suffix in ("py", "template")
+        for suffix in ("css", "js", "py", "template")
         for path in (ROOT / "src" / "cross_backend").rglob(f"*.{suffix}")
     }
     assert any(name.endswith(".template") for name in ours)
@@ -77,7 +77,19 @@ def test_plain_dependencies_are_light(wheel):
         name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = archive.read(name).decode()
     plain = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", metadata, re.MULTILINE)
-    assert sorted(plain) == ["numpy", "packaging", "platformdirs", "psutil", "rich"]
+    assert sorted(plain) == [
+        "cattrs",
+        "filelock",
+        "jinja2",
+        "markupsafe",
+        "numpy",
+        "packaging",
+        "platformdirs",
+        "psutil",
+        "pyyaml",
+        "rich",
+        "sqlalchemy",
+    ]
 
 
 def test_version_and_help(clean):

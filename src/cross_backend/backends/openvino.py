@@ -1,4 +1,4 @@
-"""openvino: Intel's OpenVINO on the CPU, from PyTorch programs and ONNX files; float32 unless asked otherwise."""
+"""openvino: Intel's OpenVINO on CPU, GPU or NPU, from PyTorch and ONNX; float32 unless asked otherwise."""
 
 from __future__ import annotations
 
@@ -12,30 +12,42 @@ from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missin
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
 from cross_backend.capture import OnnxProgram, Program
-from cross_backend.errors import LoadError, LowerError, one_line
-from cross_backend.records import Timing
+from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, one_line
+from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors, to_numpy
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
 
-_HINTS = {"fp32": "f32", "bf16": "bf16"}
+_HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}
+_PRECISIONS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
+"""What the plugins call arithmetic → what we call it; what else they name, such as index types, is none."""
+_COUNTED_RUNS = 3
+"""Runs whose node times are read; the plugin averages them."""
+_NO_WORK = {"Input", "Output", "Const", "Parameter", "Result", "Constant", "Reorder", "Convert"}
+"""Layer types that only hold or convert numbers."""
+_DRIVERS = {
+    "gpu": "install Intel's graphics compute runtime (Debian: apt-get install intel-opencl-icd)",
+    "npu": "install Intel's NPU driver (https://github.com/intel/linux-npu-driver)",
+}
 
 
 @final
 class OpenVino(Backend):
-    """The CPU plugin.
+    """One plugin at a time: neither AUTO nor HETERO, which would run elsewhere what a device cannot.
 
-    Its own default on processors with bfloat16 units is bfloat16, twice as fast with errors up to 1e-1; a
-    target says ``precision=bf16`` to have that, and then its row says so.
+    The CPU plugin's own default on processors with bfloat16 units is bfloat16, twice as fast with errors up to 1e-1; a
+    target says ``precision=bf16`` to have that, and then its row says so. What was really computed in is read back.
     """
 
     name = "openvino"
-    title = "OpenVINO (CPU)"
+    title = "OpenVINO"
     suffix = ""
     distributions = ("openvino", "torch")
+    runtime_modules = ("openvino",)
     options = {
-        "precision": Option("arithmetic inside the CPU plugin", "fp32", tuple(_HINTS), at="load"),
+        "device": Option("which processor runs it", "cpu", ("cpu", "gpu", "npu"), at="load"),
+        "precision": Option("arithmetic inside the plugin", "fp32", tuple(_HINTS), at="load"),
         "threads": THREADS,
     }
 
@@ -76,6 +88,16 @@ class OpenVino(Backend):
                 recorded.append([_timing(row) for row in request.get_profiling_info() if row.real_time])
         return typical(recorded[1:])
 
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        """Run a few times; read the devices and, for each node that took time, its arithmetic."""
+        session = _OpenVinoSession(artifact, options)
+        session.counts = True
+        with session:
+            request = session.request(inputs)
+            for _ in range(_COUNTED_RUNS):
+                request.infer()
+            return session.execution()
+
 
 def _fix_shapes(model: Any, program: Any) -> None:
     """Give the model the program's static extents, which the converter forgets; symbolic ones stay free."""
@@ -89,8 +111,48 @@ def _fix_shapes(model: Any, program: Any) -> None:
     model.reshape(shapes)
 
 
+def _precision(model: Any) -> str | None:
+    """Give the arithmetic of a runtime model's nodes, that which took most time first: ``bf16 + fp32``."""
+    spent: Counter[str] = Counter()
+    for node in model.get_ops():
+        info = node.get_rt_info()
+        taken, kind = (_text(info, key) for key in ("execTimeMcs", "layerType"))
+        arithmetic = _PRECISIONS.get(_text(info, "runtimePrecision").lower())
+        if arithmetic and taken.isdecimal() and kind not in _NO_WORK:
+            spent[arithmetic] += int(taken)
+    return " + ".join(name for name, _ in spent.most_common()) or None
+
+
+def _text(info: Any, key: str) -> str:
+    return str(info[key].astype(str)) if key in info else ""
+
+
 def _timing(row: Any) -> Timing:
     return Timing(row.node_type, "operator", 1, row.real_time.total_seconds() * 1e3)
+
+
+def _require(core: Any, device: str) -> None:
+    """Refuse a device that its plugin does not find; a plugin says why only when it is asked to compile.
+
+    Raises:
+        UnavailableError: with the plugin's own words.
+    """
+    name = device.upper()
+    if any(found.partition(".")[0] == name for found in core.available_devices):
+        return
+    import numpy as np
+    import openvino
+    from openvino import opset13
+
+    x = opset13.parameter([1], np.float32)
+    try:
+        core.compile_model(openvino.Model([opset13.relu(x)], [x]), name)
+    except Exception as error:
+        said = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = next((line for line in said if not line.startswith("Exception from")), one_line(error))
+        cause = reason.rpartition('": ')[2].partition(" Error: Exception")[0]
+        raise UnavailableError(f"OpenVINO finds no {name} here ({cause[:160]})", _DRIVERS[device]) from error
+    raise UnavailableError(f"OpenVINO finds no {name} here", _DRIVERS[device])
 
 
 class _OpenVinoSession(Session):
@@ -105,13 +167,30 @@ class _OpenVinoSession(Session):
             "PERFORMANCE_HINT": "LATENCY",
             "PERF_COUNT": self.counts,
         }
-        if self.options["threads"] is not None:
+        device = self.options["device"]
+        if device == "cpu" and self.options["threads"] is not None:
             settings["INFERENCE_NUM_THREADS"] = self.options["threads"]
         try:
             core = openvino.Core()
-            self._compiled = core.compile_model(self.artifact.payload_path / "model.xml", "CPU", settings)
+            if device != "cpu":
+                _require(core, device)
+            self._compiled = core.compile_model(self.artifact.payload_path / "model.xml", device.upper(), settings)
+        except CrossBackendError:
+            raise
         except Exception as error:
             raise LoadError(f"OpenVINO cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
+
+    def execution(self) -> Execution:
+        """Say what the plugin recorded since the session was opened with ``counts``."""
+        device = self.options["device"].upper()
+        used = [str(name) for name in self._compiled.get_property("EXECUTION_DEVICES")]
+        elsewhere = Counter(name for name in used if name.partition(".")[0] != device)
+        return Execution(
+            f"OpenVINO {device}",
+            nodes=1 - elsewhere.total() / len(used) if used else None,
+            elsewhere=tuple((f"the model on {name}", count) for name, count in elsewhere.most_common()),
+            precision=_precision(self._compiled.get_runtime_model()),
+        )
 
     def request(self, inputs: Tensors) -> Any:
         """Give a request of its own, so that bindings live side by side."""

@@ -16,9 +16,10 @@ from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, M
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
+from cross_backend.backends._torch_device import describe, device_option, on_device, require, synchronize
 from cross_backend.capture import OnnxProgram, Program, load_pt2
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
-from cross_backend.records import Timing
+from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class _Torch(Backend):
 
     suffix = ".pt2"
     distributions = ("torch",)
-    options = {"threads": THREADS}
+    options = {"device": device_option("cpu", "cuda", "mps"), "threads": THREADS}
     limits = {"onnx_program": _NOT_ONNX}
+    runtime_modules = ("torch",)
 
     def missing(self, machine: Machine) -> Missing | None:
         return missing_packages(self.distributions, self.distributions, "torch")
@@ -55,6 +57,11 @@ class _Torch(Backend):
         names = Counter(str(node.target) for node in load_pt2(payload).graph.nodes if node.op == "call_function")
         return Lowered(payload, Placement(inside=count_operators(names)))
 
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        """Name the device; torch refuses to mix devices, so nothing runs elsewhere."""
+        require(options["device"])
+        return Execution(describe(options["device"]))
+
 
 class _TorchSession(Session):
     """A callable on torch tensors."""
@@ -64,6 +71,8 @@ class _TorchSession(Session):
 
         if self.options["threads"] is not None:
             torch.set_num_threads(self.options["threads"])
+        self._device = self.options["device"]
+        require(self._device)
         try:
             self._function = self._load(self.artifact.payload_path)
         except CrossBackendError as error:
@@ -79,9 +88,16 @@ class _TorchSession(Session):
         import torch
         from torch.utils import _pytree
 
-        function = self._function
-        args = self._arguments([to_torch(x) for x in inputs])
-        if len(self.outputs) == 1:
+        function, wait = self._function, synchronize(self._device)
+        args = self._arguments([to_torch(x).to(self._device) for x in inputs])
+        if wait is not None:
+
+            def run() -> Tensors:
+                with torch.inference_mode():
+                    outputs = _pytree.tree_leaves(function(*args))
+                wait()
+                return outputs
+        elif len(self.outputs) == 1:
 
             def run() -> Tensors:
                 with torch.inference_mode():
@@ -104,6 +120,7 @@ class _TorchSession(Session):
 
     _function: Callable[..., Any]
     _in_spec: Any
+    _device: str
 
     def _close(self) -> None:
         del self._function
@@ -113,7 +130,7 @@ class _ProgramSession(_TorchSession):
     """The exported program as a module."""
 
     def _load(self, path: Path) -> Callable[..., Any]:
-        program = load_pt2(path)
+        program = on_device(load_pt2(path), self._device)
         self._in_spec = program.call_spec.in_spec
         module: Callable[..., Any] = program.module()
         return module
@@ -130,6 +147,8 @@ class TorchEager(_Torch):
         return _ProgramSession(artifact, options)
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        if options["device"] != "cpu":
+            raise UnsupportedError(f"{self.name} has no profiler that this version reads on {options['device']}.")
         from torch.profiler import ProfilerActivity
         from torch.profiler import profile as record
 
@@ -203,6 +222,7 @@ class TorchAotInductor(_Torch):
 
     name = "torch.aot_inductor"
     title = "PyTorch AOTInductor"
+    options = {"device": device_option("cpu", "cuda", at_lowering=True), "threads": THREADS}
     payload_depends_on_cpu = True
 
     def missing(self, machine: Machine) -> Missing | None:
@@ -212,10 +232,11 @@ class TorchAotInductor(_Torch):
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         from torch._inductor import aoti_compile_and_package
 
+        require(options["device"])
         payload = stem.with_name(stem.name + self.suffix)
         try:
-            aoti_compile_and_package(_torch_program(program), package_path=str(payload))
-        except UnsupportedError:
+            aoti_compile_and_package(on_device(_torch_program(program), options["device"]), package_path=str(payload))
+        except CrossBackendError:
             raise
         except Exception as error:
             raise LowerError(f"AOTInductor failed: {one_line(error)}") from error
@@ -231,5 +252,5 @@ class TorchAotInductor(_Torch):
 
 def _kernels(source: str) -> Counter[str]:
     """Count what the generated C++ in the package calls: inductor's fused kernels, and torch's own operators."""
-    fused = dict.fromkeys(re.findall(r"\bcpp_fused_\w+", source), 1)
-    return Counter(fused) + Counter(re.findall(r"\b(aoti_torch_cpu_\w+)\(", source))
+    fused = dict.fromkeys(re.findall(r"\b(?:cpp|triton_[a-z]+)_fused_\w+", source), 1)
+    return Counter(fused) + Counter(re.findall(r"\b(aoti_torch_(?:cpu|cuda)_\w+)\(", source))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cross_backend.measure.quantiles import CONFIDENCE, ranks_around
 from cross_backend.measure.statistics import median_estimate
-from cross_backend.records import Measurement
+from cross_backend.records import Interval, Measurement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,42 +60,54 @@ def percentiles(measurement: Measurement, percents: Sequence[float] = SHOWN) -> 
         return tuple(Percentile(percent, None, None, None, samples_needed(percent)) for percent in percents)
     values = np.concatenate(rows)
     starts = np.cumsum([0, *map(len, rows[:-1])])
-    places = {percent: _places(values, starts, percent) for percent in percents}
-    wanted = sorted({place for found in places.values() if isinstance(found, tuple) for place in found})
-    ordered = np.partition(values, wanted) if wanted else values
-    between = _between_launches(measurement)
+    median = median_estimate(measurement)
+    between = _between_launches(measurement, median)
+    places = {percent: _place(len(values), percent) for percent in percents}
+    ordered = np.partition(values, sorted(set(places.values())))
+    estimates = [(percent, place, float(ordered[place])) for percent, place in places.items()]
     found = []
-    for percent in percents:
-        place = places[percent]
-        if isinstance(place, int):
-            found.append(Percentile(percent, None, None, None, place))
+    for percent, place, value in estimates:
+        effective = _effective(values, starts, percent, value)
+        if effective < samples_needed(percent):
+            needs = math.ceil(samples_needed(percent) * len(values) / max(min(effective, len(values)), 1))
+            found.append(Percentile(percent, None, None, None, needs))
         elif percent == 50:
-            median = median_estimate(measurement)
             found.append(Percentile(percent, median.value, median.low, median.high))
         else:
-            low, value, high = (float(ordered[one]) for one in place)
+            ends = _ends(len(values), effective, percent, place)
+            ordered.partition(ends)
+            low, high = (float(ordered[end]) for end in ends)
             found.append(Percentile(percent, value, _wider(value, low, between), _wider(value, high, between)))
     return tuple(found)
 
 
-def _places(values: np.ndarray, starts: np.ndarray, percent: float) -> tuple[int, int, int] | int:
-    """Give the places, from 0, of low, value and high; or how many samples it needs."""
+def _place(n: int, percent: float) -> int:
+    """Give the place of the percentile among n ordered samples, from 0."""
+    return min(max(math.ceil(round(n * percent / 100, 9)), 1), n) - 1
+
+
+def _effective(values: np.ndarray, starts: np.ndarray, percent: float, value: float) -> int:
+    """Give how many independent samples these are worth to a percentile.
+
+    Args:
+        values: samples, round after round.
+        starts: where each round begins.
+        percent: the percentile.
+        value: its estimate.
+    """
     import numpy as np
 
-    n, share = len(values), percent / 100
-    place = min(max(math.ceil(round(n * share, 9)), 1), n) - 1
-    needed = samples_needed(percent)
-    if n < needed:
-        return needed
-    threshold = np.partition(values, place)[place]
-    beyond = np.add.reduceat(values > threshold if share >= 0.5 else values < threshold, starts, dtype=np.int64)
-    effect = max(_design_effect(beyond, np.diff([*starts, n])), 1.0)
-    effective = int(n / effect)
-    if effective < needed:
-        return math.ceil(needed * effect)
-    low, high = ranks_around(effective, share, CONFIDENCE)
+    if len(values) < samples_needed(percent):
+        return len(values)
+    beyond = np.add.reduceat(values > value if percent >= 50 else values < value, starts, dtype=np.int64)
+    return int(len(values) / max(_design_effect(beyond, np.diff([*starts, len(values)])), 1.0))
+
+
+def _ends(n: int, effective: int, percent: float, place: int) -> tuple[int, int]:
+    """Give the places of the interval's ends, from 0: those of the effective samples, among all."""
+    low, high = ranks_around(effective, percent / 100, CONFIDENCE)
     low, high = math.floor(low * n / effective), math.ceil(high * n / effective)
-    return min(max(low, 1) - 1, place), place, max(min(high, n) - 1, place)
+    return min(max(low, 1) - 1, place), max(min(high, n) - 1, place)
 
 
 def _design_effect(beyond: np.ndarray, sizes: np.ndarray) -> float:
@@ -113,12 +125,10 @@ def _design_effect(beyond: np.ndarray, sizes: np.ndarray) -> float:
     return clustered / (share * (1 - share) / n)
 
 
-def _between_launches(measurement: Measurement) -> float:
+def _between_launches(measurement: Measurement, median: Interval) -> float:
     """Give the half-width of the median's interval as a logarithm; 0 where one launch shows none."""
-    if len(measurement.by_launch) < 2:
-        return 0.0
-    median = median_estimate(measurement)
-    return math.log(median.high / median.low) / 2 if median.low > 0 else 0.0
+    several = len(measurement.by_launch) > 1 and median.low > 0
+    return math.log(median.high / median.low) / 2 if several else 0.0
 
 
 def _wider(value: float, end: float, between: float) -> float:

@@ -11,12 +11,13 @@ from cross_backend.records import Measurement
 
 POWER = 0.975
 """Quantile of t that the advertised difference lies beyond the threshold. 0.95 would do if the threshold were the
-same in every study; it is estimated too, and with 0.95 a difference of the average advertised size was found in 92 to 94 % of
-simulated studies, with 0.975 in 95 to 97 %."""
+same in every study; it is estimated too, and with 0.95 a difference of the average advertised size was found in 92 to
+94 % of simulated studies, with 0.975 in 95 to 97 %."""
 EARLY = 0.999
 """Least confidence at which a target counts as apart before the last launch. Looking at the verdict after every launch
-and stopping at the first that pleases would be wrong far more often than 5 %; with so strict a rule for the looks before
-the last, the last one keeps its 5 % (Haybittle, Br. J. Radiol. 44, 1971; Peto et al., Br. J. Cancer 34, 1976)."""
+and stopping at the first that pleases would be wrong far more often than 5 %; with so strict a rule for the looks
+before the last, the last one keeps its 5 % (Haybittle, *Br. J. Radiol.* 44, 1971; Peto et al., *Br. J.
+Cancer* 34, 1976)."""
 MOST_LAUNCHES = 10_000
 """No estimate goes further."""
 

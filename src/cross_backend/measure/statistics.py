@@ -22,7 +22,7 @@ from cross_backend.measure.paired import (
     resolution,
 )
 from cross_backend.measure.quantiles import CONFIDENCE, median_error, median_interval, normal_quantile, student_t
-from cross_backend.records import Interval, Measurement, median_of
+from cross_backend.records import Interval, Measurement
 
 __all__ = [
     "CONFIDENCE",
@@ -63,7 +63,7 @@ def median_estimate(measurement: Measurement) -> Interval:
     changed between launches; it is never narrower than what processes are known to differ by (:func:`resolution`).
     Two launches make a wide interval, because two values hardly show a spread; take three or more.
     """
-    value = _median(measurement)
+    value = measurement.median
     medians = _launch_medians(measurement)
     if len(medians) < 2 or min(medians) <= 0:
         low, high = median_interval([m for m in measurement.round_medians if not math.isnan(m)])
@@ -170,15 +170,6 @@ def _welch_half_width(variances: list[float], counts: list[int], confidence: flo
     if len(variances) == 2 and error > 0:
         freedom = int(sum(shares) ** 2 / sum(share**2 / (n - 1) for share, n in zip(shares, counts, strict=True)))
     return student_t((1 + confidence) / 2, max(freedom, 1)) * error
-
-
-def _median(measurement: Measurement) -> float:
-    """Give the median of all samples without a copy for each."""
-    if measurement.count < 200:
-        return median_of(measurement.values)
-    import numpy as np
-
-    return float(np.median(np.concatenate([np.asarray(row) for row in measurement.rounds if len(row)])))
 
 
 def _launch_medians(measurement: Measurement) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 CLAIM_CLASS = 0x78_62_63_6C
 """First key of PostgreSQL's advisory locks on studies; the second is the study's number."""
+
+NOTICE_S = 1.0
+"""How long a server may take to notice that the process on the other side was killed, seconds."""
 
 
 class Claim(ABC):
@@ -90,16 +94,19 @@ class _SessionClaim(Claim):
     def acquire(self) -> bool:
         from sqlalchemy import func, select
 
+        deadline = time.monotonic() + NOTICE_S
         session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         try:
-            if session.execute(select(func.pg_try_advisory_lock(CLAIM_CLASS, self._study_id))).scalar():
-                self._session = session
-                return True
+            while not session.execute(select(func.pg_try_advisory_lock(CLAIM_CLASS, self._study_id))).scalar():
+                if time.monotonic() > deadline:
+                    session.close()
+                    return False
+                time.sleep(0.05)
         except BaseException:
             session.close()
             raise
-        session.close()
-        return False
+        self._session = session
+        return True
 
     def renew(self) -> None:
         """Ask the session for a sign of life; where it was cut, claim again in a new one."""

@@ -28,6 +28,8 @@ CONNECT_S = 10
 """How long to wait for a server, seconds."""
 SCHEMA = "cross_backend"
 """PostgreSQL: schema of all tables, so that a team may share a database with other things."""
+APPLICATION_ID = 0x78_62_64_62
+"""In the header of our SQLite files (``xbdb``), so that other files are told from ours."""
 
 ELSEWHERE = f"name another place with --db or {VARIABLE}"
 MEANINGS = {
@@ -150,7 +152,8 @@ def _sqlite(path: Path, mode: Mode, busy_s: float) -> Engine:
         if mode is Mode.WRITING:
             # Commits are synchronised to the disk: NORMAL would survive a killed process, but not a power cut.
             # A launch takes seconds to minutes, a synchronisation milliseconds.
-            connection.execute("PRAGMA journal_mode = WAL")
+            if _is_ours_or_new(connection):
+                connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")  # macOS: until the disk itself says so
 
@@ -161,6 +164,14 @@ def _sqlite(path: Path, mode: Mode, busy_s: float) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return engine
+
+
+def _is_ours_or_new(connection: sqlite3.Connection) -> bool:
+    """Say whether a file may be changed before its tables were looked at."""
+    (application,), (pages,) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "page_count")
+    )
+    return bool(application == APPLICATION_ID or pages == 0)
 
 
 def _postgres(url: str, busy_s: float) -> Engine:
@@ -210,6 +221,8 @@ def explained(place: Place, doing: str) -> Iterator[None]:
 def meaning(error: BaseException) -> str:
     """Say what a driver's error means and what mends it."""
     said = one_line(error).removeprefix(f"{type(error).__name__}: ")
+    if isinstance(error, sqlite3.Error) and said.startswith("Could not decode"):  # and then the text itself
+        return "; ".join(MEANINGS["SQLITE_CORRUPT"])
     name = str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
     for key in sorted(MEANINGS, key=len, reverse=True):
         if name.startswith(key):

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from cross_backend.errors import StoreError
-from cross_backend.store.database import SCHEMA
+from cross_backend.store.database import APPLICATION_ID, SCHEMA
 
 Step = Callable[[Connection], None]
 
@@ -36,8 +36,6 @@ STEPS: tuple[Step, ...] = ()
 
 A step is never changed once it was released, and speaks SQL or tables of its own: the tables below are the newest."""
 
-APPLICATION_ID = 0x78_62_64_62
-"""In the header of our SQLite files (``xbdb``), so that other files are told from ours."""
 MIGRATING = 0x78_62_6D_67
 """Key of PostgreSQL's advisory lock while the schema is changed."""
 

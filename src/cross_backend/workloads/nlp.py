@@ -32,15 +32,15 @@ def bert(name: str, weights: str | None = None) -> Workload:
     All tokens count: there is no padding and no mask.
     """
     package = import_transformers(name, "nlp")
-    config = package.BertConfig(**_BERT[name])
+    return _build(name, package.BertModel, package.BertConfig(**_BERT[name]), weights, bert_module)
 
-    def wrap(model: Any) -> torch.nn.Module:
-        import torch
 
-        segments = torch.zeros((1, TOKENS), dtype=torch.int64)
-        return as_module(model, _run_bert, positions=torch.arange(TOKENS)[None], segments=segments)
+def bert_module(model: Any) -> torch.nn.Module:
+    """Give a BertModel as a module of token ids."""
+    import torch
 
-    return _build(name, package.BertModel, config, weights, wrap)
+    segments = torch.zeros((1, TOKENS), dtype=torch.int64)
+    return as_module(model, _run_bert, positions=torch.arange(TOKENS)[None], segments=segments)
 
 
 def _run_bert(net: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -55,14 +55,15 @@ def gpt2(name: str = "gpt2", weights: str | None = None) -> Workload:
     Outputs: (1, 50257) logits of the next token, then keys and values (1, 12, 128, 64) of each of the 12 layers.
     """
     package = import_transformers(name, "nlp")
+    return _build(name, package.GPT2LMHeadModel, package.GPT2Config(), weights, gpt2_module)
 
-    def wrap(model: Any) -> torch.nn.Module:
-        import torch
 
-        later = torch.full((TOKENS, TOKENS), _HIDDEN).triu(1)[None, None]
-        return as_module(model, _run_gpt2, positions=torch.arange(TOKENS)[None], later=later)
+def gpt2_module(model: Any) -> torch.nn.Module:
+    """Give a GPT2LMHeadModel as a module of token ids."""
+    import torch
 
-    return _build(name, package.GPT2LMHeadModel, package.GPT2Config(), weights, wrap)
+    later = torch.full((TOKENS, TOKENS), _HIDDEN).triu(1)[None, None]
+    return as_module(model, _run_gpt2, positions=torch.arange(TOKENS)[None], later=later)
 
 
 class _Kept:
@@ -87,21 +88,24 @@ def _run_gpt2(net: Any, ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def t5_encoder(name: str = "t5_encoder", weights: str | None = None) -> Workload:
     """Build the encoder of T5-small; input (1, 128) token ids, output (1, 128, 512) states."""
     package = import_transformers(name, "nlp")
+    return _build(name, package.T5EncoderModel, package.T5Config(), weights, t5_module)
 
-    def wrap(model: Any) -> torch.nn.Module:
-        import torch
 
-        # Distances fall into buckets by a rounded logarithm, in which runtimes differ at the edges: it is a constant.
-        attention = model.encoder.block[0].layer[0].SelfAttention
-        distances = torch.arange(TOKENS)[None] - torch.arange(TOKENS)[:, None]
-        buckets = attention._relative_position_bucket(  # noqa: SLF001
-            distances,
-            num_buckets=attention.relative_attention_num_buckets,
-            max_distance=attention.relative_attention_max_distance,
-        )
-        return as_module(model, _run_t5, buckets=buckets)
+def t5_module(model: Any) -> torch.nn.Module:
+    """Give a T5EncoderModel as a module of token ids.
 
-    return _build(name, package.T5EncoderModel, package.T5Config(), weights, wrap)
+    Distances fall into buckets by a truncated logarithm, in which runtimes differ at the edges: they are a constant.
+    """
+    import torch
+
+    attention = model.encoder.block[0].layer[0].SelfAttention
+    distances = torch.arange(TOKENS)[None] - torch.arange(TOKENS)[:, None]
+    buckets = attention._relative_position_bucket(  # noqa: SLF001
+        distances,
+        num_buckets=attention.relative_attention_num_buckets,
+        max_distance=attention.relative_attention_max_distance,
+    )
+    return as_module(model, _run_t5, buckets=buckets)
 
 
 def _run_t5(net: Any, ids: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Disturbance: every cause by name and number, nothing where the system does not tell, and load that is really there."""
+"""Disturbance: causes by name and number, nothing where the system does not tell, and load that is really there."""
 
 from __future__ import annotations
 

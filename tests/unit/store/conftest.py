@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -39,19 +38,26 @@ def postgres() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(autouse=True)
+def own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what the store puts into the user's folder away from there."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
 @pytest.fixture
-def new_postgres(postgres: str) -> Callable[[], str]:
+def new_postgres(postgres: str) -> Iterator[Callable[[], str]]:
     """Give a function that makes an empty database and gives its address."""
-    numbers = itertools.count()
+    made: list[str] = []
+    with psycopg.connect(postgres, autocommit=True) as connection:
 
-    def make() -> str:
-        with psycopg.connect(postgres, autocommit=True) as connection:
-            taken = {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
-            name = next(name for name in (f"studies_{n}" for n in numbers) if name not in taken)
-            connection.execute(f'CREATE DATABASE "{name}"')
-        return postgres.replace("/postgres?", f"/{name}?")
+        def make() -> str:
+            made.append(f"studies_{len(made)}")
+            connection.execute(f"CREATE DATABASE {made[-1]}")
+            return postgres.replace("/postgres?", f"/{made[-1]}?")
 
-    return make
+        yield make
+        for name in made:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[2] / "data" / "studies_v1.sqlite"
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
     """Copy a database of the first version."""
-    return Path(shutil.copy(GOLDEN, tmp_path / "studies.sqlite"))
+    return Path(shutil.copy(GOLDEN, tmp_path / "old.sqlite"))
 
 
 @pytest.fixture
@@ -65,7 +65,6 @@ def _add_column(connection: Connection) -> None:
 
 
 def _fail(connection: Connection) -> None:
-    _add_column(connection)
     connection.execute(text("UPDATE no_such_table SET x = 1"))
 
 

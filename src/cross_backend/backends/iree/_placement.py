@@ -26,7 +26,7 @@ _CONSTANT = re.compile(r"vm\.rodata\[(\d+)\] = ([0-9A-F]*)$")
 _NAMED = re.compile(r"%r(\d+) = vm\.const\.ref\.rodata (\d+)")
 _LOOKUP = re.compile(r"%i(\d+) = vm\.call @hal\.executable\.lookup\.function\(%r\d+, %r(\d+)\)")
 _DISPATCH = re.compile(r"@hal\.command_buffer\.dispatch segments\[[^]]*\]\(%r\d+, %r\d+, %i(\d+)")
-_NUMBERED = re.compile(r"^.*?(?:dispatch|encoding)_\d+_")
+_NUMBERED = re.compile(r"^.*?(?:dispatch|encoding)_\d+_?")
 _SHAPE = re.compile(r"_(?:\d.*|D[x_].*|D|[a-z]*\d+x?.*)$")
 
 

@@ -148,7 +148,11 @@ def ratios(view: View) -> Chart | None:
         ),
         (1, 2, 3, 4),
     )
-    shaded = f"Shaded: the noise floor, ±{math.expm1(floor):.1%}." if floor is not None else "No noise floor is known."
+    shaded = (
+        f"Shaded: the noise floor, ±{math.expm1(floor) * 100:.1f} %."
+        if floor is not None
+        else "No noise floor is known."
+    )
     return Chart(title, drawing.markup(), data, f"Paired by round, with 95 % intervals. {shaded}", view.key)
 
 

@@ -232,6 +232,7 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
+  get("again-needs").hidden = true;
   if (!panels.length) {
     get("again-none").hidden = false;
     return;
