@@ -19,10 +19,12 @@ from cross_backend.errors import UsageError
 from cross_backend.export import Exported, capture_workload, export
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.measure.statistics import MIN_ROUNDS
-from cross_backend.panel import ROUNDS, Settings, compare, plan_visits, run_panel
+from cross_backend.launch import plan_visits
+from cross_backend.panel import compare, run_panel
 from cross_backend.records import Outcome, Panel
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, save_tensors
+from cross_backend.trial import ROUNDS, Settings
 
 QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from array import array
 from dataclasses import replace
 
 import pytest
@@ -32,6 +33,14 @@ MEASURED = replace(
 
 def test_samples_keep_their_order() -> None:
     assert Measurement("latency", "ns", ((3, 1), (), (2,))).values == (3, 1, 2)
+
+
+def test_measurements_are_equal_by_their_samples() -> None:
+    one = Measurement("latency", "ns", ((1, 2), ()))
+    same = Measurement("latency", "ns", (array("q", [1, 2]), []))
+    assert one == same and hash(one) == hash(same)
+    assert one != Measurement("latency", "ns", ((1,), (2,)))
+    assert one != Measurement("latency", "B", ((1, 2), ())) and one != "latency"
 
 
 @pytest.mark.parametrize(("value", "kept"), [(1.5, 1.5), (math.inf, None), (-math.inf, None), (math.nan, None)])

@@ -19,7 +19,7 @@ class Output:
     """An output in the device's memory; reading it as an array copies it to the host."""
 
     def __init__(self, device: Any, view: Any) -> None:
-        self._device, self._view = device, view
+        self._view, self._device = view, device  # given back in this order: a buffer needs its device
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,0 +1,60 @@
+"""What is known of this machine's Vulkan devices, and what is said where there is none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from cross_backend.backends._vulkan import REMEDY, SOFTWARE, find_devices
+
+ASK = """
+from cross_backend.machine import Machine
+from cross_backend.registry import find_backend
+print(find_backend("iree.vulkan").missing(Machine.here()))
+"""
+
+
+def test_says_what_vulkans_own_tool_says() -> None:
+    summary = subprocess.run(["vulkaninfo", "--summary"], capture_output=True, text=True, check=True).stdout
+    rows = [line.partition("=") for line in summary.splitlines()]
+    told = {
+        key: [v.strip() for k, _, v in rows if k.strip() == key] for key in ("deviceName", "deviceUUID", "deviceType")
+    }
+    found = find_devices().devices
+    assert found, find_devices().why_none
+    assert sorted(d.name for d in found) == sorted(told["deviceName"])
+    assert sorted(d.uuid for d in found) == sorted(uuid.replace("-", "") for uuid in told["deviceUUID"])
+    assert sum(d.kind == SOFTWARE for d in found) == told["deviceType"].count("PHYSICAL_DEVICE_TYPE_CPU")
+    assert all(d.subgroup in {1, 2, 4, 8, 16, 32, 64, 128} and d.driver for d in found)
+
+
+DRIVERS = ("VK_ICD_FILENAMES", "VK_DRIVER_FILES")
+"""Older loaders read the first, newer ones the second."""
+
+
+def test_a_machine_without_a_driver_says_so(run_python: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in DRIVERS:
+        monkeypatch.setenv(name, "/nowhere")
+    said = run_python(ASK)
+    assert "lower=None" in said, "it lowers without a device"
+    assert "no Vulkan driver is installed" in said and REMEDY[:40] in said
+
+
+def test_a_driver_that_crashes_is_one_that_is_not_there(
+    run_python: Callable[..., str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loader that reads a driver whose library ends the process."""
+    folder = tmp_path_factory.mktemp("driver")
+    (folder / "bad.c").write_text(
+        "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { abort(); }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "bad.so", "bad.c"], cwd=folder, check=True)
+    icd = {"file_format_version": "1.0.0", "ICD": {"library_path": str(folder / "bad.so"), "api_version": "1.2.0"}}
+    (folder / "bad.json").write_text(json.dumps(icd))
+    for name in DRIVERS:
+        monkeypatch.setenv(name, str(folder / "bad.json"))
+    said = run_python(ASK)
+    assert "the Vulkan driver ended its process" in said and REMEDY[:40] in said
