@@ -125,6 +125,12 @@ def take(
     return Further(tuple(state.measurements), state.absent, state.scores, state.notes)
 
 
+def in_order(names: Iterable[str]) -> list[str]:
+    """Give instruments in the order in which :func:`take` takes them; names that do not exist come last."""
+    wanted, known = set(names), list(_ORDER)
+    return sorted(wanted, key=lambda name: known.index(name) if name in _ORDER else len(known))
+
+
 def _memory(state: _Pass) -> None:
     def device() -> None:
         state.keep("memory.device", "B", [gpu.memory_of(state.worker.pid)])

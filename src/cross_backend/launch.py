@@ -10,60 +10,25 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from cross_backend import instruments
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
-from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.export import Exported, outcome_of
+from cross_backend.entrant import Entrant, described, unranked
+from cross_backend.errors import CrossBackendError
+from cross_backend.export import Exported
 from cross_backend.machine import Machine
-from cross_backend.measure.disturbance import SWITCHES_PER_S, Snapshot, causes
+from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.measure.statistics import MIN_ROUNDS
-from cross_backend.records import Execution, Launch, Measurement, Outcome, Result
+from cross_backend.records import Launch, Outcome, Result
 from cross_backend.registry import Resolved, missing_here
 from cross_backend.trial import WARM_CALLS, Settings, execution, open_worker, sample, verify, warm_up
 from cross_backend.workers import Worker
 
 WARM_BELOW_MS = 50.0
 """Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
-
-
-@dataclass
-class Entrant:
-    """A target on its way through a launch."""
-
-    exported: Exported
-    result: Result
-    worker: Worker | None = None
-    rounds: list[tuple[int, ...]] = field(default_factory=list)
-    estimate_ms: float = 0.0
-    switches: int = 0
-
-    @property
-    def running(self) -> bool:
-        """Whether it takes part in the rounds."""
-        return self.worker is not None and self.result.outcome is Outcome.OK and not self._functional_only
-
-    @property
-    def _functional_only(self) -> bool:
-        return self.result.execution is not None and self.result.execution.functional_only is not None
-
-    def fail(self, error: CrossBackendError, otherwise: Outcome) -> None:
-        """Record the end and stop the worker."""
-        self.result = replace(self.result, outcome=outcome_of(error, otherwise), reason=one_line(error))
-        if self.worker is not None:
-            self.worker.kill()
-
-    def measured(self, rounds: int) -> Result:
-        """Give the result with the latencies; rounds that an interrupt cut off count as empty."""
-        if not any(self.rounds):
-            return self.result
-        latency = Measurement("latency", "ns", (*self.rounds, *[()] * (rounds - len(self.rounds))), (rounds,))
-        return replace(
-            self.result, latency=latency, warnings=(*self.result.warnings, *_switching(self.switches, latency))
-        )
 
 
 Progress = Callable[[str, int, int], None]
@@ -108,7 +73,7 @@ def run_launch(
                 twin_of = _fastest(entrants)
             if twin_of is not None and entrants[twin_of].running:
                 twin = _open_twin(entrants[twin_of], captured, settings, cache, stack)
-            visited = [e for e in entrants if e.running] + ([twin] if twin else [])
+            visited = [e for e in (*entrants, twin) if e is not None and e.running]
             _measure(visited, settings, len(before), progress)
         except KeyboardInterrupt:
             interrupted = True
@@ -117,7 +82,7 @@ def run_launch(
         tuple(e.measured(settings.rounds) for e in entrants),
         twin.measured(settings.rounds) if twin else None,
         twin_of if twin else None,
-        causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads),
+        (*causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads), *_lost(twin)),
         time.perf_counter() - started,
     )
     return launch, interrupted
@@ -127,7 +92,7 @@ def _entrant(
     captured: Captured, row: Exported, earlier: Sequence[Exported], index: int, before: Sequence[Launch]
 ) -> Entrant:
     """Begin with what is known without opening it; what failed before is not tried again."""
-    result = described(captured, row, earlier)
+    result = described(captured.workload, row, earlier)
     failed = next((launch.results[index] for launch in before if launch.results[index].outcome is not Outcome.OK), None)
     if failed is not None:
         return Entrant(row, replace(failed, measurements=(), latency=None, absent={}))
@@ -137,30 +102,6 @@ def _entrant(
     if missing is not None and missing.run is not None:
         result = replace(result, outcome=Outcome.UNAVAILABLE, reason=str(missing.run))
     return Entrant(row, result)
-
-
-def described(captured: Captured, row: Exported, earlier: Sequence[Exported] = ()) -> Result:
-    """Give the result of an export alone; a target that appears in ``earlier`` rows, too, is numbered."""
-    target = str(row.resolved.target) if row.resolved else row.text
-    title = row.resolved.backend.title if row.resolved else row.text
-    options = row.resolved.target.options if row.resolved else {}
-    title = " ".join([title, *(f"{key}={value}" for key, value in options.items())])
-    repeated = sum(
-        row.resolved is not None and b.resolved is not None and b.resolved.target == row.resolved.target
-        for b in earlier
-    )
-    result = Result(
-        captured.workload, target, f"{title} #{repeated + 1}" if repeated else title, row.outcome, row.reason
-    )
-    if row.artifact is None:
-        return result
-    return replace(
-        result,
-        placement=row.artifact.placement,
-        size_bytes=row.artifact.size_bytes,
-        export_s=row.artifact.export_s,
-        cached=row.cached,
-    )
 
 
 def _open(
@@ -206,21 +147,10 @@ def _look(entrant: Entrant, artifact: Artifact, resolved: Resolved, captured: Ca
     """Find out once where it really runs, and how well it does its task."""
     assert entrant.worker is not None
     where = execution(entrant.worker, artifact, resolved, settings)
-    entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings))
+    entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings.min_on_device))
     if captured.metric is not None:
         score = entrant.worker.call("score", settings.timeout_s, task=str(captured.task_path))["value"]
         entrant.result = replace(entrant.result, task={captured.metric: score})
-
-
-def unranked(where: Execution | None, settings: Settings) -> str | None:
-    """Say why a right result gets no rank: too little of it ran on the device, or a duration would say nothing."""
-    if where is None:
-        return None
-    if where.functional_only is not None:
-        return where.functional_only
-    if where.share is not None and where.share < settings.min_on_device:
-        return f"not on {where.device}: {where.share:.1%}"
-    return None
 
 
 def _warm_up(entrant: Entrant, settings: Settings) -> None:
@@ -231,17 +161,24 @@ def _warm_up(entrant: Entrant, settings: Settings) -> None:
 
 
 def _fastest(entrants: Sequence[Entrant]) -> int | None:
+    """Give the index of the fastest, better of one that gets a rank: its twin tells what a rank is worth."""
     running = [i for i, e in enumerate(entrants) if e.running]
-    return min(running, key=lambda i: entrants[i].estimate_ms) if running else None
+    return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
 
 
-def _open_twin(
-    entrant: Entrant, captured: Captured, settings: Settings, cache: Cache, stack: ExitStack
-) -> Entrant | None:
-    """Open a target a second time, in a process of its own."""
+def _open_twin(entrant: Entrant, captured: Captured, settings: Settings, cache: Cache, stack: ExitStack) -> Entrant:
+    """Open a target a second time, in a process of its own; where that fails, the floor is not measured."""
     twin = Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
     _open(twin, captured, settings, cache, stack, first=False)
-    return twin if twin.running else None  # the ranking then says that the floor was not measured
+    return twin
+
+
+def _lost(twin: Entrant | None) -> tuple[str, ...]:
+    """Tell of a target that is right in one process and fails in the next."""
+    if twin is None or twin.result.outcome is Outcome.OK:
+        return ()
+    result = twin.result
+    return (f"{result.title}, the same target in a second process, ended as {result.outcome}: {result.reason}",)
 
 
 def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
@@ -274,13 +211,6 @@ def _visit(entrant: Entrant, runs: int, settings: Settings) -> tuple[int, ...]:
         return ()
     entrant.switches += answer["switches"]
     return tuple(answer["ns"])
-
-
-def _switching(switches: int, latency: Measurement) -> tuple[str, ...]:
-    busy_s = sum(map(sum, latency.rounds)) / 1e9
-    if switches > max(SWITCHES_PER_S * busy_s, 10):
-        return (f"{switches} involuntary context switches in {busy_s:.1f} s: other work disturbed it",)
-    return ()
 
 
 def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Launch:

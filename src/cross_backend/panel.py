@@ -29,6 +29,7 @@ from cross_backend.selection import rank
 from cross_backend.trial import Settings
 from cross_backend.workers import Worker
 from cross_backend.workloads import Source
+from cross_backend.workloads.batching import unbatched_name
 
 
 def compare(
@@ -57,7 +58,8 @@ def run_panel(
 ) -> Panel:
     """Verify, measure and rank what was exported."""
     launches, interrupted = run_launches(captured, rows, settings, cache, progress=progress)
-    panel = conclude(captured.workload, launches, settings, captured.batch, Machine.here(), interrupted=interrupted)
+    workload = unbatched_name(captured.workload, captured.batch)
+    panel = conclude(workload, launches, settings, captured.batch, Machine.here(), interrupted=interrupted)
     if not interrupted:
         remember(captured, panel.results, settings, cache)
     return panel
@@ -110,7 +112,7 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
     """Say whether there are as many launches as asked for, and they are as precise as asked for."""
     if not launches:
         return False
-    if not any(result.latency for result in launches[-1].results):
+    if not any(result.latency and result.outcome is Outcome.OK for result in launches[-1].results):
         return True  # nothing runs: starting it again changes nothing
     if len(launches) < settings.launches:
         return False
@@ -161,15 +163,26 @@ def conclude(
 
 
 def _merged(launches: Sequence[Launch]) -> list[Result]:
-    return [merge([launch.results[i] for launch in launches]) for i in range(len(launches[0].results))]
+    rounds = [max((len(r.latency.rounds) for r in launch.results if r.latency), default=0) for launch in launches]
+    return [merge([launch.results[i] for launch in launches], rounds) for i in range(len(launches[0].results))]
 
 
-def merge(parts: Sequence[Result]) -> Result:
-    """Join what one target gave in several launches; a failure in any of them is its end."""
-    failed = next((part for part in parts if part.outcome is not Outcome.OK), None)
+def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
+    """Join what one target gave in several launches; a failure in any of them is its end.
+
+    Args:
+        parts: one a launch.
+        rounds: of each launch. Where an interrupt came before a target's first visit, its rounds are empty: all
+            targets of a panel have the same rounds.
+    """
+    at, failed = next(((i, part) for i, part in enumerate(parts) if part.outcome is not Outcome.OK), (0, None))
     if failed is not None:
-        return replace(failed, latency=None)
-    first, latencies = parts[0], [part.latency for part in parts if part.latency is not None]
+        reason = f"in launch {at + 1}: {failed.reason}" if at else failed.reason
+        return replace(failed, latency=None, reason=reason)
+    first, latencies = parts[0], []
+    if any(part.latency for part in parts):
+        unvisited = (Measurement("latency", "ns", ((),) * count, (count,)) for count in rounds)
+        latencies = [part.latency or empty for part, empty in zip(parts, unvisited, strict=True) if empty.rounds]
     if not latencies and first.comparison is None:
         return replace(first, outcome=Outcome.RUN_FAIL, reason="interrupted before it was measured")
     if not latencies and first.unranked is None:

@@ -254,6 +254,8 @@ class Result:
     """Instrument or metric → why it could not be measured here."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Metric → what a reader must know."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Instrument → how the target's process ended while it was taken; the figures beside it stand."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the row of the JSON document; absent values are null."""
@@ -288,6 +290,7 @@ class Result:
                 if m.count
             ],
             "not_measured": dict(self.absent),
+            "failures": dict(self.failures),
             "warnings": list(self.warnings),
             "reason": self.reason,
         }
@@ -333,6 +336,8 @@ class Further:
     """Task metric → value."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Metric → what a reader must know: which part of the machine an energy is of."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Instrument → how the target's process ended while it was taken."""
 
 
 @dataclass(frozen=True)

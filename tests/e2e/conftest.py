@@ -248,3 +248,16 @@ def faulty(tmp_path_factory):
     rows = [f"{name} = faulty_backends:{short.title().replace('_', '')}" for name, short in names]
     (info / "entry_points.txt").write_text("\n".join(["[cross_backend.backends]", *rows]) + "\n")
     return {"PYTHONPATH": str(site)}
+
+
+@pytest.fixture(scope="session")
+def write_study():
+    """Give a function that writes a study file whose panels take seconds; other settings replace the short ones."""
+
+    def write(path, workloads, targets, batch_sizes=(1,), output=None, **settings):
+        settings = {"seconds": 0.4, "launches": 2, "max_launches": 2, "instruments": [], "timeout_s": 120, **settings}
+        rows = {"workloads": list(workloads), "targets": list(targets), "batch_sizes": list(batch_sizes)}
+        path.write_text(json.dumps({**rows, "settings": settings, "output": output or {}}))  # JSON is YAML, too
+        return path
+
+    return write

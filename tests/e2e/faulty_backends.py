@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.backend import Backend, Lowered, Option, Session
+from cross_backend.records import Execution
 from cross_backend.tensors import load_tensors
 
 FOREVER_S = 3600
@@ -51,6 +52,9 @@ class Right(Backend):
     def at_load(self):
         """Called when a session opens."""
 
+    def at_close(self):
+        """Called when a session closes."""
+
     def at_call(self, count, outputs):
         """Called by every call with how many came before; gives the outputs."""
         time.sleep(0.0002)
@@ -71,6 +75,9 @@ class Opened(Session):
 
     def _bind(self, inputs):
         return self._call
+
+    def _close(self):
+        self._backend.at_close()
 
     def _call(self):
         self._count += 1
@@ -222,3 +229,61 @@ class Slow(Right):
             leave_mark("slow")
         time.sleep(0.02)
         return outputs
+
+
+leaked = []
+"""What Leaks never gives back."""
+
+
+class Leaks(Right):
+    name = "faulty.leaks"
+
+    def at_call(self, count, outputs):
+        leaked.append(b"x" * 32_000_000)
+        time.sleep(0.05)
+        return outputs
+
+
+class LoadsOnce(Right):
+    """Opens once, and never again: what a second launch is for. It is slow, so that it gets no twin."""
+
+    name = "faulty.loads_once"
+
+    def at_load(self):
+        with contextlib.suppress(FileExistsError):
+            Path(os.environ["FAULTY_MARKS"], "loads_once.mark").touch(exist_ok=False)
+            return
+        raise ValueError("the licence was for one process")
+
+    def at_call(self, count, outputs):
+        time.sleep(0.002)
+        return outputs
+
+
+class CloseSegfault(Right):
+    """Right until it is closed, which measuring its memory does."""
+
+    name = "faulty.close_segfault"
+
+    def at_close(self):
+        segfault()
+
+
+class Elsewhere(Right):
+    """Runs, and hardly any of it where it was asked to."""
+
+    name = "faulty.elsewhere"
+    title = "Elsewhere"
+
+    def execution(self, artifact, options, inputs):
+        return Execution("GPU", nodes=0.0074, elsewhere=(("Conv on the CPU", 134),))
+
+
+class Emulated(Right):
+    """Right on an emulator."""
+
+    name = "faulty.emulated"
+    title = "Emulated"
+
+    def execution(self, artifact, options, inputs):
+        return Execution("NPU", nodes=1.0, functional_only="an emulator; its durations say nothing about an NPU")

@@ -64,7 +64,10 @@ def test_models_as_json(cli, document):
     assert all(row["summary"] and row["source"] for row in rows.values())
     remedies = {row["remedy"] for row in rows.values() if row["family"] != "detection"}
     assert remedies == {None}, "what the environment was made for is ready"
-    assert "AGPL" in rows["yolo11n"]["source"]
+    assert (rows["yolo11n"]["source"], rows["yolo11n"]["licence"]) == ("ultralytics", "AGPL-3.0")
+    resnet = rows["resnet50"]
+    assert (resnet["family"], resnet["parameters"], resnet["ready"]) == ("vision", 25_557_032, True)
+    assert resnet["flops"] == 8_178_368_512, "two for each of the 4.09 G multiply-adds that are published"
 
 
 def test_backends_as_a_table(cli, plain):

@@ -18,8 +18,8 @@ from cross_backend.capture import Captured
 from cross_backend.errors import UsageError
 from cross_backend.export import Exported, capture_workload, export
 from cross_backend.export import Settings as ExportSettings
-from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.launch import plan_visits
+from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.panel import compare, run_panel
 from cross_backend.records import Outcome, Panel
 from cross_backend.registry import resolve

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.backend import Option
+from cross_backend.capture import load_pt2
 from cross_backend.errors import UnavailableError, one_line
 
 if TYPE_CHECKING:
@@ -35,10 +37,9 @@ def require(device: str) -> None:
     gap = _no_cuda() if device == "cuda" else _no_mps()
     if gap is not None:
         raise UnavailableError(*gap)
-    if device == "cuda":  # TF32 keeps 10 bits of float32's 23
-        torch.backends.cuda.matmul.fp32_precision = "ieee"
-        torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
-        torch.backends.cudnn.rnn.fp32_precision = "ieee"  # type: ignore[attr-defined]
+    if device == "cuda":  # TF32 keeps 10 bits of float32's 23; torch's newer switches break whoever reads these two
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
     try:
         two = float((torch.ones(1, device=device) + 1).cpu())
     except Exception as error:
@@ -73,15 +74,14 @@ def _no_mps() -> tuple[str, str] | None:
     return None
 
 
-def on_device(program: ExportedProgram, device: str) -> ExportedProgram:
-    """Give the program with its weights, constants and the tensors that it makes on a device; ``program`` stays."""
+def read_program(path: Path, device: str) -> ExportedProgram:
+    """Read a program; its weights, its constants and the tensors that it makes lie on a device."""
+    program = load_pt2(path)
     if device == "cpu":
         return program
-    import copy
-
     from torch.export.passes import move_to_device_pass
 
-    return move_to_device_pass(copy.deepcopy(program), device)
+    return move_to_device_pass(program, device)
 
 
 def synchronize(device: str) -> Callable[[], None] | None:

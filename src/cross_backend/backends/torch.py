@@ -16,7 +16,7 @@ from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, M
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.backends._torch_device import describe, device_option, on_device, require, synchronize
+from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
 from cross_backend.capture import OnnxProgram, Program, load_pt2
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
 from cross_backend.records import Execution, Timing
@@ -130,7 +130,7 @@ class _ProgramSession(_TorchSession):
     """The exported program as a module."""
 
     def _load(self, path: Path) -> Callable[..., Any]:
-        program = on_device(load_pt2(path), self._device)
+        program = read_program(path, self._device)
         self._in_spec = program.call_spec.in_spec
         module: Callable[..., Any] = program.module()
         return module
@@ -230,12 +230,17 @@ class TorchAotInductor(_Torch):
         return super().missing(machine) or (Missing(lower=gap) if gap else None)
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+        import torch
         from torch._inductor import aoti_compile_and_package
 
         require(options["device"])
         payload = stem.with_name(stem.name + self.suffix)
         try:
-            aoti_compile_and_package(on_device(_torch_program(program), options["device"]), package_path=str(payload))
+            own = _torch_program(program)
+            if options["device"] != "cpu":  # moving changes a program, and torch's copies of one may not be valid
+                torch.export.save(own, payload)
+                own = read_program(payload, options["device"])
+            aoti_compile_and_package(own, package_path=str(payload))
         except CrossBackendError:
             raise
         except Exception as error:

@@ -37,7 +37,10 @@ def add_model(parser: argparse.ArgumentParser, *, nargs: str) -> None:
         "--platform", metavar="NAME", help="use this platform's backends, in its order: ios, android, linux, …"
     )
     parser.add_argument(
-        "--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name such as IMAGENET1K_V1"
+        "--weights",
+        metavar="FILE|NAME",
+        help="checkpoint file, or published weights: IMAGENET1K_V1 (torchvision), bert-base-uncased or a folder "
+        "(transformers)",
     )
 
 
@@ -84,6 +87,16 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to 1")
     return value
+
+
+def margin(text: str) -> float:
+    """Parse how precise ratios shall be: ``1%`` or ``0.01``."""
+    from cross_backend.study.spec import SETTINGS
+
+    try:
+        return float(SETTINGS["margin"].value(text))
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 
 
 def check_threads(threads: int) -> None:

@@ -14,12 +14,15 @@ from cross_backend.cli._options import (
     check_threads,
     chosen_targets,
     export_progress,
+    margin,
     writable_folder,
 )
 from cross_backend.machine import Machine
 from cross_backend.records import Outcome, Panel, document
 
 DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
+MOST_LAUNCHES = 15
+"""Where ``--margin`` is not reached."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +45,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the order in which targets take turns (default: 0)"
     )
+    parser.add_argument(
+        "--launches",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="how often every target is started anew; processes of one program differ, and only further ones show by "
+        "how much (default: 1; runs and seconds are spread over them)",
+    )
+    parser.add_argument(
+        "--margin",
+        type=margin,
+        metavar="1%",
+        help=f"launch again until every ratio to the fastest is this precise, {MOST_LAUNCHES} times at most",
+    )
     parser.add_argument("--output-dir", type=Path, metavar="DIR", help="also keep the artifacts and results.json here")
     add_work(parser)
 
@@ -60,7 +77,9 @@ def main(args: argparse.Namespace) -> int:
     sources = [find_workload(model, args.weights, args.batch) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     terminal = Terminal(quiet=args.json)
-    settings = Settings(args.num_runs, args.seconds, args.threads, args.timeout, args.seed)
+    settings = Settings(
+        args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin
+    )
     exporting = ExportSettings(Cache(), args.jobs or 0, args.timeout, folder)
     panels: list[Panel] = []
     try:

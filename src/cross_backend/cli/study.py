@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from cross_backend.cache import Cache
     from cross_backend.records import StudyResults
     from cross_backend.report.terminal import Terminal
+    from cross_backend.store import Store
     from cross_backend.study.spec import Study
 
 
@@ -65,13 +69,32 @@ def _run(args: argparse.Namespace) -> int:
         return _dry_run(study, args, terminal, cache)
     places = args.output or [Path(text) for text in study.output.reports]
     check_places(places)
-    with Store.open(args.db or study.output.db) as store, watching(terminal, study, cache) as watch:
-        results = run(study, store, cache, watch)
-    written = [write_report(results, place) for place in places]
+    with Store.open(args.db or study.output.db) as store:
+        try:
+            with watching(terminal, study, cache) as watch:
+                results = run(study, store, cache, watch)
+        finally:
+            _tell(store)
     _print(results, args, terminal)
-    for path in written:
-        terminal.note(f"📊 {path}")
+    for place in places:
+        terminal.note(f"📊 {write_report(results, place)}")
     return 0 if _judged(results) else 1
+
+
+def _tell(store: Store) -> None:
+    """Print what the store has to say: samples that were taken in, or still wait in a file."""
+    for text in store.told:
+        print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def _stored(args: argparse.Namespace) -> Iterator[Store]:
+    """Open a database that is there already."""
+    from cross_backend.store import Store
+
+    with Store.open(args.db, create=False) as store:
+        _tell(store)
+        yield store
 
 
 def _adjusted(study: Study, args: argparse.Namespace) -> Study:
@@ -113,12 +136,13 @@ def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: 
 
 
 def _judged(results: StudyResults) -> bool:
-    """Say whether every panel has something that was proved right, and nothing was wrong or broke."""
+    """Say whether every panel has something that was proved right, and nothing was wrong or broke, at any time."""
     from cross_backend.records import Outcome
 
     fine = {Outcome.OK, Outcome.UNAVAILABLE, Outcome.UNSUPPORTED}
     return all(
-        any(r.outcome is Outcome.OK for r in panel.results) and all(r.outcome in fine for r in panel.results)
+        any(r.outcome is Outcome.OK for r in panel.results)
+        and all(r.outcome in fine and not r.failures for r in panel.results)
         for panel in results.panels
     )
 
@@ -138,10 +162,9 @@ def _status(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from cross_backend.report.terminal import Terminal
-    from cross_backend.store import Store
     from cross_backend.study.spec import Study
 
-    with Store.open(args.db) as store:
+    with _stored(args) as store:
         rows = [store.find(args.study)] if args.study else store.studies()
         begun = [store.study(row.id) for row in rows]
     asked = [len(Study.from_json(one.spec).panels()) for one in begun]
@@ -173,14 +196,13 @@ def _status(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
-    from cross_backend.store import Store
     from cross_backend.study.driver import read
     from cross_backend.study.reports import check_places, write_report
 
     places = args.output or []
     check_places(places)
     terminal = Terminal(quiet=args.json)
-    with Store.open(args.db) as store:
+    with _stored(args) as store:
         results = read(store, store.find(args.study).id)
     for place in places:
         terminal.note(f"📊 {write_report(results, place)}")
@@ -191,11 +213,10 @@ def _report(args: argparse.Namespace) -> int:
 
 def _diff(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
-    from cross_backend.store import Store
     from cross_backend.study.diff import diff
     from cross_backend.study.driver import read
 
-    with Store.open(args.db) as store:
+    with _stored(args) as store:
         found = diff(*(read(store, store.find(text).id) for text in (args.before, args.after)))
     if args.json:
         print_json(found.to_json())
@@ -210,10 +231,9 @@ def _diff(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
-    from cross_backend.store import Store
     from cross_backend.store.tables import write_table
 
-    with Store.open(args.db) as store:
+    with _stored(args) as store:
         rows = write_table(store, store.find(args.study), args.table)
     if args.json:
         print_json({"schema": 1, "path": str(args.table), "rows": rows})

@@ -65,6 +65,11 @@ class Terminal:
         if not self.quiet:
             self.err.print(line if fancy(sys.stderr) else _replace(line), soft_wrap=True)
 
+    @property
+    def has_bars(self) -> bool:
+        """Whether progress is shown as bars that move; else as lines."""
+        return fancy(sys.stderr)
+
     @contextmanager
     def progress(self) -> Iterator[Callable[[str, str, float | None], None]]:
         """Give ``show(key, text, share)``: a line per key with its elapsed time; ``share`` 1 ends it, None spins.
@@ -73,7 +78,7 @@ class Terminal:
         """
         if self.quiet:
             yield lambda _key, _text, _share: None
-        elif not fancy(sys.stderr):
+        elif not self.has_bars:
             yield self._plain_progress
         else:
             with _bars(self.err) as show:
@@ -134,18 +139,24 @@ def fancy(stream: Any) -> bool:
 def print_panel(terminal: Terminal, panel: Panel) -> None:
     """Print a comparison: a line per target, the ranking, the summary."""
     settings = panel.settings
-    terminal.text(f"🚀 cross-backend: {panel.workload}", style="bold")
+    batch = f", batch {panel.batch}" if panel.batch > 1 else ""
+    terminal.text(f"🚀 cross-backend: {panel.workload}{batch}", style="bold")
     terminal.text("=" * 55)
     terminal.text(
         f"📊 {panel.machine.cpu}, {settings['threads']} thread(s) each; every output checked against eager float32"
+        + (f"; {panel.launches} launches" if panel.launches > 1 else "")
     )
     terminal.text()
     for result in panel.results:
         if result.latency_ms is not None and result.mean_ms is not None:
             median = tables.milliseconds(result.latency_ms.value)
-            terminal.text(f"✅ {result.title}: {tables.milliseconds(result.mean_ms)} ms avg, {median} ms median")
+            mark, why = ("✅", "") if result.unranked is None else ("⚠️", f"; no rank: {result.unranked}")
+            terminal.text(
+                f"{mark} {result.title}: {tables.milliseconds(result.mean_ms)} ms avg, {median} ms median{why}"
+            )
         elif result.outcome is Outcome.OK:
-            terminal.text(f"⚠️ {result.title}: verified, not measured")
+            why = f"functional check only: {result.unranked}" if result.unranked else "not measured"
+            terminal.text(f"⚠️ {result.title}: verified, {why}")
         else:
             mark = "⚠️" if result.outcome in {Outcome.UNAVAILABLE, Outcome.UNSUPPORTED} else "❌"
             terminal.text(f"{mark} {result.title}: {result.outcome}: {result.reason}")
@@ -154,7 +165,7 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
         _print_ranking(terminal, panel)
         _print_summary(terminal, panel)
     else:
-        terminal.text("❌ Nothing could be measured.")
+        terminal.text("❌ Nothing could be ranked.")
     if panel.interrupted:
         terminal.text("⚠️ Interrupted: this is what was finished until then.")
 
@@ -199,6 +210,8 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
     for group in tables.ties(panel):
         terminal.text(f"   ⚖️ Tie at rank {group[0].rank}: {', '.join(r.title for r in group)}")
     terminal.text(f"   🎯 {tables.doubt(panel)}")
+    for warning in panel.warnings:
+        terminal.text(f"   ⚠️ {warning}")
     for result in panel.ranked:
         for warning in result.warnings:
             terminal.text(f"   ⚠️ {result.title}: {warning}")

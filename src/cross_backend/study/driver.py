@@ -6,27 +6,25 @@ study ──▶ panels ──▶ export ──▶ launches (each stored) ──�
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
-from cross_backend import instruments
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
+from cross_backend.entrant import described
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.export import Exported, Observe, export, ignore, outcome_of
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.machine import Machine, version_of
-from cross_backend.panel import conclude, remember, run_launches
-from cross_backend.records import Further, Launch, Outcome, Panel, PanelKey, Result, StudyResults
+from cross_backend.panel import conclude, enough, remember, run_launches
+from cross_backend.records import Launch, Outcome, Panel, PanelKey, StudyResults
 from cross_backend.registry import resolve
 from cross_backend.store import Store
+from cross_backend.study.further import take, with_further
 from cross_backend.study.spec import PanelSpec, Study
-from cross_backend.trial import Settings, open_worker, verify
+from cross_backend.trial import Settings
 from cross_backend.workloads import find_workload
 
-INSTRUMENT_S = 2.0
-"""Seconds of each closed loop and offered rate."""
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""
 
@@ -46,6 +44,8 @@ class Watch:
     """Called with the indices of the panels that are left to do."""
     progress: Progress = _silent
     observe: Observe = ignore
+    stored: Callable[[PanelKey, str], None] = lambda _key, _what: None
+    """Called with what is on the disk now and survives everything: ``launch 2``, the measurements of a target."""
     panel: Callable[[Panel], None] = lambda _panel: None
     """Called with every panel that was finished."""
 
@@ -64,108 +64,99 @@ def run(study: Study, store: Store, cache: Cache, watch: Watch | None = None) ->
     left = [index for index, spec in enumerate(specs) if key_of(spec) not in done]
     watch.begin(left)
     for index in left:
-        watch.panel(_run_panel(study, specs[index], row.id, store, cache, watch))
+        watch.panel(_run_panel(_Panel(study, row.id, specs[index], store, cache, watch)))
     store.finish(row.id)
     return read(store, row.id)
 
 
-def _run_panel(study: Study, spec: PanelSpec, study_id: int, store: Store, cache: Cache, watch: Watch) -> Panel:
-    key, settings = key_of(spec), settings_of(study, spec.threads)
-    exporting = ExportSettings(
-        cache, study.settings.jobs, study.settings.timeout_s, min_coverage=study.settings.min_coverage
-    )
+@dataclass(frozen=True)
+class _Panel:
+    """A panel on its way, and where things are."""
+
+    study: Study
+    study_id: int
+    spec: PanelSpec
+    store: Store
+    cache: Cache
+    watch: Watch
+
+    @property
+    def key(self) -> PanelKey:
+        return key_of(self.spec)
+
+    @property
+    def settings(self) -> Settings:
+        return settings_of(self.study, self.spec.threads)
+
+    def keep(self, index: int, launch: Launch) -> None:
+        """Store a launch."""
+        self.store.keep_launch(self.study_id, self.key, index, launch)
+        self.watch.stored(self.key, f"launch {index + 1}")
+
+    def finish(self, launches: Sequence[Launch]) -> Panel:
+        """Write down that all is there, and give it."""
+        self.store.finish_panel(self.study_id, self.key)
+        panel = conclude(self.key.workload, launches, self.settings, self.key.batch, Machine.here())
+        return with_further(panel, self.store.instruments(self.study_id, self.key))
+
+
+def _run_panel(one: _Panel) -> Panel:
+    key, spec, watch = one.key, one.spec, one.watch
+    asked = one.study.settings
+    exporting = ExportSettings(one.cache, asked.jobs, asked.timeout_s, min_coverage=asked.min_coverage)
+    before = one.store.launches(one.study_id, key)
     watch.progress(f"{key}: capture and lower", 0.0)
     try:
-        captured, rows = export(
-            find_workload(spec.model, spec.weights, spec.batch), spec.targets, exporting, watch.observe
-        )
+        source = find_workload(spec.model, spec.weights, spec.batch)
+        captured, rows = export(source, spec.targets, exporting, watch.observe)
     except CrossBackendError as error:
-        return _without_program(key, spec, settings, error, study_id, store)
+        if not enough(before, one.settings):
+            before.append(_fail_all(spec.targets, key, error))
+            one.keep(len(before) - 1, before[-1])
+        return one.finish(before)
     launches, interrupted = run_launches(
         captured,
         rows,
-        settings,
-        cache,
-        store.launches(study_id, key),
-        lambda index, launch: store.keep_launch(study_id, key, index, launch),
+        one.settings,
+        one.cache,
+        before,
+        one.keep,
         lambda doing, done, total: watch.progress(f"{key}: {doing}", 0.1 + 0.5 * done / total),
     )
     if interrupted:
         raise KeyboardInterrupt
-    panel = conclude(key.workload, launches, settings, key.batch, Machine.here())
+    panel = conclude(key.workload, launches, one.settings, key.batch, Machine.here())
     if key.batch == 1:
-        remember(captured, panel.results, settings, cache)
-    _take_instruments(study, study_id, key, captured, rows, panel, settings, store, cache, watch)
-    store.finish_panel(study_id, key)
-    return with_further(panel, store.instruments(study_id, key))
+        remember(captured, panel.results, one.settings, one.cache)
+    _take_instruments(one, captured, rows, panel)
+    return one.finish(launches)
 
 
-def _without_program(
-    key: PanelKey, spec: PanelSpec, settings: Settings, error: CrossBackendError, study_id: int, store: Store
-) -> Panel:
-    """Store a panel whose workload cannot be captured: every target says why."""
+def _fail_all(targets: Sequence[str], key: PanelKey, error: CrossBackendError) -> Launch:
+    """Give the launch of a panel whose workload cannot be captured: every target says why."""
     outcome = outcome_of(error, Outcome.LOWER_FAIL)
     reason = f"the model cannot be captured: {one_line(error)}"
-    launch = Launch(tuple(Result(key.workload, text, text, outcome, reason) for text in spec.targets))
-    store.keep_launch(study_id, key, 0, launch)
-    store.finish_panel(study_id, key)
-    return conclude(key.workload, [launch], settings, key.batch, Machine.here())
+    rows = []
+    for text in targets:
+        resolved = None
+        with contextlib.suppress(CrossBackendError):
+            resolved = resolve(text)
+        rows.append(Exported(text, outcome, reason, resolved))
+    return Launch(tuple(described(key.workload, row, rows[:index]) for index, row in enumerate(rows)))
 
 
-def _take_instruments(
-    study: Study,
-    study_id: int,
-    key: PanelKey,
-    captured: Captured,
-    rows: Sequence[Exported],
-    panel: Panel,
-    settings: Settings,
-    store: Store,
-    cache: Cache,
-    watch: Watch,
-) -> None:
-    """Take the further instruments on each target that works, alone in a fresh process; each is stored."""
-    if not study.settings.instruments:
-        return
-    done = store.instruments(study_id, key)
-    todo = [i for i, r in enumerate(panel.results) if r.latency_ms is not None and i not in done]
+def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported], panel: Panel) -> None:
+    """Take the further instruments of each target that works; what one gave is stored before the next begins."""
+    names = one.study.settings.instruments
+    done = one.store.instruments(one.study_id, one.key)
+    todo = [i for i, r in enumerate(panel.results) if r.latency_ms is not None and i not in done] if names else []
+    task = None if captured.metric is None else (captured.metric, captured.task_path)
     for step, index in enumerate(todo):
-        result, row = panel.results[index], rows[index]
-        watch.progress(f"{key}: further measurements of {result.title}", 0.6 + 0.4 * step / len(todo))
-        assert row.artifact is not None and row.resolved is not None and result.latency_ms is not None
-        task = None if captured.metric is None else (captured.metric, captured.task_path)
-        with ExitStack() as stack:
-            try:
-                worker, _ = open_worker(row.artifact.payload_path, str(row.resolved.target), settings, cache, stack)
-                verify(worker, row.resolved.options, settings)
-                further = instruments.take(
-                    worker,
-                    study.settings.instruments,
-                    batch=key.batch,
-                    timeout_s=settings.timeout_s,
-                    seconds=INSTRUMENT_S,
-                    seed=settings.seed,
-                    task=task,
-                )
-            except CrossBackendError as error:
-                reason = f"its worker failed: {one_line(error)}"
-                further = Further(absent=dict.fromkeys(study.settings.instruments, reason))
-        store.keep_instruments(study_id, key, index, further)
-
-
-def with_further(panel: Panel, found: Mapping[int, Further]) -> Panel:
-    """Add what further instruments gave to a panel's results."""
-    results = list(panel.results)
-    for index, further in found.items():
-        result = results[index]
-        results[index] = replace(
-            result,
-            measurements=(*result.measurements, *further.measurements),
-            absent={**result.absent, **further.absent},
-            task={**result.task, **further.task},
-            notes={**result.notes, **further.notes},
-        )
-    return replace(panel, results=tuple(results))
+        title = panel.results[index].title
+        one.watch.progress(f"{one.key}: further measurements of {title}", 0.6 + 0.4 * step / len(todo))
+        found = take(rows[index], names, one.settings, one.cache, batch=one.key.batch, task=task)
+        one.store.keep_instruments(one.study_id, one.key, index, found)
+        one.watch.stored(one.key, f"further measurements of {title}")
 
 
 def key_of(spec: PanelSpec) -> PanelKey:

@@ -28,7 +28,7 @@ def watching(terminal: Terminal, study: Study, cache: Cache) -> Iterator[Watch]:
     with terminal.progress() as show:
         shown = _Shown(terminal, show, plan(study, cache)[1])
         try:
-            yield Watch(shown.begin, shown.progress, lines(show), shown.panel)
+            yield Watch(shown.begin, shown.progress, lines(show), shown.stored, shown.panel)
         except KeyboardInterrupt:
             terminal.note("Stopped; what was finished is stored, and the same command goes on from there.")
             raise
@@ -57,6 +57,11 @@ class _Shown:
         current = weights[done] if done < len(weights) else 0.0
         behind = (sum(weights[:done]) + share * current) / (sum(weights) or 1.0)
         self._show("study", f"{doing} (about {self._left.left(self._finished_s)} left)", min(behind, 0.999))
+
+    def stored(self, key: PanelKey, what: str) -> None:
+        """Tell a log what is kept; on a terminal the bar moves instead."""
+        if not self._terminal.has_bars:
+            self._terminal.note(f"{key}: {what}: stored")
 
     def panel(self, panel: Panel) -> None:
         """Tell how a panel ended, in one line."""

@@ -1,6 +1,7 @@
 """Batching: a workload of batch 1 becomes one of batch n, and its outputs prove that the batch axis is one.
 
-Row i of an input is the example rolled by i along its last axis: rows differ, and values stay in their range.
+Row i of an input is the example rolled by i along its last axis: rows differ, and values stay in their range. Numbers
+that are the same all along that axis are made smaller from row to row instead.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ _ROUNDINGS = 8
 def batched_name(name: str, batch: int | None) -> str:
     """Give the stem of a workload's files at a batch size: ``resnet50``, ``resnet50_batch8``."""
     return name if batch in {None, 1} else f"{name}_batch{batch}"
+
+
+def unbatched_name(name: str, batch: int) -> str:
+    """Give the workload's own name from :func:`batched_name`'s."""
+    return name if batch == 1 else name.removesuffix(f"_batch{batch}")
 
 
 def batched(workload: Workload, batch: int | None) -> Workload:
@@ -71,6 +77,8 @@ def torch_rows(tensor: Any, batch: int) -> Any:
     """Make ``batch`` rows of a torch tensor of one."""
     import torch
 
+    if tensor.is_floating_point() and torch.equal(tensor.roll(1, -1), tensor):
+        return torch.cat([tensor * _shrunk(row, batch) for row in range(batch)])
     return torch.cat([tensor.roll(row, -1) for row in range(batch)])
 
 
@@ -78,7 +86,14 @@ def numpy_rows(array: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
     """Make ``batch`` rows of a NumPy array of one."""
     import numpy as np
 
+    if array.dtype.kind == "f" and np.array_equal(np.roll(array, 1, axis=-1), array):
+        return np.concatenate([array * array.dtype.type(_shrunk(row, batch)) for row in range(batch)])
     return np.concatenate([np.roll(array, row, axis=-1) for row in range(batch)])
+
+
+def _shrunk(row: int, batch: int) -> float:
+    """Give a row's factor: 1 for the first, above one half for the last."""
+    return 1 - row / (2 * batch)
 
 
 def row_of(inputs: Sequence[Any], row: int, has_rows: Sequence[bool] | None = None) -> tuple[Any, ...]:

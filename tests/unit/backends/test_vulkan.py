@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-
-import pytest
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cross_backend.backends._vulkan import REMEDY, SOFTWARE, find_devices
+
+if TYPE_CHECKING:
+    import pytest
 
 ASK = """
 from cross_backend.machine import Machine
@@ -44,17 +47,16 @@ def test_a_machine_without_a_driver_says_so(run_python: Callable[..., str], monk
 
 
 def test_a_driver_that_crashes_is_one_that_is_not_there(
-    run_python: Callable[..., str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    run_python: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loader that reads a driver whose library ends the process."""
-    folder = tmp_path_factory.mktemp("driver")
-    (folder / "bad.c").write_text(
+    (tmp_path / "bad.c").write_text(
         "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { abort(); }\n"
     )
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", "bad.so", "bad.c"], cwd=folder, check=True)
-    icd = {"file_format_version": "1.0.0", "ICD": {"library_path": str(folder / "bad.so"), "api_version": "1.2.0"}}
-    (folder / "bad.json").write_text(json.dumps(icd))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "bad.so", "bad.c"], cwd=tmp_path, check=True)
+    icd = {"file_format_version": "1.0.0", "ICD": {"library_path": str(tmp_path / "bad.so"), "api_version": "1.2.0"}}
+    (tmp_path / "bad.json").write_text(json.dumps(icd))
     for name in DRIVERS:
-        monkeypatch.setenv(name, str(folder / "bad.json"))
+        monkeypatch.setenv(name, str(tmp_path / "bad.json"))
     said = run_python(ASK)
     assert "the Vulkan driver ended its process" in said and REMEDY[:40] in said

@@ -133,7 +133,7 @@ def test_when_nothing_was_measured_it_says_so(panel: Panel, monkeypatch: pytest.
     failed = tuple(result for result in panel.results if result.outcome is not Outcome.OK)
     verified = replace(failed[0], outcome=Outcome.OK, title="Verified")
     print_panel(Terminal(), replace(panel, results=(*failed, verified)))
-    assert "Nothing could be measured" in out.text
+    assert "Nothing could be ranked" in out.text
     assert "Verified: verified, not measured" in out.text
 
 

@@ -19,7 +19,7 @@ from cross_backend.errors import CaptureError
 from cross_backend.export import capture_workload, find_capture
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import Workload, find_workload
-from cross_backend.workloads.batching import batched, check_row
+from cross_backend.workloads.batching import batched, check_row, numpy_rows, torch_rows
 
 
 class _Call(torch.nn.Module):
@@ -78,6 +78,15 @@ def test_rows_are_the_example_rolled() -> None:
     assert workload.calibration[0][0].tolist() == [[2, 3, 4, 5], [5, 2, 3, 4], [4, 5, 2, 3]]
 
 
+@pytest.mark.parametrize("rows", [torch_rows, lambda x, n: torch.from_numpy(numpy_rows(x.numpy(), n))])
+@pytest.mark.parametrize("values", [[[1.0, 1.0]], [[2.0]], [[-3.0, -3.0, -3.0]]])
+def test_rows_differ_where_rolling_changes_nothing(rows: Callable[[Any, int], Any], values: list[list[float]]) -> None:
+    made = rows(torch.tensor(values), 4)
+    assert made.dtype == torch.float32 and made[:1].tolist() == values
+    assert len({tuple(row.tolist()) for row in made}) == 4
+    assert bool((made.abs() <= abs(values[0][0])).all()), "the range stays"
+
+
 def test_a_builtin_is_captured_in_batches(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     one, four = (capture_workload("linear_regression", None, cache, batch) for batch in (1, 4))
@@ -106,6 +115,7 @@ def test_a_task_stays_with_its_batches(tmp_path: Path) -> None:
         (lambda m, x: linear(m, x - x.mean(0)), (X,), "row 0 of output 0 is not what its input gives alone"),
         (lambda m, x: linear(m, x.flip(0)), (X,), "row 0 of output 0"),
         (lambda m, x: linear(m, x).cumsum(0), (X,), "row 2 of output 0"),
+        (lambda m, x: x - x.mean(0), (torch.ones(1, 4),), "row 0 of output 0"),
         (lambda m, x: linear(m, x).sum(), (X,), r"no output has a leading extent of 3 \(\[\]\)"),
     ],
 )

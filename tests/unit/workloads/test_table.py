@@ -40,7 +40,8 @@ def test_every_row_leads_to_a_builder() -> None:
     for row in WORKLOADS.values():
         module, _, function = row.build.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
-        assert row.summary and row.source and row.family
+        assert row.summary and row.source and row.licence and row.family
+        assert row.parameters > 0 and row.flops > 0
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
