@@ -42,7 +42,7 @@ class Slowed(Backend):
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         """Ask the backend inside."""
-        return find_backend(INNER).lower(program, {"threads": None}, stem, calibration)
+        return find_backend(INNER).lower(program, {"threads": options["threads"]}, stem, calibration)
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         """Open the backend inside, and slow it down."""
@@ -50,7 +50,7 @@ class Slowed(Backend):
 
 
 class SlowedSession(Session):
-    """What happens to one call happens to its extra time in proportion: the ratio is the same whatever the machine does."""
+    """What happens to a call happens to its extra time in proportion, so the ratio stays whatever the machine does."""
 
     def _open(self) -> None:
         inside = replace(self.artifact, target=INNER)

@@ -46,6 +46,17 @@ ROUND_CALLS = 3
 NAIVE = 0.05
 """What a reader of two numbers takes for a difference."""
 
+OURS = (
+    "really slower",
+    "trials",
+    *("slower", "tie", "faster"),
+    "found where advertised",
+    "advertised",
+    "p95 error",
+    "launches",
+    "s/trial",
+)
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -54,6 +65,9 @@ class Trial:
     percent: int
     """By how much the second is really slower."""
     seed: int
+    model: str
+    load: bool
+    """Whether there was load of our own."""
     first_rank: int
     second_rank: int
     estimate: float
@@ -84,19 +98,21 @@ class Trial:
 class Pair:
     """What was exported for one injected difference."""
 
+    percent: int
+    model: str
     captured: Captured
     rows: Sequence[Exported]
     cache: Cache
 
     @classmethod
-    def of(cls, model: str, percent: int) -> Pair:
+    def of(cls, percent: int, model: str) -> Pair:
         """Export the two."""
         cache = Cache()
         targets = ("cpu", f"{NAME}?percent={percent}" if percent else "cpu")
         captured, rows = export(find_workload(model), targets, ExportSettings(cache))
-        return cls(captured, rows, cache)
+        return cls(percent, model, captured, rows, cache)
 
-    def compare(self, percent: int, seed: int) -> Trial:
+    def compare(self, seed: int, *, load: bool) -> Trial:
         """Run one trial: ours, then the naive reader's."""
         settings = Settings(
             num_runs=ROUND_CALLS * 30 * MOST_LAUNCHES,
@@ -104,7 +120,7 @@ class Pair:
             seed=seed,
             launches=1,  # each has 30 rounds then; the margin asks for more of them
             max_launches=MOST_LAUNCHES,
-            margin=MARGINS.get(percent, percent / 250),
+            margin=MARGINS.get(self.percent, self.percent / 250),
         )
         began = time.perf_counter()
         launches, interrupted = run_launches(self.captured, self.rows, settings, self.cache, progress=silent)
@@ -120,8 +136,10 @@ class Pair:
         calls = first.latency.count
         blocks = [self._alone(row, calls, settings) for row in self.rows]
         return Trial(
-            percent,
+            self.percent,
             seed,
+            self.model,
+            load,
             first.rank,
             second.rank,
             ratio.value,
@@ -190,23 +208,23 @@ def broken(percent: int, trials: Sequence[Trial]) -> bool:
     return off or wrong > len(able) * 0.05 + 3 * math.sqrt(len(able) * 0.05 * 0.95)
 
 
-def kept(path: Path | None) -> dict[tuple[int, int], Trial]:
-    """Read the trials that an earlier run kept."""
-    if path is None or not path.exists():
+def kept(asked: argparse.Namespace) -> dict[tuple[int, int], Trial]:
+    """Read the trials of this kind that an earlier run kept."""
+    if asked.keep is None or not asked.keep.exists():
         return {}
-    trials = [Trial(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {(trial.percent, trial.seed): trial for trial in trials}
+    trials = [Trial(**json.loads(line)) for line in asked.keep.read_text(encoding="utf-8").splitlines()]
+    return {(t.percent, t.seed): t for t in trials if (t.model, t.load) == (asked.model, asked.load)}
 
 
 def run(asked: argparse.Namespace) -> dict[int, list[Trial]]:
     """Run what is not kept yet, the differences in turn, so that all see the same hours."""
-    done = kept(asked.keep)
-    pairs = {percent: Pair.of(asked.model, percent) for percent in asked.percents}
+    done = kept(asked)
+    pairs = {percent: Pair.of(percent, asked.model) for percent in asked.percents}
     for seed in range(asked.trials):
         for percent in asked.percents:
             if (percent, seed) in done:
                 continue
-            trial = done[percent, seed] = pairs[percent].compare(percent, seed)
+            trial = done[percent, seed] = pairs[percent].compare(seed, load=asked.load)
             print(f"{percent} % trial {seed + 1}: {trial.verdict}, {trial.seconds:.0f} s", file=sys.stderr)
             if asked.keep is not None:
                 with asked.keep.open("a", encoding="utf-8") as file:
@@ -229,9 +247,9 @@ def main() -> int:
     weather = "with load in bursts on every processor" if asked.load else "without load of our own"
     show(
         f"Ours: onnxruntime.cpu on {asked.model} against itself, slowed, {weather}",
-        ("really slower", "trials", "slower", "tie", "faster", "found at advertised", "advertised", "p95 error", "launches", "s/trial"),
+        OURS,
         [ours(percent, found) for percent, found in trials.items()],
-    )  # fmt: skip
+    )
     show(
         "The same, one process after the other, read with the naked eye",
         ("really slower", "figure", "p95 error", "said > 5 % slower", "said > 5 % faster"),

@@ -19,21 +19,33 @@ from cross_backend.study.driver import key_of, read
 from cross_backend.study.spec import Study
 
 KILLS = int(os.environ.get("CROSS_BACKEND_KILLS", "10"))
-TARGETS = ("faulty.right", "onnxruntime.cpu")
 LAUNCHES = 2
-PANELS = ("linear_regression, batch 1, 1 thread", "linear_regression, batch 2, 1 thread")
-RECORDS = {
-    *((panel, f"launch {number + 1}") for panel in PANELS for number in range(LAUNCHES)),
-    *((panel, f"further measurements of {title}") for panel in PANELS for title in ("Right", "ONNX Runtime (CPU)")),
-}
-"""All that such a study stores, in the words of its progress."""
+TITLES = {"faulty.right": "Right", "onnxruntime.cpu": "ONNX Runtime (CPU)"}
+
+
+def panel(batch):
+    """Give a panel as progress calls it."""
+    return f"linear_regression, batch {batch}, 1 thread"
+
+
+def records(targets, batch_sizes):
+    """Give all that such a study stores, as progress calls it."""
+    names = [f"launch {number + 1}" for number in range(LAUNCHES)]
+    names += [f"further measurements of {TITLES[target]}" for target in targets]
+    return {(panel(batch), name) for batch in batch_sizes for name in names}
 
 
 @pytest.fixture
 def study(faulty, start, write_study, tmp_path):
-    """Give a function that starts the study, or goes on with it."""
-    file = write_study(tmp_path / "killed.yaml", ["linear_regression"], TARGETS, (1, 2), instruments=["memory"])
-    return lambda: start("study", "run", file, "--db", tmp_path / "s.sqlite", cwd=tmp_path, **faulty)
+    """Give a function that starts a study, or goes on with it."""
+
+    def run(targets, batch_sizes):
+        file = write_study(
+            tmp_path / "killed.yaml", ["linear_regression"], targets, batch_sizes, instruments=["memory"]
+        )
+        return start("study", "run", file, "--db", tmp_path / "s.sqlite", cwd=tmp_path, **faulty)
+
+    return run
 
 
 @pytest.fixture
@@ -92,41 +104,41 @@ def stop(process, signum):
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_study_goes_on_where_it_was(signum, study, told, streams, until, all_gone, workers, tmp_path):
-    path = tmp_path / "s.sqlite"
-    process = study()
+    path, asked = tmp_path / "s.sqlite", (tuple(TITLES), (1,))
+    process, all_of_it = study(*asked), records(*asked)
     # In the middle of the second launch: the first is stored, and the next workers are there.
     until(lambda: len(told()) == 1 and workers(process), "the second launch has begun", of=process)
     family = stop(process, signum)
     status = process.wait(30)
     assert until(lambda: all_gone(family), "all children are gone", 15)
     first = told()
-    assert first == [(PANELS[0], "launch 1")]
+    assert first == [(panel(1), "launch 1")]
     if signum != signal.SIGKILL:
         assert status == 130 and "Traceback" not in streams()[1]
         assert "the same command goes on from there" in streams()[1]
         assert streams()[1].splitlines()[-1] == "cross-backend study: interrupted."
     before, finished = kept(path)
     assert set(before) == {(1, *record) for record in first} and finished == {1: False}
-    process = study()
+    process = study(*asked)
     assert process.wait(300) == 0, streams()[1]
-    assert set(told()) == RECORDS - set(first) and len(told()) == len(RECORDS) - 1, "nothing is measured again"
+    assert set(told()) == all_of_it - set(first) and len(told()) == len(all_of_it) - 1, "nothing is measured again"
     after, finished = kept(path)
-    assert finished == {1: True} and set(after) == {(1, *record) for record in RECORDS}
+    assert finished == {1: True} and set(after) == {(1, *record) for record in all_of_it}
     assert {key: after[key] for key in before} == before, "what was stored is as it was"
 
 
 def test_killed_at_random_moments_nothing_is_lost(study, told, until, all_gone, tmp_path):
     """Each start goes on with what the killed ones left; a finished study is followed by the next."""
-    moments, path = random.Random(KILLS), tmp_path / "s.sqlite"
-    process = study()
+    moments, path, asked = random.Random(KILLS), tmp_path / "s.sqlite", (("faulty.right",), (1, 2))
+    process = study(*asked)
     began = time.monotonic()
     assert process.wait(300) == 0
     seconds = time.monotonic() - began
     before, finished = kept(path)
-    assert set(told()) == RECORDS and finished == {1: True}
+    assert set(told()) == records(*asked) and finished == {1: True}
     whole = shape(path, 1)
     for _ in range(KILLS):
-        process = study()
+        process = study(*asked)
         time.sleep(moments.uniform(0, seconds / 2))
         family = stop(process, signal.SIGKILL) if process.poll() is None else []
         process.wait(30)
@@ -140,15 +152,15 @@ def test_killed_at_random_moments_nothing_is_lost(study, told, until, all_gone, 
         assert until(lambda family=family: all_gone(family), "all children are gone", 15)
         before = after
     number = max(finished) + 1 if all(finished.values()) else max(finished)
-    assert study().wait(300) == 0
+    assert study(*asked).wait(300) == 0
     after, finished = kept(path)
     assert all(finished.values()) and {key: after[key] for key in before} == before
-    assert {key[1:] for key in after if key[0] == number} == RECORDS
+    assert {key[1:] for key in after if key[0] == number} == records(*asked)
     assert all(shape(path, one) == whole for one in finished), "as if it had never been killed"
 
 
 def test_a_study_is_run_by_one_command_at_a_time(study, until, told, cli, faulty, complaint, tmp_path):
-    process = study()
+    process = study(["faulty.right"], [1])
     until(told, "the first launch is stored", of=process)
     args = ("study", "run", tmp_path / "killed.yaml", "--db", tmp_path / "s.sqlite")
     complaint(cli(*args, cwd=tmp_path, **faulty), 1, f"is being run by process {process.pid} on ")

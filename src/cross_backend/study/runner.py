@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.errors import UsageError
+from cross_backend.errors import UsageError, unknown_name
 from cross_backend.records import Panel, StudyResults
-from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+from cross_backend.study.spec import SETTINGS, Study, StudySettings, WorkloadSpec
 
 if TYPE_CHECKING:
     import torch
 
 
-def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_sizes: Sequence[int]) -> str:
+def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_sizes: Sequence[int]) -> Path:
     """Capture a module into a ``.pt2`` file in the cache, with a free batch where sizes beside 1 are asked for."""
-    from cross_backend.cache import Cache
-    from cross_backend.capture import capture, digest_program
-    from cross_backend.workloads import Workload
-
-    if inputs is None:
-        raise UsageError("a torch module needs its example inputs: ComparisonRunner(model=module, inputs=(x,), …).")
     import torch
 
+    from cross_backend.cache import Cache
+    from cross_backend.capture import capture, digest_program
+    from cross_backend.free_batch import capture_free
+    from cross_backend.workloads import Workload
+
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"model is a {type(module).__name__}; give a name, a path or a torch.nn.Module.")
+    if inputs is None:
+        raise UsageError("a torch module needs its example inputs: ComparisonRunner(model=module, inputs=(x,), …).")
+    inputs = (inputs,) if hasattr(inputs, "dtype") else tuple(inputs)  # a bare tensor is one input
+    name = type(module).__name__
     if tuple(batch_sizes) == (1,):
         program = capture(module, inputs)
     else:
-        from cross_backend.free_batch import capture_free
-
-        program = capture_free(Workload(type(module).__name__, module.eval(), tuple(inputs)))
+        program = capture_free(Workload(name, module.eval(), inputs))
     cache = Cache()
-    path = cache.root / "modules" / digest_program(program)[:32] / f"{type(module).__name__}.pt2"
+    path = cache.root / "modules" / digest_program(program)[:32] / f"{name}.pt2"
     if not path.is_file():
         with cache.scratch() as folder:
             torch.export.save(program, folder / path.name)
             path.parent.mkdir(parents=True, exist_ok=True)
             (folder / path.name).replace(path)
-    return str(path)
+    return path
+
+
+def _checked(settings: Mapping[str, Any]) -> StudySettings:
+    for key in settings:
+        if key not in SETTINGS:
+            raise unknown_name("setting", key, SETTINGS)
+    return StudySettings(**settings)
 
 
 class ComparisonRunner:
@@ -64,7 +74,7 @@ class ComparisonRunner:
         quiet: bool = False,
         **settings: Any,
     ) -> None:
-        """Check what is asked for; nothing heavy is imported yet.
+        """Check what is asked for; a torch module is captured, everything else imports nothing heavy yet.
 
         Args:
             model: a built-in model's name, an ``.onnx`` or ``.pt2`` file, ``file.py:function``, or a torch module with
@@ -81,15 +91,15 @@ class ComparisonRunner:
             settings: fields of :class:`cross_backend.study.spec.StudySettings`: seconds, margin, launches, …
 
         Raises:
-            UsageError: an unknown model, target or setting.
+            UsageError: an unknown model, target or setting, or a value that is not allowed.
+            CaptureError: a torch module cannot be captured.
         """
-        try:
-            asked = StudySettings(**settings)
-        except TypeError:
-            known = ", ".join(StudySettings.__dataclass_fields__)
-            raise UsageError(f"unknown setting among {', '.join(settings)}; there are {known}.") from None
-        text = str(model) if isinstance(model, str | Path) else _store_module(model, inputs, batch_sizes)
-        workload = WorkloadSpec.find(text, weights, Path())
+        asked = _checked(settings)
+        if not isinstance(model, str | Path):
+            model = _store_module(model, inputs, batch_sizes)
+        elif inputs is not None:
+            raise UsageError("inputs go with a torch module; names and files bring their own.")
+        workload = WorkloadSpec.find(str(model), weights, Path())
         self.study = Study(
             name or workload.name,
             (workload,),
@@ -99,6 +109,7 @@ class ComparisonRunner:
             tuple(threads),
             asked,
         )
+        self.study.check_names()
         self._db, self._quiet = db, quiet
 
     def run(self) -> Results:
@@ -113,9 +124,14 @@ class ComparisonRunner:
         from cross_backend.study.driver import run
         from cross_backend.study.watching import watching
 
-        cache = Cache()
-        with Store.open(self._db) as store, watching(Terminal(quiet=self._quiet), self.study, cache) as watch:
-            return Results(run(self.study, store, cache, watch))
+        cache, terminal = Cache(), Terminal(quiet=self._quiet)
+        with Store.open(self._db) as store:
+            try:
+                with watching(terminal, self.study, cache) as watch:
+                    return Results(run(self.study, store, cache, watch))
+            finally:
+                for text in store.told:
+                    terminal.note(f"note: {text}")
 
 
 class Results:
@@ -139,7 +155,8 @@ class Results:
         """Write a report: ``.html``, ``.md`` or ``.json`` by the file's ending.
 
         Raises:
-            UsageError: another ending, or the place cannot be written.
+            UsageError: another ending, or a folder that cannot be made.
+            ReportError, OSError: it cannot be written.
         """
         from cross_backend.study.reports import write_report
 
