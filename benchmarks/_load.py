@@ -35,7 +35,10 @@ def spin(seed: str) -> None:
 def loaded(processors: int) -> Iterator[None]:
     """Keep so many processors busy half of the time."""
     command = [sys.executable, "-I", __file__]
-    processes = [subprocess.Popen([*command, str(seed)], stdin=subprocess.PIPE) for seed in range(processors)]
+    processes = [  # each in a session of its own, as a worker is: Linux shares the processors out by session
+        subprocess.Popen([*command, str(seed)], stdin=subprocess.PIPE, start_new_session=True)
+        for seed in range(processors)
+    ]
     try:
         yield
     finally:

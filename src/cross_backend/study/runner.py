@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import UsageError, unknown_name
 from cross_backend.records import Panel, StudyResults
-from cross_backend.study.spec import SETTINGS, Study, StudySettings, WorkloadSpec
+from cross_backend.study.fields import Field
+from cross_backend.study.spec import SETTINGS, STUDY, Study, StudySettings, WorkloadSpec
 
 if TYPE_CHECKING:
     import torch
 
 
-def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_sizes: Sequence[int]) -> Path:
+def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_sizes: tuple[int, ...]) -> Path:
     """Capture a module into a ``.pt2`` file in the cache, with a free batch where sizes beside 1 are asked for."""
     import torch
 
@@ -29,10 +30,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
         raise UsageError("a torch module needs its example inputs: ComparisonRunner(model=module, inputs=(x,), …).")
     inputs = (inputs,) if hasattr(inputs, "dtype") else tuple(inputs)  # a bare tensor is one input
     name = type(module).__name__
-    if tuple(batch_sizes) == (1,):
-        program = capture(module, inputs)
-    else:
-        program = capture_free(Workload(name, module.eval(), inputs))
+    program = capture(module, inputs) if batch_sizes == (1,) else capture_free(Workload(name, module.eval(), inputs))
     cache = Cache()
     path = cache.root / "modules" / digest_program(program)[:32] / f"{name}.pt2"
     if not path.is_file():
@@ -43,11 +41,22 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     return path
 
 
-def _checked(settings: Mapping[str, Any]) -> StudySettings:
-    for key in settings:
+def _settings(given: Mapping[str, Any]) -> StudySettings:
+    for key in given:
         if key not in SETTINGS:
             raise unknown_name("setting", key, SETTINGS)
-    return StudySettings(**settings)
+    return StudySettings(**given)
+
+
+def _list(name: str, field: Field, given: Any) -> tuple[Any, ...]:
+    """Check a list and look its names up, before a module is captured: that may take minutes."""
+    try:
+        values: tuple[Any, ...] = field.value(given)
+        for value in values if field.known else ():
+            field.known(value)  # type: ignore[misc]
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+    return values
 
 
 class ComparisonRunner:
@@ -94,21 +103,17 @@ class ComparisonRunner:
             UsageError: an unknown model, target or setting, or a value that is not allowed.
             CaptureError: a torch module cannot be captured.
         """
-        asked = _checked(settings)
+        asked = _settings(settings)
+        targets = _list("backends", STUDY["targets"], backends)
+        sizes = _list("batch_sizes", STUDY["batch_sizes"], batch_sizes)
+        asked_precisions = _list("precisions", STUDY["precisions"], precisions)
+        numbers = _list("threads", STUDY["threads"], threads)
         if not isinstance(model, str | Path):
-            model = _store_module(model, inputs, batch_sizes)
+            model = _store_module(model, inputs, sizes)
         elif inputs is not None:
             raise UsageError("inputs go with a torch module; names and files bring their own.")
         workload = WorkloadSpec.find(str(model), weights, Path())
-        self.study = Study(
-            name or workload.name,
-            (workload,),
-            tuple(backends),
-            tuple(batch_sizes),
-            tuple(precisions),
-            tuple(threads),
-            asked,
-        )
+        self.study = Study(name or workload.name, (workload,), targets, sizes, asked_precisions, numbers, asked)
         self.study.check_names()
         self._db, self._quiet = db, quiet
 

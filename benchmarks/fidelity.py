@@ -1,0 +1,148 @@
+"""Fidelity: our median against the vendor's own tool on the same file, one thread each, turn by turn.
+
+python benchmarks/fidelity.py [--turns 4] [--seconds 2] [--models mobilenet_v3_small]
+
+OpenVINO's tool is ``benchmark_app`` of its package; ONNX Runtime's is the loop that its users write. Each turn starts
+both anew, who begins changes, and the figure is the geometric mean of the turns' ratios with Student's interval. The
+documented run is ``--turns 15 --seconds 5 --models mobilenet_v3_small resnet50``, 15 minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from _table import show
+
+from cross_backend.artifact import Artifact
+from cross_backend.cache import Cache
+from cross_backend.export import Exported, export
+from cross_backend.export import Settings as ExportSettings
+from cross_backend.measure.statistics import paired_ratio
+from cross_backend.records import Measurement
+from cross_backend.registry import Resolved
+from cross_backend.trial import Settings, open_worker, sample, warm_up
+from cross_backend.workloads import find_workload
+
+WITHIN = 0.03
+ONNXRUNTIME_LOOP = """
+import statistics, sys, time
+import numpy, onnxruntime
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+feed = {one.name: numpy.random.default_rng(0).random(one.shape, numpy.float32) for one in session.get_inputs()}
+for _ in range(20):
+    session.run(None, feed)
+durations, end = [], time.perf_counter() + float(sys.argv[2])
+while time.perf_counter() < end:
+    started = time.perf_counter()
+    session.run(None, feed)
+    durations.append(time.perf_counter() - started)
+print("Median:", statistics.median(durations) * 1e3, "ms")
+"""
+
+
+def benchmark_app(artifact: Artifact, seconds: int) -> float:
+    """Give the median of OpenVINO's tool, milliseconds."""
+    tool = Path(sys.executable).with_name("benchmark_app")
+    model = artifact.payload_path / "model.xml"
+    asked = [
+        "-hint",
+        "none",
+        "-nstreams",
+        "1",
+        "-nthreads",
+        "1",
+        "-api",
+        "sync",
+        "-infer_precision",
+        "f32",
+        "-t",
+        str(seconds),
+    ]
+    return _median_ms([str(tool), "-m", str(model), *asked])
+
+
+def onnxruntime_loop(artifact: Artifact, seconds: int) -> float:
+    """Give the median of ONNX Runtime's own loop, milliseconds."""
+    return _median_ms([sys.executable, "-c", ONNXRUNTIME_LOOP, str(artifact.payload_path), str(seconds)])
+
+
+def _median_ms(command: list[str]) -> float:
+    # Linux shares the processors out by session before it does by process: ours has one of its own, so theirs, too.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
+    found = re.search(r"Median:\s+([\d.]+) ms", done.stdout)
+    if done.returncode or found is None:
+        raise SystemExit(f"{' '.join(command[:1])} failed: {(done.stderr or done.stdout).strip()[-400:]}")
+    return float(found[1])
+
+
+VENDORS: dict[str, tuple[str, Callable[[Artifact, int], float]]] = {
+    "openvino": ("benchmark_app", benchmark_app),
+    "onnxruntime.cpu": ("its own loop", onnxruntime_loop),
+}
+
+
+def ours(artifact: Artifact, resolved: Resolved, seconds: int, cache: Cache) -> float:
+    """Give our median, milliseconds: a fresh worker, warmed up until it is steady, then timed as long."""
+    settings = Settings()
+    with ExitStack() as stack:
+        worker, _ = open_worker(artifact.payload_path, str(resolved.target), settings, cache, stack)
+        warm_up(worker, settings)
+        return float(statistics.median(sample(worker, settings, 1_000_000, 0, seconds)["ns"])) / 1e6
+
+
+def row(model: str, exported: Exported, turns: int, seconds: int, cache: Cache) -> tuple[tuple[str, ...], bool]:
+    """Give a row of the table, and whether the two are further apart than chance explains."""
+    if exported.artifact is None or exported.resolved is None:
+        raise SystemExit(f"{exported.text} could not be lowered: {exported.reason}")
+    artifact, resolved = exported.artifact, exported.resolved
+    tool, theirs = VENDORS[resolved.backend.name]
+    medians: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for turn in range(turns):
+        for who in ("ours", "theirs") if turn % 2 else ("theirs", "ours"):
+            mine = who == "ours"
+            medians[who].append(ours(artifact, resolved, seconds, cache) if mine else theirs(artifact, seconds))
+    first, second = (
+        Measurement("latency", "ns", tuple((ms * 1e6,) for ms in one), (1,) * turns) for one in medians.values()
+    )
+    ratio = paired_ratio(first, second)
+    assert ratio is not None, "three turns at least"
+    shown = (
+        f"{resolved.backend.name} on {model}",
+        tool,
+        *(f"{statistics.median(one):.3f}" for one in medians.values()),
+        f"{ratio.value:.3f}",
+        f"{ratio.low:.3f} – {ratio.high:.3f}",
+    )
+    return shown, ratio.low > 1 + WITHIN or ratio.high < 1 / (1 + WITHIN)
+
+
+def main() -> int:
+    """Print the table; 1 if a median is further than 3 % from the vendor's with 95 % confidence."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=4, help="of each, at least 3")
+    parser.add_argument("--seconds", type=int, default=2, help="of calls in a turn")
+    parser.add_argument("--models", nargs="+", default=["mobilenet_v3_small"])
+    asked = parser.parse_args()
+    cache, rows, apart = Cache(), [], False
+    for model in asked.models:
+        _, exported = export(find_workload(model), list(VENDORS), ExportSettings(cache))
+        for one in exported:
+            shown, off = row(model, one, max(asked.turns, 3), asked.seconds, cache)
+            rows.append(shown)
+            apart |= off
+    headers = ("ours", "theirs", "ours ms", "theirs ms", "ratio", "95 % interval")
+    show(f"Our median beside the vendor's, {asked.turns} turns of {asked.seconds} s each", headers, rows)
+    return 1 if apart else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

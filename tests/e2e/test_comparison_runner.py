@@ -1,0 +1,147 @@
+"""``ComparisonRunner``: the three lines of the README on a file that the project wrote, torch modules, and mistakes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cross_backend import ComparisonRunner
+from cross_backend.errors import CaptureError, UsageError
+from cross_backend.store import Store
+from tests.e2e.conftest import variables
+
+SNIPPET = """
+from cross_backend import ComparisonRunner
+
+runner = ComparisonRunner(
+    model="models/resnet50.onnx",
+    backends=["cpu", "cuda", "rocm", "directml"],
+    batch_sizes=[1, 4, 16, 32]
+)
+
+results = runner.run()
+results.generate_report("comparison_report.html")
+"""
+QUICK = {"seconds": 0.2, "launches": 1, "max_launches": 1, "instruments": [], "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def file(cli, tmp_path_factory):
+    """A small model under the snippet's name, written by ``export --onnx``: (its folder, its path there)."""
+    folder = tmp_path_factory.mktemp("onnx")
+    result = cli("export", "linear_regression", "--onnx", "models/resnet50.onnx", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder, folder / "models" / "resnet50.onnx"
+
+
+def test_the_snippet_runs_as_it_is_written(file, tmp_path):
+    folder, _ = file
+    database = tmp_path / "studies.sqlite"
+    done = subprocess.run(
+        [sys.executable, "-c", SNIPPET],
+        cwd=folder,
+        env=variables(CROSS_BACKEND_DB=str(database)),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "" and "Traceback" not in done.stderr
+    page = (folder / "comparison_report.html").read_text()
+    for title in ("resnet50", "ONNX Runtime (CPU)", "CUDA", "DirectML"):
+        assert title in page
+    with Store.open(str(database)) as store:
+        (row,) = store.studies()
+        assert (row.name, row.panels) == ("resnet50", 4) and row.finished
+        panels = store.panels(row.id)
+        assert [panel.key.batch for panel in panels] == [1, 4, 16, 32]
+        for panel in panels:
+            assert panel.key.workload == "resnet50" and panel.launches == 3
+            cpu, *others = store.launches(row.id, panel.key)[0].results
+            assert cpu.outcome == "OK" and cpu.comparison.verdict and cpu.latency.count > 0
+            assert [other.target for other in others] == [f"onnxruntime.{one}" for one in ("cuda", "rocm", "directml")]
+            for other in others:
+                assert other.outcome in {"UNAVAILABLE", "OK"}
+                assert other.outcome == "OK" or other.reason, "what is missing and what mends it"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a comparison in this process; give its results."""
+    monkeypatch.chdir(tmp_path)
+    return lambda model, backends, **more: ComparisonRunner(
+        model, backends, db=str(tmp_path / "s.sqlite"), **{**QUICK, **more}
+    ).run()
+
+
+def test_a_torch_module_in_two_precisions_and_batches(run, tmp_path):
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+    inputs = torch.rand(1, 4)  # a bare tensor is one input
+    results = run(module, ["cpu"], inputs=inputs, batch_sizes=[1, 3], precisions=["fp32", "bf16"], name="net")
+    assert [(panel.workload, panel.batch) for panel in results.panels] == [("Sequential", 1), ("Sequential", 3)]
+    for panel in results.panels:
+        right, refused = panel.results
+        assert (right.target, right.outcome, right.rank) == ("onnxruntime.cpu", "OK", 1)
+        assert (refused.outcome, refused.workload) == ("UNSUPPORTED", "Sequential") and "bf16" in refused.target
+        assert panel.ranked == [right]
+    assert results.to_json()["study"] == "net"
+    assert results.generate_report("net.json") == results.generate_report(tmp_path / "net.json").relative_to(tmp_path)
+    assert json.loads((tmp_path / "net.json").read_text()) == results.to_json()
+    with pytest.raises(UsageError, match=r"'\.txt'"):
+        results.generate_report("net.txt")
+
+
+def test_a_pt2_file_keeps_its_batch_and_says_so_of_others(run, tmp_path):
+    import torch
+
+    program = torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.rand(1, 4),))
+    torch.export.save(program, tmp_path / "plain.pt2")
+    one, two = run("plain.pt2", ["cpu"], batch_sizes=[1, 2]).panels
+    assert (one.workload, one.results[0].outcome) == ("plain", "OK")
+    assert (two.workload, two.batch, two.results[0].outcome) == ("plain", 2, "LOWER_FAIL")
+    assert "plain.pt2 has a fixed batch of 1" in two.results[0].reason
+
+
+def test_threads_are_panels_of_their_own(run, file):
+    results = run(file[1], ["cpu", "cpu?threads=1"], threads=[1, 2])
+    assert [panel.settings["threads"] for panel in results.panels] == [1, 2]
+    assert [result.target for result in results.panels[1].results] == ["onnxruntime.cpu", "onnxruntime.cpu?threads=1"]
+
+
+WRONG = {
+    "a setting": ({"secnods": 1}, r"unknown setting 'secnods'\. Did you mean 'seconds'\?.*Choices: .*margin"),
+    "a value": ({"margin": "200%"}, "margin: "),
+    "an instrument": ({"instruments": ["thermometer"]}, "unknown instrument 'thermometer'"),
+    "a backend": ({"backends": ["xnpack"]}, "backends: .*Did you mean 'xnnpack'"),
+    "a text for a list": ({"backends": "cpu"}, "backends: a list is expected"),
+    "a number for a list": ({"batch_sizes": 4}, "batch_sizes: a list is expected"),
+    "a batch size": ({"batch_sizes": [0]}, "batch_sizes: a whole number from 1"),
+    "a precision": ({"precisions": ["fp17"]}, "precisions: "),
+    "a model": ({"model": "resnet51"}, "unknown model 'resnet51'"),
+    "a file": ({"model": "none.onnx"}, "none.onnx does not exist"),
+    "inputs of a name": ({"inputs": ()}, "inputs go with a torch module"),
+    "neither model nor name": ({"model": 5}, "model is a int"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_mistakes_are_told_before_anything_is_done(case, tmp_path):
+    changes, words = WRONG[case]
+    with pytest.raises(UsageError, match=words):
+        ComparisonRunner(**{"model": "linear_regression", "backends": ["cpu"], "db": str(tmp_path / "s"), **changes})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_module_needs_inputs_and_a_batch_axis(tmp_path):
+    import torch
+
+    with pytest.raises(UsageError, match="needs its example inputs"):
+        ComparisonRunner(torch.nn.ReLU(), ["torch"])
+    fixed = torch.nn.Unflatten(0, (1, 1))
+    with pytest.raises(CaptureError, match="Unflatten cannot take a free batch dimension"):
+        ComparisonRunner(fixed, ["torch"], batch_sizes=[2], inputs=(torch.rand(1, 3),))
