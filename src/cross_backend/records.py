@@ -285,7 +285,7 @@ class Result:
             "execution": self.execution.to_json() if self.execution else None,
             "unranked": self.unranked,
             "measurements": [
-                {"metric": m.metric, "unit": m.unit, "n": m.count, "median": statistics.median(m.values)}
+                {"metric": m.metric, "unit": m.unit, "n": m.count, "median": m.median}
                 for m in self.measurements
                 if m.count
             ],

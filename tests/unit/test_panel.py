@@ -1,7 +1,8 @@
-"""Panel: visits are planned fairly, failures stay alone, ties and doubt are honest, and an interrupt keeps the rest."""
+"""Panel: launches are joined, failures stay alone, ties and doubt are honest, and an interrupt keeps the rest."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,8 +10,6 @@ from dataclasses import replace
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.cache import Cache
@@ -18,10 +17,11 @@ from cross_backend.capture import Captured
 from cross_backend.errors import UsageError
 from cross_backend.export import Exported, capture_workload, export
 from cross_backend.export import Settings as ExportSettings
-from cross_backend.launch import plan_visits
-from cross_backend.measure.statistics import MIN_ROUNDS
-from cross_backend.panel import compare, run_panel
-from cross_backend.records import Outcome, Panel
+from cross_backend.launch import run_launch
+from cross_backend.machine import Machine
+from cross_backend.measure.paired import RESOLUTION
+from cross_backend.panel import compare, conclude, enough, merge, run_launches, run_panel
+from cross_backend.records import Comparison, Launch, Measurement, Outcome, Panel, Result
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.trial import ROUNDS, Settings
@@ -29,30 +29,93 @@ from cross_backend.trial import ROUNDS, Settings
 QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0)
 
 
-@given(st.floats(0, 1e6), st.integers(1, 5000), st.floats(0.01, 100))
-def test_visits_keep_the_number_of_runs_and_spread_them(estimate_ms: float, num_runs: int, seconds: float) -> None:
-    visits = plan_visits(estimate_ms, Settings(num_runs=num_runs, seconds=seconds))
-    assert len(visits) == ROUNDS
-    assert max(visits) - min(visits) <= 1
-    runs = sum(visits)
-    assert min(num_runs, MIN_ROUNDS) <= runs <= num_runs
-    assert runs == num_runs or runs * estimate_ms <= max(seconds * 1000, MIN_ROUNDS * estimate_ms)
-    if num_runs >= MIN_ROUNDS:
-        assert sum(visit > 0 for visit in visits) >= MIN_ROUNDS, "enough rounds for an interval"
+def result(latency: Measurement | None = None, **changes: object) -> Result:
+    """Give a result that is right."""
+    right = Comparison(0.0, 0.0, math.inf, 1.0, 1e-4, verdict=True)
+    return replace(Result("net_batch4", "cpu", "CPU", Outcome.OK, comparison=right, latency=latency), **changes)
+
+
+def times(*rounds: float) -> Measurement:
+    """Give a launch of one call a round."""
+    return Measurement("latency", "ns", tuple((ns,) for ns in rounds), (len(rounds),))
+
+
+SIX = times(*range(100, 106))
+NOISY = times(90, 95, 100, 120, 90, 99)
+
+
+def test_a_failure_in_any_launch_is_the_end() -> None:
+    good, bad = result(SIX), result(SIX, outcome=Outcome.RUN_FAIL, reason="it died")
+    assert merge([bad, good], [6, 6]) == replace(bad, latency=None)
+    found = merge([good, good, bad], [6, 6, 6])
+    assert (found.outcome, found.latency, found.reason) == (Outcome.RUN_FAIL, None, "in launch 3: it died")
+
+
+def test_launches_are_joined() -> None:
+    cold = Measurement("cold_start.load", "ns", ((5.0,),), (1,))
+    first = result(SIX, measurements=(cold,), load_s=1.0, warnings=("busy",), unranked="not on GPU: 0.7 %")
+    second = result(SIX, measurements=(cold,), load_s=3.0, warnings=("busy", "hot"))
+    found = merge([first, second], [6, 6])
+    assert found.latency == Measurement.joined([SIX, SIX]) and found.latency.launches == (6, 6)
+    assert found.measurements == (Measurement("cold_start.load", "ns", ((5.0,), (5.0,)), (1, 1)),)
+    assert (found.load_s, found.warnings, found.unranked) == (2.0, ("busy", "hot"), "not on GPU: 0.7 %")
+
+
+def test_an_interrupt_before_the_first_visit_of_a_launch_leaves_its_rounds_empty() -> None:
+    """All targets of a panel have the same rounds, or they could not be compared."""
+    visited, waiting = result(SIX), result(None)
+    launches = [Launch((result(SIX), result(SIX))), Launch((visited, waiting)), Launch((waiting, waiting))]
+    panel = conclude("net", launches, QUICK, 1, Machine.here(), interrupted=True)
+    one, two = (found.latency for found in panel.results)
+    assert one is not None and two is not None
+    assert one.launches == two.launches == (6, 6) and two.rounds[6:] == ((),) * 6
+    assert [found.rank for found in panel.results] == [1, 1] and panel.launches == 3
+
+
+def test_what_has_no_rank_keeps_its_latency_and_is_no_contest(draw: Callable[..., list[Measurement]]) -> None:
+    fast, middle, slow = draw(1, 2, 4)
+    rows = (result(fast, unranked="not on GPU: 0.7 %"), result(middle), result(slow))
+    panel = conclude("net", [Launch(rows, result(middle), 1)], QUICK, 4, Machine.here())
+    assert [found.rank for found in panel.results] == [None, 1, 2]
+    assert all(found.latency_ms is not None and found.workload == "net" for found in panel.results)
+    assert (panel.workload, panel.batch, panel.noise_floor) == ("net", 4, RESOLUTION)
 
 
 @pytest.mark.parametrize(
-    ("estimate_ms", "settings", "runs"),
+    ("launches", "settings", "answer"),
     [
-        (0.01, Settings(num_runs=1000, seconds=5), 1000),
-        (10.0, Settings(num_runs=1000, seconds=5), 500),
-        (10_000.0, Settings(num_runs=1000, seconds=5), MIN_ROUNDS),
-        (10_000.0, Settings(num_runs=3, seconds=5), 3),
-        (0.0, Settings(num_runs=7, seconds=5), 7),
+        ([], QUICK, False),
+        ([Launch((result(None, outcome=Outcome.LOAD_FAIL),))], Settings(launches=5), True),
+        ([Launch((result(SIX, outcome=Outcome.RUN_FAIL),))], Settings(launches=5), True),
+        ([Launch((result(SIX),))], Settings(launches=2), False),
+        ([Launch((result(SIX),))] * 2, Settings(launches=2), True),
+        ([Launch((result(SIX),))] * 2, Settings(launches=2, margin=0.01), True),
+        ([Launch((result(SIX), result(NOISY)))] * 2, Settings(launches=2, margin=0.001), False),
+        ([Launch((result(SIX), result(NOISY)))] * 3, Settings(launches=2, margin=0.001, max_launches=3), True),
     ],
+    ids=["none", "nothing opens", "nothing runs", "too few", "as asked", "alone", "not precise", "too many"],
 )
-def test_the_time_box_and_the_count_both_bound_the_runs(estimate_ms: float, settings: Settings, runs: int) -> None:
-    assert sum(plan_visits(estimate_ms, settings)) == runs
+def test_launching_ends_when_it_is_enough(launches: list[Launch], settings: Settings, answer: bool) -> None:
+    assert enough(launches, settings) is answer
+
+
+def test_several_launches_are_kept_one_by_one_and_gone_on_with(linear: Captured) -> None:
+    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0, launches=3)
+    rows, kept = rows_of(linear, "cpu"), list[tuple[int, Launch]]()
+    seen: set[str] = set()
+    first = run_launch(linear, rows, settings, Cache())[0]
+    launches, interrupted = run_launches(
+        linear, rows, settings, Cache(), [first], lambda *one: kept.append(one), lambda doing, *_: seen.add(doing)
+    )
+    assert not interrupted and launches[0] is first
+    assert kept == list(enumerate(launches))[1:] and len(kept) == 2
+    assert {"launch 2: measure, interleaved", "launch 3: measure, interleaved"} <= seen
+    panel = conclude("net", launches, settings, 1, Machine.here())
+    (found,) = panel.results
+    assert found.latency is not None and found.latency.launches == (10, 10, 10) and found.latency.count == 60
+    assert found.rank == 1 and panel.launches == 3 and panel.noise_floor is not None
+    assert all(launch.twin is not None and launch.twin_of == 0 for launch in launches)
+    assert {m.metric: m.count for m in found.measurements}["cold_start.load"] == 3
 
 
 def rows_of(linear: Captured, *targets: str) -> list[Exported]:

@@ -13,8 +13,10 @@ import pytest
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, RunError, UsageError
+from cross_backend.measure.statistics import MIN_ROUNDS
+from cross_backend.registry import resolve
 from cross_backend.tensors import TensorSpec
-from cross_backend.trial import Settings, calibrate, open_worker, sample, verify
+from cross_backend.trial import ROUNDS, Settings, execution, open_worker, sample, verify, warm_up
 
 QUICK = Settings(num_runs=30, seconds=1.0, timeout_s=60.0)
 
@@ -28,21 +30,43 @@ def stack() -> Iterator[ExitStack]:
 def test_an_open_worker_verifies_and_times(
     make_artifact: Callable[..., Artifact], cache: Cache, stack: ExitStack
 ) -> None:
-    worker, load_s = open_worker(make_artifact().manifest_path, "null", QUICK, cache, stack)
-    assert 0 < load_s < 60
-    comparison, head = verify(worker, {"precision": "fp16"}, QUICK)
+    artifact = make_artifact()
+    worker, opened = open_worker(artifact.manifest_path, "null", QUICK, cache, stack)
+    assert 0 < opened["load_s"] < 60 and opened["cold"] is True
+    verified = verify(worker, {"precision": "fp16"}, QUICK)
+    comparison = verified.comparison
     assert (comparison.verdict, comparison.max_rel, comparison.tolerance) == (False, 1.0, 2e-2)
-    assert head == (0.0,)
-    assert calibrate(worker, QUICK) >= 0
+    assert verified.head == (0.0,) and verified.answer["first_ns"] > 0
+    assert execution(worker, artifact, resolve("null"), QUICK) is None, "it cannot run elsewhere"
+    estimate_ms, _ = warm_up(worker, QUICK)
+    assert 0 <= estimate_ms < 100
     assert len(sample(worker, QUICK, samples=7, warmup=1, seconds=10)["ns"]) == 7
+    assert verify(worker, {}, QUICK).answer["first_ns"] is None, "it was called before"
 
 
 def test_long_outputs_are_not_shown(make_artifact: Callable[..., Artifact], cache: Cache, stack: ExitStack) -> None:
     artifact = make_artifact(outputs=(TensorSpec("y", "float32", (1, 5)),))
     worker, _ = open_worker(artifact.manifest_path, "null", QUICK, cache, stack)
-    comparison, head = verify(worker, {}, QUICK)
-    assert head == ()
-    assert comparison.reason == "output 0 has shape [1, 5] instead of [1, 1]"
+    verified = verify(worker, {}, QUICK)
+    assert verified.head == ()
+    assert verified.comparison.reason == "output 0 has shape [1, 5] instead of [1, 1]"
+
+
+@pytest.mark.parametrize(
+    ("settings", "most", "rounds", "runs", "seconds"),
+    [
+        (Settings(), 1, ROUNDS, 1000, 5.0),
+        (Settings(launches=3), 3, 10, 334, 5 / 3),
+        (Settings(launches=20, num_runs=20, seconds=2), 20, MIN_ROUNDS, 1, 0.1),
+        (Settings(launches=2, margin=0.01, max_launches=10), 10, 15, 100, 0.5),
+        (Settings(launches=12, margin=0.01, max_launches=10), 12, MIN_ROUNDS, 84, 5 / 12),
+    ],
+)
+def test_the_box_is_shared_by_as_many_launches_as_there_may_be(
+    settings: Settings, most: int, rounds: int, runs: int, seconds: float
+) -> None:
+    assert (settings.most_launches, settings.rounds, settings.launch_runs) == (most, rounds, runs)
+    assert settings.launch_s == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ ENDINGS = (".html", ".json", ".md")
 
 
 def check_places(paths: Sequence[Path]) -> None:
-    """Refuse endings that are not known and folders that cannot be made, before any work.
+    """Refuse endings that are not known, and folders that cannot be made or stand in the way, before any work.
 
     Raises:
         UsageError: as it says.
@@ -21,6 +21,8 @@ def check_places(paths: Sequence[Path]) -> None:
     for path in paths:
         if path.suffix.lower() not in ENDINGS:
             raise unknown_name(f"ending of {path.name}:", path.suffix, ENDINGS)
+        if path.is_dir():
+            raise UsageError(f"cannot write to {path}: it is a folder.")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -48,7 +48,8 @@ class _Shown:
         self._left = replace(self._whole, panels=tuple(self._whole.panels[index] for index in indices))
         stored = len(self._whole.panels) - len(indices)
         already = f"{stored} of {len(self._whole.panels)} panels are stored already; " if stored else ""
-        self._terminal.note(f"🚀 {already}{len(indices)} panels to go, {self._left.total}. {self._left.basis}")
+        panels = f"{len(indices)} panel{'s' if len(indices) != 1 else ''}"
+        self._terminal.note(f"🚀 {already}{panels} to go, {self._left.total}. {self._left.basis}")
 
     def progress(self, doing: str, share: float) -> None:
         """Show what is done, and what share of the current panel is behind."""

@@ -1,0 +1,105 @@
+"""Driver: what is stored is never measured again, a panel always ends, and a crash costs no more than itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cross_backend.artifact import Artifact
+from cross_backend.cache import Cache
+from cross_backend.export import Exported
+from cross_backend.records import Further, Measurement, Outcome, PanelKey
+from cross_backend.registry import resolve
+from cross_backend.store import Store
+from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, versions
+from cross_backend.study.further import take, with_further
+from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+from cross_backend.trial import Settings
+from tests.unit.report.studies import panel
+
+QUICK = StudySettings(seconds=0.1, launches=1, max_launches=1, instruments=(), timeout_s=60)
+LOUD = "import os\ndef model():\n    raise RuntimeError(f'no checkpoint, says process {os.getpid()}')\n"
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Study:
+    """Ask for a model that cannot be built, and gives another reason every time."""
+    (tmp_path / "loud.py").write_text(LOUD)
+    workload = WorkloadSpec.find(f"{tmp_path / 'loud.py'}:model")
+    return Study("broken", (workload,), ("null", "mps"), (1, 2), settings=QUICK)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(str(tmp_path / "s.sqlite"))
+
+
+def test_a_model_that_cannot_be_captured_gives_every_target_the_reason(
+    broken: Study, store: Store, cache: Cache
+) -> None:
+    told: list[str] = []
+    with store:
+        results = run(broken, store, cache, Watch(stored=lambda key, what: told.append(f"{key}: {what}")))
+    assert results.finished and [found.batch for found in results.panels] == [1, 2]
+    assert told == [f"loud_model, batch {batch}, 1 thread: launch 1" for batch in (1, 2)]
+    for found in results.panels:
+        assert [result.target for result in found.results] == ["null", "executorch.mps"]
+        assert {result.outcome for result in found.results} == {Outcome.LOWER_FAIL}
+        assert all("RuntimeError: no checkpoint" in (result.reason or "") for result in found.results)
+        assert found.workload == found.results[0].workload == "loud_model"
+
+
+def test_a_study_that_was_cut_off_goes_on_behind_what_is_stored(broken: Study, store: Store, cache: Cache) -> None:
+    """The first panel's launch is stored, and its end is not; its reason would be another one now."""
+
+    def cut(key: PanelKey, what: str) -> None:
+        raise KeyboardInterrupt
+
+    with store:
+        with pytest.raises(KeyboardInterrupt):
+            run(broken, store, cache, Watch(stored=cut))
+        key = key_of(broken.panels()[0])
+        before = store.launches(1, key)
+        assert len(before) == 1 and store.finished_panels(1) == set() and not read(store, 1).finished
+        left: list[int] = []
+        results = run(broken, store, cache, Watch(begin=left.extend))
+        assert left == [0, 1] and store.launches(1, key) == before
+        assert results.finished and len(results.panels) == 2
+        run(broken, store, cache)
+        assert [row.finished is not None for row in store.studies()] == [True, True], "a finished one is begun anew"
+
+
+def test_settings_are_those_of_the_study() -> None:
+    workload = WorkloadSpec.find("linear_regression")
+    asked = replace(QUICK, margin=0.02, seed=7, launches=3, max_launches=9, memory_limit=10**9, min_on_device=0.5)
+    study = Study("s", (workload,), ("null", "cpu"), settings=asked)
+    assert settings_of(study, 2) == Settings(MOST_RUNS, 0.1, 2, 60, 7, 3, 9, 0.02, 0.5, 10**9)
+    assert {"cross-backend", "numpy", "onnxruntime"} <= versions(study.panels()).keys()
+
+
+def test_further_measurements_are_added_to_their_result() -> None:
+    before = panel(targets=2)
+    more = Further(
+        (Measurement("power", "W", ((3.0,),)),), {"energy": "no counter"}, {"top-1 accuracy": 0.9}, {"power": "of all"},
+        {"memory": "was killed by SIGSEGV"},
+    )  # fmt: skip
+    after = with_further(before, {1: more})
+    assert after.results[0] == before.results[0]
+    old, new = before.results[1], after.results[1]
+    assert new.measurements == (*old.measurements, *more.measurements)
+    assert new.absent == {**old.absent, "energy": "no counter"} and new.task == {"top-1 accuracy": 0.9}
+    assert new.notes == {"power": "of all"} and new.failures == more.failures
+    assert new.warnings == ("memory: its process failed: was killed by SIGSEGV",)
+    assert (new.outcome, new.rank, new.latency) == (old.outcome, old.rank, old.latency), "its latency stands"
+
+
+def test_a_target_that_is_wrong_in_a_further_process_gives_no_figure(
+    make_artifact: Callable[..., Artifact], cache: Cache
+) -> None:
+    row = Exported("null", Outcome.OK, None, resolve("null"), make_artifact())
+    found = take(row, ["throughput", "memory"], Settings(timeout_s=60), cache, batch=1, task=None)
+    assert found.measurements == () and list(found.failures) == list(found.absent) == ["memory", "throughput"]
+    assert all("wrong outputs in another process" in reason for reason in found.failures.values())
