@@ -24,7 +24,7 @@ from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.records import Launch, Outcome, Result
 from cross_backend.registry import Resolved, missing_here
-from cross_backend.trial import WARM_CALLS, Settings, execution, open_worker, sample, verify, warm_up
+from cross_backend.trial import ROUNDS, WARM_CALLS, Settings, execution, open_worker, sample, verify, warm_up
 from cross_backend.workers import Worker
 
 WARM_BELOW_MS = 50.0
@@ -79,8 +79,8 @@ def run_launch(
             interrupted = True
     usable = Machine.here().usable_cpus
     launch = Launch(
-        tuple(e.measured(settings.rounds) for e in entrants),
-        twin.measured(settings.rounds) if twin else None,
+        tuple(e.measured(ROUNDS) for e in entrants),
+        twin.measured(ROUNDS) if twin else None,
         twin_of if twin else None,
         (*causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads), *_lost(twin)),
         time.perf_counter() - started,
@@ -185,17 +185,17 @@ def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
     """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them."""
     affordable = int(settings.launch_s * 1000 / max(estimate_ms, 1e-6))
     runs = min(settings.launch_runs, max(affordable, MIN_ROUNDS))
-    return [runs * (k + 1) // settings.rounds - runs * k // settings.rounds for k in range(settings.rounds)]
+    return [runs * (k + 1) // ROUNDS - runs * k // ROUNDS for k in range(ROUNDS)]
 
 
 def _measure(visited: Sequence[Entrant], settings: Settings, index: int, progress: Progress) -> None:
     order = random.Random(f"{settings.seed} {index}")  # noqa: S311  no secret: the order of turns
     plans = {id(e): plan_visits(e.estimate_ms, settings) for e in visited}
-    for turn in range(settings.rounds):
-        progress("measure, interleaved", turn, settings.rounds)
+    for turn in range(ROUNDS):
+        progress("measure, interleaved", turn, ROUNDS)
         for entrant in order.sample(visited, len(visited)):
             entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn], settings))
-    progress("measure, interleaved", settings.rounds, settings.rounds)
+    progress("measure, interleaved", ROUNDS, ROUNDS)
 
 
 def _visit(entrant: Entrant, runs: int, settings: Settings) -> tuple[int, ...]:
@@ -233,4 +233,4 @@ def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, setting
     entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
     _warm_up(entrant, settings)
     _measure([entrant], settings, 0, silent)
-    return Launch((entrant.measured(settings.rounds),))
+    return Launch((entrant.measured(ROUNDS),))

@@ -13,7 +13,6 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
-from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
 from cross_backend.records import Comparison, Execution
 from cross_backend.registry import Resolved, resolve
@@ -28,7 +27,8 @@ WARM_UP_S = 2.0
 """Most seconds of warm-up; a target that is not steady by then, after enough calls to judge, carries a warning."""
 WARM_CALLS = 3
 ROUNDS = 30
-"""Rounds of all launches together, at least; a launch has six at least."""
+"""Rounds of one launch, of which a slow target takes part in six at least. Under load a round's ratio scatters by a
+quarter: with ten rounds a launch, 14 launches did not find 5 %; with thirty they found 3 % (docs/benchmarks.md)."""
 SAMPLE_HEAD = 4
 """Outputs of at most this many elements are shown beside the ranking."""
 
@@ -62,11 +62,6 @@ class Settings:
     def most_launches(self) -> int:
         """How many launches share the time box."""
         return self.launches if self.margin is None else max(self.launches, self.max_launches)
-
-    @property
-    def rounds(self) -> int:
-        """Rounds of one launch."""
-        return max(MIN_ROUNDS, math.ceil(ROUNDS / self.launches))
 
     @property
     def launch_s(self) -> float:

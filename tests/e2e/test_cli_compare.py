@@ -58,8 +58,10 @@ def test_results_in_the_output_folder_do_not_spoil_it(five, cli, document):
 
 
 def test_the_same_target_twice_is_a_tie(linear, cli, document):
-    result = cli("compare", "linear_regression", "--backends", "cpu", "cpu", "--seconds", "2", "--json")
-    found = document(result)
+    """In one launch two processes of one program may differ by more than its floor; three see how much they do."""
+    args = ("--seconds", "2", "--launches", "3", "--json")
+    found = document(cli("compare", "linear_regression", "--backends", "cpu", "cpu", *args))
+    assert found["settings"]["launches"] == 3 and found["settings"]["margin"] is None
     assert [row["rank"] for row in found["results"]] == [1, 1]
     assert isinstance(found["noise_floor"], float)
 
@@ -96,6 +98,23 @@ def test_nothing_right_is_status_1(linear, cli, document):
     assert (
         document(cli("compare", "linear_regression", "--backends", "null", "--json"), 1)["results"][0]["rank"] is None
     )
+
+
+def test_a_margin_is_an_option(linear, cli, document, usage_error):
+    args = ("compare", "linear_regression", "--backends", "cpu", *QUICK, "--launches", "2", "--margin")
+    found = document(cli(*args, "5%", "--json"))
+    settings = found["settings"]
+    assert (settings["launches"], settings["margin"], settings["max_launches"]) == (2, 0.05, 15)
+    assert found["results"][0]["latency_ms"]["n"] == 16, "two launches, each with its share of what 15 may use"
+    usage_error(cli(*args, "200%"), "--margin", "a share from 0.001 to 0.5, such as 1%")
+    assert "--margin 1%" in cli("compare", "--help").stdout
+
+
+def test_batches_keep_the_name_of_their_model(linear, cli, document):
+    args = ("compare", "linear_regression", "--backends", "cpu", "--batch", "3", "--num-runs", "6")
+    (row,) = document(cli(*args, "--json"))["results"]
+    assert (row["workload"], row["batch"], row["outcome"]) == ("linear_regression", 3, "OK")
+    assert "cross-backend: linear_regression, batch 3" in cli(*args).stdout
 
 
 def test_digits_show_their_accuracy(cli, document):

@@ -21,7 +21,7 @@ from cross_backend.launch import plan_visits, run_launch
 from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.records import Execution, Launch, Outcome, Result
 from cross_backend.registry import resolve
-from cross_backend.trial import Settings
+from cross_backend.trial import ROUNDS, Settings
 
 QUICK = Settings(num_runs=30, seconds=1.0, timeout_s=60.0, launches=2)
 
@@ -32,7 +32,7 @@ def test_visits_keep_the_number_of_runs_and_spread_them(
 ) -> None:
     settings = Settings(num_runs=num_runs, seconds=seconds, launches=launches)
     visits = plan_visits(estimate_ms, settings)
-    assert len(visits) == settings.rounds >= MIN_ROUNDS
+    assert len(visits) == ROUNDS
     assert max(visits) - min(visits) <= 1
     runs = sum(visits)
     assert min(settings.launch_runs, MIN_ROUNDS) <= runs <= settings.launch_runs

@@ -13,10 +13,9 @@ import pytest
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, RunError, UsageError
-from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.registry import resolve
 from cross_backend.tensors import TensorSpec
-from cross_backend.trial import ROUNDS, Settings, execution, open_worker, sample, verify, warm_up
+from cross_backend.trial import Settings, execution, open_worker, sample, verify, warm_up
 
 QUICK = Settings(num_runs=30, seconds=1.0, timeout_s=60.0)
 
@@ -53,19 +52,19 @@ def test_long_outputs_are_not_shown(make_artifact: Callable[..., Artifact], cach
 
 
 @pytest.mark.parametrize(
-    ("settings", "most", "rounds", "runs", "seconds"),
+    ("settings", "most", "runs", "seconds"),
     [
-        (Settings(), 1, ROUNDS, 1000, 5.0),
-        (Settings(launches=3), 3, 10, 334, 5 / 3),
-        (Settings(launches=20, num_runs=20, seconds=2), 20, MIN_ROUNDS, 1, 0.1),
-        (Settings(launches=2, margin=0.01, max_launches=10), 10, 15, 100, 0.5),
-        (Settings(launches=12, margin=0.01, max_launches=10), 12, MIN_ROUNDS, 84, 5 / 12),
+        (Settings(), 1, 1000, 5.0),
+        (Settings(launches=3), 3, 334, 5 / 3),
+        (Settings(launches=20, num_runs=20, seconds=2), 20, 1, 0.1),
+        (Settings(launches=2, margin=0.01, max_launches=10), 10, 100, 0.5),
+        (Settings(launches=12, margin=0.01, max_launches=10), 12, 84, 5 / 12),
     ],
 )
 def test_the_box_is_shared_by_as_many_launches_as_there_may_be(
-    settings: Settings, most: int, rounds: int, runs: int, seconds: float
+    settings: Settings, most: int, runs: int, seconds: float
 ) -> None:
-    assert (settings.most_launches, settings.rounds, settings.launch_runs) == (most, rounds, runs)
+    assert (settings.most_launches, settings.launch_runs) == (most, runs)
     assert settings.launch_s == pytest.approx(seconds)
 
 

@@ -195,7 +195,7 @@ def report(given: Any) -> str:
 
 
 def database(given: Any) -> str:
-    """Check where results are stored: a file of SQLite, or a URL without a password, for studies are shared."""
+    """Check where results are stored: a file of SQLite, or PostgreSQL's URL without a password: studies are shared."""
     value = text(given)
     if "://" not in value:
         return value
@@ -204,8 +204,8 @@ def database(given: Any) -> str:
         password = parts.password
     except ValueError as error:
         raise UsageError(f"not a URL: {_shown(given)}.") from error
-    if parts.scheme.partition("+")[0] not in {"postgresql", "sqlite"}:
-        raise UsageError(f"a file, sqlite:///FILE or postgresql://HOST/NAME is expected, not {_shown(given)}.")
+    if parts.scheme.partition("+")[0] not in {"postgresql", "postgres"}:
+        raise UsageError(f"a file or postgresql://HOST/NAME is expected, not {_shown(given)}.")
     if password is not None:
         raise UsageError("a study file holds no password: give it in PGPASSWORD, in ~/.pgpass or in --db.")
     return value

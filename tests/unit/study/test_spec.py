@@ -131,7 +131,7 @@ def test_a_password_does_not_go_into_a_study(url: str) -> None:
 
 
 def test_databases_are_files_or_two_kinds_of_url() -> None:
-    for good in ("results.db", "sqlite:///results.db", "postgresql://host/x", "postgresql+psycopg://me@host/x"):
+    for good in ("results.db", "postgres://host/x", "postgresql://host/x", "postgresql+psycopg://me@host/x"):
         assert StudyOutput(db=good).db == good
     for bad in ("mysql://host/x", "postgresql://[::1/x"):
         with pytest.raises(UsageError, match="db: "):

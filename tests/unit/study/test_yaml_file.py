@@ -132,7 +132,7 @@ def test_models_are_relative_to_the_file(tmp_path: Path) -> None:
         ("settings:\n seed: -1\n", "2:8: seed: a whole number from 0 to 2147483647 is expected, not '-1'."),
         ("settings: {instruments: memory}\n", "1:25: instruments: a list is expected, not a text: write [memory]."),
         ("output: {reports: [a]}\n", "1:20: reports: a file that ends in .html, .json or .md is expected, not 'a'."),
-        ("output: {db: a://}\n", "1:14: db: a file, sqlite:///FILE or postgresql://HOST/NAME is expected, not 'a://'."),
+        ("output: {db: a://}\n", "1:14: db: a file or postgresql://HOST/NAME is expected, not 'a://'."),
         ("name: a\nname: b\n", "2:1: key 'name' is given twice, first in line 1."),
         ("? [a]\n: b\n", "1:3: a key is a text, not a list."),
         ("name: &a x\n", "1:7: anchors are not read: leave &a out."),
