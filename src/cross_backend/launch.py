@@ -147,6 +147,10 @@ def _look(entrant: Entrant, artifact: Artifact, resolved: Resolved, captured: Ca
     """Find out once where it really runs, and how well it does its task."""
     assert entrant.worker is not None
     where = execution(entrant.worker, artifact, resolved, settings)
+    asked = resolved.options.get("precision")
+    if where is not None and where.precision and asked and where.precision != asked:
+        told = f"{asked} was asked for; the runtime says that it computes in {where.precision}"
+        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, told))
     entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings.min_on_device))
     if captured.metric is not None:
         score = entrant.worker.call("score", settings.timeout_s, task=str(captured.task_path))["value"]
