@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,15 @@ from cross_backend.verify import tolerance_of
 from cross_backend.workers import Worker
 
 WARM_SERIES = 50
-"""Calls of one warm-up series."""
+"""Calls of the first warm-up series; each further one doubles all calls, so that few judgements are made."""
 WARM_SERIES_S = 0.5
 """Most seconds of one warm-up series."""
 WARM_UP_S = 2.0
 """Most seconds of warm-up; a target that is not steady by then, after enough calls to judge, carries a warning."""
+WARM_UP_CALLS = 12_800
+"""Most calls of warm-up: two seconds of a microsecond each would be millions."""
+MOST_JUDGED = 300
+"""Longest series that is judged call by call; longer ones by the medians of so many groups of neighbours."""
 WARM_CALLS = 3
 ROUNDS = 30
 """Rounds of one launch, of which a slow target takes part in six at least. Under load a round's ratio scatters by a
@@ -125,14 +130,29 @@ def execution(worker: Worker, artifact: Artifact, resolved: Resolved, settings: 
 
 def warm_up(worker: Worker, settings: Settings) -> tuple[float, str | None]:
     """Call until the durations are steady; give their median in milliseconds, and a warning where they never were."""
-    calls: list[int] = []
-    while sum(calls) < WARM_UP_S * 1e9:
-        calls += sample(worker, settings, WARM_SERIES, 0, WARM_SERIES_S)["ns"]
-        steady = steady_from(calls)
-        if steady is not None:
-            return float(statistics.median(calls[steady:])) / 1e6, None
-    told = f"not steady after {sum(calls) / 1e9:.1f} s of warm-up" if len(calls) >= FEWEST_CALLS else None
+    return until_steady(lambda count: list(sample(worker, settings, count, 0, WARM_SERIES_S)["ns"]))
+
+
+def until_steady(take: Callable[[int], list[int]]) -> tuple[float, str | None]:
+    """Do the same, of durations in nanoseconds; ``take`` gives so many or fewer."""
+    calls = take(WARM_SERIES)
+    while (steady := _steady(calls)) is None and sum(calls) < WARM_UP_S * 1e9 and len(calls) < WARM_UP_CALLS:
+        calls += take(len(calls))
+    if steady is not None:
+        return float(statistics.median(calls[steady:])) / 1e6, None
+    told = None
+    if len(calls) >= FEWEST_CALLS:
+        told = f"not steady after {len(calls):,} calls, {sum(calls) / 1e9:.2g} s, of warm-up"
     return float(statistics.median(calls[len(calls) // 2 :])) / 1e6, told
+
+
+def _steady(calls: Sequence[int]) -> int | None:
+    """Give the index of the first steady call; the work does not grow with a long series."""
+    size = math.ceil(len(calls) / MOST_JUDGED)
+    skipped = len(calls) % size
+    groups = [statistics.median(calls[i : i + size]) for i in range(skipped, len(calls), size)] if size > 1 else calls
+    found = steady_from(groups)
+    return skipped + found * size if found else found
 
 
 def sample(worker: Worker, settings: Settings, samples: int, warmup: int, seconds: float) -> dict[str, Any]:

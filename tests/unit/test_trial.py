@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,17 @@ from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, RunError, UsageError
 from cross_backend.registry import resolve
 from cross_backend.tensors import TensorSpec
-from cross_backend.trial import Settings, execution, open_worker, sample, verify, warm_up
+from cross_backend.trial import (
+    WARM_SERIES,
+    WARM_UP_CALLS,
+    Settings,
+    execution,
+    open_worker,
+    sample,
+    until_steady,
+    verify,
+    warm_up,
+)
 
 QUICK = Settings(num_runs=30, seconds=1.0, timeout_s=60.0)
 
@@ -98,3 +109,47 @@ def test_a_damaged_sample_is_said_to_be_damaged(
     np.savez(artifact.sample_path, something=np.zeros(1))
     with pytest.raises(ArtifactError, match="damaged"):
         open_worker(artifact.manifest_path, "null", QUICK, cache, stack)
+
+
+def durations(call: Callable[[int], float]) -> tuple[Callable[[int], list[int]], list[int]]:
+    """Give what takes calls whose durations follow from their number, and the list of how many it was asked for."""
+    asked: list[int] = []
+
+    def take(count: int) -> list[int]:
+        start = sum(asked)
+        asked.append(count)
+        return [int(call(number)) for number in range(start, start + count)]
+
+    return take, asked
+
+
+def test_a_steady_target_is_warm_after_the_first_series() -> None:
+    take, asked = durations(lambda number: 5000 + number % 3)
+    assert until_steady(take) == (pytest.approx(0.005, rel=0.01), None)
+    assert asked == [WARM_SERIES]
+
+
+def test_a_fast_target_that_is_never_steady_ends_after_a_bounded_number_of_calls_and_judgements() -> None:
+    """It grew to a million calls in series of fifty, all judged anew each time: minutes on the processor."""
+    take, asked = durations(lambda number: 2000 + 20 * number)
+    began = time.process_time()
+    estimate_ms, warning = until_steady(take)
+    assert time.process_time() - began < 2.0
+    assert sum(asked) == WARM_UP_CALLS and len(asked) == 9
+    assert estimate_ms == pytest.approx((2000 + 20 * 0.75 * WARM_UP_CALLS) / 1e6, rel=0.01)
+    assert warning == f"not steady after {WARM_UP_CALLS:,} calls, 1.7 s, of warm-up"
+
+
+def test_a_slow_target_ends_after_two_seconds() -> None:
+    take, asked = durations(lambda number: 20e6 + number * 1e6)
+    _, warning = until_steady(lambda count: take(min(count, 25)))
+    assert sum(asked) == 50 and warning == "not steady after 50 calls, 2.2 s, of warm-up"
+    lame, _ = durations(lambda _: 3e9)
+    assert until_steady(lambda _: lame(1)) == (3000.0, None), "too few calls to judge"
+
+
+def test_a_warm_up_is_left_out_of_the_estimate() -> None:
+    take, asked = durations(lambda number: 90_000 if number < 40 else 10_000 + number % 7)
+    estimate_ms, warning = until_steady(take)
+    assert estimate_ms == pytest.approx(0.01, rel=0.01) and warning is None
+    assert sum(asked) == 2 * WARM_SERIES
