@@ -52,10 +52,9 @@ class Entrant:
 
 def _switching(switches: int, latency: Measurement) -> tuple[str, ...]:
     busy_s = sum(map(sum, latency.rounds)) / 1e9
-    if switches <= max(SWITCHES_PER_S * busy_s, 10):
-        return ()
-    rate = float(f"{switches / max(busy_s, 1e-9):.1g}")  # rounded, so that launches that were alike say it once
-    return (f"about {rate:.0f} involuntary context switches a second: other work disturbed it",)
+    if switches > max(SWITCHES_PER_S * busy_s, 10):
+        return (f"{switches} involuntary context switches in {busy_s:.1f} s: other work disturbed it",)
+    return ()
 
 
 def described(workload: str, row: Exported, earlier: Sequence[Exported] = ()) -> Result:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 
 from cross_backend.artifact import Artifact
@@ -158,7 +159,7 @@ def conclude(
         interrupted,
         batch,
         len(launches),
-        tuple(dict.fromkeys(text for launch in launches for text in launch.warnings)),
+        told_once(text for launch in launches for text in launch.warnings),
     )
 
 
@@ -197,7 +198,18 @@ def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
         latency=Measurement.joined(latencies) if latencies else None,
         measurements=tuple(map(Measurement.joined, metrics.values())),
         load_s=statistics.median(loads) if loads else None,
-        warnings=tuple(dict.fromkeys(text for part in parts for text in part.warnings)),
+        warnings=told_once(text for part in parts for text in part.warnings),
+    )
+
+
+def told_once(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Give each warning once; those that differ in their numbers only by the first, with how many there were."""
+    kinds: dict[str, list[str]] = {}
+    for text in warnings:
+        kinds.setdefault(re.sub(r"\d[\d.,]*", "#", text), []).append(text)
+    return tuple(
+        texts[0] if len(set(texts)) == 1 else f"{texts[0]} (the first of {len(texts)} such warnings)"
+        for texts in kinds.values()
     )
 
 

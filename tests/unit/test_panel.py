@@ -20,7 +20,7 @@ from cross_backend.export import Settings as ExportSettings
 from cross_backend.launch import run_launch
 from cross_backend.machine import Machine
 from cross_backend.measure.paired import RESOLUTION
-from cross_backend.panel import compare, conclude, enough, merge, run_launches, run_panel
+from cross_backend.panel import compare, conclude, enough, merge, run_launches, run_panel, told_once
 from cross_backend.records import Comparison, Launch, Measurement, Outcome, Panel, Result
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, save_tensors
@@ -276,3 +276,8 @@ def test_a_task_is_scored(environment: None) -> None:
     assert outcomes(panel) == [Outcome.OK]
     assert panel.results[0].task["top-1 accuracy"] > 0.97
     assert panel.results[0].sample_output == (), "ten values are too many for a table"
+
+
+def test_warnings_that_differ_in_their_numbers_are_told_once() -> None:
+    texts = ("steal: 3.5 % of it", "it computes bf16", "steal: 4 % of it", "it computes bf16", "steal: 1,000 % of it")
+    assert told_once(texts) == ("steal: 3.5 % of it (the first of 3 such warnings)", "it computes bf16")

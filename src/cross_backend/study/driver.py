@@ -22,6 +22,7 @@ from cross_backend.registry import resolve
 from cross_backend.store import Store
 from cross_backend.study.further import take, with_further
 from cross_backend.study.spec import PanelSpec, Study
+from cross_backend.toolchains import find_toolchain
 from cross_backend.trial import Settings
 from cross_backend.workloads import find_workload
 
@@ -182,13 +183,18 @@ def settings_of(study: Study, threads: int) -> Settings:
 
 
 def versions(specs: Sequence[PanelSpec]) -> dict[str, str]:
-    """Give the installed version of every distribution that a study's targets name."""
+    """Give the installed version of every distribution that a study's targets name, those of toolchains included."""
     names = {"cross-backend", "numpy"}
+    elsewhere: dict[str, str] = {}
     for text in dict.fromkeys(text for spec in specs for text in spec.targets):
         with contextlib.suppress(CrossBackendError):
-            names |= set(resolve(text).backend.distributions)
+            backend = resolve(text).backend
+            names |= set(backend.distributions)
+            for toolchain in {backend.toolchain, backend.run_toolchain} - {None}:
+                if (chosen := find_toolchain(str(toolchain))).added:
+                    elsewhere |= {f"{name} ({toolchain})": version for name, version in chosen.pins}
     found = {name: version_of(name) for name in sorted(names)}
-    return {name: version for name, version in found.items() if version is not None}
+    return {name: version for name, version in found.items() if version is not None} | dict(sorted(elsewhere.items()))
 
 
 def read(store: Store, study_id: int) -> StudyResults:

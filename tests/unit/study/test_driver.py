@@ -17,6 +17,7 @@ from cross_backend.store import Store
 from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, versions
 from cross_backend.study.further import take, with_further
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+from cross_backend.toolchains import find_toolchain
 from cross_backend.trial import Settings
 from tests.unit.report.studies import panel
 
@@ -103,3 +104,15 @@ def test_a_target_that_is_wrong_in_a_further_process_gives_no_figure(
     found = take(row, ["throughput", "memory"], Settings(timeout_s=60), cache, batch=1, task=None)
     assert found.measurements == () and list(found.failures) == list(found.absent) == ["memory", "throughput"]
     assert all("wrong outputs in another process" in reason for reason in found.failures.values())
+
+
+def test_versions_name_the_pins_of_a_toolchain_that_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CROSS_BACKEND_TOOLCHAINS", str(tmp_path))
+    specs = Study("s", (WorkloadSpec("linear_regression", "linear"),), targets=("cpu", "onnxruntime.openvino")).panels()
+    pins = {f"{name} (onnxruntime_openvino)": pin for name, pin in find_toolchain("onnxruntime_openvino").pins}
+    assert not pins.keys() & versions(specs).keys(), "nothing is installed there"
+    folder = find_toolchain("onnxruntime_openvino").folder
+    folder.mkdir()
+    (folder / "ready").touch()
+    found = versions(specs)
+    assert pins.items() <= found.items() and {"cross-backend", "onnxruntime"} <= found.keys()
