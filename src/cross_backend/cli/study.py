@@ -129,7 +129,7 @@ def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: 
     shown = table(planned)
     terminal.table(shown.headers, shown.rows, right=shown.numeric)
     running = sum(cell.runs for cell in planned)
-    counts = f"{len(study.panels())} panels, {running} of {len(planned)} cells can run here"
+    counts = f"{len(study.panels())} panels, nothing known stops {running} of {len(planned)} cells"
     terminal.text(f"🚀 {study.name}: {counts}: {estimate.total}")
     terminal.text(f"   {estimate.basis}")
     return 0
