@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cross_backend.artifact import digest_path
 from cross_backend.errors import ArtifactError, CaptureError, one_line
+from cross_backend.flops import count_flops
 from cross_backend.onnx_file import read_onnx
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
 from cross_backend.workloads import Workload
@@ -30,9 +31,6 @@ class OnnxProgram:
     path: Path
     """One file, its weights inside."""
 
-
-_CONTROL_FLOW = {"cond", "map_impl", "scan", "while_loop"}
-"""Higher-order operators that choose or repeat."""
 
 Program: TypeAlias = "ExportedProgram | OnnxProgram"
 """What every backend lowers."""
@@ -299,37 +297,6 @@ def _store(
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
     return _write_record(folder, workload, "program.pt2", digest_program(program), specs, flops, started)
-
-
-def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
-    """Count the floating point operations of one call with torch's own formulas; nothing is computed.
-
-    Fused attention and recurrent layers, which have no formula, are counted as the matrix products that they are.
-    Gives None where the work depends on the inputs (free extents, control flow) or torch's counter cannot follow.
-    """
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils import _pytree
-    from torch.utils.flop_counter import FlopCounterMode
-
-    modules = [module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
-    called = {str(node.target) for module in modules for node in module.graph.nodes}
-    if program.range_constraints or called & _CONTROL_FLOW:
-        return None
-    counter = FlopCounterMode(display=False)
-    mkldnn: Any = torch.backends.mkldnn  # it has fused recurrent layers
-    enabled, mkldnn.enabled = mkldnn.enabled, False
-    try:
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FakeTensorMode(allow_non_fake_inputs=True) as fake:
-            given = _pytree.tree_map_only(torch.Tensor, fake.from_tensor, tuple(inputs))
-            with counter:
-                program.module()(*given)
-    except Exception:
-        return None
-    finally:
-        mkldnn.enabled = enabled
-    return int(counter.get_total_flops())
 
 
 def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:

@@ -18,7 +18,6 @@ import cross_backend as xb
 from cross_backend.capture import (
     Captured,
     OnnxProgram,
-    count_flops,
     digest_program,
     load_pt2,
     run_eagerly,
@@ -26,6 +25,7 @@ from cross_backend.capture import (
 )
 from cross_backend.capture import write_program as write
 from cross_backend.errors import ArtifactError, CaptureError, CrossBackendError
+from cross_backend.flops import count_flops
 from cross_backend.tensors import check_inputs, load_tensors
 from cross_backend.workloads import Task, Workload
 
