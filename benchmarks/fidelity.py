@@ -25,8 +25,8 @@ from cross_backend.cache import Cache
 from cross_backend.export import Exported, export
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.measure.statistics import paired_ratio
-from cross_backend.records import Measurement
 from cross_backend.registry import Resolved
+from cross_backend.samples import Measurement
 from cross_backend.trial import Settings, open_worker, sample, warm_up
 from cross_backend.workloads import find_workload
 

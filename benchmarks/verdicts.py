@@ -34,7 +34,7 @@ from cross_backend.machine import Machine
 from cross_backend.measure.precision import detectable
 from cross_backend.measure.statistics import paired_ratio
 from cross_backend.panel import conclude, run_launches
-from cross_backend.records import Measurement
+from cross_backend.samples import Measurement
 from cross_backend.trial import Settings, open_worker, sample, warm_up
 from cross_backend.workloads import find_workload
 

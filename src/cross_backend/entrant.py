@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.export import Exported, outcome_of
 from cross_backend.measure.disturbance import SWITCHES_PER_S
-from cross_backend.records import Execution, Measurement, Outcome, Result
+from cross_backend.records import Execution, Outcome, Result
+from cross_backend.samples import Measurement
 from cross_backend.workers import Worker
 
 

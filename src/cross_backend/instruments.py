@@ -17,7 +17,8 @@ from cross_backend.machine import Machine
 from cross_backend.measure import cold_start as cold
 from cross_backend.measure import gpu, open_loop, power, throughput
 from cross_backend.measure.sensors import SYS_CLASS
-from cross_backend.records import Further, Measurement
+from cross_backend.records import Further
+from cross_backend.samples import Measurement
 from cross_backend.workers import Worker
 
 INSTRUMENTS: Mapping[str, str] = {

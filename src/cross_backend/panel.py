@@ -23,9 +23,10 @@ from cross_backend.launch import Progress, launch_alone, run_launch, silent
 from cross_backend.machine import Machine
 from cross_backend.measure.precision import precision_reached
 from cross_backend.measure.statistics import latency_ms, noise_floor
-from cross_backend.records import Launch, Measurement, Outcome, Panel, Result
+from cross_backend.records import Launch, Outcome, Panel, Result
 from cross_backend.registry import Resolved, resolve
 from cross_backend.remembered import Measured, Memory
+from cross_backend.samples import Measurement
 from cross_backend.selection import rank
 from cross_backend.trial import Settings
 from cross_backend.workers import Worker

@@ -16,9 +16,9 @@ from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CrossBackendError, UnavailableError, UsageError, one_line
 from cross_backend.measure.statistics import RESOLUTION, can_tell_apart
 from cross_backend.platforms import find_platform
-from cross_backend.records import Measurement
 from cross_backend.registry import Resolved, full_name, missing_here, resolve
 from cross_backend.remembered import Measured, Memory
+from cross_backend.samples import Measurement
 from cross_backend.target import Target
 
 

@@ -16,7 +16,7 @@ from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.export import capture_workload
 from cross_backend.machine import Machine
-from cross_backend.records import Measurement
+from cross_backend.samples import Measurement
 from cross_backend.tensors import TensorSpec, save_tensors
 
 ROUNDS = 30

@@ -17,7 +17,8 @@ import pytest
 from cross_backend.artifact import Artifact
 from cross_backend.errors import UsageError, WorkerError
 from cross_backend.instruments import INSTRUMENTS, cold_start, take
-from cross_backend.records import Further, Measurement
+from cross_backend.records import Further
+from cross_backend.samples import Measurement
 from cross_backend.tensors import save_tensors
 from cross_backend.workers import Worker
 

@@ -21,8 +21,9 @@ from cross_backend.launch import run_launch
 from cross_backend.machine import Machine
 from cross_backend.measure.paired import RESOLUTION
 from cross_backend.panel import compare, conclude, enough, merge, run_launches, run_panel, told_once
-from cross_backend.records import Comparison, Launch, Measurement, Outcome, Panel, Result
+from cross_backend.records import Comparison, Launch, Outcome, Panel, Result
 from cross_backend.registry import resolve
+from cross_backend.samples import Measurement
 from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.trial import ROUNDS, Settings
 

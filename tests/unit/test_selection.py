@@ -21,9 +21,9 @@ from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.errors import ArtifactError, UnavailableError, UsageError
 from cross_backend.lowering import lower
-from cross_backend.records import Measurement
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured, Memory
+from cross_backend.samples import Measurement
 from cross_backend.selection import in_order, load, measured_first, rank
 
 Make = Callable[..., Artifact]

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 
 from cross_backend.measure.quantiles import CONFIDENCE, median_error, median_interval, normal_quantile, student_t
-from cross_backend.records import Measurement
+from cross_backend.samples import Measurement
 
 RESOLUTION = 0.055
 """Smallest noise floor that is ever claimed of a single launch. Two processes of one program differ by their memory

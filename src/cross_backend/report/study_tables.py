@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 
 from cross_backend.measure.percentiles import percentiles as estimated
-from cross_backend.records import Measurement
 from cross_backend.report import tables
 from cross_backend.report.distributions import median
 from cross_backend.report.tables import Table
 from cross_backend.report.views import Row, View, proved, timed
+from cross_backend.samples import Measurement
 
 NONE = "–"
 PERCENTS = (90.0, 99.0, 99.9)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cross_backend.records import Comparison, Measurement, Outcome, Panel, Result, Timing
+from cross_backend.records import Comparison, Outcome, Panel, Result, Timing
+from cross_backend.samples import Measurement
 
 HEADERS = (
     "",

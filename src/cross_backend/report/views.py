@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from cross_backend.measure.precision import detectable
 from cross_backend.measure.statistics import paired_ratio
-from cross_backend.records import Interval, Measurement, Outcome, Panel, Result, StudyResults
+from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report.distributions import Distribution, distribution
+from cross_backend.samples import Interval, Measurement
 
 
 @dataclass(frozen=True)

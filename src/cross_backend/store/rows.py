@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cross_backend.errors import one_line
 from cross_backend.machine import Machine
-from cross_backend.records import Measurement, PanelKey
+from cross_backend.records import PanelKey
+from cross_backend.samples import Measurement
 from cross_backend.store.samples import Packed, pack, unpack
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from cross_backend.measure import statistics
-from cross_backend.records import Measurement
+from cross_backend.samples import Measurement
 from cross_backend.selection import rank
 from cross_backend.verify import compare_outputs
 from tests.e2e.runner.bundles import QUICK, XNNPACK

@@ -27,7 +27,7 @@ from cross_backend.measure.statistics import (
     resolution,
     unpaired_ratio,
 )
-from cross_backend.records import Measurement
+from cross_backend.samples import Measurement
 
 Draw = Callable[..., list[Measurement]]
 

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from cross_backend.errors import ReportError
-from cross_backend.records import Measurement, Outcome, Result, StudyResults
+from cross_backend.records import Outcome, Result, StudyResults
 from cross_backend.report import html, raw
 from cross_backend.report.views import views
+from cross_backend.samples import Measurement
 from tests.unit.report import studies
 
 HOSTILE = "</script><script>alert(1)</script><!-- \"'`&amp; 🦀 \u202e \x00\x1b \udcff " + "x" * 500
@@ -222,7 +223,7 @@ from pathlib import Path
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from cross_backend.measure.statistics import latency_ms
-from cross_backend.records import Measurement
+from cross_backend.samples import Measurement
 from cross_backend.report import document, html, markdown
 from tests.unit.report import studies
 random = np.random.default_rng(0)

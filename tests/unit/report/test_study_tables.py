@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from cross_backend.measure.percentiles import percentiles
-from cross_backend.records import Comparison, Execution, Measurement, Outcome, Result, StudyResults
+from cross_backend.records import Comparison, Execution, Outcome, Result, StudyResults
 from cross_backend.report import circumstances, study_tables, tables
 from cross_backend.report.study_tables import NONE
 from cross_backend.report.tables import Table
 from cross_backend.report.views import View, views
+from cross_backend.samples import Measurement
 from tests.unit.report import studies
 
 TIMES = ("median ms", "95 % interval", "P90 ms", "P99 ms", "P99.9 ms", "runs")

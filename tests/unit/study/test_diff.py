@@ -11,7 +11,8 @@ import pytest
 
 from cross_backend.machine import Machine
 from cross_backend.measure.statistics import latency_ms, unpaired_ratio
-from cross_backend.records import Measurement, Outcome, Panel, Result, StudyResults
+from cross_backend.records import Outcome, Panel, Result, StudyResults
+from cross_backend.samples import Measurement
 from cross_backend.study.diff import Diff, Verdict, diff
 
 ROUNDS = 6

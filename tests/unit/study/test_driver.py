@@ -11,8 +11,9 @@ import pytest
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.export import Exported
-from cross_backend.records import Further, Measurement, Outcome, PanelKey
+from cross_backend.records import Further, Outcome, PanelKey
 from cross_backend.registry import resolve
+from cross_backend.samples import Measurement
 from cross_backend.store import Store
 from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, versions
 from cross_backend.study.further import take, with_further

@@ -12,8 +12,9 @@ from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.lowering import lower
 from cross_backend.machine import Machine
-from cross_backend.records import Interval, Outcome, Panel, Result, StudyResults
+from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.registry import resolve
+from cross_backend.samples import Interval
 from cross_backend.study.cells import Cell, cells, table
 from cross_backend.study.estimate import EARLIER, Estimate, Seconds, estimate
 from cross_backend.study.spec import PanelSpec, Study, StudySettings, WorkloadSpec
