@@ -11,25 +11,39 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from cross_backend import instruments
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.entrant import Entrant, described, unranked
-from cross_backend.errors import CrossBackendError
+from cross_backend.errors import CrossBackendError, WorkerError, one_line
 from cross_backend.export import Exported
 from cross_backend.machine import Machine
 from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.records import Launch, Outcome, Result
 from cross_backend.registry import Resolved, missing_here
-from cross_backend.trial import ROUNDS, WARM_CALLS, Settings, execution, open_worker, sample, verify, warm_up
+from cross_backend.trial import (
+    ROUNDS,
+    WARM_CALLS,
+    Settings,
+    execution,
+    open_worker,
+    sample,
+    too_few_processors,
+    verify,
+    warm_up,
+)
 from cross_backend.workers import Worker
 
 WARM_BELOW_MS = 50.0
 """Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
 
+
+_SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_length())[::-1])
+"""Turns in an order of which every beginning is spread over the whole launch: by reversed bits (van der Corput)."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -60,21 +74,26 @@ def run_launch(
     Returns:
         The launch, and whether it was interrupted: then it holds what was finished.
     """
-    entrants = [_entrant(captured, row, rows[:index], index, before) for index, row in enumerate(rows)]
+    entrants = [_entrant(captured, row, rows[:index], index, before, settings) for index, row in enumerate(rows)]
     twin_of, twin, interrupted = before[0].twin_of if before else None, None, False
     started, machine_before = time.perf_counter(), Snapshot.take()
     with ExitStack() as stack:
         try:
             for step, entrant in enumerate(entrants):
-                progress(f"open and verify {entrant.result.target}", step, len(entrants))
+                progress(f"open and verify {entrant.result.target}", step, len(entrants) + 1 + ROUNDS)
                 if entrant.result.outcome is Outcome.OK:
-                    _open(entrant, captured, settings, cache, stack, first=not before)
+                    _open(entrant, settings, cache, stack, first=not before)
             if not before:
                 twin_of = _fastest(entrants)
             if twin_of is not None and entrants[twin_of].running:
-                twin = _open_twin(entrants[twin_of], captured, settings, cache, stack)
+                twin = _open_twin(entrants[twin_of], settings, cache, stack)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
-            _measure(visited, settings, len(before), progress)
+            opened, steps = len(entrants) + 1, len(entrants) + 1 + ROUNDS
+            show = lambda turn: progress("measure, interleaved", opened + turn, steps)  # noqa: E731
+            _measure(visited, settings, len(before), show)
+            if captured.metric is not None and not before:
+                for entrant in entrants:
+                    _score(entrant, captured.metric, captured.task_path, settings)
         except KeyboardInterrupt:
             interrupted = True
     usable = Machine.here().usable_cpus
@@ -89,7 +108,12 @@ def run_launch(
 
 
 def _entrant(
-    captured: Captured, row: Exported, earlier: Sequence[Exported], index: int, before: Sequence[Launch]
+    captured: Captured,
+    row: Exported,
+    earlier: Sequence[Exported],
+    index: int,
+    before: Sequence[Launch],
+    settings: Settings,
 ) -> Entrant:
     """Begin with what is known without opening it; what failed before is not tried again."""
     result = described(captured.workload, row, earlier)
@@ -98,16 +122,17 @@ def _entrant(
         return Entrant(row, replace(failed, measurements=(), latency=None, absent={}))
     if before:
         result = replace(result, execution=before[0].results[index].execution)
-    missing = missing_here(row.resolved.backend) if row.resolved and row.artifact else None
-    if missing is not None and missing.run is not None:
-        result = replace(result, outcome=Outcome.UNAVAILABLE, reason=str(missing.run))
+    if row.resolved and row.artifact:
+        missing = missing_here(row.resolved.backend)
+        gap = missing and missing.run
+        why = str(gap) if gap else too_few_processors(row.resolved, settings.threads, Machine.here())
+        if why is not None:
+            result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)
     return Entrant(row, result)
 
 
-def _open(
-    entrant: Entrant, captured: Captured, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool
-) -> None:
-    """Open in a worker of its own, verify, see where it runs, score it, and warm it up."""
+def _open(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool) -> None:
+    """Open in a worker of its own, verify, see where it runs, and warm it up."""
     row = entrant.exported
     if row.artifact is None or row.resolved is None:
         return
@@ -134,17 +159,15 @@ def _open(
             entrant.worker.kill()
             return
         if first:
-            _look(entrant, row.artifact, row.resolved, captured, settings)
+            _look(entrant, row.artifact, row.resolved, settings)
         if entrant.running:
             _warm_up(entrant, settings)
-        else:
-            entrant.worker.kill()
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
 
 
-def _look(entrant: Entrant, artifact: Artifact, resolved: Resolved, captured: Captured, settings: Settings) -> None:
-    """Find out once where it really runs, and how well it does its task."""
+def _look(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Settings) -> None:
+    """Find out once where it really runs."""
     assert entrant.worker is not None
     where = execution(entrant.worker, artifact, resolved, settings)
     asked = resolved.options.get("precision")
@@ -152,9 +175,20 @@ def _look(entrant: Entrant, artifact: Artifact, resolved: Resolved, captured: Ca
         told = f"{asked} was asked for; the runtime says that it computes in {where.precision}"
         entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, told))
     entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings.min_on_device))
-    if captured.metric is not None:
-        score = entrant.worker.call("score", settings.timeout_s, task=str(captured.task_path))["value"]
-        entrant.result = replace(entrant.result, task={captured.metric: score})
+
+
+def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> None:
+    """Find out once how well it does its task; after the rounds, so that a failure costs it nothing else."""
+    if entrant.worker is None or entrant.result.outcome is not Outcome.OK:
+        return
+    try:
+        score = float(entrant.worker.call("score", settings.timeout_s, task=str(task))["value"])
+    except CrossBackendError as error:
+        told = {"accuracy": one_line(error)}
+        failures = told if isinstance(error, WorkerError) else {}
+        entrant.result = replace(entrant.result, absent=told, failures=failures)
+    else:
+        entrant.result = replace(entrant.result, task={metric: score})
 
 
 def _warm_up(entrant: Entrant, settings: Settings) -> None:
@@ -170,10 +204,10 @@ def _fastest(entrants: Sequence[Entrant]) -> int | None:
     return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
 
 
-def _open_twin(entrant: Entrant, captured: Captured, settings: Settings, cache: Cache, stack: ExitStack) -> Entrant:
+def _open_twin(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> Entrant:
     """Open a target a second time, in a process of its own; where that fails, the floor is not measured."""
     twin = Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
-    _open(twin, captured, settings, cache, stack, first=False)
+    _open(twin, settings, cache, stack, first=False)
     return twin
 
 
@@ -186,20 +220,27 @@ def _lost(twin: Entrant | None) -> tuple[str, ...]:
 
 
 def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
-    """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them."""
+    """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them.
+
+    Slow targets do not take part in every round. Those of two targets are nested, so that the one that takes part in
+    fewer shares all of its rounds with the other.
+    """
     affordable = int(settings.launch_s * 1000 / max(estimate_ms, 1e-6))
     runs = min(settings.launch_runs, max(affordable, MIN_ROUNDS))
-    return [runs * (k + 1) // ROUNDS - runs * k // ROUNDS for k in range(ROUNDS)]
+    visits = [runs // ROUNDS] * ROUNDS
+    for turn in _SPREAD[: runs % ROUNDS]:
+        visits[turn] += 1
+    return visits
 
 
-def _measure(visited: Sequence[Entrant], settings: Settings, index: int, progress: Progress) -> None:
+def _measure(visited: Sequence[Entrant], settings: Settings, index: int, show: Callable[[int], None]) -> None:
     order = random.Random(f"{settings.seed} {index}")  # noqa: S311  no secret: the order of turns
     plans = {id(e): plan_visits(e.estimate_ms, settings) for e in visited}
     for turn in range(ROUNDS):
-        progress("measure, interleaved", turn, ROUNDS)
+        show(turn)
         for entrant in order.sample(visited, len(visited)):
             entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn], settings))
-    progress("measure, interleaved", ROUNDS, ROUNDS)
+    show(ROUNDS)
 
 
 def _visit(entrant: Entrant, runs: int, settings: Settings) -> tuple[int, ...]:
@@ -236,5 +277,5 @@ def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, setting
         return Launch((replace(result, outcome=Outcome.MISMATCH, reason=reason),))
     entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
     _warm_up(entrant, settings)
-    _measure([entrant], settings, 0, silent)
+    _measure([entrant], settings, 0, lambda _turn: None)
     return Launch((entrant.measured(ROUNDS),))

@@ -85,7 +85,7 @@ def run_launches(
         cache: where the workers' logs go.
         before: launches of this panel that were kept earlier.
         keep: called with the index and the launch as soon as a launch is whole.
-        progress: told of every step.
+        progress: told of every step; of all that may come, with a margin.
     """
     launches = list(before)
     while not enough(launches, settings):
@@ -93,7 +93,7 @@ def run_launches(
 
         def show(doing: str, done: int, total: int, index: int = index) -> None:
             prefix = f"launch {index + 1}: " if settings.most_launches > 1 else ""
-            progress(f"{prefix}{doing}", done, total)
+            progress(f"{prefix}{doing}", index * total + done, settings.most_launches * total)
 
         launch, interrupted = run_launch(captured, rows, settings, cache, launches, show)
         launches.append(launch)

@@ -14,6 +14,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
+from cross_backend.machine import Machine
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
 from cross_backend.records import Comparison, Execution
 from cross_backend.registry import Resolved, resolve
@@ -77,6 +78,14 @@ class Settings:
     def launch_runs(self) -> int:
         """Most timed calls of each target in one launch."""
         return math.ceil(self.num_runs / self.most_launches)
+
+
+def too_few_processors(resolved: Resolved, threads: int, machine: Machine) -> str | None:
+    """Say why a target with so many threads would tell nothing here; None where it may use as many processors."""
+    wanted = int(resolved.options.get("threads") or threads)
+    if wanted <= machine.usable_cpus:
+        return None
+    return f"{wanted} threads are asked for; this process may use {machine.usable_cpus} processor(s)"
 
 
 @dataclass(frozen=True)

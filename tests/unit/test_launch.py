@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,19 @@ def test_visits_keep_the_number_of_runs_and_spread_them(
     runs = sum(visits)
     assert min(settings.launch_runs, MIN_ROUNDS) <= runs <= settings.launch_runs
     assert runs == settings.launch_runs or runs * estimate_ms <= max(settings.launch_s * 1000, MIN_ROUNDS * estimate_ms)
+
+
+def test_two_targets_share_all_rounds_of_the_one_that_has_fewer() -> None:
+    """Else two slow ones may share too few to be told apart, whatever they differ by."""
+    settings = Settings(num_runs=1000, seconds=5)
+    sets = [
+        {i for i, n in enumerate(plan_visits(5000 / (runs + 0.5), settings)) if n}
+        for runs in range(MIN_ROUNDS, ROUNDS + 1)
+    ]
+    assert [len(one) for one in sets] == list(range(MIN_ROUNDS, ROUNDS + 1))
+    assert all(fewer < more for fewer, more in itertools.pairwise(sets))
+    gaps = [b - a for a, b in itertools.pairwise([-1, *sorted(sets[0]), ROUNDS])]
+    assert max(gaps) <= 2 * ROUNDS / MIN_ROUNDS, "spread over the whole launch"
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_several_launches_are_kept_one_by_one_and_gone_on_with(linear: Captured)
     assert {"launch 2: measure, interleaved", "launch 3: measure, interleaved"} <= seen
     panel = conclude("net", launches, settings, 1, Machine.here())
     (found,) = panel.results
-    assert found.latency is not None and found.latency.launches == (10, 10, 10) and found.latency.count == 60
+    assert found.latency is not None and found.latency.launches == (ROUNDS,) * 3 and found.latency.count == 60
     assert found.rank == 1 and panel.launches == 3 and panel.noise_floor is not None
     assert all(launch.twin is not None and launch.twin_of == 0 for launch in launches)
     assert {m.metric: m.count for m in found.measurements}["cold_start.load"] == 3
@@ -162,7 +162,8 @@ def test_a_comparison_verifies_measures_and_ranks(linear: Captured, own_children
     assert wrong.reason is not None and wrong.reason.startswith("wrong outputs")
     assert [result.rank for result in panel.ranked] in ([1, 2], [1, 1])
     assert "threads=1" in panel.results[1].title
-    assert steps[-1] == ("measure, interleaved", ROUNDS, ROUNDS)
+    assert steps[-1] == ("measure, interleaved", 4 + ROUNDS, 4 + ROUNDS), "three targets and a twin were opened before"
+    assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
     assert children() == own_children, "no worker stays"
 
 
@@ -244,7 +245,7 @@ def test_an_interrupt_keeps_what_was_finished(linear: Captured, own_children: li
     rows = rows_of(linear, "torch", "cpu")
 
     def progress(doing: str, done: int, total: int) -> None:
-        if doing.startswith("measure") and done == 10:
+        if doing.startswith("measure") and done == total - ROUNDS + 10:
             raise KeyboardInterrupt
 
     panel = run_panel(linear, rows, QUICK, Cache(), progress)
@@ -277,6 +278,20 @@ def test_a_task_is_scored(environment: None) -> None:
     assert outcomes(panel) == [Outcome.OK]
     assert panel.results[0].task["top-1 accuracy"] > 0.97
     assert panel.results[0].sample_output == (), "ten values are too many for a table"
+
+
+def test_a_score_that_cannot_be_taken_costs_nothing_else(linear: Captured) -> None:
+    """It has no samples of a task."""
+    panel = run_panel(replace(linear, metric="accuracy"), rows_of(linear, "torch", "cpu"), QUICK, Cache())
+    for result in panel.results:
+        assert (result.outcome, result.task) == (Outcome.OK, {}) and result.rank is not None
+        assert "task.npz does not exist" in result.absent["accuracy"] and result.failures == {}
+
+
+def test_more_threads_than_processors_are_not_available(linear: Captured) -> None:
+    panel = run_panel(linear, rows_of(linear, "torch?threads=4096", "cpu"), QUICK, Cache())
+    assert outcomes(panel) == [Outcome.UNAVAILABLE, Outcome.OK]
+    assert (panel.results[0].reason or "").startswith("4096 threads are asked for; this process may use")
 
 
 def test_warnings_that_differ_in_their_numbers_are_told_once() -> None:

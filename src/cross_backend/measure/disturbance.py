@@ -14,7 +14,7 @@ from pathlib import Path
 STEAL_SHARE = 0.01
 """Stolen processor time, as a share of all, from which on it is named."""
 OTHERS_SHARE = 0.05
-"""Processor time of other processes, as a share of what this process may use, from which on it is named."""
+"""Processor time of other processes, as a share of the machine's, from which on it is named."""
 FREQUENCY_CHANGE = 0.05
 SWITCHES_PER_S = 50.0
 """Involuntary context switches per second of timed work from which on they are named; below ten in all, never."""
@@ -79,9 +79,7 @@ class Snapshot:
         )
 
 
-def causes(
-    before: Snapshot, after: Snapshot, *, usable_cpus: int, threads: int = 1, switches: int = 0, timed_s: float = 0.0
-) -> tuple[str, ...]:
+def causes(before: Snapshot, after: Snapshot, *, usable_cpus: int, threads: int = 1) -> tuple[str, ...]:
     """Give what may have disturbed a measurement, one line a cause, the most telling first.
 
     Args:
@@ -89,8 +87,6 @@ def causes(
         after: at its end.
         usable_cpus: logical processors that the targets may use.
         threads: of the target with the most; one more processor is wanted for the driver and the system.
-        switches: involuntary context switches of the targets while they were timed.
-        timed_s: seconds of timed calls that they belong to.
     """
     wall_s = max(after.at_s - before.at_s, 1e-9)
     total_s = max(after.total_s - before.total_s, 1e-9)
@@ -99,15 +95,12 @@ def causes(
     if stolen >= STEAL_SHARE:
         found.append(f"steal: the hypervisor took {stolen:.0%} of the processor time")
     others_s = (after.busy_s - before.busy_s) - (after.own_s - before.own_s)
-    if others_s / (usable_cpus * wall_s) >= OTHERS_SHARE and wall_s >= 1:  # counters tick every 10 ms
-        found.append(f"load: other processes used {others_s / wall_s:.1f} of {_processors(usable_cpus)} on average")
+    if others_s / total_s >= OTHERS_SHARE and wall_s >= 1:  # counters tick every 10 ms
+        whole = _processors(round(total_s / wall_s))
+        found.append(f"load: other processes used {others_s / wall_s:.1f} of the machine's {whole} on average")
     limited_s = _grown(before.limited_s, after.limited_s)
     if limited_s >= THROTTLED_S:
         found.append(f"quota: the container's processor limit kept it waiting for {limited_s:.1f} s")
-    if switches > max(SWITCHES_PER_S * timed_s, 10):
-        found.append(
-            f"context switches: the processor was taken away {switches} times in {timed_s:.1f} s of timed work"
-        )
     found += _frequency(before, after)
     stalled = _grown(before.memory_stall_s, after.memory_stall_s) / wall_s
     if stalled >= STALLED_SHARE:

@@ -57,12 +57,8 @@ class LogRatio:
     @property
     def error(self) -> float:
         """Standard error, between processes too."""
-        return self.error_after(self.launches)
-
-    def error_after(self, launches: int) -> float:
-        """Give the standard error after so many launches if their spread stays what it is now."""
-        believed, seen = self.prior_freedom, launches - 1
-        return math.sqrt((believed * self.prior**2 + seen * self.spread**2) / max(believed + seen, 1) / launches)
+        believed, seen = self.prior_freedom, self.launches - 1
+        return math.sqrt((believed * self.prior**2 + seen * self.spread**2) / max(believed + seen, 1) / self.launches)
 
     def beyond(self, floor: float) -> bool:
         """Say whether it shows a difference beyond the noise floor; see ``statistics.can_tell_apart``."""

@@ -1,4 +1,4 @@
-"""Precision: what difference would be found, whether the asked one is reached, how many launches it takes."""
+"""Precision: what difference would be found, and whether the asked one is reached."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cross_backend.measure.paired import LogRatio, log_ratio, ranking_confidence, resolution
-from cross_backend.measure.quantiles import CONFIDENCE, student_t
+from cross_backend.measure.quantiles import student_t
 from cross_backend.samples import Measurement
 
 POWER = 0.975
@@ -18,8 +18,6 @@ EARLY = 0.999
 and stopping at the first that pleases would be wrong far more often than 5 %; with so strict a rule for the looks
 before the last, the last one keeps its 5 % (Haybittle, *Br. J. Radiol.* 44, 1971; Peto et al., *Br. J.
 Cancer* 34, 1976)."""
-MOST_LAUNCHES = 10_000
-"""No estimate goes further."""
 
 
 def detectable(
@@ -73,28 +71,6 @@ def precision_reached(
     return all(_reached(log_ratio(leader, other), margin) or _apart(leader, other, floor, targets) for other in others)
 
 
-def launches_needed(
-    leader: Measurement, others: Sequence[Measurement], margin: float, floor: float | None = None, targets: int = 2
-) -> int | None:
-    """Estimate how many launches there will be in all when :func:`precision_reached`.
-
-    It takes the spread between launches to stay what it is now. After one launch that is only a belief, and after two
-    or three it may be wrong by a factor of two: good for a progress display, not for a plan.
-
-    Returns:
-        The number, the present ones included; None where nothing can be compared yet.
-    """
-    needed = 1
-    for other in others:
-        ratio = log_ratio(leader, other)
-        if ratio is None:
-            return None
-        if not (_reached(ratio, margin) or _apart(leader, other, floor, targets)):
-            needed = max(needed, _launches(ratio, margin))
-        needed = max(needed, ratio.launches)
-    return needed
-
-
 def _reached(ratio: LogRatio | None, margin: float) -> bool:
     return ratio is not None and ratio.margin <= math.log1p(margin)
 
@@ -102,21 +78,3 @@ def _reached(ratio: LogRatio | None, margin: float) -> bool:
 def _apart(leader: Measurement, other: Measurement, floor: float | None, targets: int) -> bool:
     strict = log_ratio(leader, other, max(EARLY, ranking_confidence(leader, targets)))
     return strict is not None and strict.beyond(resolution(strict.launches) if floor is None else floor)
-
-
-def _launches(ratio: LogRatio, margin: float) -> int:
-    """Double, then halve: the half-width falls with every launch."""
-
-    def enough(launches: int) -> bool:
-        freedom = ratio.prior_freedom + launches - 1
-        return student_t((1 + CONFIDENCE) / 2, freedom) * ratio.error_after(launches) <= math.log1p(margin)
-
-    low, high = ratio.launches, ratio.launches + 1
-    while not enough(high):
-        if high >= MOST_LAUNCHES:
-            return MOST_LAUNCHES
-        low, high = high, min(2 * high, MOST_LAUNCHES)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
-import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
-from cross_backend.errors import ReportError
 from cross_backend.records import StudyResults
 from cross_backend.report import raw, study_tables
 from cross_backend.report.charts.svg import hatches
+from cross_backend.report.files import replace_file
 from cross_backend.report.sections import sections
 from cross_backend.report.tables import Table
 from cross_backend.report.views import View, views
@@ -34,7 +32,7 @@ def write(results: StudyResults, path: Path) -> None:
 
     shown = views(results)
     style, script = _template_text("report.css"), _template_text("report.js")
-    page = _template().stream(
+    page: Any = _template().stream(
         results=results,
         views=shown,
         version=__version__,
@@ -50,7 +48,8 @@ def write(results: StudyResults, path: Path) -> None:
         index=Markup(raw.index(shown)),  # noqa: S704  escaped as a script element needs it
         blocks=raw.blocks(shown),
     )
-    _replace(path, page)
+    page.enable_buffering(20)
+    replace_file(path, page)
 
 
 def _policy(style: str, script: str) -> str:
@@ -100,19 +99,3 @@ def columns(table: Table) -> Sequence[int]:
 
 def _template_text(name: str) -> str:
     return (resources.files(__name__.rpartition(".")[0]) / "templates" / name).read_text(encoding="utf-8")
-
-
-def _replace(path: Path, page: Any) -> None:
-    """Write beside the place, then move there: a reader never sees half a page."""
-    part = path.parent / f".{path.name[:50]}.{os.getpid()}.part"
-    try:
-        with part.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-            page.enable_buffering(20)
-            file.writelines(page)
-        part.replace(path)
-    except OSError as error:
-        told = f"cannot write {path}: {error.strerror}; name a file in a folder that can be written"
-        raise ReportError(told) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink()

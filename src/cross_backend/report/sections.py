@@ -115,8 +115,8 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
         Section(
             "throughput",
             "Throughput and latency under load",
-            "Closed loop: how many calls a second concurrent streams get done. Open loop: what a caller waits when "
-            "calls arrive at a given rate whether or not earlier ones are done.",
+            "Closed loop: how many inferences a second concurrent streams get done. Open loop: what a caller waits "
+            "when calls arrive at a given rate whether or not earlier ones are done.",
             (
                 *_blocks(views, lambda view: [*load.streams(view, looks), *load.open_loops(view, looks)]),
                 tables("Throughput, all targets", "throughput"),

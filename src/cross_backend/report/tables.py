@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cross_backend.records import Comparison, Outcome, Panel, Result, Timing
+from cross_backend.records import Comparison, Panel, Result, Timing
 from cross_backend.samples import Measurement
 
 HEADERS = (
@@ -148,14 +148,6 @@ def ties(panel: Panel) -> list[tuple[Result, ...]]:
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def doubt(panel: Panel) -> str:
-    """Say what differences this machine could not see."""
-    if panel.noise_floor is None:
-        return "The noise floor was not measured, so small differences between ranks mean nothing."
-    share = math.expm1(panel.noise_floor)
-    return f"On this machine, now, differences below {share:.1%} cannot be told apart; such targets share a rank."
-
-
 def speedup(panel: Panel) -> tuple[Result, Result, float] | None:
     """Give the fastest, the slowest and how many times faster; None where they tie or stand alone."""
     ranked = panel.ranked
@@ -164,8 +156,3 @@ def speedup(panel: Panel) -> tuple[Result, Result, float] | None:
     fastest, slowest = ranked[0].latency_ms, ranked[-1].latency_ms
     assert fastest is not None and slowest is not None
     return ranked[0], ranked[-1], slowest.value / fastest.value
-
-
-def failures(panel: Panel) -> list[Result]:
-    """Give what has no rank, each with its reason."""
-    return [result for result in panel.results if result.outcome is not Outcome.OK]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from cross_backend.records import Outcome, Panel, StudyResults, Timing
 from cross_backend.report import circumstances, study_tables, tables
-from cross_backend.report.views import views
+from cross_backend.report.views import view, views
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -209,7 +209,7 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
         terminal.text(f"   ⚡ Speed improvement: {gain[2]:.1f}x over slowest ({gain[1].title})")
     for group in tables.ties(panel):
         terminal.text(f"   ⚖️ Tie at rank {group[0].rank}: {', '.join(r.title for r in group)}")
-    terminal.text(f"   🎯 {tables.doubt(panel)}")
+    terminal.text(f"   🎯 {study_tables.doubt([view(panel)])}")
     for warning in panel.warnings:
         terminal.text(f"   ⚠️ {warning}")
     for result in panel.ranked:

@@ -118,10 +118,11 @@ def timed(result: Result) -> bool:
 
 def views(results: StudyResults) -> tuple[View, ...]:
     """Give all panels, ordered as in the study."""
-    return tuple(_view(f"p{index}", panel) for index, panel in enumerate(results.panels))
+    return tuple(view(panel, f"p{index}") for index, panel in enumerate(results.panels))
 
 
-def _view(key: str, panel: Panel) -> View:
+def view(panel: Panel, key: str = "p0") -> View:
+    """Give one panel."""
     rows = [
         Row(result, distribution(result.latency) if timed(result) and result.latency else None)
         for result in _ordered(panel)

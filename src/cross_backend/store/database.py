@@ -63,19 +63,20 @@ class Place:
     """PostgreSQL's address, with its password."""
 
     def __str__(self) -> str:
-        return str(self.path) if self.path else self._url.render_as_string(hide_password=True)
+        return str(self.path) if self.path else self._shown.render_as_string(hide_password=True)
 
     @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that tell this database from others; the password is no part of them."""
-        text = str(self.path) if self.path else self._url.set(password=None).render_as_string()
+        text = str(self.path) if self.path else self._shown.set(password=None).render_as_string()
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
-    def _url(self) -> URL:
+    def _shown(self) -> URL:
+        """The address; a password that is given as a parameter is not in it."""
         from sqlalchemy import make_url
 
-        return make_url(self.url)
+        return make_url(self.url).difference_update_query(["password"])
 
     @classmethod
     def named(cls, where: str | None) -> Place:

@@ -157,12 +157,6 @@ def keep(connection: Connection, study_id: int, entry: Entry) -> bool:
     return True
 
 
-def count(connection: Connection, study_id: int, panel: PanelKey, kind: str) -> int:
-    """Give how many records of a kind a panel has."""
-    query = select(func.count(RECORDS.c.id)).join(PANELS).where(_is_panel(study_id, panel), RECORDS.c.kind == kind)
-    return connection.execute(query).scalar_one()
-
-
 def records(connection: Connection, study_id: int, panel: PanelKey, kind: str) -> Iterator[tuple[int, Packet]]:
     """Give number and content of a panel's records of a kind, in the order of their numbers, one at a time."""
     query = select(RECORDS.c.id).join(PANELS).where(_is_panel(study_id, panel), RECORDS.c.kind == kind)

@@ -181,12 +181,6 @@ class Store:
         """Give a panel's launches in order."""
         return [launch for _, launch in self.records(study_id, panel, Launch)]
 
-    def launch_count(self, study_id: int, panel: PanelKey) -> int:
-        """Give how many launches a panel has, without reading them."""
-        from cross_backend.store import queries
-
-        return self._database.read(queries.count, study_id, panel, queries.LAUNCH)
-
     def instruments(self, study_id: int, panel: PanelKey) -> dict[int, Further]:
         """Give index of the target → what the further instruments gave."""
         return dict(self.records(study_id, panel, Further))

@@ -15,9 +15,10 @@ from cross_backend.export import outcome_of
 from cross_backend.lowering import check_lowers, find
 from cross_backend.machine import Machine
 from cross_backend.records import Outcome
-from cross_backend.registry import Resolved, missing_here, resolve
+from cross_backend.registry import missing_here, resolve
 from cross_backend.report.tables import Table
 from cross_backend.study.spec import PanelSpec, Study
+from cross_backend.trial import too_few_processors
 
 
 @dataclass(frozen=True)
@@ -92,29 +93,18 @@ def _cell(
     except CrossBackendError as error:
         return Cell(panel, text, text, outcome_of(error, Outcome.UNSUPPORTED), str(error))
     target, title = str(resolved.target), resolved.backend.title
-    why = _stopped(panel, resolved, machine, ask(resolved.backend))
+    missing, cached = ask(resolved.backend), program is not None and find(program, resolved, cache) is not None
+    gap = missing and (missing.run or (None if cached else missing.lower))
+    why = f"{resolved.backend.name} {gap}" if gap else too_few_processors(resolved, panel.threads, machine)
     if why is not None:
-        return Cell(panel, target, title, Outcome.UNAVAILABLE, why, captured=program is not None)
-    if program is None:
-        return Cell(panel, target, title, Outcome.OK)
-    if find(program, resolved, cache) is not None:
-        return Cell(panel, target, title, Outcome.OK, captured=True, cached=True)
+        return Cell(panel, target, title, Outcome.UNAVAILABLE, why, captured=program is not None, cached=cached)
+    if program is None or cached:
+        return Cell(panel, target, title, Outcome.OK, captured=program is not None, cached=cached)
     try:
         check_lowers(program, resolved)
     except CrossBackendError as error:
         return Cell(panel, target, title, outcome_of(error, Outcome.UNSUPPORTED), str(error), captured=True)
     return Cell(panel, target, title, Outcome.OK, captured=True)
-
-
-def _stopped(panel: PanelSpec, resolved: Resolved, machine: Machine, missing: Missing | None) -> str | None:
-    """Say what stops a target from running here, whatever the model."""
-    gap = missing and (missing.run or missing.lower)
-    if gap:
-        return f"{resolved.backend.name} {gap}"
-    threads = int(resolved.options.get("threads") or panel.threads)
-    if threads > machine.usable_cpus:
-        return f"{threads} threads are asked for; this process may use {machine.usable_cpus} processor(s)"
-    return None
 
 
 def table(planned: Sequence[Cell]) -> Table:

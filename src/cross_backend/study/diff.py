@@ -16,7 +16,7 @@ from typing import Any
 
 from cross_backend.measure.statistics import CONFIDENCE, unpaired_ratio
 from cross_backend.records import Outcome, Panel, Result, StudyResults
-from cross_backend.report import markdown, tables
+from cross_backend.report import tables
 from cross_backend.report.tables import Table
 from cross_backend.samples import Interval
 
@@ -102,11 +102,6 @@ class Diff:
             "caveats": list(self.caveats),
             "rows": [row.to_json() for row in self.rows],
         }
-
-    def markdown(self) -> str:
-        """Give the rows and caveats as Markdown, for a pull request."""
-        caveats = [f"- {markdown.escaped(caveat)}" for caveat in self.caveats]
-        return "\n".join([*markdown.section(self.table()), *caveats, ""])
 
     def table(self) -> Table:
         """Give a row per cell, for every medium."""

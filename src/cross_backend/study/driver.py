@@ -111,9 +111,11 @@ def _run_panel(one: _Panel) -> Panel:
         source = find_workload(spec.model, spec.weights, spec.batch)
         captured, rows = export(source, spec.targets, exporting, watch.observe)
     except CrossBackendError as error:
-        if not enough(before, one.settings):
+        if before and not enough(before, one.settings):
+            raise  # it was captured before, so this is no verdict on the model; what is stored stays
+        if not before:
             before.append(_fail_all(spec.targets, key, error))
-            one.keep(len(before) - 1, before[-1])
+            one.keep(0, before[0])
         return one.finish(before)
     launches, interrupted = run_launches(
         captured,
@@ -155,7 +157,9 @@ def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported],
     for step, index in enumerate(todo):
         title = panel.results[index].title
         one.watch.progress(f"{one.key}: further measurements of {title}", 0.6 + 0.4 * step / len(todo))
-        found = take(rows[index], names, one.settings, one.cache, batch=one.key.batch, task=task)
+        scored = panel.results[index].task.keys()
+        wanted = [name for name in names if name != "accuracy" or not scored]
+        found = take(rows[index], wanted, one.settings, one.cache, batch=one.key.batch, task=task)
         one.store.keep_instruments(one.study_id, one.key, index, found)
         one.watch.stored(one.key, f"further measurements of {title}")
 

@@ -1,6 +1,6 @@
 """Estimate: how long a study may take: ranges, told as estimates with what they rest on.
 
-That is earlier results of the same study where there are any, else floating point operations and stated rates.
+That is floating point operations and stated rates; while a study runs, what its first panels took.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cross_backend.machine import Machine
-from cross_backend.records import Panel, Result, StudyResults
 from cross_backend.study.cells import Cell
 from cross_backend.study.spec import PanelSpec, Study, StudySettings
 
@@ -76,15 +75,17 @@ class Estimate:
         """All panels together."""
         return sum(self.panels, NOTHING)
 
-    def left(self, finished_s: Sequence[float]) -> Seconds:
-        """Give what the other panels may take, when the first ones took so long.
+    def left(self, finished_s: Sequence[float], share: float = 0.0) -> Seconds:
+        """Give what the rest may take, when the first panels took so long.
 
         What was estimated wrongly so far is taken to be wrong alike in the rest.
 
         Args:
             finished_s: wall times of the finished panels, seconds, in order.
+            share: of the next panel that is behind.
         """
-        rest = sum(self.panels[len(finished_s) :], NOTHING)
+        current, *later = (*self.panels[len(finished_s) :], NOTHING)
+        rest = sum(later, current.times(1 - share))
         expected = sum(self.panels[: len(finished_s)], NOTHING)
         if not finished_s or expected.low <= 0:
             return rest
@@ -97,7 +98,6 @@ def estimate(
     study: Study,
     planned: Sequence[Cell],
     flops: Callable[[PanelSpec], float | None],
-    earlier: StudyResults | None = None,
 ) -> Estimate:
     """Estimate a study.
 
@@ -105,38 +105,24 @@ def estimate(
         study: what will be measured.
         planned: from :func:`cells`.
         flops: floating point operations of one call of a panel's program with its batch; None where unknown.
-        earlier: results of the same or a similar study on this machine.
     """
-    measured: Sequence[Panel] = earlier.panels if earlier else ()
-    known = {(p.workload, p.batch, p.settings.get("threads"), r.target): r for p in measured for r in p.results}
-    used, total, made = 0, 0, set[tuple[str, int]]()
+    made = set[tuple[str, int]]()
     panels = []
     for panel in study.panels():
         mine = [cell for cell in planned if cell.panel == panel and cell.runs]
-        rows = [known.get((panel.workload.name, panel.batch, panel.threads, cell.target)) for cell in mine]
-        used += sum(row is not None and row.latency_ms is not None for row in rows)
-        total += len(mine)
-        panels.append(_panel(panel, mine, rows, flops(panel), study.settings, made))
+        panels.append(_panel(panel, mine, flops(panel), study.settings, made))
         made.add((panel.workload.name, panel.batch))
-    return Estimate(tuple(panels), _basis(used, total))
-
-
-def _basis(used: int, total: int) -> str:
     low, high = (rate / 1e9 for rate in FLOPS_PER_S)
-    guess = (
-        f"the model's floating point operations at {low:g} to {high:g} billion per second and thread, "
-        "and usual durations of lowering, starting and loading"
+    return Estimate(
+        tuple(panels),
+        f"An estimate, from the model's floating point operations at {low:g} to {high:g} billion per second and "
+        "thread, and usual durations of lowering, starting and loading.",
     )
-    if not used:
-        return f"An estimate, from {guess}."
-    rest = "" if used == total else f"; of the others, from {guess}"
-    return f"An estimate, from earlier results of {used} of {total} cells{rest}."
 
 
 def _panel(
     panel: PanelSpec,
     mine: Sequence[Cell],
-    rows: Sequence[Result | None],
     flops: float | None,
     settings: StudySettings,
     made: set[tuple[str, int]],
@@ -147,45 +133,30 @@ def _panel(
     if (panel.workload.name, panel.batch) not in made:  # other numbers of threads share program and artifacts
         seconds += NOTHING if all(cell.captured for cell in mine) else CAPTURE
         workers = settings.jobs or Machine.here().usable_cpus
-        lowered = [_lowering(row) for cell, row in zip(mine, rows, strict=True) if not cell.cached]
-        seconds += sum((one.times(1 / min(workers, len(lowered))) for one in lowered), NOTHING)
-    measured = [_measuring(row, _call(panel, row, flops), settings) for row in rows]
-    twin = Seconds(min(one.low for one in measured), max(one.high for one in measured))
-    seconds += sum(measured, twin)
-    for row in rows:
-        call = _call(panel, row, flops)
-        for name in settings.instruments:
-            each = INSTRUMENTS.get(name, OTHER_INSTRUMENT)
-            seconds += Seconds(
-                max(each.low, INSTRUMENT_CALLS.low * call.low), max(each.high, INSTRUMENT_CALLS.high * call.high)
-            )
+        lowered = sum(not cell.cached for cell in mine)
+        seconds += LOWERING.times(lowered / min(workers, lowered)) if lowered else NOTHING
+    call = _call(panel, flops)
+    seconds += _measuring(call, settings).times(len(mine) + 1)  # the fastest has a twin
+    for name in settings.instruments:
+        each = INSTRUMENTS.get(name, OTHER_INSTRUMENT)
+        low, high = max(each.low, INSTRUMENT_CALLS.low * call.low), max(each.high, INSTRUMENT_CALLS.high * call.high)
+        seconds += Seconds(low, high).times(len(mine))
     return seconds
 
 
-def _measuring(row: Result | None, call: Seconds, settings: StudySettings) -> Seconds:
+def _measuring(call: Seconds, settings: StudySettings) -> Seconds:
     """Estimate all launches of one target."""
-    load = _about(row.load_s) if row is not None and row.load_s is not None else LOAD
-    launch = START + load + WARM_S + call.times(CALLS)
+    launch = START + LOAD + WARM_S + call.times(CALLS)
     if settings.margin is None:
         return launch.times(settings.launches) + Seconds(settings.seconds * 0.8, settings.seconds)
     return launch.times(settings.launches, settings.max_launches) + Seconds(settings.seconds * 0.2, settings.seconds)
 
 
-def _lowering(row: Result | None) -> Seconds:
-    return LOWERING if row is None or row.export_s is None else _about(row.export_s)
-
-
-def _call(panel: PanelSpec, row: Result | None, flops: float | None) -> Seconds:
-    if row is not None and row.latency_ms is not None:
-        return _about(row.latency_ms.value / 1e3)
+def _call(panel: PanelSpec, flops: float | None) -> Seconds:
     if flops is None:
         return CALL_WITHOUT_FLOPS.times(panel.batch)
     slow, fast = FLOPS_PER_S
     return Seconds(flops / fast / panel.threads, flops / slow)
-
-
-def _about(seconds: float) -> Seconds:
-    return Seconds(seconds / EARLIER, seconds * EARLIER)
 
 
 def _spoken(seconds: float) -> str:

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-_SIZE = re.compile(r"(?P<number>\d{1,16}(\.\d{1,9})?)\s*(?P<unit>[kmgt]?i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(?P<number>\d{1,16}(\.\d{1,9})?)\s*(?P<unit>([kmgt]i?)?b)?", re.IGNORECASE)
 REPORTS = (".html", ".json", ".md")
 """Endings of the reports that a study writes."""
+ALWAYS = ("latency", "cold_start")
+"""Instruments that every study takes, named or not."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,8 @@ def known_instrument(value: str) -> None:
     """
     from cross_backend.instruments import INSTRUMENTS
 
-    if value not in INSTRUMENTS:
-        raise unknown_name("instrument", value, INSTRUMENTS)
+    if value not in INSTRUMENTS and value not in ALWAYS:
+        raise unknown_name("instrument", value, [*INSTRUMENTS, *ALWAYS])
 
 
 def report(given: Any) -> str:
@@ -206,7 +208,7 @@ def database(given: Any) -> str:
         raise UsageError(f"not a URL: {_shown(given)}.") from error
     if parts.scheme.partition("+")[0] not in {"postgresql", "postgres"}:
         raise UsageError(f"a file or postgresql://HOST/NAME is expected, not {_shown(given)}.")
-    if password is not None:
+    if password is not None or "password" in parse_qs(parts.query):
         raise UsageError("a study file holds no password: give it in PGPASSWORD, in ~/.pgpass or in --db.")
     return value
 

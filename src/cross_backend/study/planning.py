@@ -8,14 +8,13 @@ from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.export import find_capture
 from cross_backend.machine import Machine
-from cross_backend.records import StudyResults
 from cross_backend.study.cells import Cell, cells
 from cross_backend.study.estimate import Estimate, estimate
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.workloads import WORKLOADS, find_workload
 
 
-def plan(study: Study, cache: Cache, earlier: StudyResults | None = None) -> tuple[Sequence[Cell], Estimate]:
+def plan(study: Study, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
     """Give the cells of a study and the estimated durations of its panels; imports no torch."""
 
     def captured(panel: PanelSpec) -> Captured | None:
@@ -29,4 +28,4 @@ def plan(study: Study, cache: Cache, earlier: StudyResults | None = None) -> tup
         return found.flops if found else None
 
     planned = cells(study, captured, cache, Machine.here())
-    return planned, estimate(study, planned, flops, earlier)
+    return planned, estimate(study, planned, flops)

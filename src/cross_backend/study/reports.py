@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cross_backend.errors import UsageError, unknown_name
 from cross_backend.records import StudyResults
+from cross_backend.report.files import replace_file
 
 ENDINGS = (".html", ".json", ".md")
 
@@ -34,7 +35,7 @@ def write_report(results: StudyResults, path: Path) -> Path:
 
     Raises:
         UsageError: another ending than .html, .md or .json, or a folder that cannot be made.
-        OSError: it cannot be written.
+        ReportError: it cannot be written.
     """
     check_places([path])
     if path.suffix.lower() == ".html":
@@ -50,7 +51,5 @@ def write_report(results: StudyResults, path: Path) -> Path:
         from cross_backend.report.document import document
 
         text = json.dumps(document(results), indent=2, allow_nan=False) + "\n"
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+    replace_file(path, [text])
     return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,11 @@ from cross_backend.study.fields import Field
 
 SCHEMA = 1
 """Version of a study's JSON. History: 1, the first."""
-ALWAYS = ("latency", "cold_start")
-"""Instruments that every study takes, named or not."""
 
 SETTINGS: dict[str, Field] = {
     "seconds": Field("time box of timed calls of each target in each panel", fields.number(0.1, 86_400)),
     "margin": Field(
-        "stop a panel when every interval is within this share of its median; only the time box where not given",
+        "stop a panel when the interval of every ratio to the fastest is within this share, or clearly apart from 1",
         fields.share(0.001, 0.5, "1%"),
         may_be_empty=True,
     ),
@@ -79,7 +78,8 @@ class StudySettings:
     seconds: float = 5.0
     """Time box of the timed calls of each target in each panel, all launches together."""
     margin: float | None = None
-    """Half the width of a latency's interval as a share of it, at which sampling stops; None: only the time box."""
+    """Half the width of the interval of each target's ratio to the fastest, at which launching stops, or where that is
+    clearly apart; a target that is alone stops after ``launches``. None: ``launches``, no more."""
     launches: int = 3
     """Fewest times that every target is started anew."""
     max_launches: int = 15
@@ -101,8 +101,8 @@ class StudySettings:
 
     def __post_init__(self) -> None:
         _check(self, SETTINGS)
-        object.__setattr__(self, "instruments", tuple(one for one in self.instruments if one not in ALWAYS))
-        if self.max_launches < self.launches:
+        object.__setattr__(self, "instruments", tuple(one for one in self.instruments if one not in fields.ALWAYS))
+        if self.margin is not None and self.max_launches < self.launches:
             raise UsageError(f"max_launches: {self.max_launches} is fewer than the {self.launches} launches.")
 
 
@@ -170,7 +170,7 @@ def _digest(paths: Sequence[Path]) -> str:
     """Digest files, and what lies beside an ONNX file as its external data (``m.onnx.data``, ``m.onnx_data``)."""
     digest = hashlib.sha256()
     for path in paths:
-        beside = sorted(path.parent.glob(f"{path.name}*")) if path.suffix == ".onnx" else [path]
+        beside = sorted(path.parent.glob(f"{glob.escape(path.name)}*")) if path.suffix == ".onnx" else [path]
         for one in beside:
             if one.is_file():
                 with one.open("rb") as file:

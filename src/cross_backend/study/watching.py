@@ -57,7 +57,7 @@ class _Shown:
         done = len(self._finished_s)
         current = weights[done] if done < len(weights) else 0.0
         behind = (sum(weights[:done]) + share * current) / (sum(weights) or 1.0)
-        self._show("study", f"{doing} (about {self._left.left(self._finished_s)} left)", min(behind, 0.999))
+        self._show("study", f"{doing} (about {self._left.left(self._finished_s, share)} left)", min(behind, 0.999))
 
     def stored(self, key: PanelKey, what: str) -> None:
         """Tell a log what is kept; on a terminal the bar moves instead."""

@@ -144,6 +144,8 @@ def parse(text: str, mistakes: Mistakes) -> Node:
         context = f" {error.context}" if error.context else ""
         quote = " Put a text that holds ? into quotes." if mark and text[mark.index : mark.index + 1] == "?" else ""
         mistakes.stop(line, column, f"not YAML: {error.problem}{context}.{quote}")
+    except (ValueError, OverflowError):  # PyYAML reads them with int() and chr()
+        mistakes.stop(1, 1, "not YAML: a number in an escape or a directive is too large.")
 
 
 class _Reader:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cross_backend.records import Comparison, Outcome, Panel
+from cross_backend.records import Comparison, Panel
 from cross_backend.report import tables
 
 WRONG = Comparison(math.nan, math.nan, math.nan, math.nan, 1e-4, verdict=False, reason="shape")
@@ -63,11 +63,6 @@ def test_ties_are_groups_of_one_rank(panel: Panel) -> None:
     assert [[result.title for result in group] for group in tables.ties(panel)] == [["Tied", "Also"]]
 
 
-def test_the_doubt_is_always_told(panel: Panel) -> None:
-    assert "below 3.0%" in tables.doubt(panel)
-    assert "not measured" in tables.doubt(replace(panel, noise_floor=None))
-
-
 def test_a_speed_up_needs_two_that_differ(panel: Panel) -> None:
     gain = tables.speedup(panel)
     assert gain is not None
@@ -76,8 +71,3 @@ def test_a_speed_up_needs_two_that_differ(panel: Panel) -> None:
     assert tables.speedup(replace(panel, results=tied)) is None
     assert tables.speedup(replace(panel, results=tied[:1])) is None
     assert tables.speedup(replace(panel, results=())) is None
-
-
-def test_failures_keep_their_reasons(panel: Panel) -> None:
-    found = {result.outcome: result.reason for result in tables.failures(panel)}
-    assert found == {outcome: f"reason of {outcome}" for outcome in Outcome if outcome is not Outcome.OK}

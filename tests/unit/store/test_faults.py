@@ -41,7 +41,7 @@ for line in sys.stdin:
     if writer == 0:
         store = Store.open(sys.argv[1])
         study = store.begin("quick", {}, "d" * 64, Machine.here(), VERSIONS)
-        number = store.launch_count(study.id, PANEL)
+        number = len(store.launches(study.id, PANEL))
         print("from", number, os.getpid(), flush=True)
         while True:
             store.keep_launch(study.id, PANEL, number, launches[number % 8])
@@ -145,7 +145,7 @@ def test_on_a_full_disk_the_launch_waits_in_a_file(tmp_path: Path, elsewhere: Pa
             number, error = fill(store, study)
             assert "the disk is full" in str(error) and "free some space" in str(error)
             assert error.spooled is not None and error.spooled.is_relative_to(elsewhere)
-            assert store.launch_count(study.id, PANEL) == number > 0
+            assert len(store.launches(study.id, PANEL)) == number > 0
         with Store.open(str(path)) as store:  # still full: what is there can be read, what waits is told
             assert store.launches(study.id, PANEL)[0] == launch(0, samples=3000)
             assert "still waits in a file" in store.told[0] and error.spooled.exists()
@@ -159,7 +159,7 @@ def test_on_a_full_disk_the_launch_waits_in_a_file(tmp_path: Path, elsewhere: Pa
             store.keep_launch(begin(store).id, PANEL, number + 1, launch())
         remount("ro")
         with Store.open(str(path)) as store:
-            assert store.launch_count(study.id, PANEL) == number + 2
+            assert len(store.launches(study.id, PANEL)) == number + 2
             with pytest.raises(StoreError, match=r"cannot open the studies in .*; make its folder readable"):
                 begin(store)
         with pytest.raises(StoreError, match="--db or CROSS_BACKEND_DB"):

@@ -233,15 +233,6 @@ def test_the_table_shows_every_cell_with_its_doubt() -> None:
     assert diff(study("a"), study("b")).table().title == "a → b: nothing to compare."
 
 
-def test_markdown_has_a_line_per_cell_and_per_caveat() -> None:
-    old = study("a", panel((FINE,)))
-    lines = diff(old, replace(old, name="b", settings={"seconds": 1.0})).markdown().splitlines()
-    assert lines[0] == "## a → b: 1 same."
-    assert lines[2].startswith("| workload | batch | threads | target |")
-    assert lines[4].startswith("| net | 1 | 1 | cpu | 1.0")
-    assert lines[-1] == "- different settings: seconds 5.0 → 1.0"
-
-
 def test_json_holds_all_of_it() -> None:
     found = diff(study("a", panel((FINE,))), study("b", panel((WRONG,))))
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))

@@ -10,8 +10,10 @@ import pytest
 
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
+from cross_backend.errors import CrossBackendError
 from cross_backend.export import Exported
-from cross_backend.records import Further, Outcome, PanelKey
+from cross_backend.machine import Machine
+from cross_backend.records import Further, Launch, Outcome, PanelKey, Result
 from cross_backend.registry import resolve
 from cross_backend.samples import Measurement
 from cross_backend.store import Store
@@ -23,6 +25,7 @@ from cross_backend.trial import Settings
 from tests.unit.report.studies import panel
 
 QUICK = StudySettings(seconds=0.1, launches=1, max_launches=1, instruments=(), timeout_s=60)
+LATENCY = Measurement("latency", "ns", ((100.0, 101.0),) * 30, (30,))
 LOUD = "import os\ndef model():\n    raise RuntimeError(f'no checkpoint, says process {os.getpid()}')\n"
 
 
@@ -72,6 +75,28 @@ def test_a_study_that_was_cut_off_goes_on_behind_what_is_stored(broken: Study, s
         assert results.finished and len(results.panels) == 2
         run(broken, store, cache)
         assert [row.finished is not None for row in store.studies()] == [True, True], "a finished one is begun anew"
+
+
+def test_a_capture_that_fails_later_takes_nothing_from_what_is_stored(
+    broken: Study, store: Store, cache: Cache
+) -> None:
+    """The model was captured when its launches were stored: what is in the way now is no verdict on it."""
+    study = replace(broken, settings=replace(QUICK, launches=3, max_launches=3))
+    spec = study.panels()[0]
+    good = Launch(tuple(Result("loud_model", text, text, Outcome.OK, latency=LATENCY) for text in spec.targets))
+    with store:
+        row = store.begin(study.name, study.to_json(), study.digest, Machine.here(), versions(study.panels()))
+        store.keep_launch(row.id, key_of(spec), 0, good)
+        with pytest.raises(CrossBackendError, match="no checkpoint"):
+            run(study, store, cache)
+        assert store.launches(row.id, key_of(spec)) == [good]
+        assert store.finished_panels(row.id) == set()
+
+
+def test_what_cannot_be_lowered_again_has_no_further_figures(cache: Cache) -> None:
+    row = Exported("null", Outcome.LOWER_FAIL, "the compiler was killed", resolve("null"))
+    found = take(row, ["memory", "throughput"], Settings(), cache, batch=1, task=None)
+    assert found.absent == dict.fromkeys(("memory", "throughput"), "the compiler was killed") == found.failures
 
 
 def test_settings_are_those_of_the_study() -> None:

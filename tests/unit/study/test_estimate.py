@@ -12,9 +12,8 @@ from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.lowering import lower
 from cross_backend.machine import Machine
-from cross_backend.records import Outcome, Panel, Result, StudyResults
+from cross_backend.records import Outcome
 from cross_backend.registry import resolve
-from cross_backend.samples import Interval
 from cross_backend.study.cells import Cell, cells, table
 from cross_backend.study.estimate import EARLIER, Estimate, Seconds, estimate
 from cross_backend.study.spec import PanelSpec, Study, StudySettings, WorkloadSpec
@@ -141,18 +140,6 @@ class TestEstimate:
         two = replace(one, threads=(1,))
         assert estimate(one, planned(one), unknown_flops).total == estimate(two, planned(two), unknown_flops).total
 
-    def test_earlier_results_make_it_narrower_and_say_so(self, planned) -> None:
-        one = study("torch", "cpu", settings=StudySettings(instruments=()))
-        guess = estimate(one, planned(one), lambda panel: 1e12)
-        row = Result("linear_regression", "torch.eager", "Eager", Outcome.OK, load_s=0.5, export_s=1.0)
-        row = replace(row, latency_ms=Interval(2.0, 1.9, 2.1))
-        panel = Panel("linear_regression", (row,), 0.05, {"threads": 1}, MACHINE)
-        earlier = StudyResults("s", (panel,), MACHINE, {}, {}, "2026-01-01T00:00:00+00:00")
-        known = estimate(one, planned(one), lambda panel: 1e12, earlier)
-        assert known.total.high < guess.total.high
-        assert "An estimate, from earlier results of 1 of 2 cells; of the others, from" in known.basis
-        assert guess.basis.startswith("An estimate, from the model's floating point operations at 30 to 150 billion")
-
     def test_what_is_left_learns_from_what_is_done(self) -> None:
         plan = Estimate((Seconds(10, 40), Seconds(10, 40), Seconds(10, 40)), "")
         assert plan.total == Seconds(30, 120)
@@ -160,6 +147,8 @@ class TestEstimate:
         left = plan.left([40.0])
         assert left.low == pytest.approx(80 / EARLIER) and left.high == pytest.approx(80 * EARLIER)
         assert plan.left([40.0, 40.0, 40.0]) == Seconds(0, 0)
+        assert plan.left([40.0, 40.0], 0.75).high == pytest.approx(10 * EARLIER)
+        assert plan.left([], 0.5) == Seconds(25, 100)
 
     @pytest.mark.parametrize(
         ("seconds", "text"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cross_backend.errors import UsageError
+from cross_backend.errors import ReportError, UsageError
 from cross_backend.study.reports import check_places, write_report
 from tests.unit.report.studies import panel, study
 
@@ -44,7 +46,15 @@ def test_wrong_places_are_refused_before_any_work(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_whole_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "r.md"
     path.write_text("old")
-    (tmp_path / ".r.md.part").mkdir()
-    with pytest.raises(OSError, match=r"r.md"):
+    (tmp_path / f".r.md.{os.getpid()}.part").symlink_to("/dev/full")
+    with pytest.raises(ReportError, match=r"r\.md: No space left on device"):
         write_report(RESULTS, path)
     assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path], "nothing half written stays"
+
+
+@pytest.mark.parametrize("name", ["r.md", "r.json", "r.html"])
+def test_a_name_that_is_no_text_is_shown_all_the_same(name: str, tmp_path: Path) -> None:
+    """A file name that is not UTF-8 comes with surrogates."""
+    path = write_report(replace(RESULTS, name="study \udcff"), tmp_path / name)
+    assert "study " in path.read_text(encoding="utf-8")

@@ -110,10 +110,11 @@ def test_what_cannot_be_measured_is_refused(given: dict[str, object], says: str)
         ({"seconds": None}, "seconds: .*not nothing"),
         ({"margin": 0}, "margin: a share from 0.001 to 0.5, such as 1%, is expected, not 0"),
         ({"margin": "60 %"}, "margin"),
-        ({"launches": 20}, "max_launches: 15 is fewer than the 20 launches"),
+        ({"launches": 20, "margin": "1%"}, "max_launches: 15 is fewer than the 20 launches"),
         ({"launches": "٣"}, "launches: a whole number"),
         ({"memory_limit": 4}, "memory_limit: a size such as 4 GB"),
         ({"memory_limit": "9" * 16 + "TB"}, "memory_limit"),
+        ({"memory_limit": "400000000 iB"}, "memory_limit: a size such as 4 GB"),
         ({"min_on_device": 1.01}, "min_on_device"),
         ({"seed": -1}, "seed"),
     ],
@@ -123,11 +124,17 @@ def test_settings_out_of_range_are_refused(given: dict[str, object], says: str) 
         StudySettings(**given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("url", ["postgresql://me:secret@host/x", "postgresql+psycopg://me:@host/x"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:secret@host/x", "postgresql+psycopg://me:@host/x", "postgresql://host/x?password=secret"]
+)
 def test_a_password_does_not_go_into_a_study(url: str) -> None:
     with pytest.raises(UsageError, match="PGPASSWORD") as caught:
         StudyOutput(db=url)
     assert "secret" not in str(caught.value)
+
+
+def test_more_launches_than_the_most_of_a_margin_need_no_margin() -> None:
+    assert StudySettings(launches=20).launches == 20
 
 
 def test_databases_are_files_or_two_kinds_of_url() -> None:
@@ -175,10 +182,13 @@ class TestDigest:
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / "m.onnx").write_bytes(content)
             digests.append(study(workloads=(WorkloadSpec.find("m.onnx", None, tmp_path / folder),)).digest)
+        for content in (b"one", b"two"):
+            (tmp_path / "m[1].onnx").write_bytes(content)
+            digests.append(study(workloads=(WorkloadSpec.find("m[1].onnx", None, tmp_path),)).digest)
         (tmp_path / "b" / "m.onnx.data").write_bytes(b"weights beside it")
         digests.append(study(workloads=(WorkloadSpec.find("m.onnx", None, tmp_path / "b"),)).digest)
         assert digests[0] == digests[1]
-        assert len(set(digests)) == 3
+        assert len(set(digests)) == 5
 
 
 class TestFind:

@@ -128,11 +128,16 @@ def test_models_are_relative_to_the_file(tmp_path: Path) -> None:
         ("settings: {seconds: fast}\n", "1:21: seconds: a number from 0.1 to 86400 is expected, not 'fast'."),
         ("settings: {seconds: }\n", "1:20: seconds: a number from 0.1 to 86400 is expected, not nothing."),
         ("settings: {margin: 1}\n", "1:20: margin: a share from 0.001 to 0.5, such as 1%, is expected, not '1'."),
-        ("settings: {launches: 4, max_launches: 2}\n", "1:11: max_launches: 2 is fewer than the 4 launches."),
+        ("settings: {launches: 4, max_launches: 2, margin: 1%}\n",
+         "1:11: max_launches: 2 is fewer than the 4 launches."),
         ("settings:\n seed: -1\n", "2:8: seed: a whole number from 0 to 2147483647 is expected, not '-1'."),
         ("settings: {instruments: memory}\n", "1:25: instruments: a list is expected, not a text: write [memory]."),
         ("output: {reports: [a]}\n", "1:20: reports: a file that ends in .html, .json or .md is expected, not 'a'."),
         ("output: {db: a://}\n", "1:14: db: a file or postgresql://HOST/NAME is expected, not 'a://'."),
+        ('name: "\\UFFFFFFFF"\n', "1:1: not YAML: a number in an escape or a directive is too large."),
+        ("settings: {instruments: [latency, speed]}\n", ("1:35: instruments: unknown instrument 'speed'. "
+                                                            "Choices: accuracy, cold_start, energy, latency, memory, "
+                                                            "open_loop, throughput.")),
         ("name: a\nname: b\n", "2:1: key 'name' is given twice, first in line 1."),
         ("? [a]\n: b\n", "1:3: a key is a text, not a list."),
         ("name: &a x\n", "1:7: anchors are not read: leave &a out."),

@@ -104,15 +104,15 @@ def streams(view: View, slots: Mapping[str, int]) -> list[Chart]:
             series.append(Series(row.label, slot, tuple(points)))
         title = f"Throughput by streams{part}"
         ticks = tuple(sorted({point.x for line in series for point in line.points}))
-        told = "Each stream begins its next call as soon as its last one ended; median and range of the rounds."
+        told = "Each stream begins its next call as soon as its last one ended; median and its 95 % interval."
         svg = line_plot(
             f"{title}: {view.label}",
             told,
             series,
             Axis("concurrent streams", log=True, ticks=ticks),
-            Axis("calls a second", zero=True),
+            Axis("inferences a second", zero=True),
         )
-        data = Table(title, ("backend", "streams", "calls a second", "low", "high"), tuple(cells), (1, 2, 3, 4))
+        data = Table(title, ("backend", "streams", "inferences a second", "low", "high"), tuple(cells), (1, 2, 3, 4))
         charts.append(Chart(title, svg, data, told, view.key))
     return charts
 

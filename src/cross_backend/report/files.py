@@ -1,0 +1,29 @@
+"""Files of reports: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from cross_backend.errors import ReportError
+
+
+def replace_file(path: Path, parts: Iterable[str]) -> None:
+    """Write beside the place, then move there: a reader never sees half a report.
+
+    Raises:
+        ReportError: it cannot be written; what was there stays.
+    """
+    part = path.parent / f".{path.name[:50]}.{os.getpid()}.part"
+    try:
+        with part.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.writelines(parts)
+        part.replace(path)
+    except OSError as error:
+        told = f"cannot write {path}: {error.strerror}; name a file in a folder that can be written"
+        raise ReportError(told) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
