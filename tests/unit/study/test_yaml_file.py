@@ -223,6 +223,7 @@ LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     [
         (LAUGHS, "aliases are not read"),
         ("a: &a [*a]\n", "aliases are not read"),
+        pytest.param(f"%YAML {'1' * 5000}.1\n---\nname: a\n", "a directive is too large", id="version"),
         ("[" * 10_000, "1:11: nested more than 10 deep."),
         ("{a: " * 10_000, "nested more than 10 deep."),
         ("- " * 10_000, "1:21: nested more than 10 deep."),
