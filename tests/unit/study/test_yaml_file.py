@@ -223,7 +223,7 @@ LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     [
         (LAUGHS, "aliases are not read"),
         ("a: &a [*a]\n", "aliases are not read"),
-        pytest.param(f"%YAML {'1' * 5000}.1\n---\nname: a\n", "a directive is too large", id="version"),
+        (f"%YAML {'1' * 5000}.1\n---\nname: a\n", "a directive is too large"),
         ("[" * 10_000, "1:11: nested more than 10 deep."),
         ("{a: " * 10_000, "nested more than 10 deep."),
         ("- " * 10_000, "1:21: nested more than 10 deep."),
@@ -236,7 +236,7 @@ LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("a: b\n" * 10_000_000, "is larger than 1 MB"),
     ],
     ids=[
-        "billion laughs", "endless", "lists", "mappings", "blocks", "keys", "indents", "long list", "many keys",
+        "billion laughs", "endless", "version", "lists", "mappings", "blocks", "keys", "indents", "long list", "many keys",
         "long text", "long number", "50 MB",
     ],
 )  # fmt: skip
