@@ -186,7 +186,8 @@ def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> Non
     except CrossBackendError as error:
         told = {"accuracy": one_line(error)}
         failures = told if isinstance(error, WorkerError) else {}
-        entrant.result = replace(entrant.result, absent=told, failures=failures)
+        warnings = (*entrant.result.warnings, f"accuracy could not be taken: {told['accuracy']}")
+        entrant.result = replace(entrant.result, absent=told, failures=failures, warnings=warnings)
     else:
         entrant.result = replace(entrant.result, task={metric: score})
 

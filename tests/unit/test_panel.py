@@ -286,6 +286,7 @@ def test_a_score_that_cannot_be_taken_costs_nothing_else(linear: Captured) -> No
     for result in panel.results:
         assert (result.outcome, result.task) == (Outcome.OK, {}) and result.rank is not None
         assert "task.npz does not exist" in result.absent["accuracy"] and result.failures == {}
+        assert any("task.npz does not exist" in warning for warning in result.warnings)
 
 
 def test_more_threads_than_processors_are_not_available(linear: Captured) -> None:

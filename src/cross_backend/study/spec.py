@@ -25,10 +25,10 @@ SETTINGS: dict[str, Field] = {
         may_be_empty=True,
     ),
     "launches": Field("fewest times that every target is started anew", fields.whole(1, 1000)),
-    "max_launches": Field("most launches where the margin is not reached", fields.whole(1, 1000)),
+    "max_launches": Field("most launches with a margin", fields.whole(1, 1000)),
     "seed": Field("of the order in which targets take turns", fields.whole(0, 2**31 - 1)),
     "timeout_s": Field("longest lowering or answer of a worker", fields.number(1, 604_800)),
-    "memory_limit": Field("most memory of a worker: 4 GB", fields.size(64_000_000), may_be_empty=True),
+    "memory_limit": Field("most memory of a worker that measures: 4 GB", fields.size(64_000_000), may_be_empty=True),
     "instruments": Field(
         "taken after the last launch, beside latency and cold start",
         fields.text,

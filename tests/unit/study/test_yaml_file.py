@@ -236,8 +236,8 @@ LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("a: b\n" * 10_000_000, "is larger than 1 MB"),
     ],
     ids=[
-        "billion laughs", "endless", "version", "lists", "mappings", "blocks", "keys", "indents", "long list", "many keys",
-        "long text", "long number", "50 MB",
+        "billion laughs", "endless", "version", "lists", "mappings", "blocks", "keys", "indents", "long list",
+        "many keys", "long text", "long number", "50 MB",
     ],
 )  # fmt: skip
 def test_a_bomb_is_refused_quickly(complaints, bomb: str, says: str) -> None:
