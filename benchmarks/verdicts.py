@@ -35,6 +35,8 @@ from cross_backend.measure.precision import detectable
 from cross_backend.measure.statistics import paired_ratio
 from cross_backend.panel import conclude, run_launches
 from cross_backend.samples import Measurement
+from cross_backend.study.driver import MOST_RUNS
+from cross_backend.study.spec import StudySettings
 from cross_backend.trial import Settings, open_worker, sample, warm_up
 from cross_backend.workloads import find_workload
 
@@ -42,9 +44,8 @@ MARGINS = {0: 0.04, 3: 0.012, 5: 0.02, 10: 0.04}
 """Injected percent → half-width at which launching stops: 2 / 5 of it, because what is advertised is the half-width,
 how far the twin seemed off, and another half-width for the chance to miss it."""
 MOST_LAUNCHES = 40
-ROUNDS, ROUND_CALLS = 30, 10
-"""Visits of a launch, and the timed calls of each. Rounds are what a launch needs under load: of 14 launches on two
-processors that eight processes wanted, 10 rounds × 10 calls advertised 15 %, 30 × 3 6 %, and 30 × 10 3.4 %."""
+STUDY = StudySettings()
+"""What a study does where nobody asks for anything else: each launch here is as long as one of its launches."""
 NAIVE = 0.05
 """What a reader of two numbers takes for a difference."""
 
@@ -124,10 +125,10 @@ class Pair:
     def compare(self, seed: int, *, load: bool) -> Trial:
         """Run one trial: ours, then the naive reader's."""
         settings = Settings(
-            num_runs=ROUNDS * ROUND_CALLS * MOST_LAUNCHES,
-            seconds=5.0 * MOST_LAUNCHES,
+            num_runs=MOST_RUNS // STUDY.launches * MOST_LAUNCHES,
+            seconds=STUDY.seconds / STUDY.launches * MOST_LAUNCHES,
             seed=seed,
-            launches=1,  # each has ROUNDS then; the margin asks for more of them
+            launches=STUDY.launches,
             max_launches=MOST_LAUNCHES,
             margin=MARGINS.get(self.percent, self.percent / 250),
         )
@@ -243,7 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=2, help="of each difference")
     parser.add_argument("--percents", type=int, nargs="+", default=list(MARGINS), help="differences to inject")
-    parser.add_argument("--model", default="mobilenet_v3_small")
+    parser.add_argument("--model", default=f"{Path(__file__).with_name('_small.py')}:mobilenet")
     parser.add_argument("--load", action="store_true", help="a process on every processor that is busy in bursts")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="trials that are there are not run again")
     asked = parser.parse_args()
@@ -252,7 +253,7 @@ def main() -> int:
         trials = run(asked)
     weather = "with load in bursts on every processor" if asked.load else "without load of our own"
     show(
-        f"Ours: onnxruntime.cpu on {asked.model} against itself, slowed, {weather}",
+        f"Ours: onnxruntime.cpu on {Path(asked.model).name} against itself, slowed, {weather}",
         OURS,
         [ours(percent, found) for percent, found in trials.items()],
     )
