@@ -185,6 +185,9 @@ def _open_loop(state: _Pass) -> None:
             counted = _closed_loop(state, 1, state.seconds)
             state.capacity_per_s = sum(counted.calls) / (len(counted.calls) * counted.window_ns) * 1e9
         rate = state.capacity_per_s * load / 100
+        if rate * state.seconds < open_loop.FEWEST_REQUESTS:
+            state.absent[metric] = f"too slow: fewer than {open_loop.FEWEST_REQUESTS} requests in {state.seconds:g} s"
+            return
         answer = state.ask("open_loop", state.seconds, rate_per_s=rate, seconds=state.seconds, seed=state.seed)
         if answer["saturated"]:
             served = sum(map(len, answer["ns"]))
@@ -215,6 +218,7 @@ def _energy(state: _Pass) -> None:
         state.keep("power", "W", [j / counted.window_ns * 1e9 for j in joules])
         state.keep("power.idle", "W", [recorder.joules(began_ns, ended_ns) / (ended_ns - began_ns) * 1e9])
         state.notes["energy.per_inference"] = f"of the whole {probe.covers}, idle power included"
+        state.notes["power"] = f"of the whole {probe.covers}"
 
     state.attempt("energy.per_inference", watch)
 

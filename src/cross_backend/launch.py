@@ -101,7 +101,11 @@ def run_launch(
         tuple(e.measured(ROUNDS) for e in entrants),
         twin.measured(ROUNDS) if twin else None,
         twin_of if twin else None,
-        (*causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads), *_lost(twin)),
+        (
+            *causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads),
+            *_lost(twin),
+            *_many_in_one(captured),
+        ),
         time.perf_counter() - started,
     )
     return launch, interrupted
@@ -220,6 +224,14 @@ def _lost(twin: Entrant | None) -> tuple[str, ...]:
     return (f"{result.title}, the same target in a second process, ended as {result.outcome}: {result.reason}",)
 
 
+def _many_in_one(captured: Captured) -> tuple[str, ...]:
+    """Tell of a batch size that the model itself may have."""
+    extents = {spec.shape[0] if spec.shape else 1 for spec in captured.inputs}
+    if captured.batch > 1 or len(extents) != 1 or extents <= {1} or not all(isinstance(n, int) for n in extents):
+        return ()
+    return (f"fixed leading extent of {extents.pop()}: a call may hold as many samples, and counts as one inference",)
+
+
 def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
     """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them.
 
@@ -260,7 +272,7 @@ def _visit(entrant: Entrant, runs: int, settings: Settings) -> tuple[int, ...]:
 
 
 def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Launch:
-    """Verify and measure one open artifact by itself."""
+    """Verify one open artifact, see where it runs, and measure it by itself where that tells something."""
     result = Result(
         artifact.workload,
         artifact.target,
@@ -277,6 +289,9 @@ def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, setting
         reason = f"wrong outputs: {verified.comparison.reason}"
         return Launch((replace(result, outcome=Outcome.MISMATCH, reason=reason),))
     entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
+    _look(entrant, artifact, resolved, settings)
+    if not entrant.running:
+        return Launch((entrant.result,))
     _warm_up(entrant, settings)
     _measure([entrant], settings, 0, lambda _turn: None)
     return Launch((entrant.measured(ROUNDS),))

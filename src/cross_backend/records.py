@@ -213,6 +213,7 @@ class Result:
                 if m.count
             ],
             "not_measured": dict(self.absent),
+            "notes": dict(self.notes),
             "failures": dict(self.failures),
             "warnings": list(self.warnings),
             "reason": self.reason,

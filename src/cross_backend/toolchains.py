@@ -51,8 +51,8 @@ class Toolchain:
 
     @property
     def added(self) -> bool:
-        """Whether it was installed to the end."""
-        return (self.folder / "ready").is_file()
+        """Whether it was installed to the end, and the Python that it was made of is still there."""
+        return (self.folder / "ready").is_file() and self.python.is_file()
 
 
 _ONE_FOLDER = "all builds of ONNX Runtime install into one folder and overwrite each other"

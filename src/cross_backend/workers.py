@@ -41,6 +41,21 @@ main()
 # Another interpreter gets this very package, and nothing else of the environment that the package lies in.
 
 
+def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    try:
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env={**os.environ, **(variables or {})},
+                start_new_session=True,  # Ctrl-C reaches the parent only, which decides
+            )
+    except OSError as error:
+        raise WorkerError(f"a worker cannot be started ({command[0]}: {error.strerror}).") from error
+
+
 class Worker:
     """One child process; use it in ``with``, which kills it and everything it started."""
 
@@ -61,20 +76,15 @@ class Worker:
             variables: environment variables beside this process's own.
             memory_limit_bytes: resident memory above which a request ends with the process; what the worker itself
                 started is not counted.
+
+        Raises:
+            WorkerError: there is no such interpreter, or the system starts no further process.
         """
         self.log, self.python, self.preload = log, python, tuple(preload)
         self.memory_limit_bytes = memory_limit_bytes
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as file:
-            self.started_ns = time.perf_counter_ns()  # the clock of ``measure.cold_start``
-            self._process = subprocess.Popen(
-                [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parent), *preload],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                env={**os.environ, **(variables or {})},
-                start_new_session=True,  # Ctrl-C reaches the parent only, which decides
-            )
+        self.started_ns = time.perf_counter_ns()  # the clock of ``measure.cold_start``
+        self._process = _started(log, [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parent), *preload], variables)
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -214,6 +214,12 @@ def test_a_failing_instrument_does_not_end_the_others(heavy: Worker, tmp_path: P
     assert not found.keys() & taken.absent.keys()
 
 
+def test_a_rate_that_brings_too_few_requests_is_not_offered(heavy: Worker) -> None:
+    taken = take(heavy, ["open_loop"], batch=1, timeout_s=PATIENCE_S, seconds=0.2, capacity_per_s=30)
+    assert taken.absent["open_loop.25"] == "too slow: fewer than 5 requests in 0.2 s"
+    assert set(taken.absent) == {"open_loop.25", "open_loop.50", "open_loop.75"}
+
+
 def test_a_worker_that_dies_ends_all(heavy: Worker) -> None:
     threading.Timer(1.0, os.kill, (heavy.pid, signal.SIGKILL)).start()
     with pytest.raises(WorkerError, match="was killed by SIGKILL"):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 import psutil
 import pytest
 
+from cross_backend import launch
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
@@ -20,12 +22,12 @@ from cross_backend.export import Settings as ExportSettings
 from cross_backend.launch import run_launch
 from cross_backend.machine import Machine
 from cross_backend.measure.paired import RESOLUTION
-from cross_backend.panel import compare, conclude, enough, merge, run_launches, run_panel, told_once
-from cross_backend.records import Comparison, Launch, Outcome, Panel, Result
+from cross_backend.panel import compare, conclude, enough, measure_alone, merge, run_launches, run_panel, told_once
+from cross_backend.records import Comparison, Execution, Launch, Outcome, Panel, Result
 from cross_backend.registry import resolve
 from cross_backend.samples import Measurement
 from cross_backend.tensors import load_tensors, save_tensors
-from cross_backend.trial import ROUNDS, Settings
+from cross_backend.trial import ROUNDS, Settings, open_worker
 
 QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0)
 
@@ -115,7 +117,7 @@ def test_several_launches_are_kept_one_by_one_and_gone_on_with(linear: Captured)
     (found,) = panel.results
     assert found.latency is not None and found.latency.launches == (ROUNDS,) * 3 and found.latency.count == 60
     assert found.rank == 1 and panel.launches == 3 and panel.noise_floor is not None
-    assert all(launch.twin is not None and launch.twin_of == 0 for launch in launches)
+    assert all(one.twin is not None and one.twin_of == 0 for one in launches)
     assert {m.metric: m.count for m in found.measurements}["cold_start.load"] == 3
 
 
@@ -287,6 +289,18 @@ def test_a_score_that_cannot_be_taken_costs_nothing_else(linear: Captured) -> No
         assert (result.outcome, result.task) == (Outcome.OK, {}) and result.rank is not None
         assert "task.npz does not exist" in result.absent["accuracy"] and result.failures == {}
         assert any("task.npz does not exist" in warning for warning in result.warnings)
+
+
+def test_an_emulator_alone_is_verified_and_not_timed(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Execution("NPU", nodes=1.0, functional_only="an emulator stands in for it")
+    monkeypatch.setattr(launch, "execution", lambda *_: told)
+    (row,) = rows_of(linear, "cpu")
+    assert row.artifact is not None and row.resolved is not None
+    cache = Cache()
+    with ExitStack() as stack:
+        worker, opened = open_worker(row.artifact.payload_path, "cpu", QUICK, cache, stack)
+        found = measure_alone(worker, row.artifact, row.resolved, QUICK, opened["load_s"])
+    assert (found.outcome, found.latency_ms, found.unranked) == (Outcome.OK, None, "an emulator stands in for it")
 
 
 def test_more_threads_than_processors_are_not_available(linear: Captured) -> None:

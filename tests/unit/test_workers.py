@@ -207,6 +207,11 @@ def test_an_unavailable_backend_keeps_reason_and_remedy(
     assert str(caught.value) == f"{caught.value.reason}; {caught.value.remedy}"
 
 
+def test_an_interpreter_that_is_gone_is_an_error_of_the_worker(tmp_path: Path) -> None:
+    with pytest.raises(WorkerError, match=r"a worker cannot be started \(/nowhere/python: No such file"):
+        Worker(tmp_path / "log", "/nowhere/python")
+
+
 def test_what_libraries_print_goes_to_the_log(worker: Worker, model: Callable[[str], dict[str, object]]) -> None:
     assert Path(worker.call("capture", PATIENCE_S, **model("chatty"))["folder"]).is_dir()
     log = worker.log.read_text()

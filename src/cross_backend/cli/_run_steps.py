@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.errors import CrossBackendError, RunError, UnavailableError
+from cross_backend.errors import CrossBackendError, RunError, UnavailableError, UnsupportedError
 from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cach
     from cross_backend.selection import resolve_artifact
     from cross_backend.workers import Worker
 
-    assert result.latency_ms is not None
+    if result.latency_ms is None:
+        raise UnsupportedError(f"there is nothing to profile: {result.unranked or 'it was not measured'}.")
     affordable = int(settings.seconds * 1000 / max(result.latency_ms.value, 1e-6))
     runs = max(1, min(settings.num_runs, PROFILED_RUNS, affordable))
     with Worker(cache.log("run"), resolve_artifact(artifact).python) as worker:
@@ -129,9 +130,6 @@ def _print(
     from cross_backend.report import tables
     from cross_backend.report.terminal import print_profile
 
-    latency, measurement = result.latency_ms, result.latency
-    if latency is None or measurement is None or result.mean_ms is None:
-        return
     right = "outputs are right" if cases is None else f"{cases} test case{'s are' if cases > 1 else ' is'} right"
     terminal.text(
         f"✅ {result.workload} on {result.target}: {right} "
@@ -139,6 +137,13 @@ def _print(
     )
     if result.sample_output:
         terminal.text(f"   output: {', '.join(f'{v:.6f}' for v in result.sample_output)}")
+    if result.unranked is not None:
+        terminal.text(f"   ⚠️ {result.unranked}")
+    for warning in result.warnings:
+        terminal.text(f"   ⚠️ {warning}")
+    latency, measurement = result.latency_ms, result.latency
+    if latency is None or measurement is None or result.mean_ms is None:
+        return
     terminal.text(
         f"   ⏱️ {tables.milliseconds(latency.value)} ms median ({tables.milliseconds(latency.low)} – "
         f"{tables.milliseconds(latency.high)}), {tables.milliseconds(result.mean_ms)} ms avg, "

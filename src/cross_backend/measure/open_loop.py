@@ -17,6 +17,8 @@ from typing import Any
 
 LOADS = (25, 50, 75, 90)
 """Offered rates, % of capacity."""
+FEWEST_REQUESTS = 5
+"""A rate that brings fewer in the time that there is tells nothing, and would take as long as a call is slow."""
 MAX_REQUESTS = 100_000
 """Most requests of a run; a faster rate is offered for a shorter time."""
 WINDOWS = 10

@@ -186,13 +186,13 @@ def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[s
     rows = []
     for view in views:
         for row in view.rows:
-            why = absences(row, prefix)
+            why = "; ".join(filter(None, (absences(row, prefix), *notes(row, prefix))))
             medians = []
             for part in parts:
                 found = row.measurement(f"{prefix}.{part}" if part else prefix)
                 medians.append(tables.quantity(median(found), found.unit) if found else NONE)
             if why or any(text != NONE for text in medians):
-                rows.append((*where(view), row.result.title, *medians, why))
+                rows.append((*where(view), row.label, *medians, why))
     if not rows:
         return None
     headers = (*WHERE, "backend", *(NAMES.get(part, part.replace("_", " ")) for part in parts), "why not")
@@ -213,6 +213,11 @@ def _parts(views: Sequence[View], prefix: str, order: Sequence[str]) -> list[str
 def natural(text: str) -> list[tuple[int, str]]:
     """Give a key that puts ``streams_2`` before ``streams_10``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text) if part]
+
+
+def notes(row: Row, prefix: str) -> list[str]:
+    """Give what one has to know of an instrument's figures: what they cover."""
+    return [text for name, text in row.result.notes.items() if name.partition(".")[0] == prefix]
 
 
 def absences(row: Row, prefix: str) -> str:

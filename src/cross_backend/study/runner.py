@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_sizes: tuple[int, ...]) -> Path:
     """Capture a module into a ``.pt2`` file in the cache, with a free batch where sizes beside 1 are asked for."""
     import torch
+    from torch.utils import _pytree
 
     from cross_backend.cache import Cache
     from cross_backend.capture import capture, digest_program
@@ -28,7 +29,10 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
         raise UsageError(f"model is a {type(module).__name__}; give a name, a path or a torch.nn.Module.")
     if inputs is None:
         raise UsageError("a torch module needs its example inputs: ComparisonRunner(model=module, inputs=(x,), …).")
-    inputs = (inputs,) if hasattr(inputs, "dtype") else tuple(inputs)  # a bare tensor is one input
+    inputs = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)  # a bare tensor is one input
+    strange = [type(x).__name__ for x in _pytree.tree_leaves(inputs) if not isinstance(x, torch.Tensor)]
+    if strange:
+        raise UsageError(f"inputs are torch tensors, not {strange[0]}: ComparisonRunner(model=module, inputs=(x,), …).")
     name = type(module).__name__
     program = capture(module, inputs) if batch_sizes == (1,) else capture_free(Workload(name, module.eval(), inputs))
     cache = Cache()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from cross_backend.study.fields import Field
 
 SCHEMA = 1
 """Version of a study's JSON. History: 1, the first."""
+
+_CHECKPOINTS = {".bin", ".ckpt", ".pt", ".pth", ".safetensors"}
+"""Endings of files with weights; other texts may be a published name, ``IMAGENET1K_V1`` or ``owner/name``."""
 
 SETTINGS: dict[str, Field] = {
     "seconds": Field("time box of timed calls of each target in each panel", fields.number(0.1, 86_400)),
@@ -128,7 +132,7 @@ class WorkloadSpec:
     name: str
     """What results call it."""
     weights: str | None = None
-    """A checkpoint's absolute path, or a published weights name."""
+    """Absolute path of a checkpoint or of a folder that holds one, or a published weights name."""
     content: str | None = None
     """SHA-256 of the files above; None where there is none. Results of a changed file are not mixed."""
     batch_sizes: tuple[int, ...] = ()
@@ -157,20 +161,23 @@ class WorkloadSpec:
         if weights is not None:
             weights = fields.text(weights)
             checkpoint = (folder / weights).resolve()
-            if checkpoint.is_file():
+            if checkpoint.exists():
                 weights = str(checkpoint)
-            elif len(Path(weights).parts) > 1 or Path(weights).suffix:
+            elif not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights) or Path(weights).suffix in _CHECKPOINTS:
                 raise UsageError(f"weights {checkpoint} do not exist.")
         source = find_workload(model, weights)
-        read = [path for path in (file_of(model), checkpoint) if path is not None and path.is_file()]
+        read = [path for path in (file_of(model), checkpoint) if path is not None and path.exists()]
         return cls(model, source.name, weights, _digest(read) if read else None, tuple(batch_sizes))
 
 
 def _digest(paths: Sequence[Path]) -> str:
-    """Digest files, and what lies beside an ONNX file as its external data (``m.onnx.data``, ``m.onnx_data``)."""
+    """Digest files, all files of folders, and ONNX files with their external data beside them (``m.onnx.data``)."""
     digest = hashlib.sha256()
     for path in paths:
-        beside = sorted(path.parent.glob(f"{glob.escape(path.name)}*")) if path.suffix == ".onnx" else [path]
+        if path.is_dir():
+            beside = sorted(path.rglob("*"))
+        else:
+            beside = sorted(path.parent.glob(f"{glob.escape(path.name)}*")) if path.suffix == ".onnx" else [path]
         for one in beside:
             if one.is_file():
                 with one.open("rb") as file:

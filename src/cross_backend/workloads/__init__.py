@@ -216,7 +216,11 @@ def _stem(text: str) -> str:
 def _digest_weights(weights: str | None) -> str:
     if weights is None:
         return "seeded"
-    return _digest_file(Path(weights)) if Path(weights).is_file() else f"named {weights}"
+    path = Path(weights)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        return "\n".join(f"{file.relative_to(path).as_posix()} {_digest_file(file)}" for file in files)
+    return _digest_file(path) if path.is_file() else f"named {weights}"
 
 
 def _digest_file(path: Path) -> str:

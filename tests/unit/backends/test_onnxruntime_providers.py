@@ -10,9 +10,10 @@ import pytest
 from cross_backend.backend import Missing
 from cross_backend.backends.onnxruntime._devices import SOFTWARE_WEBGPU
 from cross_backend.backends.onnxruntime._providers import PROVIDERS
+from cross_backend.errors import UnsupportedError
 from cross_backend.machine import Machine
 from cross_backend.registry import BACKENDS, find_backend, full_name, resolve
-from cross_backend.toolchains import TOOLCHAINS, VARIABLE
+from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain
 from cross_backend.verify import tolerance_of
 
 LINUX = replace(Machine.here(), system="linux", arch="x86_64")
@@ -31,6 +32,13 @@ def no_toolchains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
 
 
+def add(toolchain: Toolchain) -> None:
+    """Make what tells that it was added."""
+    toolchain.python.parent.mkdir(parents=True)
+    toolchain.python.touch()
+    (toolchain.folder / "ready").touch()
+
+
 def told(name: str, machine: Machine, root: Path, *files: str) -> str:
     """Give what stops running on a machine that holds these files; empty where nothing does."""
     for file in files:
@@ -47,6 +55,21 @@ def test_every_row_is_a_backend_and_the_reverse() -> None:
     assert list(PROVIDERS) == sorted(PROVIDERS)
     for name in ours:
         assert find_backend(name).provider is PROVIDERS[name.partition(".")[2]]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(name for name, provider in PROVIDERS.items() if provider.is_asynchronous))
+def test_what_only_hands_work_over_has_no_profile(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="only hands work over"):
+        find_backend(f"onnxruntime.{name}").profile(None, {}, (), 1)  # type: ignore[arg-type]
+
+
+def test_a_toolchain_that_was_added_comes_before_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All builds of ONNX Runtime install into one folder: which one is really there, their metadata does not tell."""
+    backend = find_backend("onnxruntime.cuda")
+    monkeypatch.setattr(type(PROVIDERS["cuda"]), "is_installed", True)
+    assert backend.run_toolchain is None
+    add(TOOLCHAINS["onnxruntime_cuda"])
+    assert backend.run_toolchain == "onnxruntime_cuda"
 
 
 def test_short_names_that_scripts_use() -> None:
@@ -153,8 +176,7 @@ def test_nothing_is_missing_where_all_is_there(tmp_path: Path) -> None:
     assert told("cpu", LINUX, tmp_path) == told("coreml", MAC, tmp_path) == ""
     for name, files in (("cuda", ["dev/nvidiactl"]), ("rocm", ROCM), ("qnn", []), ("openvino", [])):
         toolchain = TOOLCHAINS[str(PROVIDERS[name].toolchain)]
-        toolchain.folder.mkdir(parents=True)
-        (toolchain.folder / "ready").touch()
+        add(toolchain)
         assert told(name, LINUX, tmp_path, *files) == ""
         resolved = resolve(f"onnxruntime.{name}")
         assert resolved.python == str(toolchain.python) != resolved.lowering_python

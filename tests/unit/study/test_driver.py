@@ -138,7 +138,9 @@ def test_versions_name_the_pins_of_a_toolchain_that_is_there(monkeypatch: pytest
     pins = {f"{name} (onnxruntime_openvino)": pin for name, pin in find_toolchain("onnxruntime_openvino").pins}
     assert not pins.keys() & versions(specs).keys(), "nothing is installed there"
     folder = find_toolchain("onnxruntime_openvino").folder
-    folder.mkdir()
+    (folder / "bin").mkdir(parents=True)
     (folder / "ready").touch()
+    assert not pins.keys() & versions(specs).keys(), "the Python that it was made of is gone"
+    (folder / "bin" / "python").touch()
     found = versions(specs)
     assert pins.items() <= found.items() and {"cross-backend", "onnxruntime"} <= found.keys()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -41,6 +42,9 @@ def test_mistakes_are_told_before_anything_is_done(case: str, tmp_path: Path) ->
 def test_a_module_needs_inputs_and_a_batch_axis() -> None:
     with pytest.raises(UsageError, match="needs its example inputs"):
         ComparisonRunner(torch.nn.ReLU(), ["torch"])
+    for inputs, kind in ((5, "int"), ((np.ones(3),), "ndarray")):
+        with pytest.raises(UsageError, match=f"inputs are torch tensors, not {kind}"):
+            ComparisonRunner(torch.nn.ReLU(), ["torch"], inputs=inputs)  # type: ignore[arg-type]
 
     class Fixed(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

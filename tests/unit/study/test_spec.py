@@ -207,8 +207,24 @@ class TestFind:
         assert WorkloadSpec.find("resnet50", "w.pt", tmp_path).weights == str(tmp_path / "w.pt")
         named = WorkloadSpec.find("resnet50", "IMAGENET1K_V1", tmp_path)
         assert (named.weights, named.content) == ("IMAGENET1K_V1", None)
-        with pytest.raises(UsageError, match=r"absent\.pt do not exist"):
-            WorkloadSpec.find("resnet50", "absent.pt", tmp_path)
+        for absent in ("absent.pt", "./absent", "a/b/c", "~/absent"):
+            with pytest.raises(UsageError, match="do not exist"):
+                WorkloadSpec.find("resnet50", absent, tmp_path)
+
+    @pytest.mark.parametrize("name", ["openai/whisper-tiny", "google-bert/bert-base-uncased", "gpt2", "a/b-v0.1"])
+    def test_a_published_name_may_have_an_owner(self, name: str, tmp_path: Path) -> None:
+        found = WorkloadSpec.find("whisper_tiny", name, tmp_path)
+        assert (found.weights, found.content) == (name, None)
+
+    def test_a_folder_of_weights_counts_by_its_files(self, tmp_path: Path) -> None:
+        (tmp_path / "bert").mkdir()
+        contents = set()
+        for content in ("one", "two"):
+            (tmp_path / "bert" / "model.safetensors").write_text(content)
+            found = WorkloadSpec.find("bert_base", "bert", tmp_path)
+            assert found.weights == str(tmp_path / "bert")
+            contents.add(found.content)
+        assert len(contents) == 2 and None not in contents
 
     def test_what_does_not_exist_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="Did you mean 'resnet50'"):

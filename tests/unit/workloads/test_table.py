@@ -52,6 +52,14 @@ def test_a_builtin_is_found_without_building_it(name: str) -> None:
     assert source.identity != find_workload(name, "IMAGENET1K_V1").identity
 
 
+def test_the_identity_follows_the_files_of_a_folder_of_weights(tmp_path: Path) -> None:
+    identities = set()
+    for name, content in (("a.bin", "1"), ("a.bin", "2"), ("b.bin", "2")):
+        (tmp_path / name).write_text(content)
+        identities.add(find_workload("linear_regression", str(tmp_path)).identity)
+    assert len(identities) == 3
+
+
 def test_the_identity_follows_the_weights_bytes(tmp_path: Path) -> None:
     path = tmp_path / "weights.pt"
     identities = []

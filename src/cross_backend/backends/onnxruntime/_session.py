@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from cross_backend.backend import Options, Session
 from cross_backend.backends.onnxruntime._providers import Provider
 from cross_backend.errors import LoadError, one_line
 from cross_backend.tensors import Tensors, to_numpy
+
+logger = logging.getLogger(__name__)
 
 Assigned = Counter[tuple[str, str]]
 """(provider, operator) → nodes of the graph, before a provider made one of several."""
@@ -59,6 +62,8 @@ class OnnxRuntimeSession(Session):
                 self.is_strict = False
                 self._session = self._create(records=True)
             self._check()
+            if not self.is_strict and self._provider.name != "cpu":
+                self._tell()
         except LoadError:
             raise
         except Exception as error:
@@ -125,6 +130,13 @@ class OnnxRuntimeSession(Session):
                 f"{self._provider.device} took none of the {assigned.total()} nodes ({operators}); "
                 "everything would run on the CPU."
             )
+
+    def _tell(self) -> None:
+        """Warn who opened it: a part of the work runs on the processor."""
+        assigned = self.assigned()
+        own = assigned and sum(n for (provider, _), n in assigned.items() if provider == self._provider.identifier)
+        share = f"{assigned.total() - (own or 0)} of {assigned.total()} nodes" if assigned else "some nodes"
+        logger.warning("%s: ONNX Runtime runs %s on its CPU kernels", self.artifact.target, share)
 
     def assigned(self) -> Assigned | None:
         """Give the nodes of each provider; None where this version of ONNX Runtime does not tell (before 1.24)."""

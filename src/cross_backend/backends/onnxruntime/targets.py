@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ from cross_backend.backends.onnxruntime._providers import PROVIDERS, TO_LOWER, P
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
 from cross_backend.capture import Program
+from cross_backend.errors import UnsupportedError
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
+from cross_backend.toolchains import find_toolchain
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
@@ -57,10 +60,13 @@ class OnnxRuntimeBackend(Backend):
 
     @property
     def run_toolchain(self) -> str | None:
-        return None if self.provider.is_installed else self.provider.toolchain
+        """One that was added comes first: all builds of ONNX Runtime install into one folder, and the last one wins."""
+        toolchain = self.provider.toolchain
+        added = toolchain is not None and find_toolchain(toolchain).added
+        return toolchain if added or not self.provider.is_installed else None
 
     def missing(self, machine: Machine) -> Missing | None:
-        return self.provider.missing(machine, Path(Path.cwd().anchor))
+        return self.provider.missing(machine, Path(os.environ.get("SYSTEMDRIVE", "") + os.sep))
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         return lower_to_onnx(program, stem)
@@ -71,6 +77,8 @@ class OnnxRuntimeBackend(Backend):
         return OnnxRuntimeSession(self.provider, artifact, options)
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        if self.provider.is_asynchronous:
+            raise UnsupportedError(f"{self.name} only hands work over to the device; its profile would tell nothing.")
         with _traced(self.provider, artifact, options) as session:
             run = session.bind(inputs)
             for _ in range(runs + 1):

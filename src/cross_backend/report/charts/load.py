@@ -34,9 +34,14 @@ def batches(views: Sequence[View], slots: Mapping[str, int]) -> list[Chart]:
         x = Axis("batch (logarithmic)", log=True, ticks=ticks)
         firsts = [held[0][1] for held in rows.values()]
         for part, chosen in groups(firsts, slots):
-            lines = [(slot, row.result.title, rows[row.result.title]) for slot, row in chosen]
+            lines = [(slot, _name(rows[row.result.title]), rows[row.result.title]) for slot, row in chosen]
             charts += [_batch_chart(label, part, lines, x, rate) for rate in (False, True)]
     return charts
+
+
+def _name(held: Sequence[tuple[int, Row]]) -> str:
+    """Give a line's name: its target's, marked where it has no rank at some batch."""
+    return next((row.label for _, row in held if row.result.rank is None), held[0][1].label)
 
 
 def _batch_chart(
