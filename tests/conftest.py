@@ -62,7 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of one backend in one process, where what it imports and compiles is done once.
+    """Keep the tests of one backend, and of one file of commands, in one process: what it imports, compiles and makes
+    for them is done once.
 
     That is what ``xdist_group`` and ``--dist loadgroup`` are for, but pytest-xdist 3.8 writes the group into a private
     field that pytest 9.2 no longer reads; so the group is read from the test's own name.
@@ -74,7 +75,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByBackend(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
             first = nodeid.rpartition("[")[2].rstrip("]").split("-")[0]
-            return first if first in rows() else str(super()._split_scope(nodeid))
+            if first in rows():
+                return first
+            file = nodeid.partition("::")[0]
+            return file if file.startswith("tests/e2e/") else str(super()._split_scope(nodeid))
 
     return ByBackend(config, log)
 

@@ -162,8 +162,10 @@ def test_killed_at_random_moments_nothing_is_lost(study, told, until, all_gone, 
 def test_a_study_is_run_by_one_command_at_a_time(study, until, told, cli, faulty, complaint, tmp_path):
     process = study(["faulty.right"], [1])
     until(told, "the first launch is stored", of=process)
+    process.suspend()  # it would be done before the others are
     args = ("study", "run", tmp_path / "killed.yaml", "--db", tmp_path / "s.sqlite")
     complaint(cli(*args, cwd=tmp_path, **faulty), 1, f"is being run by process {process.pid} on ")
     shown = cli("study", "report", "killed", "--db", tmp_path / "s.sqlite", cwd=tmp_path)
     assert shown.returncode == 0 and "Not finished: this is what was measured until now." in shown.stdout
+    process.resume()
     assert process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -80,6 +80,7 @@ def test_loads_an_artifact_its_manifest_and_its_payload(folder: Path) -> None:
 
 def test_load_options_change_only_how_it_is_opened(folder: Path) -> None:
     assert load(folder / "net_openvino.json", threads=1, precision="bf16").options == {
+        "device": "cpu",
         "precision": "bf16",
         "threads": 1,
     }

@@ -45,7 +45,7 @@ for line in sys.stdin:
         print("from", number, os.getpid(), flush=True)
         while True:
             store.keep_launch(study.id, PANEL, number, launches[number % 8])
-            print(number, flush=True)
+            os.write(1, f"{number}\\n".encode())  # one call: a kill does not come in between
             number += 1
     os.waitpid(writer, 0)
     print("dead", flush=True)
