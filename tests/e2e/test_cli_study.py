@@ -157,6 +157,16 @@ def test_a_dry_run_measures_nothing(cli, document, faulty, write_study, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 
+def test_a_dry_run_knows_what_the_cache_holds(small, cli, document, faulty, write_study, tmp_path):
+    """The finished study lowered this; a batch that nobody asked for is still to be captured."""
+    file = write_study(tmp_path / "s.yaml", ["linear_regression"], TARGETS, (1, 4, 16))
+    args = ("study", "run", file, "--dry-run", "--db", tmp_path / "s.sqlite")
+    found = document(cli(*args, "--json", cwd=tmp_path, **faulty))
+    assert [cell["cached"] for cell in found["cells"]] == [True] * 4 + [False] * 2
+    shown = cli(*args, cwd=tmp_path, **faulty).stdout
+    assert shown.count("capture, lower, measure") == 2
+
+
 MISTAKES = """
 workloads: [linear_regresion]
 targets: [cpu, xnpack]

@@ -135,3 +135,18 @@ def test_broken_package_keeps_its_row_in_a_comparison(broken, linear, cli, docum
     bad, good = document(cli(*args, **broken))["results"]
     assert bad["outcome"] != "OK" and bad["reason"] and bad["rank"] is None
     assert good["outcome"] == "OK" and good["rank"] == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "told", "timed"),
+    [("faulty.elsewhere", "not on GPU: 0.7 %", True), ("faulty.emulated", "an emulator", False)],
+)
+def test_run_says_where_an_artifact_ran(target, told, timed, faulty, cli, document, tmp_path):
+    exported = cli("export", "linear_regression", "--backends", target, "--output-dir", tmp_path, **faulty)
+    assert exported.returncode == 0, exported.stderr
+    args = ("run", *tmp_path.glob("*.json"), "--num-runs", "60", "--seconds", "1")
+    shown = cli(*args, **faulty)
+    assert shown.returncode == 0 and "outputs are right" in shown.stdout
+    assert f"[warn] {told}" in shown.stdout and ("ms median" in shown.stdout) is timed
+    (row,) = document(cli(*args, "--json", **faulty))["results"]
+    assert row["unranked"].startswith(told) and (row["latency_ms"] is not None) is timed

@@ -22,6 +22,7 @@ from cross_backend.launch import plan_visits, run_launch
 from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.records import Execution, Launch, Outcome, Result
 from cross_backend.registry import resolve
+from cross_backend.tensors import TensorSpec
 from cross_backend.trial import ROUNDS, Settings
 
 QUICK = Settings(num_runs=30, seconds=1.0, timeout_s=60.0, launches=2)
@@ -123,6 +124,27 @@ def test_rounds_that_an_interrupt_cut_off_are_empty() -> None:
 def captured(tmp_path: Path) -> Captured:
     """Give what a launch asks of a captured workload: its name, and that it has no task."""
     return Captured(tmp_path, "net", "program.pt2", "d" * 64, (), (), None, None, 0.0, 1, {})
+
+
+@pytest.mark.parametrize(
+    ("extents", "batch", "told"),
+    [
+        ((8, 8), 1, True),
+        ((8,), 4, False),  # asked for: it is in the row
+        ((1, 1), 1, False),
+        ((8, 3), 1, False),  # no one batch
+        (("s0",), 1, False),
+        ((), 1, False),
+    ],
+)
+def test_a_batch_that_the_model_itself_has_is_told(
+    captured: Captured, cache: Cache, extents: tuple[int | str, ...], batch: int, told: bool
+) -> None:
+    """A model that takes eight images at once is not to be read as eight times as slow."""
+    inputs = tuple(TensorSpec(f"x{i}", "float32", (extent, 3)) for i, extent in enumerate(extents))
+    absent = Exported("mps", Outcome.UNAVAILABLE, "not here", resolve("mps"))
+    launch, _ = run_launch(replace(captured, inputs=inputs, batch=batch), [absent], QUICK, cache)
+    assert any("fixed leading extent of 8" in text for text in launch.warnings) is told
 
 
 def test_what_failed_before_is_not_tried_again(

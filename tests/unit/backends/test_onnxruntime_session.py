@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def test_a_strict_session_is_refused_and_nothing_on_the_provider_is_an_error(art
     with pytest.raises(LoadError, match=r"Azure took none of the \d nodes \((Gemm|FusedGemm|Relu).*on the CPU"):
         session.__enter__()
     assert not session.is_strict and not session.is_open
+
+
+def test_a_part_on_the_processor_is_logged(
+    artifact: Artifact, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Azure refuses a strict session; that it took two of these five nodes is all that is made up here."""
+    counted = Counter({("AzureExecutionProvider", "Gemm"): 2, ("CPUExecutionProvider", "Relu"): 3})
+    monkeypatch.setattr(OnnxRuntimeSession, "assigned", lambda _self: counted)
+    with OnnxRuntimeSession(TAKES_NOTHING, artifact, OPTIONS) as session:
+        assert not session.is_strict
+    assert "ONNX Runtime runs 3 of 5 nodes on its CPU kernels" in caplog.text
 
 
 def test_what_this_build_lacks_is_said(artifact: Artifact) -> None:

@@ -132,6 +132,20 @@ def test_instruments_show_medians_and_reasons(shown: tuple[View, ...]) -> None:
     assert study_tables.instrument(shown, "Nothing", "nothing") is None
 
 
+def test_a_reason_stands_beside_what_its_figures_cover_and_says_who_has_no_rank() -> None:
+    """An energy without what it is of is no figure; a row without a rank is not to be read as a contestant's."""
+    result = replace(
+        studies.measured("net", "GPU", 1.0, None, 0),
+        unranked="not on GPU: 0.7 %",
+        absent={"memory.device": "no accelerator"},
+        notes={"memory.pss": "of the worker and its threads", "energy.call": "of the package"},
+    )
+    shown = views(studies.study(replace(studies.panel(targets=0), results=(result,))))
+    memory = study_tables.instrument(shown, "Memory", "memory", study_tables.MEMORY)
+    assert column(memory, "why not") == ["no accelerator; of the worker and its threads"]
+    assert column(memory, "backend") == ["GPU (not ranked)"]
+
+
 def test_parts_are_in_the_order_of_their_numbers() -> None:
     assert max(["streams_10", "streams_2", "streams_1"], key=study_tables.natural) == "streams_10"
 
