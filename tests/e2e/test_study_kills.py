@@ -127,6 +127,7 @@ def test_a_stopped_study_goes_on_where_it_was(signum, study, told, streams, unti
     assert {key: after[key] for key in before} == before, "what was stored is as it was"
 
 
+@pytest.mark.timeout(300 + 30 * KILLS)
 def test_killed_at_random_moments_nothing_is_lost(study, told, until, all_gone, tmp_path):
     """Each start goes on with what the killed ones left; a finished study is followed by the next."""
     moments, path, asked = random.Random(KILLS), tmp_path / "s.sqlite", (("faulty.right",), (1, 2))
