@@ -1,18 +1,21 @@
-"""A network whose call takes about a millisecond, so that sixty comparisons fit into an hour."""
+"""A network whose call takes about a millisecond, so that sixty comparisons fit into an hour.
+
+Its weights fit into a processor's own cache. Of a network whose weights do not, a copy that waits after each call is
+slower by more than it waits: meanwhile others that share the cache throw the weights out (seen with ten megabytes:
+12 to 15 % instead of 10 %).
+"""
 
 from __future__ import annotations
 
 import torch
 
-from cross_backend.workloads._torchvision import torchvision_models
-from cross_backend.workloads.vision import settle_batch_norm
-
-SIZE = 64
+CHANNELS, SIZE, LAYERS = 32, 28, 4
 
 
-def mobilenet() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """MobileNetV3 (small) on images of 64 × 64 pixels."""
+def convolutions() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """Four convolutions 3 × 3 of 32 channels on 28 × 28 pixels, 148 kB of weights."""
     torch.manual_seed(0)
-    model = torchvision_models().get_model("mobilenet_v3_small", weights=None)
-    settle_batch_norm(model, torch.randn(16, 3, SIZE, SIZE))
-    return model.eval(), (torch.randn(1, 3, SIZE, SIZE),)
+    layers: list[torch.nn.Module] = []
+    for _ in range(LAYERS):
+        layers += [torch.nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers).eval(), (torch.rand(1, CHANNELS, SIZE, SIZE),)

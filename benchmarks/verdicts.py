@@ -243,7 +243,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=2, help="of each difference")
     parser.add_argument("--percents", type=int, nargs="+", default=list(MARGINS), help="differences to inject")
-    parser.add_argument("--model", default=f"{Path(__file__).with_name('_small.py')}:mobilenet")
+    parser.add_argument("--model", default=f"{Path(__file__).with_name('_small.py')}:convolutions")
     parser.add_argument("--load", action="store_true", help="a process on every processor that is busy in bursts")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="trials that are there are not run again")
     asked = parser.parse_args()
