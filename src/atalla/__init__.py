@@ -1,0 +1,52 @@
+"""Atalla: from ``torch.export`` to a versioned blob, and from there to C kernels; a complete, small accelerator.
+
+>>> import atalla
+>>> compiled = atalla.compile(torch.export.export(model, (x,)))
+>>> outputs = atalla.load(compiled.data).run((x,))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from atalla.errors import AtallaError, BlobError, CompileError, InputError, KernelError
+
+if TYPE_CHECKING:
+    from atalla.compiler import Compiled, compile  # noqa: A004  the verb
+    from atalla.runtime import Loaded
+
+__all__ = [
+    "AtallaError",
+    "BlobError",
+    "CompileError",
+    "Compiled",
+    "InputError",
+    "KernelError",
+    "Loaded",
+    "compile",
+    "load",
+]
+
+
+def load(data: bytes, *, threads: int = 1, isa: str | None = None, profile: bool = False) -> Loaded:
+    """Load a blob.
+
+    Raises:
+        BlobError: the bytes are no sound blob.
+        KernelError: not enough memory, or an instruction set that this processor lacks.
+    """
+    from atalla.runtime import Loaded
+
+    return Loaded(data, threads=threads, isa=isa, profile=profile)
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"Compiled", "compile"}:
+        from atalla import compiler as module
+
+        return getattr(module, name)
+    if name == "Loaded":
+        from atalla.runtime import Loaded
+
+        return Loaded
+    raise AttributeError(f"module 'atalla' has no attribute {name!r}")

@@ -1,0 +1,71 @@
+"""Build: the C library, by the system's compiler; each file of kernels for its own instruction set.
+
+python -m atalla.build [FILE]
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from atalla.errors import AtallaError
+
+SOURCES = Path(__file__).with_name("csrc")
+FLAGS = (
+    *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
+    *("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
+)
+SETS = {"kernels_base": (), "kernels_avx2": ("-mavx2", "-mfma")}
+"""File of kernels → the instructions that it may use."""
+
+
+def build(path: Path, more: Sequence[str] = ()) -> None:
+    """Compile and link the library; it is there whole or not at all.
+
+    Args:
+        path: of the library.
+        more: flags after all others, for the compiler and the linker: ``-fsanitize=address``.
+
+    Raises:
+        AtallaError: there is no C compiler, or it failed.
+    """
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2"}
+    sources = [file for file in sorted(SOURCES.glob("*.c")) if file.stem not in only_x86]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = [Path(folder) / f"{file.stem}.o" for file in sources]
+        commands = [
+            [*compiler, *FLAGS, *SETS.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
+            for file, made in zip(sources, objects, strict=True)
+        ]
+        list(pool.map(_run, commands))
+        whole = Path(folder) / "whole"
+        _run([*compiler, "-shared", *more, *map(str, objects), "-o", str(whole), "-lm", "-lpthread"])
+        part = path.with_name(f"{path.name}.part")
+        part.write_bytes(whole.read_bytes())
+        part.replace(path)
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise AtallaError(f"there is no C compiler: {error}") from error
+    if done.returncode:
+        raise AtallaError(f"{command[0]} failed: {done.stderr.strip()[-2000:]}")
+
+
+if __name__ == "__main__":
+    from atalla.kernels import library_path
+
+    try:
+        build(Path(sys.argv[1]) if len(sys.argv) > 1 else library_path())
+    except AtallaError as error:
+        sys.exit(str(error))

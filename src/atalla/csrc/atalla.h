@@ -1,0 +1,96 @@
+/* Atalla's C ABI, version 1.
+ *
+ * A blob is opened once and may be run by many threads, each with a context of its own. Every function gives 0 for
+ * success, else a status; with a status it fills in `error` where one is given. Structures begin with their size in the
+ * caller's eyes, so that later versions can add fields. Nothing here writes a global variable.
+ */
+#ifndef ATALLA_H
+#define ATALLA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define ATALLA_API __declspec(dllexport)
+#else
+#define ATALLA_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATALLA_ABI_VERSION 1u
+
+typedef struct atalla_blob atalla_blob;
+typedef struct atalla_context atalla_context;
+
+enum {
+  ATALLA_OK = 0,
+  ATALLA_OUT_OF_MEMORY = 1,
+  ATALLA_BAD_ARGUMENT = 2, /* a null pointer, a size that is too small, an unknown name */
+  ATALLA_BAD_INDEX = 3,    /* GATHER found an index out of bounds */
+  ATALLA_HOST_FAILED = 4,  /* a call of the host gave a status */
+  ATALLA_NO_HOST = 5,      /* the blob calls the host, and the context has none */
+  ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
+};
+
+typedef struct {
+  size_t struct_size;
+  int status;
+  char text[256]; /* ends with a zero */
+} atalla_error;
+
+/* A tensor in memory; strides count elements. */
+typedef struct {
+  size_t struct_size;
+  uint32_t dtype; /* see isa.h */
+  uint32_t rank;
+  const int64_t* shape;
+  const int64_t* strides;
+  void* data;
+} atalla_tensor;
+
+/* Runs operator `call` of the blob's table; not 0 ends the run. Operands come first, then outputs. */
+typedef int (*atalla_host)(void* user, uint32_t call, const atalla_tensor* tensors, size_t operands, size_t outputs);
+
+typedef struct {
+  size_t struct_size;
+  uint32_t threads; /* 0: one */
+  const char* isa;  /* "avx2", "base"; NULL: the best that this processor has */
+  atalla_host host;
+  void* user;
+  int profile; /* not 0: keep the time of each instruction */
+} atalla_options;
+
+typedef struct {
+  size_t struct_size;
+  uint32_t inputs, outputs, instructions, tensors, calls;
+  uint64_t arena_bytes, constant_bytes;
+} atalla_info;
+
+ATALLA_API uint32_t atalla_version(void);
+
+/* Proves that the bytes are a sound blob. They are borrowed: they must stay until atalla_close. */
+ATALLA_API int atalla_open(const void* bytes, size_t size, atalla_blob** blob, atalla_error* error);
+ATALLA_API void atalla_close(atalla_blob* blob);
+ATALLA_API int atalla_describe(const atalla_blob* blob, atalla_info* info);
+
+ATALLA_API int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** context,
+                                  atalla_error* error);
+ATALLA_API void atalla_context_free(atalla_context* context);
+
+/* Runs the program. Inputs and outputs are where their first elements are, laid out as the blob says; a blob's output
+ * that is no tensor has a null pointer. */
+ATALLA_API int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error);
+
+/* Nanoseconds of each instruction in the last run of a context with `profile`; gives how many there are. */
+ATALLA_API size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t count);
+
+/* The instruction set that a context uses. */
+ATALLA_API const char* atalla_isa(const atalla_context* context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,16 @@
+// What must hold of each instruction, and of all of them together; see "check.c".
+#pragma once
+
+#include "internal.h"
+
+// Whether a packed constant has the form of its layout.
+bool at_packed_fits(const at_tensor* tensor);
+
+// Element types, shapes, strides, layouts and attributes that an operation takes; 0 or a verdict.
+int at_check_instruction(const atalla_blob* blob, const at_insn* insn);
+
+// Nothing is read before it is written, nothing alive is overwritten; 0 or a verdict.
+int at_check_flow(const atalla_blob* blob);
+
+// A verdict in words.
+const char* at_verdict(int verdict);

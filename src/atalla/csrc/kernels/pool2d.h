@@ -1,0 +1,53 @@
+// POOL2D: the largest or the mean of each window; channels are innermost.
+#pragma once
+
+#include "walk.h"
+
+static void pool_item(void* argument, size_t item, unsigned thread) {
+  (void)thread;
+  const at_call* call = *(const at_call* const*)argument;
+  const at_view *dst = &call->dst, *src = &call->src[0];
+  const int64_t *words = call->words, kind = words[AT_POOL2D_KIND];
+  const int64_t high = dst->dim[2], wide = dst->dim[3], n = (int64_t)item / high, y = (int64_t)item % high;
+  const size_t channels = (size_t)dst->dim[1];
+  const float* image = (const float*)(const void*)src->data + n * src->stride[0];
+  for (int64_t x = 0; x < wide; ++x) {
+    const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
+    const int64_t left = x * words[AT_POOL2D_STRIDE_W] - words[AT_POOL2D_LEFT];
+    float* out = (float*)(void*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
+    for (size_t c = 0; c < channels; c += VL) {
+      const size_t count = channels - c < VL ? channels - c : VL;
+      vf found = vset(kind == AT_POOL_MAX ? -INFINITY : 0.0f);
+      int64_t inside = 0;
+      for (int64_t i = 0; i < words[AT_POOL2D_KERNEL_H]; ++i) {
+        const int64_t row = top + i * words[AT_POOL2D_DILATION_H];
+        if (row < 0 || row >= src->dim[2]) continue;
+        for (int64_t j = 0; j < words[AT_POOL2D_KERNEL_W]; ++j) {
+          const int64_t column = left + j * words[AT_POOL2D_DILATION_W];
+          if (column < 0 || column >= src->dim[3]) continue;
+          const float* at = image + row * src->stride[2] + column * src->stride[3] + c;
+          const vf value = count == VL ? vload(at) : vload_part(at, count);
+          if (kind == AT_POOL_MAX) {
+            found = vselect((value > found) | (value != value), value, found);
+          } else {
+            found += value;
+          }
+          ++inside;
+        }
+      }
+      if (kind == AT_POOL_MEAN_PADDED) inside = words[AT_POOL2D_KERNEL_H] * words[AT_POOL2D_KERNEL_W];
+      if (kind != AT_POOL_MAX) found = found / vset((float)inside);
+      if (count == VL) {
+        vstore(out + c, found);
+      } else {
+        vstore_part(out + c, found, count);
+      }
+    }
+  }
+}
+
+static int pool2d(const at_call* call) {
+  if (at_elements(&call->dst) == 0) return 0;
+  at_pool_run(call->pool, (size_t)(call->dst.dim[0] * call->dst.dim[2]), pool_item, (void*)&call);
+  return 0;
+}

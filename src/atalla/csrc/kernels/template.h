@@ -1,0 +1,44 @@
+// All kernels, for one instruction set. Needs VL, MR (rows of a tile) and NAME, as "kernels_avx2.c" gives them.
+#include "attention.h"
+#include "depthwise.h"
+#include "elementwise.h"
+#include "move.h"
+#include "pool2d.h"
+#include "product.h"
+#include "reduce.h"
+#include "winograd.h"
+
+#define JOINED(A, B) A##B
+#define TABLE(NAME) JOINED(at_kernels_, NAME)
+#define TEXT(NAME) #NAME
+#define QUOTED(NAME) TEXT(NAME)
+
+const at_kernels TABLE(NAME) = {
+    .name = QUOTED(NAME),
+    .run =
+        {
+            [AT_OP_COPY] = copy,
+            [AT_OP_FILL] = fill,
+            [AT_OP_IOTA] = iota,
+            [AT_OP_GATHER] = gather,
+            [AT_OP_EW] = elementwise,
+            [AT_OP_GEMM] = gemm,
+            [AT_OP_BMM] = bmm,
+            [AT_OP_CONV2D] = conv,
+            [AT_OP_CONV2D_WINO] = wino,
+            [AT_OP_DWCONV2D] = dwconv,
+            [AT_OP_POOL2D] = pool2d,
+            [AT_OP_REDUCE] = reduce,
+            [AT_OP_SOFTMAX] = softmax,
+            [AT_OP_NORM] = norm,
+            [AT_OP_ATTENTION] = attention,
+            [AT_OP_CUMSUM] = cumsum,
+        },
+    .scratch =
+        {
+            [AT_OP_BMM] = bmm_need,
+            [AT_OP_CONV2D] = conv_need,
+            [AT_OP_CONV2D_WINO] = wino_need,
+            [AT_OP_ATTENTION] = attention_need,
+        },
+};

@@ -1,0 +1,150 @@
+// Vectors of floats of one width, and the functions on them that kernels need; included once for each instruction set.
+//
+// Needs VL, the floats of a vector. Functions follow libm to about 1e-7 of the result, or of 1 where the result is
+// small: what float32 networks are compared with differs by more.
+#pragma once
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef float vf __attribute__((vector_size(4 * VL), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size(4 * VL), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline, unused))
+
+INLINE vf vload(const float* at) { return *(const vf*)at; }
+
+INLINE void vstore(float* at, vf value) { *(vf*)at = value; }
+
+INLINE vf vset(float value) { return value - (vf){0}; }
+
+INLINE vi viset(int32_t value) { return value - (vi){0}; }
+
+// The first `count` floats, zeros behind them; no byte beyond them is read.
+INLINE vf vload_part(const float* at, size_t count) {
+  vf value = {0};
+  memcpy(&value, at, count * sizeof(float));
+  return value;
+}
+
+INLINE void vstore_part(float* at, vf value, size_t count) { memcpy(at, &value, count * sizeof(float)); }
+
+// mask ? yes : no; masks are all ones or all zeros, as comparisons of vectors give them.
+INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+
+INLINE vf vmax(vf a, vf b) { return vselect((a > b) | (a != a), a, b); }  // NaN if one of them is
+
+INLINE vf vmin(vf a, vf b) { return vselect((a < b) | (a != a), a, b); }
+
+INLINE vf vabs(vf a) { return (vf)((vi)a & viset(0x7fffffff)); }
+
+// Not below, not above a number; NaN stays NaN. One comparison each: the bound is no NaN.
+INLINE vf vfloor_at(vf a, vf low) { return vselect(low > a, low, a); }
+
+INLINE vf vceil_at(vf a, vf high) { return vselect(high < a, high, a); }
+
+INLINE vf vclamp(vf a, float low, float high) { return vceil_at(vfloor_at(a, vset(low)), vset(high)); }
+
+// To the nearest whole number, for |a| < 2^22: what is added pushes the fraction out.
+INLINE vf vround(vf a) {
+  const vf shift = vset(12582912.0f);  // 1.5 · 2^23
+  return (a + shift) - shift;
+}
+
+// 2^n · (1 + r + r²/2! + …), n the nearest whole number to x · log2(e), |r| ≤ ln 2 / 2.
+INLINE vf vexp(vf x) {
+  const vf bounded = vselect(x > vset(88.8f), vset(88.8f), vselect(x < vset(-87.3f), vset(-87.3f), x));
+  const vf shift = vset(12582912.0f);
+  const vf shifted = bounded * vset(1.44269504088896341f) + shift;
+  const vf n = shifted - shift;
+  const vf r = bounded - n * vset(0.693359375f) + n * vset(2.12194440e-4f);  // ln 2 in two parts
+  vf p = vset(1.0f / 5040);
+  p = p * r + vset(1.0f / 720);
+  p = p * r + vset(1.0f / 120);
+  p = p * r + vset(1.0f / 24);
+  p = p * r + vset(1.0f / 6);
+  p = p * r + vset(0.5f);
+  p = p * r + vset(1.0f);
+  p = p * r + vset(1.0f);
+  // 2^n in two factors, so that n = 128 is no infinity yet.
+  const vi whole = (vi)shifted - viset(0x4b400000), half = whole >> 1;
+  const vf result = p * (vf)((half + viset(127)) << 23) * (vf)((whole - half + viset(127)) << 23);
+  const vf small = vselect(x < vset(-87.3f), vset(0.0f), result);
+  return vselect(x != x, x, vselect(x > vset(88.72284f), vset(INFINITY), small));
+}
+
+// x + x³ · P(x²) near zero, P the series; else 1 − 2 / (exp(2x) + 1).
+INLINE vf vtanh(vf x) {
+  const vf square = x * x;
+  vf p = vset(62.0f / 2835);
+  p = p * square - vset(17.0f / 315);
+  p = p * square + vset(2.0f / 15);
+  p = p * square - vset(1.0f / 3);
+  const vf near = x + x * square * p;
+  const vf far = vset(1.0f) - vset(2.0f) / (vexp(x + x) + vset(1.0f));
+  return vselect(vabs(x) < vset(0.25f), near, far);
+}
+
+INLINE vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
+
+// x · P(x²) up to 1, beyond it ±(1 − exp(Q(|x|))); P and Q are least-squares fits at Chebyshev's points.
+INLINE vf verf(vf x) {
+  const vf a = vabs(x), square = x * x;
+  vf p = vset(7.88249711e-05f);
+  p = p * square - vset(0.000801885499f);
+  p = p * square + vset(0.00518931194f);
+  p = p * square - vset(0.0268543288f);
+  p = p * square + vset(0.112835975f);
+  p = p * square - vset(0.376126269f);
+  p = p * square + vset(1.12837917f);
+  const vf bounded = vselect(a > vset(4.0f), vset(4.0f), a);
+  vf q = vset(-1.81733614e-05f);
+  q = q * bounded + vset(0.000396334025f);
+  q = q * bounded - vset(0.00396501356f);
+  q = q * bounded + vset(0.0245204898f);
+  q = q * bounded - vset(0.107266637f);
+  q = q * bounded - vset(0.634347183f);
+  q = q * bounded - vset(1.12898066f);
+  q = q * bounded + vset(5.53295989e-05f);
+  const vf far = vset(1.0f) - vexp(q);
+  const vf signed_far = (vf)((vi)far | ((vi)x & viset((int32_t)0x80000000)));
+  return vselect(x != x, x, vselect(a < vset(1.0f), x * p, signed_far));
+}
+
+INLINE vf vgelu(vf x) { return x * vset(0.5f) * (vset(1.0f) + verf(x * vset(0.70710678118654752f))); }
+
+INLINE vf vgelu_tanh(vf x) {
+  const vf inner = vset(0.7978845608028654f) * (x + vset(0.044715f) * x * x * x);
+  return vset(0.5f) * x * (vset(1.0f) + vtanh(inner));
+}
+
+INLINE vf vhardsigmoid(vf x) { return vclamp(x + vset(3.0f), 0.0f, 6.0f) * vset(1.0f / 6); }
+
+INLINE vf vhardswish(vf x) { return x * vhardsigmoid(x); }
+
+INLINE vf vrelu(vf x) { return vfloor_at(x, vset(0.0f)); }
+
+// log(m · 2^e) = e · ln 2 + log(1 + f), m between √½ and √2; P is a least-squares fit.
+INLINE vf vlog(vf x) {
+  const vi tiny = (x < vset(1.17549435e-38f)) & (x > vset(0.0f));
+  const vf normal = vselect(tiny, x * vset(8388608.0f), x);
+  const vi bits = (vi)normal - viset(0x3f3504f3);  // √½
+  const vi e = bits >> 23;
+  const vf f = (vf)((bits & viset(0x007fffff)) + viset(0x3f3504f3)) - vset(1.0f);
+  const vf power = __builtin_convertvector(e, vf) - vselect(tiny, vset(23.0f), vset(0.0f));
+  vf p = vset(-0.0810155837f);
+  p = p * f + vset(0.127123077f);
+  p = p * f - vset(0.12972239f);
+  p = p * f + vset(0.142021738f);
+  p = p * f - vset(0.166422476f);
+  p = p * f + vset(0.200014686f);
+  p = p * f - vset(0.250002965f);
+  p = p * f + vset(0.333333286f);
+  const vf square = f * f;
+  const vf low = power * vset(-2.12194440e-4f) + (square * f * p - square * vset(0.5f));
+  const vf found = f + low + power * vset(0.693359375f);
+  const vf edge = vselect(x == vset(0.0f), vset(-INFINITY), vselect(x < vset(0.0f), vset(NAN), x));
+  return vselect((x > vset(0.0f)) & (x < vset(INFINITY)), found, edge);
+}

@@ -1,0 +1,212 @@
+// Contexts: the memory and the threads that one run of a blob needs; and the run.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "internal.h"
+
+struct atalla_context {
+  const atalla_blob* blob;
+  const at_kernels* kernels;
+  at_pool* pool;
+  atalla_host host;
+  void* user;
+  char *arena, *state, *scratch;
+  at_call* calls;  // one an instruction; data of the caller's tensors is filled in for each run
+  uint64_t* times;
+};
+
+static int fail(atalla_error* error, int status, const char* text) {
+  if (error && error->struct_size >= sizeof *error) {
+    error->status = status;
+    snprintf(error->text, sizeof error->text, "%s", text);
+  }
+  return status;
+}
+
+static char* memory(size_t bytes) {
+  void* found = NULL;
+  if (posix_memalign(&found, 4096, bytes ? (bytes + 4095) / 4096 * 4096 : 4096) != 0) return NULL;
+  return found;
+}
+
+// Where a tensor's first element is; NULL for one of the caller's.
+static char* home(const atalla_context* context, const at_tensor* tensor) {
+  const at_tensor* root = &context->blob->tensors[tensor->root];
+  char* base = NULL;
+  if (root->space == AT_ARENA) base = context->arena;
+  if (root->space == AT_STATE) base = context->state;
+  if (root->space == AT_CONST) base = (char*)(uintptr_t)context->blob->constants;
+  return base ? base + root->place + tensor->offset * (int64_t)at_size(tensor->dtype) : NULL;
+}
+
+static at_view view_of(const atalla_context* context, uint32_t number) {
+  const at_tensor* tensor = &context->blob->tensors[number];
+  at_view view = {.dtype = tensor->dtype, .rank = tensor->rank, .data = home(context, tensor)};
+  memcpy(view.dim, tensor->dim, sizeof view.dim);
+  memcpy(view.stride, tensor->stride, sizeof view.stride);
+  return view;
+}
+
+static uint32_t operand(const atalla_blob* blob, uint32_t at) { return at_u32(blob->operands + 4 * (size_t)at); }
+
+// Fills in what an instruction is called with, but for scratch.
+static void prepare(atalla_context* context, uint32_t number) {
+  const atalla_blob* blob = context->blob;
+  const at_insn* insn = &blob->insns[number];
+  at_call* call = &context->calls[number];
+  call->pool = context->pool;
+  call->words = (const int64_t*)(const void*)(blob->words + 8 * (size_t)insn->first_word);
+  call->word_count = insn->words;
+  if (insn->dst != AT_NOTHING) call->dst = view_of(context, insn->dst);
+  if (insn->op == AT_OP_CALL_HOST) return;
+  call->sources = insn->sources;
+  for (unsigned i = 0; i < insn->sources; ++i) {
+    const uint32_t source = operand(blob, insn->first_source + i);
+    if (source == AT_NOTHING) continue;
+    call->present |= 1u << i;
+    call->src[i] = view_of(context, source);
+  }
+}
+
+int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** result,
+                       atalla_error* error) {
+  if (!blob || !result || (options && options->struct_size < sizeof *options)) {
+    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or options of another version");
+  }
+  const at_kernels* kernels = at_choose(options ? options->isa : NULL);
+  if (!kernels) return fail(error, ATALLA_BAD_ARGUMENT, "this processor has no such instruction set");
+  if (blob->call_count && !(options && options->host)) {
+    return fail(error, ATALLA_NO_HOST, "the blob calls the host, and no host was given");
+  }
+  atalla_context* context = calloc(1, sizeof *context);
+  if (!context) return fail(error, ATALLA_OUT_OF_MEMORY, "out of memory");
+  context->blob = blob;
+  context->kernels = kernels;
+  if (options) {
+    context->host = options->host;
+    context->user = options->user;
+  }
+  const unsigned threads = options && options->threads ? options->threads : 1;
+  context->arena = memory(blob->arena_bytes);
+  context->state = memory(blob->state_bytes);
+  context->calls = calloc(blob->insn_count, sizeof *context->calls);
+  if (options && options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
+  int status = at_pool_new(threads, &context->pool);
+  size_t most = AT_LINE;
+  if (!context->arena || !context->state || !context->calls || (options && options->profile && !context->times)) {
+    status = ATALLA_OUT_OF_MEMORY;
+  }
+  if (status == ATALLA_OK) {
+    for (uint32_t i = 0; i < blob->insn_count; ++i) {
+      prepare(context, i);
+      const at_need need = kernels->scratch[blob->insns[i].op];
+      const size_t bytes = need ? need(&context->calls[i]) : 0;
+      if (bytes > most) most = bytes;
+    }
+    most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
+    context->scratch = memory(most * threads);
+    if (!context->scratch) status = ATALLA_OUT_OF_MEMORY;
+  }
+  if (status != ATALLA_OK) {
+    atalla_context_free(context);
+    return fail(error, status, "out of memory");
+  }
+  memset(context->state, 0, blob->state_bytes);
+  for (uint32_t i = 0; i < blob->insn_count; ++i) {
+    context->calls[i].scratch = context->scratch;
+    context->calls[i].scratch_bytes = most;
+  }
+  *result = context;
+  return ATALLA_OK;
+}
+
+void atalla_context_free(atalla_context* context) {
+  if (!context) return;
+  at_pool_free(context->pool);
+  free(context->arena);
+  free(context->state);
+  free(context->scratch);
+  free(context->calls);
+  free(context->times);
+  free(context);
+}
+
+// Fills in a view whose storage is the caller's.
+static void attach(const atalla_context* context, uint32_t number, void* const* inputs, void* const* outputs,
+                   at_view* view) {
+  const at_tensor* tensor = &context->blob->tensors[number];
+  const at_tensor* root = &context->blob->tensors[tensor->root];
+  if (root->space != AT_INPUT && root->space != AT_OUTPUT) return;
+  char* base = root->space == AT_INPUT ? inputs[root->place] : outputs[root->place];
+  view->data = base + tensor->offset * (int64_t)at_size(tensor->dtype);
+}
+
+static int call_host(const atalla_context* context, const at_insn* insn, const at_call* call, void* const* inputs,
+                     void* const* outputs) {
+  const atalla_blob* blob = context->blob;
+  const uint32_t number = (uint32_t)call->words[0];
+  const uint8_t* row = blob->calls + 16 * (size_t)number;
+  const uint32_t first = at_u32(row + 8), made = at_u32(row + 12), all = insn->sources + made;
+  atalla_tensor* tensors = calloc(all ? all : 1, sizeof *tensors);
+  at_view* views = calloc(all ? all : 1, sizeof *views);
+  int status = tensors && views ? ATALLA_OK : ATALLA_OUT_OF_MEMORY;
+  for (uint32_t i = 0; i < all && status == ATALLA_OK; ++i) {
+    const uint32_t tensor = operand(blob, i < insn->sources ? insn->first_source + i : first + i - insn->sources);
+    views[i] = view_of(context, tensor);
+    attach(context, tensor, inputs, outputs, &views[i]);
+    tensors[i] =
+        (atalla_tensor){sizeof *tensors, views[i].dtype, views[i].rank, views[i].dim, views[i].stride, views[i].data};
+  }
+  if (status == ATALLA_OK && context->host(context->user, number, tensors, insn->sources, made) != 0) {
+    status = ATALLA_HOST_FAILED;
+  }
+  free(tensors);
+  free(views);
+  return status;
+}
+
+static uint64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
+  if (!context || (!inputs && context->blob->input_count) || (!outputs && context->blob->output_count)) {
+    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
+  }
+  const atalla_blob* blob = context->blob;
+  for (uint32_t i = 0; i < blob->insn_count; ++i) {
+    const at_insn* insn = &blob->insns[i];
+    if (insn->op == AT_OP_END) break;
+    at_call* call = &context->calls[i];
+    if (insn->dst != AT_NOTHING) attach(context, insn->dst, inputs, outputs, &call->dst);
+    for (unsigned s = 0; s < call->sources; ++s) {
+      if (call->present >> s & 1)
+        attach(context, operand(blob, insn->first_source + s), inputs, outputs, &call->src[s]);
+    }
+    const uint64_t began = context->times ? now() : 0;
+    const int status = insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs)
+                                                   : context->kernels->run[insn->op](call);
+    if (context->times) context->times[i] = now() - began;
+    if (status != ATALLA_OK) {
+      char text[96];
+      snprintf(text, sizeof text, "instruction %u (operation %u) gave status %d", i, insn->op, status);
+      return fail(error, status, status == ATALLA_BAD_INDEX ? "an index is out of the table's bounds" : text);
+    }
+  }
+  return ATALLA_OK;
+}
+
+size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t count) {
+  if (!context || !context->times) return 0;
+  const size_t all = context->blob->insn_count;
+  if (nanoseconds) memcpy(nanoseconds, context->times, (count < all ? count : all) * sizeof *nanoseconds);
+  return all;
+}
+
+const char* atalla_isa(const atalla_context* context) { return context ? context->kernels->name : NULL; }
+
+uint32_t atalla_version(void) { return ATALLA_ABI_VERSION; }

@@ -1,0 +1,117 @@
+"""Dims: extents that are numbers, or expressions of symbols where a program has dynamic shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+Dim: TypeAlias = Any
+"""Elements: an ``int``, or a ``sympy`` polynomial of the program's symbols (which has no types)."""
+
+
+def dim(extent: Any) -> Dim:
+    """Give the dim of an ``int`` or of torch's ``SymInt``."""
+    if isinstance(extent, int):
+        return extent
+    expression = extent.node.expr if hasattr(extent, "node") else extent
+    return int(expression) if expression.is_Integer else expression
+
+
+def simple(value: Dim) -> Dim:
+    """Give the same dim in the form in which equal ones look alike."""
+    if isinstance(value, int):
+        return value
+    import sympy
+
+    value = sympy.expand(value)
+    return int(value) if value.is_Integer else value
+
+
+def equal(first: Dim, second: Dim) -> bool:
+    """Say whether two dims are the same whatever the symbols are."""
+    if isinstance(first, int) and isinstance(second, int):
+        return first == second
+    return bool(simple(first - second) == 0)
+
+
+def product(values: Iterable[Dim]) -> Dim:
+    """Multiply."""
+    result: Dim = 1
+    for value in values:
+        result = simple(result * value)
+    return result
+
+
+def contiguous(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Give the strides of a dense tensor whose last dim is the innermost."""
+    return ordered(shape, range(len(shape)))
+
+
+def ordered(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, ...]:
+    """Give the strides of a dense tensor whose dims lie in memory in ``order``, the outermost first."""
+    strides: list[Dim] = [0] * len(shape)
+    step: Dim = 1
+    for place in reversed(list(order)):
+        strides[place] = step
+        step = simple(step * shape[place])
+    return tuple(strides)
+
+
+def memory_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
+    """Give the order in which the dims of a dense tensor lie in memory; None where it is not dense.
+
+    Dims of one element take the place that keeps the order of the others nearest to that of the numbers.
+    """
+    import itertools
+
+    large = [i for i, extent in enumerate(shape) if not equal(extent, 1)]
+    if all(isinstance(strides[i], int) and isinstance(shape[i], int) for i in large):
+        orders: Iterable[tuple[int, ...]] = [tuple(sorted(large, key=lambda i: (-int(strides[i]), i)))]
+    else:
+        orders = itertools.permutations(large)
+    for order in orders:
+        step: Dim = 1
+        for place in reversed(order):
+            if not equal(strides[place], step):
+                break
+            step = simple(step * shape[place])
+        else:
+            found = list(order)
+            for place in (i for i in range(len(shape)) if i not in large):
+                later = next((n for n, other in enumerate(found) if other > place), len(found))
+                found.insert(later, place)
+            return tuple(found)
+    return None
+
+
+def reshaped(shape: Sequence[Dim], strides: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """Give the strides with which the same memory has another shape; None where only a copy has it.
+
+    Groups of dims that lie behind each other in memory are matched, from the last to the first, with groups of the new
+    shape of as many elements.
+    """
+    blocks: list[list[Dim]] = []  # [elements, stride of the innermost], the outermost first
+    for extent, stride in zip(shape, strides, strict=True):
+        if equal(extent, 1):
+            continue
+        if blocks and equal(blocks[-1][1], simple(extent * stride)):
+            blocks[-1] = [simple(blocks[-1][0] * extent), stride]
+        else:
+            blocks.append([extent, stride])
+    result: list[Dim] = [0] * len(wanted)
+    place = len(wanted) - 1
+    for elements, stride in reversed(blocks):
+        taken: Dim = 1
+        while not equal(taken, elements):
+            if place < 0:
+                return None
+            result[place] = simple(stride * taken)
+            taken = simple(taken * wanted[place])
+            place -= 1
+            if isinstance(taken, int) and isinstance(elements, int) and (taken == 0 or elements % taken):
+                return None
+    for rest in range(place, -1, -1):
+        if not equal(wanted[rest], 1):
+            return None
+        result[rest] = simple(result[rest + 1] * wanted[rest + 1]) if rest + 1 < len(wanted) else 1
+    return tuple(result)

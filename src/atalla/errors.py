@@ -1,0 +1,39 @@
+"""Errors of Atalla: one tree, so that a caller catches :class:`AtallaError`.
+
+AtallaError
+├── CompileError   a program that cannot be compiled at all
+├── BlobError      bytes that are no sound blob; ``code`` is the same number that the C loader gives
+├── KernelError    the C library refused or failed; ``code`` is its status
+└── InputError     inputs that do not fit the blob: number, dtype, shape
+"""
+
+from __future__ import annotations
+
+
+class AtallaError(Exception):
+    """Any error of this package."""
+
+
+class CompileError(AtallaError):
+    """A program that cannot be compiled."""
+
+
+class BlobError(AtallaError):
+    """Bytes that are no sound blob."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        """The loader's verdict, the same in C and in Python."""
+
+
+class KernelError(AtallaError):
+    """The C library refused or failed."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class InputError(AtallaError):
+    """Inputs that do not fit the blob."""

@@ -1,0 +1,157 @@
+"""Host: operators that the accelerator lacks are calls back into ``torch.ops``, with the strides of the program."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from atalla import ir
+from atalla.dims import dim, equal
+from atalla.errors import CompileError, KernelError
+from atalla.isa import Op
+from atalla.lower import UnsupportedError, dtype_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch.fx import Node
+
+    from atalla.lower import Lowering
+
+
+def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
+    """Emit a call of the host for a node; give its outputs as values.
+
+    Raises:
+        CompileError: it is no operator of torch, or gives something that a blob cannot hold.
+    """
+    import torch
+    from torch._ops import OpOverload
+    from torch.utils import _pytree as pytree
+
+    if not isinstance(node.target, OpOverload):
+        raise CompileError(f"{node.target} is not compiled")
+    operands: list[ir.Tensor] = []
+    texts = _encoded(arguments, named, node, operands, low)
+    outputs: list[ir.Tensor] = []
+
+    def output(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            if value is None:
+                return None
+            raise CompileError(f"{node.target} gives {type(value).__name__}, whose value decides shapes at run time")
+        try:
+            dtype = dtype_of(value.dtype)
+        except UnsupportedError as error:
+            raise CompileError(f"{node.target} gives a tensor that a blob cannot hold: {error}") from error
+        outputs.append(low.new(dtype, map(dim, value.shape), map(dim, value.stride())))
+        return outputs[-1]
+
+    values = pytree.tree_map(output, node.meta["val"])
+    low.program.calls.append(ir.HostCall(str(node.target), texts, tuple(outputs)))
+    number = len(low.program.calls) - 1
+    instruction = ir.Instruction(Op.CALL_HOST, None, tuple(operands), {"call": number}, node.name)
+    low.program.instructions.append(instruction)
+    return values
+
+
+def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], low: Lowering) -> str:
+    """Give the arguments as JSON: what JSON has no word for is an object of one key."""
+    from torch.fx import Node as FxNode
+
+    def one(value: Any, source: Any) -> Any:
+        if isinstance(value, ir.Tensor):
+            assert isinstance(source, FxNode), "tensors come from nodes"
+            operands.append(_as_exported(value, source, low))
+            return {"tensor": len(operands) - 1}
+        if isinstance(value, Mapping):
+            return {key: one(item, source[key]) for key, item in value.items()}
+        if isinstance(value, tuple | list):
+            return [one(item, source[i] if isinstance(source, Sequence) else source) for i, item in enumerate(value)]
+        return _word(value, node)
+
+    return json.dumps([one(list(arguments), list(node.args)), one(dict(named), dict(node.kwargs))])
+
+
+def _word(value: Any, node: Node) -> Any:
+    """Give an argument that is no tensor and holds none."""
+    import torch
+
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return {"torch": str(value).removeprefix("torch.")}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    extent = dim(value)
+    if not isinstance(extent, int):
+        raise CompileError(f"{node.target} takes the extent {extent}, which is known only at run time")
+    return extent
+
+
+def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
+    """Give the same elements in the strides that the operator saw when the program was exported."""
+    meant = tuple(map(dim, node.meta["val"].stride()))
+    large = [i for i, extent in enumerate(value.shape) if not equal(extent, 1)]
+    if all(equal(value.strides[i], meant[i]) for i in large):
+        return value
+    return low.copy(value, meant)
+
+
+def invoke(target: str, arguments: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Run an operator; give its outputs that are tensors.
+
+    Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated.
+
+    Raises:
+        KernelError: torch has no such operator, or it failed.
+    """
+    import torch
+    from torch._ops import OpOverload
+    from torch.utils import _pytree as pytree
+
+    try:
+        found: Any = operator.attrgetter(target)(torch.ops)
+    except (AttributeError, RuntimeError) as error:
+        raise KernelError(0, f"torch has no operator {target}") from error
+    if not isinstance(found, OpOverload):
+        raise KernelError(0, f"{target} is no operator of torch")
+    try:
+        positional, named = _decoded(json.loads(arguments), operands)
+        with torch.no_grad():
+            result = found(*positional, **named)
+    except Exception as error:
+        raise KernelError(0, f"{target} failed on the host: {error}") from error
+    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:
+    """Give arguments of what :func:`_encoded` made of them."""
+    import torch
+
+    if isinstance(value, list):
+        return [_decoded(item, operands) for item in value]
+    if not isinstance(value, dict):
+        return value
+    makers: dict[str, Callable[[Any], Any]] = {
+        "tensor": operands.__getitem__,
+        "float": float.fromhex,
+        "torch": _torch_name,
+        "device": torch.device,
+    }
+    if len(value) == 1 and (kind := next(iter(value))) in makers:
+        return makers[kind](value[kind])
+    return {key: _decoded(item, operands) for key, item in value.items()}
+
+
+def _torch_name(name: str) -> Any:
+    """Give a dtype, layout or memory format, and nothing else that torch has."""
+    import torch
+
+    found = getattr(torch, name)
+    if not isinstance(found, torch.dtype | torch.layout | torch.memory_format):
+        raise KernelError(0, f"torch.{name} is no argument")
+    return found

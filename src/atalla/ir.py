@@ -1,0 +1,156 @@
+"""IR: what passes read and change: tensors that are strided views of storages, and instructions in order.
+
+A storage is written by instructions and read afterwards; nothing is written twice, so a view of it is always safe.
+Views keep no chain: each is of a root, a tensor that is its own storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from atalla.dims import Dim, contiguous, memory_order, product, simple
+from atalla.isa import Dtype, Layout, Op, Space
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A strided view of a storage; a root is its own storage."""
+
+    name: str
+    dtype: Dtype
+    shape: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+    """Elements."""
+    space: Space = Space.ARENA
+    root: Tensor | None = None
+    """Whose storage it is a view of; None for a root."""
+    offset: Dim = 0
+    """Elements from the beginning of the root's storage, counted in the view's own element type."""
+    layout: Layout = Layout.STRIDED
+    data: torch.Tensor | None = None
+    """Elements of a CONST root, as they lie in the blob."""
+
+    @property
+    def storage(self) -> Tensor:
+        """Give the root."""
+        return self.root or self
+
+    @property
+    def elements(self) -> Dim:
+        """Number of elements."""
+        return product(self.shape)
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """Give the order of its dims in memory, the outermost first; None where it is not dense."""
+        return memory_order(self.shape, self.strides)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Say whether its dims lie in memory in their own order, without gaps."""
+        return self.order == tuple(range(len(self.shape)))
+
+    def view(self, shape: Sequence[Dim], strides: Sequence[Dim], offset: Dim = 0) -> Tensor:
+        """Give another view of the same storage; the offset is from the beginning of this one, in elements."""
+        return Tensor(
+            self.name,
+            self.dtype,
+            tuple(shape),
+            tuple(strides),
+            self.storage.space,
+            self.storage,
+            simple(self.offset + offset),
+        )
+
+    def __repr__(self) -> str:
+        dims = "×".join(map(str, self.shape)) or "scalar"
+        where = f"@{self.root.name}+{self.offset}" if self.root else str(self.space.name)
+        return f"{self.name}:{self.dtype.name}[{dims}]{where}"
+
+
+def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
+    """Give a new storage in the arena."""
+    shape = tuple(shape)
+    return Tensor(name, dtype, shape, contiguous(shape) if strides is None else tuple(strides))
+
+
+@dataclass(eq=False)
+class Instruction:
+    """One operation."""
+
+    op: Op
+    dst: Tensor | None
+    sources: tuple[Tensor | None, ...] = ()
+    attributes: Mapping[str, float | int | Sequence[int]] = field(default_factory=dict)
+    """By the names of ``isa.OPS``; absent ones are zero."""
+    node: str = ""
+    """The FX node that it comes from."""
+    line: str = ""
+    """The user's line of Python: ``model.py:12 in forward``."""
+
+    @property
+    def reads(self) -> list[Tensor]:
+        """Give the sources that are there."""
+        return [source for source in self.sources if source is not None]
+
+    def whole(self, name: str) -> int:
+        """Give an attribute that is a whole number."""
+        value = self.attributes.get(name, 0)
+        assert isinstance(value, int), f"{self.op.name}.{name} is no whole number"
+        return value
+
+    def number(self, name: str) -> float:
+        """Give an attribute that may be a fraction."""
+        value = self.attributes.get(name, 0.0)
+        assert isinstance(value, float | int), f"{self.op.name}.{name} is no number"
+        return float(value)
+
+
+@dataclass
+class HostCall:
+    """An operator that runs on the host."""
+
+    target: str
+    """As torch names it: ``aten.sort.default``."""
+    arguments: str
+    """JSON: positional and named arguments; tensors by the number of the call's operands."""
+    outputs: tuple[Tensor, ...]
+    """What it writes."""
+
+
+@dataclass
+class Program:
+    """A compiled graph."""
+
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    calls: list[HostCall] = field(default_factory=list)
+
+    def writers(self) -> dict[int, list[Instruction]]:
+        """Give the instructions that write a storage, by its identity."""
+        found: dict[int, list[Instruction]] = {}
+        for instruction in self.instructions:
+            for tensor in written(self, instruction):
+                found.setdefault(id(tensor.storage), []).append(instruction)
+        return found
+
+    def readers(self) -> dict[int, list[Instruction]]:
+        """Give the instructions that read a storage, by its identity."""
+        found: dict[int, list[Instruction]] = {}
+        for instruction in self.instructions:
+            for tensor in instruction.reads:
+                found.setdefault(id(tensor.storage), []).append(instruction)
+        return found
+
+
+def written(program: Program, instruction: Instruction) -> tuple[Tensor, ...]:
+    """Give the tensors that an instruction writes."""
+    if instruction.op is Op.CALL_HOST:
+        return program.calls[instruction.whole("call")].outputs
+    return (instruction.dst,) if instruction.dst is not None else ()

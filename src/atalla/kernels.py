@@ -1,0 +1,189 @@
+"""Kernels: the C library, opened by ctypes; what it says becomes this package's errors."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from atalla.errors import AtallaError, BlobError, KernelError
+from atalla.isa import Verdict
+
+ABI_VERSION = 1
+Host = Callable[[int, Any, int, int], None]
+"""Called with the number of a call, an array of :class:`Tensor`, and how many operands and outputs are in it."""
+
+
+class Tensor(ctypes.Structure):
+    """``atalla_tensor``."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("dtype", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("data", ctypes.c_void_p),
+    )
+
+
+class _Error(ctypes.Structure):
+    _fields_ = (("struct_size", ctypes.c_size_t), ("status", ctypes.c_int), ("text", ctypes.c_char * 256))
+
+
+HOST = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(Tensor), ctypes.c_size_t, ctypes.c_size_t
+)
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("threads", ctypes.c_uint32),
+        ("isa", ctypes.c_char_p),
+        ("host", HOST),
+        ("user", ctypes.c_void_p),
+        ("profile", ctypes.c_int),
+    )
+
+
+def library_path() -> Path:
+    """Give where the library lies: where ``ATALLA_LIBRARY`` says, else beside this file."""
+    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    return Path(os.environ.get("ATALLA_LIBRARY") or Path(__file__).with_name(f"libatalla{suffix}"))
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Open the library.
+
+    Raises:
+        AtallaError: it was not built, or is of another version.
+    """
+    path = library_path()
+    if not path.exists():
+        raise AtallaError(f"the C kernels are not there ({path}): build them with 'python -m atalla.build'")
+    found = ctypes.CDLL(str(path))
+    found.atalla_version.restype = ctypes.c_uint32
+    found.atalla_isa.restype = ctypes.c_char_p
+    found.atalla_times.restype = ctypes.c_size_t
+    if found.atalla_version() != ABI_VERSION:
+        raise AtallaError(f"{path} has version {found.atalla_version()} of the ABI; this package needs {ABI_VERSION}")
+    return found
+
+
+def _error() -> _Error:
+    return _Error(struct_size=ctypes.sizeof(_Error))
+
+
+class OpenBlob:
+    """A blob that the C loader found sound."""
+
+    def __init__(self, data: bytes) -> None:
+        """Open it; the bytes are kept as long as this object.
+
+        Raises:
+            BlobError: they are no sound blob.
+        """
+        self._data = data
+        self.handle = ctypes.c_void_p()
+        error = _error()
+        status = library().atalla_open(
+            ctypes.c_char_p(data), ctypes.c_size_t(len(data)), ctypes.byref(self.handle), ctypes.byref(error)
+        )
+        if status:
+            name = Verdict(status).name if status in list(Verdict) else str(status)
+            raise BlobError(status, f"no sound blob: {error.text.decode(errors='replace') or name}")
+
+    def __del__(self) -> None:
+        """Free it."""
+        if self.handle:
+            library().atalla_close(self.handle)
+
+
+class Context:
+    """What one thread needs to run a blob."""
+
+    def __init__(
+        self,
+        blob: OpenBlob,
+        threads: int = 1,
+        isa: str | None = None,
+        host: Host | None = None,
+        *,
+        profile: bool = False,
+    ) -> None:
+        """Reserve memory and start threads.
+
+        Raises:
+            KernelError: not enough memory, or an instruction set that this processor lacks.
+        """
+        self._blob = blob
+        self._failure: Exception | None = None
+        self._host = HOST(self._guarded(host)) if host else HOST()
+        options = _Options(
+            struct_size=ctypes.sizeof(_Options),
+            threads=threads,
+            isa=isa.encode() if isa else None,
+            host=self._host,
+            profile=int(profile),
+        )
+        self._handle = ctypes.c_void_p()
+        error = _error()
+        status = library().atalla_context_new(
+            blob.handle, ctypes.byref(options), ctypes.byref(self._handle), ctypes.byref(error)
+        )
+        if status:
+            raise KernelError(status, error.text.decode(errors="replace"))
+
+    def _guarded(self, host: Host) -> Callable[..., int]:
+        def call(_user: object, number: int, tensors: Any, operands: int, outputs: int) -> int:
+            try:
+                host(number, tensors, operands, outputs)
+            except Exception as error:
+                self._failure = error
+                return 1
+            return 0
+
+        return call
+
+    def run(self, inputs: Sequence[int | None], outputs: Sequence[int | None]) -> None:
+        """Run once; the numbers are addresses.
+
+        Raises:
+            KernelError: an instruction failed.
+        """
+        given = (ctypes.c_void_p * max(len(inputs), 1))(*inputs)
+        made = (ctypes.c_void_p * max(len(outputs), 1))(*outputs)
+        self.run_at(given, made)
+
+    def run_at(self, inputs: ctypes.Array[ctypes.c_void_p], outputs: ctypes.Array[ctypes.c_void_p]) -> None:
+        """Run once with addresses that lie in C's arrays already."""
+        error = _error()
+        status = library().atalla_run(self._handle, inputs, outputs, ctypes.byref(error))
+        if status:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise KernelError(status, str(failure)) from failure
+            raise KernelError(status, error.text.decode(errors="replace"))
+
+    def times_ns(self) -> list[int]:
+        """Give the nanoseconds of each instruction in the last run; nothing without ``profile``."""
+        count = library().atalla_times(self._handle, None, ctypes.c_size_t(0))
+        found = (ctypes.c_uint64 * max(count, 1))()
+        library().atalla_times(self._handle, found, ctypes.c_size_t(count))
+        return list(found)[:count]
+
+    @property
+    def isa(self) -> str:
+        """The instruction set that it uses."""
+        return str(library().atalla_isa(self._handle).decode())
+
+    def __del__(self) -> None:
+        """Free memory, end threads."""
+        if getattr(self, "_handle", None):
+            library().atalla_context_free(self._handle)

@@ -1,0 +1,148 @@
+"""Plan: where each storage lies in the arena; several greedy orders are tried, the best is checked by other code.
+
+Peak memory has a lower bound, the most bytes that are alive at once. A plan that reaches it is optimal; what remains
+is told as a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+ALIGN = 64
+"""Bytes: a line of the cache, and the widest vector."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A block of memory that is needed for some time."""
+
+    size: int
+    """Bytes."""
+    first: int
+    """Step that writes it first."""
+    last: int
+    """Step that reads it last, at least ``first``."""
+
+    def meets(self, other: Buffer) -> bool:
+        """Say whether both are alive at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Offsets, and what is known of them."""
+
+    offsets: tuple[int, ...]
+    """Bytes from the beginning of the arena, one a buffer."""
+    peak: int
+    """Bytes of the arena."""
+    bound: int
+    """Bytes below which no plan can be."""
+
+    @property
+    def is_optimal(self) -> bool:
+        """Say whether it is certain that no plan is smaller."""
+        return self.peak == self.bound
+
+
+def plan(buffers: Sequence[Buffer]) -> Plan:
+    """Place buffers; the result was checked."""
+    sized = [Buffer(aligned(one.size), one.first, one.last) for one in buffers]
+    bound, best = max_live(sized), None
+    for order in _orders(sized):
+        offsets = _best_fit(sized, order)
+        peak = max((offset + one.size for offset, one in zip(offsets, sized, strict=True)), default=0)
+        if best is None or peak < best.peak:
+            best = Plan(tuple(offsets), peak, bound)
+        if best.is_optimal:
+            break
+    assert best is not None, "there is at least one order"
+    fault = check(buffers, best.offsets, best.peak)
+    assert fault is None, fault
+    return best
+
+
+def aligned(size: int) -> int:
+    """Round up to whole lines."""
+    return -(-size // ALIGN) * ALIGN
+
+
+def max_live(buffers: Iterable[Buffer]) -> int:
+    """Give the most bytes that are alive at one step."""
+    changes: dict[int, int] = {}
+    for one in buffers:
+        changes[one.first] = changes.get(one.first, 0) + one.size
+        changes[one.last + 1] = changes.get(one.last + 1, 0) - one.size
+    alive = most = 0
+    for step in sorted(changes):
+        alive += changes[step]
+        most = max(most, alive)
+    return most
+
+
+def check(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str | None:
+    """Say what is wrong with a plan; None if nothing is. It knows nothing of how the plan was made.
+
+    A sweep over time that keeps the blocks alive in the order of their offsets, and looks at neighbours.
+    """
+    import bisect
+
+    events = sorted(
+        (step, kind, i)
+        for i, one in enumerate(buffers)
+        if one.size
+        for step, kind in ((one.first, 1), (one.last + 1, 0))
+    )
+    alive: list[tuple[int, int, int]] = []
+    for step, begins, i in events:
+        block = (offsets[i], offsets[i] + buffers[i].size, i)
+        if not begins:
+            alive.remove(block)
+            continue
+        if block[0] < 0 or block[0] % ALIGN or block[1] > peak:
+            return f"buffer {i} at {block[0]} is not aligned, or not in the arena of {peak} bytes"
+        at = bisect.bisect(alive, block)
+        for other in alive[max(at - 1, 0) : at + 1]:
+            if other[0] < block[1] and block[0] < other[1]:
+                return f"buffers {i} and {other[2]} overlap at step {step}"
+        alive.insert(at, block)
+    return None
+
+
+def _orders(buffers: Sequence[Buffer]) -> Iterable[list[int]]:
+    """Give orders in which to place: by size, by size and time, by time, and along the steps of most memory."""
+    numbers = range(len(buffers))
+    span: Mapping[int, int] = {i: buffers[i].last - buffers[i].first + 1 for i in numbers}
+    yield sorted(numbers, key=lambda i: (-buffers[i].size, -span[i], buffers[i].first))
+    yield sorted(numbers, key=lambda i: (-buffers[i].size * span[i], buffers[i].first))
+    yield sorted(numbers, key=lambda i: (-span[i], -buffers[i].size))
+    yield sorted(numbers, key=lambda i: (buffers[i].first, -buffers[i].size))
+    yield _by_pressure(buffers)
+
+
+def _by_pressure(buffers: Sequence[Buffer]) -> list[int]:
+    """Give first what is alive at the step of most memory, then at the next, the largest first."""
+    steps = sorted({one.first for one in buffers})
+    weight = {step: sum(one.size for one in buffers if one.first <= step <= one.last) for step in steps}
+    order: dict[int, None] = {}
+    for step in sorted(steps, key=lambda step: -weight[step]):
+        here = [i for i, one in enumerate(buffers) if one.first <= step <= one.last]
+        order |= dict.fromkeys(sorted(here, key=lambda i: -buffers[i].size))
+    return list(order)
+
+
+def _best_fit(buffers: Sequence[Buffer], order: Iterable[int]) -> list[int]:
+    """Place each buffer into the smallest gap that holds it between those that it meets."""
+    offsets = [0] * len(buffers)
+    placed: list[int] = []
+    for i in order:
+        one, best, smallest, end = buffers[i], None, None, 0
+        for other in sorted((n for n in placed if buffers[n].meets(one)), key=lambda n: offsets[n]):
+            gap = offsets[other] - end
+            if gap >= one.size and (smallest is None or gap < smallest):
+                best, smallest = end, gap
+            end = max(end, offsets[other] + buffers[other].size)
+        offsets[i] = end if best is None else best
+        placed.append(i)
+    return offsets

@@ -1,0 +1,156 @@
+"""Views: operators that only give the same memory another shape; no instruction, unless memory cannot be seen so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from atalla import ir
+from atalla.dims import equal, reshaped, simple
+from atalla.lower import Lowering, UnsupportedError
+from atalla.rules import rule
+
+
+def place(index: int, rank: int) -> int:
+    """Give the number of a dim that may be counted from the end."""
+    return index + rank if index < 0 else index
+
+
+@rule("view.default", "reshape.default", "_unsafe_view.default")
+def view(low: Lowering, x: ir.Tensor, _size: Sequence[Any]) -> ir.Tensor:
+    """Other extents, the same elements in the same order."""
+    _, shape = low.meta()
+    strides = reshaped(x.shape, x.strides, shape)
+    if strides is None:
+        x = low.copy(x)
+        strides = reshaped(x.shape, x.strides, shape)
+        assert strides is not None, "what is contiguous has every shape"
+    return x.view(shape, strides)
+
+
+@rule("permute.default")
+def permute(low: Lowering, x: ir.Tensor, order: Sequence[int]) -> ir.Tensor:
+    """Dims in another order."""
+    order = [place(i, len(order)) for i in order]
+    return x.view([x.shape[i] for i in order], [x.strides[i] for i in order])
+
+
+@rule("transpose.int")
+def transpose(low: Lowering, x: ir.Tensor, first: int, second: int) -> ir.Tensor:
+    """Two dims exchanged."""
+    order = list(range(len(x.shape)))
+    first, second = place(first, len(order)), place(second, len(order))
+    order[first], order[second] = order[second], order[first]
+    return permute(low, x, order)
+
+
+@rule("t.default")
+def t(low: Lowering, x: ir.Tensor) -> ir.Tensor:
+    """A matrix transposed."""
+    return permute(low, x, list(reversed(range(len(x.shape)))))
+
+
+@rule("expand.default")
+def expand(low: Lowering, x: ir.Tensor, size: Sequence[Any], **_: Any) -> ir.Tensor:
+    """Dims of one element repeated."""
+    from atalla.rules.elementwise import broadcast
+
+    return broadcast(x, low.meta()[1])
+
+
+@rule("unsqueeze.default")
+def unsqueeze(low: Lowering, x: ir.Tensor, index: int) -> ir.Tensor:
+    """One more dim of one element."""
+    at = place(index, len(x.shape) + 1)
+    stride = simple(x.strides[at] * x.shape[at]) if at < len(x.shape) else 1
+    return x.view((*x.shape[:at], 1, *x.shape[at:]), (*x.strides[:at], stride, *x.strides[at:]))
+
+
+@rule("squeeze.dims", "squeeze.dim", "squeeze.default")
+def squeeze(low: Lowering, x: ir.Tensor, dims: Any = None) -> ir.Tensor:
+    """Without dims of one element."""
+    given = range(len(x.shape)) if dims is None else [dims] if isinstance(dims, int) else dims
+    gone = {place(i, len(x.shape)) for i in given if equal(x.shape[i], 1)}
+    kept = [i for i in range(len(x.shape)) if i not in gone]
+    return x.view([x.shape[i] for i in kept], [x.strides[i] for i in kept])
+
+
+@rule("select.int")
+def select(low: Lowering, x: ir.Tensor, index: int, at: Any) -> ir.Tensor:
+    """One element of a dim."""
+    index = place(index, len(x.shape))
+    if not isinstance(at, int):
+        raise UnsupportedError("an index that is known only at run time")
+    at = simple(at + x.shape[index]) if at < 0 else at
+    kept = [i for i in range(len(x.shape)) if i != index]
+    return x.view([x.shape[i] for i in kept], [x.strides[i] for i in kept], simple(at * x.strides[index]))
+
+
+@rule("slice.Tensor")
+def slice_(low: Lowering, x: ir.Tensor, index: int = 0, start: Any = None, end: Any = None, step: int = 1) -> ir.Tensor:
+    """Every so many-th element of a part of a dim."""
+    index = place(index, len(x.shape))
+    shape = low.meta()[1]
+    start = 0 if start is None else start
+    if not isinstance(start, int):
+        raise UnsupportedError("a start that is known only at run time")
+    if start < 0:
+        start = simple(start + x.shape[index])
+    if isinstance(start, int) and isinstance(x.shape[index], int):
+        start = max(0, min(start, x.shape[index]))
+    strides = [stride * step if i == index else stride for i, stride in enumerate(x.strides)]
+    return x.view(shape, strides, simple(start * x.strides[index]))
+
+
+@rule("narrow.default")
+def narrow(low: Lowering, x: ir.Tensor, index: int, start: Any, length: Any) -> ir.Tensor:
+    """A part of a dim."""
+    return slice_(low, x, index, start, None)
+
+
+@rule("split_with_sizes.default")
+def split_with_sizes(low: Lowering, x: ir.Tensor, sizes: Sequence[Any], index: int = 0) -> tuple[ir.Tensor, ...]:
+    """A dim cut into parts."""
+    index, start, parts = place(index, len(x.shape)), 0, []
+    for size in sizes:
+        shape = [size if i == index else extent for i, extent in enumerate(x.shape)]
+        parts.append(x.view(shape, x.strides, simple(start * x.strides[index])))
+        start = simple(start + size)
+    return tuple(parts)
+
+
+@rule("split.Tensor")
+def split(low: Lowering, x: ir.Tensor, size: int, index: int = 0) -> tuple[ir.Tensor, ...]:
+    """A dim cut into parts of one size; the last may be smaller."""
+    extent = x.shape[place(index, len(x.shape))]
+    if not isinstance(extent, int):
+        raise UnsupportedError("a split of a dim that is known only at run time")
+    return split_with_sizes(low, x, [min(size, extent - start) for start in range(0, extent, size)], index)
+
+
+@rule("unbind.int")
+def unbind(low: Lowering, x: ir.Tensor, index: int = 0) -> tuple[ir.Tensor, ...]:
+    """Every element of a dim by itself."""
+    extent = x.shape[place(index, len(x.shape))]
+    if not isinstance(extent, int):
+        raise UnsupportedError("an unbind of a dim that is known only at run time")
+    return tuple(select(low, x, index, at) for at in range(extent))
+
+
+@rule("clone.default", "contiguous.default", "alias.default", "detach.default", "lift_fresh_copy.default")
+def same(low: Lowering, x: ir.Tensor, **_: Any) -> ir.Tensor:
+    """The same elements: what is never written twice needs no copy."""
+    return x
+
+
+@rule("dropout.default")
+def dropout(low: Lowering, x: ir.Tensor, share: float, train: bool) -> ir.Tensor:
+    """Nothing, outside training."""
+    if train and share:
+        raise UnsupportedError("dropout of a model in training")
+    return x
+
+
+@rule("_assert_tensor_metadata.default", "_assert_scalar.default")
+def nothing(low: Lowering, *_: Any, **__: Any) -> None:
+    """What was asserted of shapes and types holds: they are the same in every run."""

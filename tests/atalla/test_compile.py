@@ -1,0 +1,133 @@
+"""Compile: what a blob computes is what eager computes, by the reference and by every kernel that this machine runs."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import atalla
+from atalla.disasm import disassemble
+from tests.atalla.nets import NETS
+
+
+@functools.cache
+def compiled(name: str, exact: bool = False) -> tuple[atalla.Compiled, tuple[torch.Tensor, ...], list[torch.Tensor]]:
+    torch.manual_seed(0)
+    module, inputs = NETS[name]()
+    program = torch.export.export(module.eval(), inputs)
+    with torch.no_grad():
+        wanted = pytree.tree_leaves(module(*inputs))
+    return atalla.compile(program, exact=exact), inputs, wanted
+
+
+def same(found: list[torch.Tensor], wanted: list[torch.Tensor], tolerance: float) -> None:
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype is other.dtype and one.shape == other.shape
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_reference_gives_what_eager_gives(name: str) -> None:
+    made, inputs, wanted = compiled(name)
+    same(atalla.load(made.data, isa="reference").run(inputs), wanted, 2e-5)
+    assert bool(made.fallbacks) == (name == "fallback"), made.fallbacks
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+@pytest.mark.parametrize("name", NETS)
+def test_kernels_give_what_eager_gives(name: str, isa: str, threads: int) -> None:
+    """Of the instruction sets that this processor lacks, it is said that it lacks them."""
+    made, inputs, wanted = compiled(name)
+    if isa not in sets_here():
+        with pytest.raises(atalla.KernelError, match="no such instruction set"):
+            atalla.load(made.data, isa=isa)
+        return
+    loaded = atalla.load(made.data, isa=isa, threads=threads)
+    assert loaded.isa == isa
+    same(loaded.run(inputs), wanted, 2e-5)
+    same(loaded.run(inputs), wanted, 2e-5)  # what the first run left in memory changes nothing
+
+
+def sets_here() -> set[str]:
+    """Ask the system which of our instruction sets the processor has."""
+    flags = set(re.findall(r"\w+", Path("/proc/cpuinfo").read_text())) if Path("/proc/cpuinfo").exists() else set()
+    found = {"base"}
+    if {"avx2", "fma"} <= flags:
+        found.add("avx2")
+    return found
+
+
+@pytest.mark.usefixtures("library")
+def test_exact_means_no_winograd() -> None:
+    (fast, _, _), (exact, inputs, wanted) = compiled("winograd"), compiled("winograd", exact=True)
+    assert "CONV2D_WINO" in {row.op.name for row in atalla.load(fast.data).listing.instructions}
+    loaded = atalla.load(exact.data)
+    assert {row.op.name for row in loaded.listing.instructions} == {"COPY", "CONV2D", "END"}
+    same(loaded.run(inputs), wanted, 2e-6)
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", [None, "reference"])
+def test_inputs_that_do_not_fit_are_refused(isa: str | None) -> None:
+    loaded = atalla.load(compiled("mlp")[0].data, isa=isa)
+    for wrong, told in (
+        ((), "0 inputs instead of 1"),
+        ((torch.zeros(3, 8),), r"shape \[3, 8\] instead of \[3, 7\]"),
+        ((torch.zeros(3, 7, dtype=torch.float64),), "float64 instead of torch.float32"),
+    ):
+        with pytest.raises(atalla.InputError, match=told):
+            loaded.run(wrong)
+
+
+@pytest.mark.usefixtures("library")
+def test_an_index_out_of_the_table_is_an_error_and_the_next_run_is_right() -> None:
+    made, inputs, wanted = compiled("transformer")
+    loaded = atalla.load(made.data)
+    with pytest.raises(atalla.KernelError, match="out of the table"):
+        loaded.run((torch.full((2, 9), 50),))
+    same(loaded.run(inputs), wanted, 2e-5)
+
+
+@pytest.mark.usefixtures("library")
+def test_inputs_in_other_strides_are_laid_out() -> None:
+    made, (x,), wanted = compiled("residual")
+    strange = torch.empty(2, 3, 30, 34)[:, :, ::2, ::2].copy_(x)
+    same(atalla.load(made.data).run((strange,)), wanted, 2e-5)
+
+
+@pytest.mark.usefixtures("library")
+def test_damaged_bytes_are_no_blob() -> None:
+    """Each byte of header, tables and instructions once: the loader says what is wrong."""
+    data = compiled("mlp")[0].data
+    for at in [*range(600), *range(600, len(data), 61)]:
+        damaged = bytearray(data)
+        damaged[at] ^= 0x41
+        with pytest.raises(atalla.BlobError):
+            atalla.load(bytes(damaged))
+    for size in (0, 1, 63, 64, 200, len(data) - 1):
+        with pytest.raises(atalla.BlobError):
+            atalla.load(data[:size])
+
+
+@pytest.mark.usefixtures("library")
+def test_times_are_of_each_instruction() -> None:
+    made, inputs, _ = compiled("mlp")
+    loaded = atalla.load(made.data, profile=True)
+    loaded.run(inputs)
+    assert len(loaded.times_ns()) == len(loaded.listing.instructions)
+    assert sum(loaded.times_ns()) > 0 and atalla.load(made.data).times_ns() == []
+
+
+def test_a_listing_names_tensors_places_and_lines() -> None:
+    text = "\n".join(disassemble(compiled("mlp")[0].data))
+    assert "GEMM        gelu:f32[3×19]@arena+0x0 ← src=" in text
+    assert "weight=0.weight:f32[19×1×7] panels@const+0x0" in text and "{act=GELU}  ; linear at linear.py:" in text
+    assert "CALL_HOST" in "\n".join(disassemble(compiled("fallback")[0].data))

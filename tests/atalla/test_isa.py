@@ -1,0 +1,32 @@
+"""Instruction set: C's header is the one that Python would write now, and numbers never change."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import atalla
+from atalla import isa
+from atalla.header import header
+
+WORD = re.compile(r"\b(AT_\w+) = (\d+)")
+
+
+def test_the_header_says_what_python_says() -> None:
+    """Laid out by clang-format, so the words are compared."""
+    written = (Path(atalla.__file__).parent / "csrc" / "isa.h").read_text()
+    assert WORD.findall(written) == WORD.findall(header())
+    assert len(WORD.findall(written)) > 150
+
+
+def test_numbers_are_part_of_the_format() -> None:
+    """What a blob holds stays readable: a number here may be added, never changed."""
+    assert {one.name: one.value for one in isa.Dtype} == {
+        "F32": 1, "F64": 2, "F16": 3, "BF16": 4, "I8": 5, "U8": 6, "I16": 7, "I32": 8, "I64": 9, "BOOL": 10,
+    }  # fmt: skip
+    assert [one.name for one in isa.Op] == [
+        "END", "CALL_HOST", "COPY", "FILL", "IOTA", "GATHER", "EW", "GEMM", "BMM", "CONV2D", "CONV2D_WINO", "DWCONV2D",
+        "POOL2D", "REDUCE", "SOFTMAX", "NORM", "ATTENTION", "CUMSUM",
+    ]  # fmt: skip
+    assert [one.value for one in isa.Op] == list(range(18))
+    assert set(isa.OPS) == set(isa.Op) and all(isa.OPS[one] for one in isa.Op)
