@@ -12,6 +12,8 @@ from torch.utils import _pytree as pytree
 
 import atalla
 from atalla.disasm import disassemble
+from atalla.isa import Act
+from atalla.loader import parse
 from tests.atalla.nets import NETS
 
 
@@ -131,3 +133,23 @@ def test_a_listing_names_tensors_places_and_lines() -> None:
     assert "GEMM        gelu:f32[3×19]@arena+0x0 ← src=" in text
     assert "weight=0.weight:f32[19×1×7] panels@const+0x0" in text and "{act=GELU}  ; linear at linear.py:" in text
     assert "CALL_HOST" in "\n".join(disassemble(compiled("fallback")[0].data))
+
+
+def ops(name: str) -> list[str]:
+    return [row.op.name for row in parse(compiled(name)[0].data).instructions]
+
+
+def test_neighbours_become_one_instruction() -> None:
+    """A batch norm, an activation and a residual; attention that is spelt out; what is only transposed for the next."""
+    assert ops("mlp") == ["GEMM", "GEMM", "SOFTMAX", "END"]
+    assert ops("residual") == ["COPY", "CONV2D", "CONV2D", "CONV2D", "REDUCE", "GEMM", "END"]
+    assert ops("eager_attention") == ["GEMM", "GEMM", "GEMM", "ATTENTION", "GEMM", "END"]
+    assert ops("masked") == ["EW", "ATTENTION", "END"]
+    (last,) = [row for row in parse(compiled("residual")[0].data).instructions if row.sources[3:] not in {(), (None,)}]
+    assert last.op.name == "CONV2D" and last.attributes["act"] == Act.RELU
+
+
+def test_the_arena_is_as_small_as_can_be() -> None:
+    for name in NETS:
+        made = compiled(name)[0]
+        assert made.arena_bytes == made.arena_bound == parse(made.data).arena_bytes
