@@ -312,7 +312,8 @@ static int check_cumsum(const looking* l) {
 }
 
 typedef struct {
-  uint8_t least, most, present, words;  // sources; how many of them are always there; attributes, 255 any number
+  uint8_t least, most, present,
+      words;  // sources; how many of them are always there, 255 all; attributes, 255 any number
 } arity;
 
 static const arity arities[AT_OP_COUNT] = {
@@ -331,7 +332,7 @@ int at_check_instruction(const atalla_blob* blob, const at_insn* insn) {
   looking l = {.blob = blob, .insn = insn};
   for (unsigned i = 0; i < insn->sources; ++i) {
     const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
-    if (number == AT_NOTHING && i < form.present) return AT_BAD_INSTRUCTION;
+    if (number == AT_NOTHING && (form.present == 255 || i < form.present)) return AT_BAD_INSTRUCTION;
     if (i < AT_SOURCES && number != AT_NOTHING) l.src[i] = &blob->tensors[number];
   }
   if (insn->op == AT_OP_END) return 0;
