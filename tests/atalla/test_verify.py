@@ -21,7 +21,7 @@ from atalla.verify import verify
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
 
-MUTATIONS = int(os.environ.get("ATALLA_MUTATIONS", "400"))
+MUTATIONS = int(os.environ.get("ATALLA_MUTATIONS", "200"))
 SHORT = (b"STRT", b"OPER", b"TENS", b"INSN", b"ATTR", b"IOTB", b"HOST", b"META")
 
 
