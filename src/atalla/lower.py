@@ -252,7 +252,7 @@ def _is_static(tensor: torch.Tensor) -> bool:
 
 
 def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
-    """Give values to the placeholders: inputs of the user, constants, and state."""
+    """Give values to the placeholders: inputs of the user, and constants."""
     from torch.export.graph_signature import InputKind
 
     mutated = set(program.graph_signature.buffers_to_mutate.values())
@@ -277,10 +277,8 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
         if id(held) not in made:  # tied parameters are one constant
             made[id(held)] = constant(held, spec.target)
         lowering.values[node] = made[id(held)]
-        if spec.target in mutated:
-            state = made[id(held)]
-            state.space = Space.STATE
-            lowering.values[node] = state
+        if spec.target in mutated:  # a blob has no place yet for what a state is at first
+            raise CompileError(f"the buffer {spec.target} is changed by the program: that is not compiled yet")
 
 
 def _held(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
@@ -296,17 +294,8 @@ def _outputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
     from torch.export.graph_signature import OutputKind
 
     (output,) = (node for node in program.graph.nodes if node.op == "output")
-    copies: list[tuple[ir.Tensor, ir.Tensor]] = []
     for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):
         value = lowering.values[node] if hasattr(node, "meta") else node
-        if spec.kind is OutputKind.BUFFER_MUTATION:
-            state = next(
-                lowering.values[one]
-                for one in program.graph.nodes
-                if one.op == "placeholder" and program.graph_signature.inputs_to_buffers.get(one.name) == spec.target
-            )
-            copies.append((state, value))
-            continue
         if spec.kind is not OutputKind.USER_OUTPUT:
             raise CompileError(f"an output of kind {spec.kind.name} is not compiled: clone the input that is changed")
         if not isinstance(value, ir.Tensor):
@@ -317,5 +306,3 @@ def _outputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
         place.space = Space.OUTPUT
         lowering.program.outputs.append(place)
         lowering.emit(Op.COPY, place, [value])
-    for state, value in copies:  # after the last reader of what was kept before
-        lowering.emit(Op.COPY, state, [value])

@@ -153,3 +153,17 @@ def test_the_arena_is_as_small_as_can_be() -> None:
     for name in NETS:
         made = compiled(name)[0]
         assert made.arena_bytes == made.arena_bound == parse(made.data).arena_bytes
+
+
+def test_a_buffer_that_changes_is_refused_not_forgotten() -> None:
+    class Counts(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.ones(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(1)
+            return x + self.seen
+
+    with pytest.raises(atalla.CompileError, match="the buffer seen is changed"):
+        atalla.compile(torch.export.export(Counts(), (torch.zeros(2),)))
