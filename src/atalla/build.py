@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,27 +22,32 @@ FLAGS = (
     *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
     *("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
 )
-SETS = {"kernels_base": (), "kernels_avx2": ("-mavx2", "-mfma")}
+SETS = {
+    "kernels_base": (),
+    "kernels_avx2": ("-mavx2", "-mfma"),
+    "kernels_avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512"),
+}
 """File of kernels → the instructions that it may use."""
 
 
-def build(path: Path, more: Sequence[str] = ()) -> None:
+def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]] = SETS) -> None:
     """Compile and link the library; it is there whole or not at all.
 
     Args:
         path: of the library.
         more: flags after all others, for the compiler and the linker: ``-fsanitize=address``.
+        sets: file of kernels → the instructions that it may use.
 
     Raises:
         AtallaError: there is no C compiler, or it failed.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2"}
+    only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2", "kernels_avx512"}
     sources = [file for file in sorted(SOURCES.glob("*.c")) if file.stem not in only_x86]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [Path(folder) / f"{file.stem}.o" for file in sources]
         commands = [
-            [*compiler, *FLAGS, *SETS.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
+            [*compiler, *FLAGS, *sets.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
             for file, made in zip(sources, objects, strict=True)
         ]
         list(pool.map(_run, commands))

@@ -27,7 +27,7 @@ def _lines() -> Iterator[str]:
         yield from _enum(kind, prefix)
     sizes = ", ".join(f"[AT_{one.name}] = {one.size}" for one in isa.Dtype)
     yield f"#define AT_DTYPE_SIZES {{{sizes}}}"
-    yield f"enum {{ AT_PANEL = {isa.PANEL} }};"
+    yield f"enum {{ AT_PANEL = {isa.PANEL}, AT_FEW_CHANNELS = {isa.FEW_CHANNELS} }};"
     yield "// Words of each operation's attributes, by their order."
     for op, shape in isa.OPS.items():
         names = [name.rstrip(".…").upper() for name in shape.attributes]

@@ -69,6 +69,8 @@ class Layout(IntEnum):
     """Weights of CONV2D_WINO, ``[N, 36, K]``, transformed: for each of the 36 places the panels of a GEMM."""
 
 
+FEW_CHANNELS = 4
+"""A CONV2D of one group with no more channels takes its image however it lies; others want the channels innermost."""
 PANEL = 16
 """Columns of a panel: two vectors of AVX2, four of SSE2 or NEON."""
 

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from atalla.blob import NOTHING
-from atalla.isa import OPS, PANEL, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Verdict
+from atalla.isa import FEW_CHANNELS, OPS, PANEL, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Verdict
 from atalla.isa import Space as Where
 from atalla.isa import Step as Code
 from atalla.verify import Parts, Row, Step, need, reach, rows_of
@@ -115,7 +115,9 @@ def _window(words: Sequence[int]) -> bool:
 
 def _conv(step: Step, dst: Row, sources: Sources) -> None:
     src, weight, bias, residual = _there(sources[0]), _there(sources[1]), sources[2], sources[3]
-    need(_image(src) and _image(dst) and src.dim[0] == dst.dim[0], Verdict.OPERANDS)
+    is_few = step.op == Op.CONV2D and step.words[10] == 1 and strided(src) and src.rank == 4
+    fits = _image(src) or (is_few and src.dim[1] <= FEW_CHANNELS)
+    need(fits and _image(dst) and src.dim[0] == dst.dim[0], Verdict.OPERANDS)
     need(_window(step.words) and 1 <= step.words[10] <= MOST_ATTRIBUTE, Verdict.ATTRIBUTE)
     high, wide, groups = step.words[8:11]
     channels, columns, taps = src.dim[1], dst.dim[1], high * wide

@@ -96,7 +96,9 @@ static bool is_window(const looking* l, int at) {
 
 static int check_conv(const looking* l) {
   const at_tensor *src = l->src[0], *dst = l->dst, *bias = l->src[2], *residual = l->src[3];
-  if (!is_image(src) || !is_image(dst) || src->dim[0] != dst->dim[0]) return AT_BAD_OPERANDS;
+  const bool few = l->insn->op == AT_OP_CONV2D && word(l, AT_CONV2D_GROUPS) == 1 && src->rank == 4 &&
+                   src->dim[1] <= AT_FEW_CHANNELS && is_strided(src, AT_F32);
+  if ((!is_image(src) && !few) || !is_image(dst) || src->dim[0] != dst->dim[0]) return AT_BAD_OPERANDS;
   if (!is_window(l, AT_CONV2D_STRIDE_H) || !in_range(word(l, AT_CONV2D_GROUPS), 1, MOST_ATTRIBUTE))
     return AT_BAD_ATTRIBUTE;
   const int64_t high = word(l, AT_CONV2D_KERNEL_H), wide = word(l, AT_CONV2D_KERNEL_W),

@@ -80,6 +80,7 @@ typedef struct {
 
 extern const at_kernels at_kernels_base;
 extern const at_kernels at_kernels_avx2;
+extern const at_kernels at_kernels_avx512;
 
 // The best instruction set of this processor, or the one of that name; NULL if it has it not.
 const at_kernels* at_choose(const char* name);

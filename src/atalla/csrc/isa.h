@@ -164,7 +164,7 @@ enum {
 #define AT_DTYPE_SIZES                                                   \
   {[AT_F32] = 4, [AT_F64] = 8, [AT_F16] = 2, [AT_BF16] = 2, [AT_I8] = 1, \
    [AT_U8] = 1,  [AT_I16] = 2, [AT_I32] = 4, [AT_I64] = 8,  [AT_BOOL] = 1}
-enum { AT_PANEL = 16 };
+enum { AT_PANEL = 16, AT_FEW_CHANNELS = 4 };
 // Words of each operation's attributes, by their order.
 enum { AT_CALL_HOST_CALL = 0, AT_CALL_HOST_OUTPUTS = 1 };
 enum { AT_FILL_VALUE = 0, AT_FILL_WHOLE = 1 };

@@ -7,7 +7,7 @@ from typing import Any
 
 from atalla import ir
 from atalla.dims import equal
-from atalla.isa import Op, Pool, Reduce, Step
+from atalla.isa import FEW_CHANNELS, Op, Pool, Reduce, Step
 from atalla.lower import Lowering, UnsupportedError, known
 from atalla.rules import rule
 from atalla.rules.elementwise import Chain, broadcast, order_for
@@ -62,10 +62,12 @@ def convolution(
         strides, dilations, pads = (1, strides[1]), (1, dilations[1]), (0, pads[1], 0, pads[3])
     is_depthwise = groups > 1 and equal(weight.shape[1], 1) and equal(weight.shape[0], x.shape[1])
     dst = _image(low, is_row)
+    channels = x.shape[1]
+    anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel lays out the rows anew
     low.emit(
         Op.DWCONV2D if is_depthwise else Op.CONV2D,
         dst,
-        [channels_last(low, x), weight, bias],
+        [x if anyhow else channels_last(low, x), weight, bias],
         **_window(kernel, strides, pads, dilations),
         groups=groups,
     )
