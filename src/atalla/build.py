@@ -19,11 +19,17 @@ from atalla.errors import AtallaError
 
 SOURCES = Path(__file__).with_name("csrc")
 FLAGS = (
-    *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
+    *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
     *("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
 )
 SETS = {"kernels_base": (), "kernels_avx2": ("-mavx2", "-mfma")}
 """File of kernels → the instructions that it may use."""
+
+
+def is_stale(path: Path) -> bool:
+    """Say whether a library is not there, or older than what it is built of."""
+    sources = [Path(__file__), *SOURCES.rglob("*.[ch]")]
+    return not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in sources)
 
 
 def build(path: Path, more: Sequence[str] = ()) -> None:
@@ -31,10 +37,10 @@ def build(path: Path, more: Sequence[str] = ()) -> None:
 
     Args:
         path: of the library.
-        more: flags after all others, for the compiler and the linker: ``-fsanitize=address``.
+        more: flags after all others, for the compiler and the linker: ``-Werror``, ``-fsanitize=address``.
 
     Raises:
-        AtallaError: there is no C compiler, or it failed.
+        AtallaError: there is no C compiler, it failed, or the library cannot be written.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
     only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2"}
@@ -49,8 +55,11 @@ def build(path: Path, more: Sequence[str] = ()) -> None:
         whole = Path(folder) / "whole"
         _run([*compiler, "-shared", *more, *map(str, objects), "-o", str(whole), "-lm", "-lpthread"])
         part = path.with_name(f"{path.name}.part")
-        part.write_bytes(whole.read_bytes())
-        part.replace(path)
+        try:
+            part.write_bytes(whole.read_bytes())
+            part.replace(path)
+        except OSError as error:
+            raise AtallaError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _run(command: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
 import venv
 import zipfile
@@ -17,16 +16,6 @@ import cross_backend
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 pytestmark = pytest.mark.xdist_group("wheel")
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = folder.iterdir()
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -49,24 +38,24 @@ def clean(wheel, tmp_path_factory):
 
 
 def test_content(wheel):
-    assert wheel.name == f"cross_backend-{cross_backend.__version__}-py3-none-any.whl"
+    assert re.fullmatch(rf"cross_backend-{cross_backend.__version__}-py3-none-\w+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode()
         entry_points = archive.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
-    assert "cross_backend/py.typed" in names
+    assert {"atalla/py.typed", "cross_backend/py.typed"} <= names
     assert any(re.fullmatch(r"cross_backend-.*\.dist-info/licenses/LICENSE", name) for name in names)
     tops = {name.partition("/")[0] for name in names}
-    assert tops == {"cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
+    assert tops == {"atalla", "cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
     assert not [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
     ours = {
         path.relative_to(ROOT / "src").as_posix()
-        for suffix in ("css", "js", "py", "template")
-        for path in (ROOT / "src" / "cross_backend").rglob(f"*.{suffix}")
+        for suffix in ("c", "css", "h", "js", "py", "template")
+        for path in (ROOT / "src").rglob(f"*.{suffix}")
     }
     assert any(name.endswith(".template") for name in ours)
     assert ours <= names, "every module and every template is shipped"
-    assert "cross-backend = cross_backend.cli:main" in entry_points
+    assert "cross-backend = cross_backend.cli:main" in entry_points and "atalla = atalla.cli:main" in entry_points
     assert "License-Expression: MIT" in metadata and "Requires-Python: >=3.11" in metadata
     for extra in PYPROJECT["project"]["optional-dependencies"]:
         assert f"Provides-Extra: {extra}\n" in metadata
