@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from atalla.errors import AtallaError
+from atalla.errors import AtallaError, ReferenceWarning
 
 COMMANDS = {
     "compile": "compile a model to a blob",
@@ -81,6 +81,7 @@ def _show_warnings_plainly(command: str) -> None:
     """Print a warning as one line; what torch's own code will change one day is nothing to a user of this command."""
     warnings.simplefilter("ignore", FutureWarning)
     warnings.simplefilter("ignore", DeprecationWarning)
+    warnings.simplefilter("always", ReferenceWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"atalla {command}: {message}", file=sys.stderr)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import importlib.util
+import io
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -36,8 +39,11 @@ def capture(text: str, weights: str | None, seed: int) -> tuple[str, torch.expor
         UsageError: it means nothing.
         CompileError: it cannot be built or captured.
     """
+    import logging
+
     import torch
 
+    logging.getLogger("torch").setLevel(logging.ERROR)  # what cannot be captured is told once, by the error
     if text.endswith(".pt2"):
         if weights is not None:
             raise UsageError(f"--weights does not go with {text}: the file holds its weights")
@@ -58,9 +64,17 @@ def capture(text: str, weights: str | None, seed: int) -> tuple[str, torch.expor
     if weights is not None:
         _load(module, weights)
     try:
-        return name, torch.export.export(module, tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,))
+        with contextlib.redirect_stderr(io.StringIO()):  # torch prints the graph that it gives up
+            return name, torch.export.export(module, tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,))
     except Exception as error:
-        raise CompileError(f"torch.export cannot capture {text}: {one_line(error)}") from error
+        raise CompileError(f"torch.export cannot capture {text}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Give the first line of what torch says at length, and the user's line where it names one."""
+    text = str(error).strip() or type(error).__name__
+    places = re.findall(r'File "([^"]+)", line (\d+), in ', text)
+    return text.splitlines()[0] + (f" ({places[-1][0]}:{places[-1][1]})" if places else "")
 
 
 def _read(path: Path) -> torch.export.ExportedProgram:
