@@ -10,7 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
+import atalla
 import cross_backend
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +32,8 @@ def clean(wheel, tmp_path_factory):
     kept = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     kept |= {"CROSS_BACKEND_CACHE": str(folder / "cache"), "PYTHONUTF8": "1"}
 
-    def run(*arguments):
-        words = [bin_folder / "cross-backend", *arguments]
+    def run(*arguments, command="cross-backend"):
+        words = [bin_folder / command, *arguments]
         return subprocess.run(words, capture_output=True, text=True, cwd=folder, env=kept, check=False)
 
     return run
@@ -142,6 +144,19 @@ def test_doctor_says_what_to_install(clean):
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "pip install 'cross-backend[all]'" in done.stdout + done.stderr
+
+
+def test_atalla_lists_blobs_without_torch_and_says_what_the_rest_needs(clean, tmp_path):
+    program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.GELU()), (torch.ones(1, 3),))
+    blob = tmp_path / "m.atalla"
+    blob.write_bytes(atalla.compile(program).data)
+    listed = clean("disasm", str(blob), command="atalla")
+    assert listed.returncode == 0 and "GEMM" in listed.stdout, listed.stderr
+    assert clean("info", str(blob), command="atalla").returncode == 0
+    for arguments in (("run", str(blob)), ("compile", "mobilenet_v3_small")):
+        done = clean(*arguments, command="atalla")
+        assert done.returncode == 1
+        assert done.stderr == f"atalla {arguments[0]}: this needs PyTorch: pip install 'cross-backend[torch]'\n"
 
 
 def test_own_file_says_what_to_install(clean, tmp_path):

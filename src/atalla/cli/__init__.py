@@ -63,6 +63,10 @@ def _run(args: argparse.Namespace) -> int:
         return 1
     except UsageError as error:
         return _complain(args.command, str(error), 2)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return _complain(args.command, "this needs PyTorch: pip install 'cross-backend[torch]'", 1)
     except AtallaError as error:
         return _complain(args.command, one_line(error), 1)
     except OSError as error:
