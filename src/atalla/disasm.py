@@ -48,9 +48,8 @@ def instruction(listing: Listing, number: int, row: InstructionRow) -> str:
         dst = ", ".join(tensor(listing, one) for one in call.outputs) + f" ← {call.target} "
     attributes = " ".join(f"{key}={value}" for key, value in _pairs(_shown(row)).items())
     where = f"  ; {row.node}{f' at {row.line}' if row.line else ''}" if row.node else ""
-    return (
-        f"{number:>5}  {row.op.name:<11} {dst}{', '.join(sources)}{f' {{{attributes}}}' if attributes else ''}{where}"
-    )
+    shown = f"{dst}{', '.join(sources)}{f' {{{attributes}}}' if attributes else ''}{where}"
+    return f"{number:>5}  {row.op.name:<11} {shown}".rstrip()
 
 
 def tensor(listing: Listing, number: int) -> str:

@@ -181,7 +181,6 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
             lowering.values[node] = _value(node, lowering, rules)
         elif node.op not in {"placeholder", "output"}:
             raise CompileError(f"{node.op} {node.target}: control flow and submodules are not compiled")
-    lowering.node = None
     _outputs(program, lowering)
     return lowering
 
@@ -310,6 +309,7 @@ def _outputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
         if not isinstance(value, ir.Tensor):
             lowering.program.outputs.append(value)
             continue
+        lowering.node = node
         shape = node.meta["val"]
         place = ir.dense(node.name, value.dtype, value.shape, map(dim, shape.stride()))
         place.space = Space.OUTPUT

@@ -95,7 +95,7 @@ def test_the_show(atalla_command: Call) -> None:
     status, out, _ = atalla_command("run", "m.atalla", "--profile", "--num-runs", "3", "--outputs", "y.pt")
     (logits,) = torch.load("y.pt", weights_only=True)
     assert logits.shape == (1, 1000) and logits.std() > 1e-3, "as torchvision builds it, it gives 1e-15"
-    assert status == 0 and "latency  median" in out and "By operation" in out
+    assert status == 0 and "latency  median" in out and "processor time" in out and "By operation" in out
     table = out.split("By instruction:\n")[1].splitlines()
     spent = [float(line.split()[0]) for line in table[1:]]
     assert len(spent) == len(parse(Path("m.atalla").read_bytes()).instructions) - 1
@@ -168,7 +168,11 @@ def test_random_words_are_in_the_table(atalla_command: Call, blob: str) -> None:
     for seed in range(10):
         status, out, _ = atalla_command("run", blob, "--seed", str(seed), "--num-runs", "1", "--threads", "2", "--json")
         document = json.loads(out)
-        assert status == 0 and len(document["latency_ns"]) == 1 and document["threads"] == 2
+        assert (
+            status == 0
+            and len(document["latency_ns"]) == len(document["processor_ns"]) == 1
+            and document["threads"] == 2
+        )
     profile = json.loads(atalla_command("run", blob, "--num-runs", "2", "--profile", "--json")[1])["profile"]
     assert [row["number"] for row in profile] == list(range(len(profile)))
     assert any(row["operation"] == "CALL_HOST aten.sort.default" for row in profile)

@@ -36,6 +36,7 @@ def test_what_the_accelerator_lacks_is_a_segment_of_its_own_with_its_reason() ->
     first = net.forward.__code__.co_firstlineno
     assert [one.line for one in found[1:3]] == [f"test_segments.py:{first + n} in forward" for n in (2, 3)]
     rows = parse(made.data).instructions
+    assert all(row.node and "test_segments.py:" in row.line for row in rows[:-1])
     at = [one.first for one in found]
     assert at[0] == 0 and at == sorted(at) and [rows[n].op.name for n in at[1:3]] == ["CALL_HOST"] * 2
     assert sum(len(one.operations) for one in found) == len(rows) - 1

@@ -28,6 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Capture, compile, write, and print the summary."""
+    import torch  # noqa: F401  its import takes seconds that are no part of the capture
+
     import atalla
     from atalla.cli._models import capture
     from atalla.cli._summary import document, print_summary

@@ -54,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
     if args.profile and loaded.isa == "reference":
         raise UsageError("--profile needs the C kernels: the reference keeps no times")
     inputs = random_inputs(listing, args.seed) if args.inputs is None else read_inputs(args.inputs, listing)
-    samples, outputs = _timed(loaded.bind(inputs), args.num_runs)
+    samples, processor, outputs = _timed(loaded.bind(inputs), args.num_runs)
     if args.outputs is not None:
         write_outputs(args.outputs, outputs)
     isa = loaded.isa
@@ -62,28 +62,30 @@ def main(args: argparse.Namespace) -> int:
     if args.profile:
         profile = _profiled(atalla.load(data, threads=args.threads, isa=args.isa, profile=True), inputs, args.num_runs)
     if args.json:
-        known = {"schema": 1, "file": str(args.file), "isa": isa, "threads": args.threads, "latency_ns": samples}
+        known = {"schema": 1, "file": str(args.file), "isa": isa, "threads": args.threads}
+        known |= {"latency_ns": samples, "processor_ns": processor}
         print_json({**known, "profile": _rows(listing, profile)} if args.profile else known)
         return 0
     plural = "s" if args.threads > 1 else ""
     print(f"{args.file}: {isa}, {args.threads} thread{plural}, {args.num_runs} runs after {WARM_UP} to warm up")
     _print_tensors(listing, inputs, outputs)
-    _print_latency(samples)
+    _print_latency(samples, processor)
     if args.profile:
         _print_profile(listing, profile)
     return 0
 
 
-def _timed(call: Any, runs: int) -> tuple[list[int], list[Any]]:
-    """Give the nanoseconds of each run, and the outputs of the last."""
+def _timed(call: Any, runs: int) -> tuple[list[int], list[int], list[Any]]:
+    """Give the nanoseconds of each run, those of processors (all threads together), and the outputs of the last."""
     for _ in range(WARM_UP):
         outputs = call()
-    samples = []
+    samples, processor = [], []
     for _ in range(runs):
-        began = time.perf_counter_ns()
+        spent, began = time.process_time_ns(), time.perf_counter_ns()
         outputs = call()
         samples.append(time.perf_counter_ns() - began)
-    return samples, outputs
+        processor.append(time.process_time_ns() - spent)
+    return samples, processor, outputs
 
 
 def _profiled(loaded: Any, inputs: Sequence[torch.Tensor], runs: int) -> list[float]:
@@ -135,11 +137,13 @@ def _seen(value: torch.Tensor) -> tuple[str, str]:
     return kind, f"min {wide.min():.4g}, mean {wide.mean():.4g}, max {wide.max():.4g}"
 
 
-def _print_latency(samples: Sequence[int]) -> None:
+def _print_latency(samples: Sequence[int], processor: Sequence[int]) -> None:
     import numpy as np
 
     low, middle, high, highest = np.percentile(np.array(samples) / 1e6, PERCENTILES)
-    print(f"  latency  median {middle:.3f} ms, p5 {low:.3f}, p95 {high:.3f}, p99 {highest:.3f}")
+    spent = np.median(processor) / 1e6
+    print(f"  latency  median {middle:.3f} ms, p5 {low:.3f}, p95 {high:.3f}, p99 {highest:.3f}; ", end="")
+    print(f"processor time {spent:.3f} ms" + ("" if spent > 0.8 * middle else " (the machine is busy with other work)"))
 
 
 def _print_profile(listing: Listing, profile: Sequence[float]) -> None:
