@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from atalla.errors import AtallaError, BlobError, CompileError, InputError, KernelError
+from atalla.errors import AtallaError, BlobError, CompileError, InputError, KernelError, ReferenceWarning
 
 if TYPE_CHECKING:
     from atalla.compiler import Compiled, compile  # noqa: A004  the verb
@@ -23,6 +23,7 @@ __all__ = [
     "InputError",
     "KernelError",
     "Loaded",
+    "ReferenceWarning",
     "compile",
     "load",
 ]
@@ -31,9 +32,17 @@ __all__ = [
 def load(data: bytes, *, threads: int = 1, isa: str | None = None, profile: bool = False) -> Loaded:
     """Load a blob.
 
+    Where the C kernels were not built, the reference runs it, with a :class:`ReferenceWarning`.
+
+    Args:
+        data: the blob.
+        threads: of the kernels, the caller's among them.
+        isa: ``avx2``, ``base`` or ``reference``; None for the best that is here.
+        profile: keep the time of each instruction.
+
     Raises:
         BlobError: the bytes are no sound blob.
-        KernelError: not enough memory, or an instruction set that this processor lacks.
+        KernelError: not enough memory, an instruction set that this processor lacks, or a library that is broken.
     """
     from atalla.runtime import Loaded
 

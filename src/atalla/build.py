@@ -19,7 +19,7 @@ from atalla.errors import AtallaError
 
 SOURCES = Path(__file__).with_name("csrc")
 FLAGS = (
-    *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
+    *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
     *("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
 )
 SETS = {
@@ -30,16 +30,22 @@ SETS = {
 """File of kernels → the instructions that it may use."""
 
 
+def is_stale(path: Path) -> bool:
+    """Say whether a library is not there, or older than what it is built of."""
+    sources = [Path(__file__), *SOURCES.rglob("*.[ch]")]
+    return not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in sources)
+
+
 def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]] = SETS) -> None:
     """Compile and link the library; it is there whole or not at all.
 
     Args:
         path: of the library.
-        more: flags after all others, for the compiler and the linker: ``-fsanitize=address``.
+        more: flags after all others, for the compiler and the linker: ``-Werror``, ``-fsanitize=address``.
         sets: file of kernels → the instructions that it may use.
 
     Raises:
-        AtallaError: there is no C compiler, or it failed.
+        AtallaError: there is no C compiler, it failed, or the library cannot be written.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
     only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2", "kernels_avx512"}
@@ -54,8 +60,11 @@ def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]
         whole = Path(folder) / "whole"
         _run([*compiler, "-shared", *more, *map(str, objects), "-o", str(whole), "-lm", "-lpthread"])
         part = path.with_name(f"{path.name}.part")
-        part.write_bytes(whole.read_bytes())
-        part.replace(path)
+        try:
+            part.write_bytes(whole.read_bytes())
+            part.replace(path)
+        except OSError as error:
+            raise AtallaError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _run(command: Sequence[str]) -> None:

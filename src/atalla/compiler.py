@@ -47,6 +47,6 @@ def compile(program: torch.export.ExportedProgram, *, exact: bool = False) -> Co
     fuse(lowering.program)
     pack(lowering.program, exact=exact)
     arena = plan_arena(lowering.program).plan
-    meta = {"producer": "atalla", "exact": exact, "fallbacks": len(lowering.fallbacks)}
+    meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in lowering.fallbacks}}
     data = encode(lowering.program, meta)
     return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.peak, arena.bound)

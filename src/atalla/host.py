@@ -11,7 +11,7 @@ from atalla import ir
 from atalla.dims import dim, equal
 from atalla.errors import CompileError, KernelError
 from atalla.isa import Op
-from atalla.lower import UnsupportedError, dtype_of
+from atalla.lower import UnsupportedError, dtype_of, line_of
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
     values = pytree.tree_map(output, node.meta["val"])
     low.program.calls.append(ir.HostCall(str(node.target), texts, tuple(outputs)))
     number = len(low.program.calls) - 1
-    instruction = ir.Instruction(Op.CALL_HOST, None, tuple(operands), {"call": number}, node.name)
+    instruction = ir.Instruction(Op.CALL_HOST, None, tuple(operands), {"call": number}, node.name, line_of(node))
     low.program.instructions.append(instruction)
     return values
 

@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from atalla.errors import AtallaError, BlobError, KernelError
+from atalla.errors import BlobError, KernelError
 from atalla.isa import Verdict
 
 ABI_VERSION = 1
+LIBRARY = "libatalla" + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+"""Name of its file."""
 Host = Callable[[int, Any, int, int], None]
 """Called with the number of a call, an array of :class:`Tensor`, and how many operands and outputs are in it."""
 
@@ -53,8 +55,12 @@ class _Options(ctypes.Structure):
 
 def library_path() -> Path:
     """Give where the library lies: where ``ATALLA_LIBRARY`` says, else beside this file."""
-    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    return Path(os.environ.get("ATALLA_LIBRARY") or Path(__file__).with_name(f"libatalla{suffix}"))
+    return Path(os.environ.get("ATALLA_LIBRARY") or Path(__file__).with_name(LIBRARY))
+
+
+def were_built() -> bool:
+    """Say whether there should be a library: ``ATALLA_LIBRARY`` names one, or it lies beside this file."""
+    return bool(os.environ.get("ATALLA_LIBRARY")) or library_path().exists()
 
 
 @functools.cache
@@ -62,17 +68,21 @@ def library() -> ctypes.CDLL:
     """Open the library.
 
     Raises:
-        AtallaError: it was not built, or is of another version.
+        KernelError: it is not there, cannot be opened, or is of another version.
     """
     path = library_path()
     if not path.exists():
-        raise AtallaError(f"the C kernels are not there ({path}): build them with 'python -m atalla.build'")
-    found = ctypes.CDLL(str(path))
-    found.atalla_version.restype = ctypes.c_uint32
-    found.atalla_isa.restype = ctypes.c_char_p
-    found.atalla_times.restype = ctypes.c_size_t
+        raise KernelError(0, f"the C kernels are not there ({path}): build them with 'python -m atalla.build'")
+    try:
+        found = ctypes.CDLL(str(path))
+        found.atalla_version.restype = ctypes.c_uint32
+        found.atalla_isa.restype = ctypes.c_char_p
+        found.atalla_times.restype = ctypes.c_size_t
+    except (OSError, AttributeError) as error:
+        raise KernelError(0, f"the C kernels are broken: {error}; 'python -m atalla.build' builds them") from error
     if found.atalla_version() != ABI_VERSION:
-        raise AtallaError(f"{path} has version {found.atalla_version()} of the ABI; this package needs {ABI_VERSION}")
+        version = f"version {found.atalla_version()} of the ABI; this package needs {ABI_VERSION}"
+        raise KernelError(0, f"{path} has {version}: 'python -m atalla.build' builds it anew")
     return found
 
 

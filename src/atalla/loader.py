@@ -101,10 +101,19 @@ def parse(data: bytes) -> Listing:
         tuple(number for _, number, _ in rows[:inputs]),
         tuple(_output(*row) for row in rows[inputs:]),
         calls,
-        json.loads(sections.get(b"META", b"{}")),
+        _meta(sections.get(b"META", b"{}")),
         head[7],
         constant_bytes,
     )
+
+
+def _meta(data: bytes) -> dict[str, Any]:
+    """Read what the loader does not look at, because nothing depends on it."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _strings(data: bytes) -> list[str]:

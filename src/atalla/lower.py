@@ -118,14 +118,23 @@ def _dtypes() -> Mapping[torch.dtype, Dtype]:
 
 
 def line_of(node: Node) -> str:
-    """Give the innermost line of the user's Python that made a node: ``model.py:12 in forward``."""
+    """Give where a node comes from: ``model.py:12 in forward (blocks.3.mlp)``.
+
+    The line is the innermost that is not torch's own; where all are torch's (a plain ``nn.Sequential``), the innermost
+    of these. In brackets stands the innermost module.
+    """
     import re
+
+    import torch
 
     frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', node.stack_trace or "")
     if not frames:
         return ""
-    file, number, name = frames[-1]
-    return f"{file.rpartition('/')[2]}:{number} in {name}"
+    own = torch.__file__.removesuffix("__init__.py")
+    file, number, name = next((frame for frame in reversed(frames) if not frame[0].startswith(own)), frames[-1])
+    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    path = f" ({modules[-1][0]})" if modules and modules[-1][0] else ""
+    return f"{file.rpartition('/')[2]}:{number} in {name}{path}"
 
 
 def constant(data: torch.Tensor, name: str) -> ir.Tensor:
@@ -172,7 +181,6 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
             lowering.values[node] = _value(node, lowering, rules)
         elif node.op not in {"placeholder", "output"}:
             raise CompileError(f"{node.op} {node.target}: control flow and submodules are not compiled")
-    lowering.node = None
     _outputs(program, lowering)
     return lowering
 
@@ -301,6 +309,7 @@ def _outputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
         if not isinstance(value, ir.Tensor):
             lowering.program.outputs.append(value)
             continue
+        lowering.node = node
         shape = node.meta["val"]
         place = ir.dense(node.name, value.dtype, value.shape, map(dim, shape.stride()))
         place.space = Space.OUTPUT

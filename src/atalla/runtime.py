@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla import host
-from atalla.errors import InputError
+from atalla.errors import InputError, ReferenceWarning
 from atalla.interpreter import Interpreter
-from atalla.kernels import Context, OpenBlob, Tensor
+from atalla.kernels import Context, OpenBlob, Tensor, library_path, were_built
 from atalla.loader import TensorRow, parse
 from atalla.lower import torch_dtype_of
+from atalla.verify import verify
 
 if TYPE_CHECKING:
     import torch
@@ -23,13 +26,18 @@ class Loaded:
     def __init__(self, data: bytes, *, threads: int = 1, isa: str | None = None, profile: bool = False) -> None:
         """Prove that the bytes are sound, and reserve the memory of a run.
 
-        ``isa="reference"`` runs every instruction in torch, slowly.
+        ``isa="reference"`` runs every instruction in torch, slowly; so does None where there are no C kernels.
 
         Raises:
             BlobError: they are no sound blob.
-            KernelError: not enough memory, or an instruction set that this processor lacks.
+            KernelError: not enough memory, an instruction set that this processor lacks, or a library that is broken.
         """
-        if isa != "reference":
+        if isa is None and not were_built():
+            _say_that_it_is_slow()
+            isa = "reference"
+        if isa == "reference":
+            verify(data)
+        else:
             opened = OpenBlob(data)
         self.listing = parse(data)
         self._context = self._interpreter = None
@@ -118,6 +126,13 @@ class Loaded:
         made = host.invoke(row.target, row.arguments, operands)
         for place, value in zip(outputs, made, strict=True):
             place.copy_(value)
+
+
+@functools.cache
+def _say_that_it_is_slow() -> None:
+    """Warn once in a process, at the line that called ``atalla.load``."""
+    reason = f"the C kernels were not built ({library_path()}): the reference runs blobs, slowly"
+    warnings.warn(f"{reason}; 'python -m atalla.build' builds them", ReferenceWarning, stacklevel=4)
 
 
 def _laid_out(value: torch.Tensor, row: TensorRow, number: int) -> torch.Tensor:
