@@ -8,13 +8,37 @@ from typing import Any
 from atalla import ir
 from atalla.dims import equal
 from atalla.isa import Dtype, Op, Step
-from atalla.lower import Lowering, UnsupportedError
+from atalla.lower import Lowering
 from atalla.rules import rule
-from atalla.rules.elementwise import Chain, broadcast
-from atalla.rules.linear import float32, rows
+from atalla.rules.chain import Chain, broadcast
+from atalla.rules.constraints import Request, has_elements
+from atalla.rules.linear import dense_rows
 
 
-@rule("scaled_dot_product_attention.default")
+def float32_heads(asked: Request) -> bool:
+    """Tensors must be float32; the mask may be bool."""
+    mask = asked["mask"]
+    return all(asked[name].dtype is Dtype.F32 for name in ("q", "k", "v")) and (
+        mask is None or mask.dtype in {Dtype.F32, Dtype.BOOL}
+    )
+
+
+def no_dropout(asked: Request) -> bool:
+    """There must be no dropout."""
+    return not asked["dropout"]
+
+
+def heads(asked: Request) -> bool:
+    """Queries, keys and values must be [batch, heads, length, size], of known size, with as many heads each."""
+    parts = [asked[name] for name in ("q", "k", "v")]
+    return (
+        all(len(one.shape) == 4 for one in parts)
+        and isinstance(parts[0].shape[-1], int)
+        and all(equal(one.shape[i], parts[0].shape[i]) for one in parts for i in (0, 1))
+    )
+
+
+@rule("scaled_dot_product_attention.default", needs=(float32_heads, has_elements, no_dropout, heads))
 def attention(
     low: Lowering,
     q: ir.Tensor,
@@ -28,13 +52,8 @@ def attention(
     enable_gqa: bool = False,
 ) -> ir.Tensor:
     """``softmax(scale · q kᵀ + mask) v``."""
-    float32(q, k, v)
     _, shape = low.meta()
-    if dropout or len(shape) != 4 or enable_gqa or not isinstance(q.shape[-1], int):
-        raise UnsupportedError("attention of [batch, heads, length, size] without dropout, only")
-    if not all(equal(one.shape[i], q.shape[i]) for one in (k, v) for i in (0, 1)):
-        raise UnsupportedError("heads that are shared")
-    sources: list[ir.Tensor | None] = [rows(low, one) for one in (q, k, v)]
+    sources: list[ir.Tensor | None] = [dense_rows(low, one) for one in (q, k, v)]
     if mask is not None:
         sources.append(_added(low, mask, (*shape[:3], k.shape[2])))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
@@ -48,6 +67,6 @@ def _added(low: Lowering, mask: ir.Tensor, shape: Any) -> ir.Tensor:
         chain = Chain()
         value = chain.read(mask)
         chain.step(Step.WHERE, value, chain.number(0.0, as_float=True), chain.number(-math.inf, as_float=True))
-        mask = low.emit(Op.EW, low.new(Dtype.F32, mask.shape), chain.sources, steps=chain.attribute())
-    float32(mask)
+        steps = tuple(number for step in chain.steps for number in step)
+        mask = low.emit(Op.EW, low.new(Dtype.F32, mask.shape), chain.sources, steps=steps)
     return broadcast(mask, shape)

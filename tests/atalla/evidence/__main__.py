@@ -16,7 +16,7 @@ from tests.atalla.evidence.cases import cases, operators
 from tests.atalla.evidence.judge import judge
 from tests.atalla.evidence.table import TABLE, table
 
-BATCH = 40
+BATCH = 80
 """Cases of one program."""
 
 
@@ -26,7 +26,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="operators of torch's OpInfo table (default: all)")
     parser.add_argument("--samples", type=int, default=8, help="of float32, each in three layouts (default 8)")
     parser.add_argument("--others", type=int, default=4, help="of each other element type (default 4)")
-    parser.add_argument("--log", type=Path, default=Path("evidence.jsonl"), help="what is done (default evidence.jsonl)")
+    parser.add_argument(
+        "--log", type=Path, default=Path("evidence.jsonl"), help="what is done (default evidence.jsonl)"
+    )
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="every N-th operator, from the I-th on")
     parser.add_argument("--fresh", action="store_true", help="begin anew")
     given = parser.parse_args()

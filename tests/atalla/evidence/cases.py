@@ -5,14 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
 from atalla.lower import _dtypes
+
+if TYPE_CHECKING:
+    from torch.testing._internal.opinfo.core import OpInfo
 
 DTYPES = tuple(_dtypes())
 LAYOUTS = ("contiguous", "gaps", "reversed")
@@ -48,7 +50,7 @@ def operators() -> dict[str, OpInfo]:
 
 
 def cases(name: str, op: OpInfo, *, samples: int, others: int) -> Iterator[Case]:
-    """Give the cases of an operator that eager runs, gives the same result for twice, and takes no input apart in.
+    """Give the cases of an operator that eager runs, with the same result each time and its inputs unchanged.
 
     Args:
         name: full name.
@@ -83,7 +85,7 @@ def _of_sample(name: str, op: OpInfo, dtype: torch.dtype, layout: str, sample: A
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     tensors = tuple(laid_out(leaves[i], layout) for i in places)
-    if not tensors or any(one.layout is not torch.strided or one.numel() > LARGEST for one in tensors):
+    if any(one.layout is not torch.strided or one.numel() > LARGEST for one in tensors):
         return
     if any(one.dtype not in DTYPES for one in tensors):
         return

@@ -20,7 +20,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
                 into = overloads.setdefault(name, {}).setdefault(dtype, {})
                 for kind, count in counts.items():
                     into[kind] = into.get(kind, 0) + count
-    lines = [f"    {json.dumps(name)}: {json.dumps(found, sort_keys=True)}" for name, found in sorted(overloads.items())]
+    lines = [
+        f"    {json.dumps(name)}: {json.dumps(found, sort_keys=True)}" for name, found in sorted(overloads.items())
+    ]
     names = [
         f"    {json.dumps(row['operator'])}: {json.dumps(row['verdicts'], sort_keys=True)}"
         for row in sorted(rows, key=lambda row: str(row["operator"]))
