@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from atalla.dims import Dim, contiguous, memory_order, product, simple
+from atalla.dims import Dim, contiguous, memory_order, overlapping, product, simple
 from atalla.isa import Dtype, Layout, Op, Space
 
 if TYPE_CHECKING:
@@ -74,9 +74,10 @@ class Tensor:
 
 
 def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
-    """Give a new storage in the arena."""
+    """Give a new storage in the arena; contiguous where the strides are not given, or would share elements."""
     shape = tuple(shape)
-    return Tensor(name, dtype, shape, contiguous(shape) if strides is None else tuple(strides))
+    given = None if strides is None else tuple(strides)
+    return Tensor(name, dtype, shape, contiguous(shape) if given is None or overlapping(shape, given) else given)
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from atalla.isa import Op
 from atalla.rules.constraints import Constraint, Request, refuse
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class Rule:
 
     function: Callable[..., Any]
     """Called with the lowering and the node's arguments as values; gives the node's value."""
+    makes: tuple[Op, ...]
+    """Instructions, apart from copies into another layout; none of a view."""
     constraints: tuple[Constraint, ...]
     signature: inspect.Signature
 
@@ -43,13 +46,13 @@ RULES: dict[str, Rule] = {}
 """``aten.add.Tensor`` → its rule."""
 
 
-def rule(*names: str, needs: Sequence[Constraint] = ()) -> Callable[[AnyRule], AnyRule]:
+def rule(*names: str, makes: Sequence[Op] = (), needs: Sequence[Constraint] = ()) -> Callable[[AnyRule], AnyRule]:
     """Enter a function as the rule of operators, without their ``aten.``; constraints are looked at in order."""
 
     def enter(function: AnyRule) -> AnyRule:
         for name in names:
             assert f"aten.{name}" not in RULES, f"two rules for {name}"
-            RULES[f"aten.{name}"] = Rule(function, tuple(needs), inspect.signature(function))
+            RULES[f"aten.{name}"] = Rule(function, tuple(makes), tuple(needs), inspect.signature(function))
         return function
 
     return enter

@@ -8,47 +8,47 @@ from atalla import ir
 from atalla.isa import Step
 from atalla.lower import Lowering
 from atalla.rules import rule
-from atalla.rules.arithmetic import NEEDS
+from atalla.rules.arithmetic import EW, NEEDS
 from atalla.rules.chain import Chain, elementwise, plain
 
 for _name, _step in {"hardswish": Step.HARDSWISH, "hardsigmoid": Step.HARDSIGMOID, "silu": Step.SILU}.items():
 
-    @rule(f"{_name}.default", needs=NEEDS)
+    @rule(f"{_name}.default", makes=EW, needs=NEEDS)
     def _unary(low: Lowering, x: ir.Tensor, *, step: Step = _step) -> ir.Tensor:
         return elementwise(low, [x], plain(step), compute=True)
 
 
-@rule("clamp.default", needs=NEEDS)
+@rule("clamp.default", makes=EW, needs=NEEDS)
 def clamp(low: Lowering, x: ir.Tensor, min: Any = None, max: Any = None) -> ir.Tensor:  # noqa: A002  the schema's
     """``min(max(x, least), most)``."""
     return elementwise(low, [x], lambda chain, a: chain.bounded(a, min, max))
 
 
-@rule("clamp_min.default", needs=NEEDS)
+@rule("clamp_min.default", makes=EW, needs=NEEDS)
 def clamp_min(low: Lowering, x: ir.Tensor, least: float) -> ir.Tensor:
     """``max(x, least)``."""
     return elementwise(low, [x], lambda chain, a: chain.bounded(a, least, None))
 
 
-@rule("clamp_max.default", needs=NEEDS)
+@rule("clamp_max.default", makes=EW, needs=NEEDS)
 def clamp_max(low: Lowering, x: ir.Tensor, most: float) -> ir.Tensor:
     """``min(x, most)``."""
     return elementwise(low, [x], lambda chain, a: chain.bounded(a, None, most))
 
 
-@rule("hardtanh.default", needs=NEEDS)
+@rule("hardtanh.default", makes=EW, needs=NEEDS)
 def hardtanh(low: Lowering, x: ir.Tensor, least: float = -1, most: float = 1) -> ir.Tensor:
     """``min(max(x, least), most)``."""
     return elementwise(low, [x], lambda chain, a: chain.bounded(a, least, most))
 
 
-@rule("relu6.default", needs=NEEDS)
+@rule("relu6.default", makes=EW, needs=NEEDS)
 def relu6(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """``min(max(x, 0), 6)``."""
     return elementwise(low, [x], lambda chain, a: chain.bounded(a, 0, 6))
 
 
-@rule("leaky_relu.default", needs=NEEDS)
+@rule("leaky_relu.default", makes=EW, needs=NEEDS)
 def leaky_relu(low: Lowering, x: ir.Tensor, slope: float = 0.01) -> ir.Tensor:
     """``x > 0 ? x : slope · x``."""
 
@@ -59,7 +59,7 @@ def leaky_relu(low: Lowering, x: ir.Tensor, slope: float = 0.01) -> ir.Tensor:
     return elementwise(low, [x], build, compute=True)
 
 
-@rule("elu.default", needs=NEEDS)
+@rule("elu.default", makes=EW, needs=NEEDS)
 def elu(low: Lowering, x: ir.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> ir.Tensor:
     """``scale · (x > 0 ? x : alpha · (exp(input_scale · x) − 1))``."""
 
@@ -71,13 +71,13 @@ def elu(low: Lowering, x: ir.Tensor, alpha: float = 1, scale: float = 1, input_s
     return elementwise(low, [x], build, compute=True)
 
 
-@rule("gelu.default", needs=NEEDS)
+@rule("gelu.default", makes=EW, needs=NEEDS)
 def gelu(low: Lowering, x: ir.Tensor, approximate: str = "none") -> ir.Tensor:
     """``x · Φ(x)``; Φ by the error function, or by tanh."""
     return elementwise(low, [x], plain(Step.GELU if approximate == "none" else Step.GELU_TANH), compute=True)
 
 
-@rule("softplus.default", needs=NEEDS)
+@rule("softplus.default", makes=EW, needs=NEEDS)
 def softplus(low: Lowering, x: ir.Tensor, beta: float = 1, threshold: float = 20) -> ir.Tensor:
     """``log(1 + exp(beta · x)) / beta``; x itself where beta · x is above the threshold."""
 
@@ -90,7 +90,7 @@ def softplus(low: Lowering, x: ir.Tensor, beta: float = 1, threshold: float = 20
     return elementwise(low, [x], build, compute=True)
 
 
-@rule("mish.default", needs=NEEDS)
+@rule("mish.default", makes=EW, needs=NEEDS)
 def mish(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """``x · tanh(log(1 + exp(x)))``."""
 

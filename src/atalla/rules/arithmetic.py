@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from atalla import ir
-from atalla.isa import Dtype, Step
+from atalla.isa import Dtype, Op, Step
 from atalla.lower import Lowering
 from atalla.rules import rule
 from atalla.rules.chain import Chain, elementwise, plain
 from atalla.rules.constraints import Request, computed, known_numbers
 
+EW = (Op.EW,)
 NEEDS = (computed, known_numbers)
 
 for _name, _step in {
@@ -18,7 +19,7 @@ for _name, _step in {
     "floor": Step.FLOOR, "ceil": Step.CEIL, "round": Step.ROUND, "trunc": Step.TRUNC,
 }.items():  # fmt: skip
 
-    @rule(f"{_name}.default", needs=NEEDS)
+    @rule(f"{_name}.default", makes=EW, needs=NEEDS)
     def _unary(low: Lowering, x: ir.Tensor, *, step: Step = _step) -> ir.Tensor:
         if step in {Step.FLOOR, Step.CEIL, Step.ROUND, Step.TRUNC} and not x.dtype.is_float:
             return x
@@ -31,37 +32,37 @@ for _name, _step in {
     "log1p": Step.LOG1P, "expm1": Step.EXPM1,
 }.items():  # fmt: skip
 
-    @rule(f"{_name}.default", needs=NEEDS)
+    @rule(f"{_name}.default", makes=EW, needs=NEEDS)
     def _float_unary(low: Lowering, x: ir.Tensor, *, step: Step = _step) -> ir.Tensor:
         return elementwise(low, [x], plain(step), compute=True)
 
 
 for _name, _step in {"minimum": Step.MIN, "maximum": Step.MAX}.items():
 
-    @rule(f"{_name}.default", needs=NEEDS)
+    @rule(f"{_name}.default", makes=EW, needs=NEEDS)
     def _extreme(low: Lowering, a: ir.Tensor, b: ir.Tensor, *, step: Step = _step) -> ir.Tensor:
         return elementwise(low, [a, b], plain(step))
 
 
-@rule("add.Tensor", "add.Scalar", needs=NEEDS)
+@rule("add.Tensor", "add.Scalar", makes=EW, needs=NEEDS)
 def add(low: Lowering, a: ir.Tensor, b: Any, alpha: float = 1) -> ir.Tensor:
     """``a + alpha · b``."""
     return elementwise(low, [a, b], lambda chain, x, y: chain.step(Step.ADD, x, chain.scaled(y, alpha)))
 
 
-@rule("sub.Tensor", "sub.Scalar", needs=NEEDS)
+@rule("sub.Tensor", "sub.Scalar", makes=EW, needs=NEEDS)
 def sub(low: Lowering, a: ir.Tensor, b: Any, alpha: float = 1) -> ir.Tensor:
     """``a − alpha · b``."""
     return elementwise(low, [a, b], lambda chain, x, y: chain.step(Step.SUB, x, chain.scaled(y, alpha)))
 
 
-@rule("rsub.Scalar", "rsub.Tensor", needs=NEEDS)
+@rule("rsub.Scalar", "rsub.Tensor", makes=EW, needs=NEEDS)
 def rsub(low: Lowering, a: ir.Tensor, b: Any, alpha: float = 1) -> ir.Tensor:
     """``b − alpha · a``."""
     return elementwise(low, [a, b], lambda chain, x, y: chain.step(Step.SUB, y, chain.scaled(x, alpha)))
 
 
-@rule("mul.Tensor", "mul.Scalar", needs=NEEDS)
+@rule("mul.Tensor", "mul.Scalar", makes=EW, needs=NEEDS)
 def mul(low: Lowering, a: ir.Tensor, b: Any) -> ir.Tensor:
     """``a · b``; of two bools, whether both are true."""
     return elementwise(low, [a, b], plain(Step.MUL))
@@ -81,11 +82,13 @@ def divides(asked: Request) -> bool:
 
 
 def rounds(asked: Request) -> bool:
-    """Quotients of floats must not be rounded down."""
-    return not (asked["rounding_mode"] == "floor" and asked.dtype.is_float)
+    """Quotients of floats that are rounded must be float32, rounded toward zero."""
+    if asked["rounding_mode"] is None or not asked.dtype.is_float:
+        return True
+    return asked["rounding_mode"] == "trunc" and asked.dtype is Dtype.F32
 
 
-@rule("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", needs=(*NEEDS, divides, rounds))
+@rule("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", makes=EW, needs=(*NEEDS, divides, rounds))
 def div(low: Lowering, a: ir.Tensor, b: Any, rounding_mode: str | None = None) -> ir.Tensor:
     """``a / b``, rounded down or toward zero where asked for."""
     if rounding_mode is None:
@@ -100,13 +103,13 @@ def whole_divisor(asked: Request) -> bool:
     return not asked.dtype.is_float and _nonzero(asked["b"])
 
 
-@rule("floor_divide.default", needs=(*NEEDS, whole_divisor))
+@rule("floor_divide.default", makes=EW, needs=(*NEEDS, whole_divisor))
 def floor_divide(low: Lowering, a: ir.Tensor, b: int) -> ir.Tensor:
     """``⌊a / b⌋``."""
     return elementwise(low, [a, b], plain(Step.FLOOR_DIV))
 
 
-@rule("remainder.Scalar", "remainder.Tensor", needs=(*NEEDS, whole_divisor))
+@rule("remainder.Scalar", "remainder.Tensor", makes=EW, needs=(*NEEDS, whole_divisor))
 def remainder(low: Lowering, a: ir.Tensor, b: int) -> ir.Tensor:
     """``a − b · ⌊a / b⌋``."""
     return elementwise(low, [a, b], plain(Step.REMAINDER))
@@ -117,7 +120,7 @@ def small_power(asked: Request) -> bool:
     return asked.dtype.is_float or asked["exponent"] in {2, 3}
 
 
-@rule("pow.Tensor_Scalar", needs=(*NEEDS, small_power))
+@rule("pow.Tensor_Scalar", makes=EW, needs=(*NEEDS, small_power))
 def pow_scalar(low: Lowering, x: ir.Tensor, exponent: float) -> ir.Tensor:
     """``x ** exponent``; small powers are products, as torch has them."""
 
@@ -138,13 +141,13 @@ def float_power(asked: Request) -> bool:
     return asked.dtype.is_float
 
 
-@rule("pow.Tensor_Tensor", "pow.Scalar", needs=(*NEEDS, float_power))
+@rule("pow.Tensor_Tensor", "pow.Scalar", makes=EW, needs=(*NEEDS, float_power))
 def pow_tensor(low: Lowering, x: Any, exponent: ir.Tensor) -> ir.Tensor:
     """``x ** exponent``."""
     return elementwise(low, [x, exponent], plain(Step.POW), compute=True)
 
 
-@rule("bitwise_not.default", needs=NEEDS)
+@rule("bitwise_not.default", makes=EW, needs=NEEDS)
 def bitwise_not(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """Flip all bits; of a bool, the truth."""
     return elementwise(low, [x], plain(Step.NOT if x.dtype is Dtype.BOOL else Step.BIT_NOT), compute=False)
@@ -152,6 +155,6 @@ def bitwise_not(low: Lowering, x: ir.Tensor) -> ir.Tensor:
 
 for _name, _step in {"bitwise_and": Step.AND, "bitwise_or": Step.OR, "bitwise_xor": Step.XOR}.items():
 
-    @rule(f"{_name}.Tensor", f"{_name}.Scalar", needs=NEEDS)
+    @rule(f"{_name}.Tensor", f"{_name}.Scalar", makes=EW, needs=NEEDS)
     def _bitwise(low: Lowering, a: ir.Tensor, b: Any, *, step: Step = _step) -> ir.Tensor:
         return elementwise(low, [a, b], plain(step), compute=False)

@@ -38,7 +38,11 @@ def heads(asked: Request) -> bool:
     )
 
 
-@rule("scaled_dot_product_attention.default", needs=(float32_heads, has_elements, no_dropout, heads))
+@rule(
+    "scaled_dot_product_attention.default",
+    makes=(Op.ATTENTION, Op.EW),
+    needs=(float32_heads, has_elements, no_dropout, heads),
+)
 def attention(
     low: Lowering,
     q: ir.Tensor,

@@ -52,6 +52,7 @@ def short_filter(asked: Request) -> bool:
 
 @rule(
     "conv2d.default", "conv2d.padding", "conv1d.default", "conv1d.padding",
+    makes=(Op.CONV2D, Op.DWCONV2D),
     needs=(float32, has_elements, known_numbers, known_weights, short_filter),
 )  # fmt: skip
 def convolution(

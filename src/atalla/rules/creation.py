@@ -13,7 +13,7 @@ from atalla.rules.chain import order_for
 from atalla.rules.constraints import Request
 
 
-@rule("_to_copy.default", "_to_dim_order_copy.default")
+@rule("_to_copy.default", "_to_dim_order_copy.default", makes=(Op.COPY,))
 def to_copy(low: Lowering, x: ir.Tensor, **_: Any) -> ir.Tensor:
     """Convert the element type."""
     dtype, shape = low.meta()
@@ -27,13 +27,13 @@ def known_value(asked: Request) -> bool:
     return isinstance(asked["value"], bool | int | float)
 
 
-@rule("full_like.default", needs=(known_value,))
+@rule("full_like.default", makes=(Op.FILL,), needs=(known_value,))
 def full_like(low: Lowering, x: ir.Tensor, value: Any, **_: Any) -> ir.Tensor:
     """Fill with a number."""
     return fill(low, value)
 
 
-@rule("full.default", needs=(known_value,))
+@rule("full.default", makes=(Op.FILL,), needs=(known_value,))
 def full(low: Lowering, size: Sequence[Any], value: Any, **_: Any) -> ir.Tensor:
     """Fill with a number."""
     return fill(low, value)
@@ -56,7 +56,7 @@ def counted(asked: Request) -> bool:
     return asked.dtype in {Dtype.F32, Dtype.I32, Dtype.I64}
 
 
-@rule("arange.start_step", needs=(known_start, counted))
+@rule("arange.start_step", makes=(Op.IOTA,), needs=(known_start, counted))
 def arange(low: Lowering, start: Any, end: Any, step: Any = 1, **_: Any) -> ir.Tensor:
     """Numbers from start in steps."""
     return low.emit(Op.IOTA, low.like_node(), start=float(start), step=float(step))

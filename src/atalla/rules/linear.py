@@ -12,6 +12,9 @@ from atalla.rules import rule
 from atalla.rules.chain import Chain, broadcast
 from atalla.rules.constraints import Request, float32, has_elements
 
+PRODUCTS = (Op.GEMM, Op.BMM, Op.EW)
+"""GEMM for a constant, else BMM; EW for a bias beside a BMM."""
+
 
 def dense_rows(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """Give the same elements with the last dim dense."""
@@ -28,7 +31,7 @@ def matrices(asked: Request) -> bool:
     return len(asked["weight"].shape) == 2
 
 
-@rule("linear.default", needs=(float32, has_elements, matrices))
+@rule("linear.default", makes=PRODUCTS, needs=(float32, has_elements, matrices))
 def linear(low: Lowering, x: ir.Tensor, weight: ir.Tensor, bias: ir.Tensor | None = None) -> ir.Tensor:
     """``x · weightᵀ + bias``."""
     if known(weight) is not None and _packs(bias):
@@ -45,38 +48,34 @@ def transposed(matrix: ir.Tensor) -> ir.Tensor:
     return matrix.view(matrix.shape[::-1], matrix.strides[::-1])
 
 
-def _plus(low: Lowering, x: ir.Tensor, bias: ir.Tensor | None) -> ir.Tensor:
+def _plus(low: Lowering, x: ir.Tensor, bias: ir.Tensor | None, factor: float = 1) -> ir.Tensor:
     if bias is None:
         return x
     chain = Chain()
     first, second = chain.read(x), chain.read(broadcast(bias, x.shape))
-    return chain.emit(low, chain.step(Step.ADD, first, second), like=[])
+    return chain.emit(low, chain.step(Step.ADD, first, chain.scaled(second, factor)), like=[])
 
 
-def whole_sum(asked: Request) -> bool:
-    """The factors beta and alpha must be 1."""
-    return bool(asked["beta"] == 1 and asked["alpha"] == 1)
-
-
-@rule("addmm.default", needs=(float32, has_elements, whole_sum))
+@rule("addmm.default", "baddbmm.default", "addmv.default", makes=PRODUCTS, needs=(float32, has_elements))
 def addmm(
     low: Lowering, bias: ir.Tensor, a: ir.Tensor, b: ir.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> ir.Tensor:
-    """``bias + a · b``."""
-    if known(b) is not None and _packs(bias) and equal(bias.shape[0], b.shape[1]):
+    """``beta · bias + alpha · a · b``, of batches and of vectors, too."""
+    is_layer = beta == alpha == 1 and known(b) is not None and len(b.shape) == 2
+    if is_layer and _packs(bias) and equal(bias.shape[0], b.shape[1]):
         return gemm(low, a, transposed(b), bias)
-    return _plus(low, product(low, a, b), bias)
+    return _plus(low, product(low, a, b, float(alpha)), bias if beta != 0 else None, beta)
 
 
-@rule("baddbmm.default", needs=(float32, has_elements, whole_sum))
-def baddbmm(
-    low: Lowering, bias: ir.Tensor, a: ir.Tensor, b: ir.Tensor, *, beta: float = 1, alpha: float = 1
-) -> ir.Tensor:
-    """``bias + a · b``, of batches."""
-    return _plus(low, product(low, a, b), bias)
-
-
-@rule("matmul.default", "mm.default", "bmm.default", "mv.default", "dot.default", needs=(float32, has_elements))
+@rule(
+    "matmul.default",
+    "mm.default",
+    "bmm.default",
+    "mv.default",
+    "dot.default",
+    makes=PRODUCTS,
+    needs=(float32, has_elements),
+)
 def matmul(low: Lowering, a: ir.Tensor, b: ir.Tensor) -> ir.Tensor:
     """``a · b``, of batches where there are more dims, of vectors where there are fewer."""
     if len(b.shape) == 2 and known(b) is not None:
@@ -84,7 +83,7 @@ def matmul(low: Lowering, a: ir.Tensor, b: ir.Tensor) -> ir.Tensor:
     return product(low, a, b)
 
 
-def product(low: Lowering, a: ir.Tensor, b: ir.Tensor) -> ir.Tensor:
+def product(low: Lowering, a: ir.Tensor, b: ir.Tensor, scale: float = 1.0) -> ir.Tensor:
     """Emit a product of two matrices, or batches of such, that are known only at run time; a vector is one of them."""
     dtype, shape = low.meta()
     full: list[Any] = list(shape)
@@ -97,5 +96,5 @@ def product(low: Lowering, a: ir.Tensor, b: ir.Tensor) -> ir.Tensor:
     a = broadcast(a, (*full[:-2], *a.shape[-2:]))
     b = broadcast(b, (*full[:-2], *b.shape[-2:]))
     dst = low.new(dtype, full)
-    low.emit(Op.BMM, dst, [a, b], scale=1.0)
+    low.emit(Op.BMM, dst, [a, b], scale=scale)
     return dst if len(full) == len(shape) else dst.view(shape, contiguous(shape))

@@ -14,7 +14,14 @@ from atalla.rules.constraints import Request, float32, has_dims, has_elements
 from atalla.rules.views import place
 
 
-@rule("softmax.int", "log_softmax.int", "_softmax.default", "_log_softmax.default", needs=(float32, has_dims))
+@rule(
+    "softmax.int",
+    "log_softmax.int",
+    "_softmax.default",
+    "_log_softmax.default",
+    makes=(Op.SOFTMAX,),
+    needs=(float32, has_dims),
+)
 def softmax(low: Lowering, x: ir.Tensor, axis: int, _other: Any = None) -> ir.Tensor:
     """Exponentials that add up to one, or the logarithms of such."""
     assert low.node is not None, "a rule has its node"
@@ -22,7 +29,7 @@ def softmax(low: Lowering, x: ir.Tensor, axis: int, _other: Any = None) -> ir.Te
     return low.emit(Op.SOFTMAX, low.like_node(x.order), [x], axis=place(axis, len(x.shape)), log=log)
 
 
-@rule("layer_norm.default", needs=(float32, has_elements))
+@rule("layer_norm.default", makes=(Op.NORM,), needs=(float32, has_elements))
 def layer_norm(
     low: Lowering,
     x: ir.Tensor,
@@ -36,7 +43,7 @@ def layer_norm(
     return _norm(low, Norm.LAYER, x, len(extents), weight, bias, eps)
 
 
-@rule("rms_norm.default", needs=(float32, has_elements))
+@rule("rms_norm.default", makes=(Op.NORM,), needs=(float32, has_elements))
 def rms_norm(
     low: Lowering, x: ir.Tensor, extents: Sequence[Any], weight: ir.Tensor | None = None, eps: float | None = None
 ) -> ir.Tensor:
@@ -56,7 +63,7 @@ def known_channels(asked: Request) -> bool:
     return isinstance(asked["x"].shape[1], int)
 
 
-@rule("group_norm.default", needs=(float32, has_elements, known_channels))
+@rule("group_norm.default", makes=(Op.NORM, Op.EW), needs=(float32, has_elements, known_channels))
 def group_norm(
     low: Lowering,
     x: ir.Tensor,
@@ -101,7 +108,7 @@ def known_statistics(asked: Request) -> bool:
     return all(one is None or known(one) is not None for one in parts)
 
 
-@rule("_native_batch_norm_legit_no_training.default", needs=(float32, known_statistics))
+@rule("_native_batch_norm_legit_no_training.default", makes=(Op.EW,), needs=(float32, known_statistics))
 def batch_norm(
     low: Lowering,
     x: ir.Tensor,

@@ -15,7 +15,7 @@ from atalla.rules.convolution import CHANNELS_LAST, batched, channels_last, pair
 NEEDS = (float32, has_elements, known_numbers)
 
 
-@rule("max_pool2d.default", needs=NEEDS)
+@rule("max_pool2d.default", makes=(Op.POOL2D,), needs=NEEDS)
 def max_pool2d(
     low: Lowering, x: ir.Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> ir.Tensor:
@@ -29,7 +29,7 @@ def own_count(asked: Request) -> bool:
     return asked["divisor"] is None and not (asked["ceil"] and asked["counts_padding"])
 
 
-@rule("avg_pool2d.default", needs=(*NEEDS, own_count))
+@rule("avg_pool2d.default", makes=(Op.POOL2D,), needs=(*NEEDS, own_count))
 def avg_pool2d(
     low: Lowering,
     x: ir.Tensor,
@@ -78,7 +78,7 @@ def equal_parts(asked: Request) -> bool:
     return all(isinstance(have, int) and isinstance(want, int) and have % want == 0 for have, want in pairs)
 
 
-@rule("adaptive_avg_pool2d.default", needs=(float32, has_elements, equal_parts))
+@rule("adaptive_avg_pool2d.default", makes=(Op.POOL2D, Op.REDUCE), needs=(float32, has_elements, equal_parts))
 def adaptive_avg_pool2d(low: Lowering, x: ir.Tensor, size: Any) -> ir.Tensor:
     """Means of equal parts."""
     _, shape = low.meta()

@@ -55,37 +55,37 @@ def _without(
     return low.new(dtype, shape, ordered(shape, [numbers.index(i) for i in order]))
 
 
-@rule("mean.dim", "mean.default", needs=(float32, has_elements))
+@rule("mean.dim", "mean.default", makes=(Op.REDUCE,), needs=(float32, has_elements))
 def mean(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> ir.Tensor:
     """The mean."""
     return reduce(low, x, Reduce.MEAN, dims)
 
 
-@rule("sum.dim_IntList", "sum.default", needs=(reduced, sum_type, has_elements))
+@rule("sum.dim_IntList", "sum.default", makes=(Op.REDUCE,), needs=(reduced, sum_type, has_elements))
 def sum_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> ir.Tensor:
     """The sum."""
     return reduce(low, x, Reduce.SUM, dims)
 
 
-@rule("prod.default", needs=(reduced, sum_type, has_elements))
+@rule("prod.default", makes=(Op.REDUCE,), needs=(reduced, sum_type, has_elements))
 def prod(low: Lowering, x: ir.Tensor, *, dtype: Any = None) -> ir.Tensor:
     """The product of all."""
     return reduce(low, x, Reduce.PROD, None)
 
 
-@rule("prod.dim_int", needs=(reduced, sum_type, has_elements))
+@rule("prod.dim_int", makes=(Op.REDUCE,), needs=(reduced, sum_type, has_elements))
 def prod_dim(low: Lowering, x: ir.Tensor, dim: int, keepdim: bool = False, *, dtype: Any = None) -> ir.Tensor:
     """The product."""
     return reduce(low, x, Reduce.PROD, dim)
 
 
-@rule("amax.default", needs=(reduced, has_elements))
+@rule("amax.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
 def amax(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """The largest."""
     return reduce(low, x, Reduce.MAX, dims)
 
 
-@rule("amin.default", needs=(reduced, has_elements))
+@rule("amin.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
 def amin(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """The smallest."""
     return reduce(low, x, Reduce.MIN, dims)
@@ -96,25 +96,25 @@ def truths(asked: Request) -> bool:
     return all(one.dtype in REDUCED for one in asked.tensors) and asked.dtype is Dtype.BOOL
 
 
-@rule("any.dim", "any.default", "any.dims", needs=(truths, has_elements))
+@rule("any.dim", "any.default", "any.dims", makes=(Op.REDUCE,), needs=(truths, has_elements))
 def any_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """Whether one is not zero."""
     return reduce(low, x, Reduce.ANY, dims)
 
 
-@rule("all.dim", "all.default", "all.dims", needs=(truths, has_elements))
+@rule("all.dim", "all.default", "all.dims", makes=(Op.REDUCE,), needs=(truths, has_elements))
 def all_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """Whether none is zero."""
     return reduce(low, x, Reduce.ALL, dims)
 
 
-@rule("argmax.default", needs=(reduced, has_elements))
+@rule("argmax.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
 def argmax(low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool = False) -> ir.Tensor:
     """Where the largest is, the first of equals."""
     return _arg(low, x, Reduce.ARGMAX, index)
 
 
-@rule("argmin.default", needs=(reduced, has_elements))
+@rule("argmin.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
 def argmin(low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool = False) -> ir.Tensor:
     """Where the smallest is, the first of equals."""
     return _arg(low, x, Reduce.ARGMIN, index)
@@ -132,7 +132,7 @@ def _arg(low: Lowering, x: ir.Tensor, kind: Reduce, index: int | None) -> ir.Ten
     return dst
 
 
-@rule("var.correction", needs=(float32, has_elements))
+@rule("var.correction", makes=(Op.REDUCE,), needs=(float32, has_elements))
 def var(
     low: Lowering, x: ir.Tensor, dims: Any = None, *, correction: float | None = None, keepdim: bool = False
 ) -> ir.Tensor:
@@ -140,7 +140,7 @@ def var(
     return reduce(low, x, Reduce.VAR, dims, 1.0 if correction is None else float(correction))
 
 
-@rule("cumsum.default", needs=(reduced, sum_type, has_dims))
+@rule("cumsum.default", makes=(Op.CUMSUM,), needs=(reduced, sum_type, has_dims))
 def cumsum(low: Lowering, x: ir.Tensor, axis: int, *, dtype: Any = None) -> ir.Tensor:
     """The running sum."""
     return low.emit(Op.CUMSUM, low.like_node(), [x], axis=place(axis, len(x.shape)))

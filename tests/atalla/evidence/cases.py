@@ -12,6 +12,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from atalla.lower import _dtypes
+from atalla.rules import all_rules
 
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo
@@ -47,6 +48,12 @@ class Case:
 def operators() -> dict[str, OpInfo]:
     """Give PyTorch's table, by full name."""
     return {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
+
+
+def is_claimed(op: OpInfo) -> bool:
+    """Say whether an operator of Atalla's has this name."""
+    packets = {name.split(".")[1] for name in all_rules()}
+    return bool({op.name.rpartition(".")[2], op.aten_name} & packets)
 
 
 def cases(name: str, op: OpInfo, *, samples: int, others: int) -> Iterator[Case]:
@@ -107,16 +114,16 @@ def _of_sample(name: str, op: OpInfo, dtype: torch.dtype, layout: str, sample: A
 
 
 def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
-    """Give the same elements in another layout, where they have one."""
-    from torch.testing._internal.common_utils import noncontiguous_like
-
-    tensor = tensor.detach()
-    if tensor.layout is not torch.strided or layout == "contiguous":
+    """Give the same elements in another layout."""
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
         return tensor
-    if layout == "gaps":
-        return noncontiguous_like(tensor) if tensor.numel() > 1 else tensor
-    backwards = tuple(reversed(range(tensor.dim())))
-    return tensor.permute(backwards).contiguous().permute(backwards)
+    strides = [1] * tensor.dim()
+    order = range(tensor.dim()) if layout == "reversed" else reversed(range(tensor.dim()))
+    step = 2 if layout == "gaps" else 1
+    for i in order:
+        strides[i] = step
+        step *= max(tensor.shape[i], 1)
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor.detach())
 
 
 def eager(function: Callable[..., Any], tensors: tuple[torch.Tensor, ...]) -> tuple[Any, ...] | None:
