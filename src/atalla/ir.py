@@ -56,7 +56,11 @@ class Tensor:
         return self.order == tuple(range(len(self.shape)))
 
     def view(self, shape: Sequence[Dim], strides: Sequence[Dim], offset: Dim = 0) -> Tensor:
-        """Give another view of the same storage; the offset is from the beginning of this one, in elements."""
+        """Give another view of the same storage; the offset is from the beginning of this one, in elements.
+
+        What has no elements begins where the storage does: it may be the part behind the last one.
+        """
+        is_empty = any(isinstance(extent, int) and extent == 0 for extent in shape)
         return Tensor(
             self.name,
             self.dtype,
@@ -64,7 +68,7 @@ class Tensor:
             tuple(strides),
             self.storage.space,
             self.storage,
-            simple(self.offset + offset),
+            0 if is_empty else simple(self.offset + offset),
         )
 
     def __repr__(self) -> str:

@@ -71,12 +71,13 @@ def table() -> str:
     return "\n".join([*lines, "", f"{len(found)} native; torch takes apart what it can; all else runs on the host."])
 
 
-def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]]) -> str:
+def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]], known: int) -> str:
     """Give docs/atalla/operators.md.
 
     Args:
         evidence: what became of each overload in PyTorch's samples.
         operators: what became of each of PyTorch's operators, by verdict.
+        known: how many operators PyTorch's table has.
     """
     constraints: dict[str, int] = {}
     for row in rows():
@@ -87,7 +88,7 @@ def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]]) -> st
         "",
         "Written by `make docs` from the rules of `src/atalla/rules` and from the evidence.",
         "",
-        *_summary(operators),
+        *_summary(operators, known),
         "## Native",
         "",
         "A rule makes instructions of these. Where a constraint does not hold, the operator runs on the host, and the",
@@ -122,7 +123,7 @@ def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]]) -> st
     return "\n".join(lines) + "\n"
 
 
-def _summary(operators: Mapping[str, Mapping[str, int]]) -> list[str]:
+def _summary(operators: Mapping[str, Mapping[str, int]], known: int) -> list[str]:
     cases: dict[str, int] = {}
     for counts in operators.values():
         for verdict, count in counts.items():
@@ -134,6 +135,7 @@ def _summary(operators: Mapping[str, Mapping[str, int]]) -> list[str]:
         "that Atalla has, broadcasting, tensors that lie in memory with gaps or the other way round. Each is exported,",
         "compiled, run by the C kernels and by the reference, and compared with eager under `torch.testing`'s",
         "tolerances. An operator counts as supported only where these pass.",
+        f"{len(operators):,} of the {known:,} rows of PyTorch's table were run.",
         "",
         "| what became of it | cases | operators with such cases |",
         "| --- | --- | --- |",
@@ -141,7 +143,7 @@ def _summary(operators: Mapping[str, Mapping[str, int]]) -> list[str]:
             f"| {text} | {cases.get(kind, 0):,} | {sum(kind in counts for counts in operators.values()):,} |"
             for kind, text in VERDICTS.items()
         ),
-        f"| no cases: random, complex or without tensors | – | {sum(not counts for counts in operators.values()):,} |",
+        f"| no cases: random, complex or large ones only | – | {sum(not counts for counts in operators.values()):,} |",
         "",
     ]
 
@@ -164,7 +166,3 @@ def _cases(found: Mapping[str, Mapping[str, int]], kind: str) -> str:
 def _most(found: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> str:
     """Give the verdict that most cases have."""
     return max(kinds, key=lambda kind: sum(counts.get(kind, 0) for counts in found.values()))
-
-
-if __name__ == "__main__":
-    print(table())  # noqa: T201  what it is for

@@ -26,9 +26,12 @@ def sum_type(asked: Request) -> bool:
     return asked.dtype is (Dtype.F32 if asked["x"].dtype is Dtype.F32 else Dtype.I64)
 
 
-def reduce(low: Lowering, x: ir.Tensor, kind: Reduce, dims: Any, correction: float = 0.0) -> ir.Tensor:
+def reduce(
+    low: Lowering, x: ir.Tensor, kind: Reduce, dims: Any, correction: float = 0.0, dtype: Dtype | None = None
+) -> ir.Tensor:
     """Emit a REDUCE for the current node; the dims are kept, with one element, as far as the instruction goes."""
-    dtype, shape = low.meta()
+    meant, shape = low.meta()
+    dtype = meant if dtype is None else dtype
     if not x.shape:  # one element is a row of one
         x, dims = x.view((1,), (1,)), [0]
     rank = len(x.shape)
@@ -89,6 +92,22 @@ def amax(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -
 def amin(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """The smallest."""
     return reduce(low, x, Reduce.MIN, dims)
+
+
+def _extreme(low: Lowering, x: ir.Tensor, kinds: tuple[Reduce, Reduce], index: int) -> tuple[ir.Tensor, ir.Tensor]:
+    return reduce(low, x, kinds[0], index), reduce(low, x, kinds[1], index, dtype=Dtype.I64)
+
+
+@rule("max.dim", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def max_dim(low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False) -> tuple[ir.Tensor, ir.Tensor]:
+    """The largest, and where the first of them is."""
+    return _extreme(low, x, (Reduce.MAX, Reduce.ARGMAX), index)
+
+
+@rule("min.dim", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def min_dim(low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False) -> tuple[ir.Tensor, ir.Tensor]:
+    """The smallest, and where the first of them is."""
+    return _extreme(low, x, (Reduce.MIN, Reduce.ARGMIN), index)
 
 
 def truths(asked: Request) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,9 @@ def is_claimed(op: OpInfo) -> bool:
     return bool({op.name.rpartition(".")[2], op.aten_name} & packets)
 
 
-def cases(name: str, op: OpInfo, *, samples: int, others: int) -> Iterator[Case]:
+def cases(
+    name: str, op: OpInfo, *, samples: int, others: int, dtypes: Sequence[torch.dtype] = DTYPES
+) -> Iterator[Case]:
     """Give the cases of an operator that eager runs, with the same result each time and its inputs unchanged.
 
     Args:
@@ -64,10 +66,11 @@ def cases(name: str, op: OpInfo, *, samples: int, others: int) -> Iterator[Case]
         op: PyTorch's row.
         samples: of float32, each in all layouts.
         others: of each other element type, each in one layout.
+        dtypes: only these.
     """
     if op.name in RANDOM:
         return
-    for dtype in DTYPES:
+    for dtype in dtypes:
         if dtype not in op.supported_dtypes("cpu"):
             continue
         is_main = dtype is torch.float32

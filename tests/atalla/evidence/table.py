@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 TABLE = Path(__file__).parent / "evidence.json"
-KINDS = ("native", "decomposed", "fallback", "refused", "wrong")
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Give the text of the file: what became of each overload, by element type, and of each of PyTorch's operators."""
+def table(rows: Sequence[Mapping[str, Any]], known: int) -> str:
+    """Give the text of the file: what became of each overload, by element type, and of each of PyTorch's operators.
+
+    ``known`` is how many operators PyTorch's table has.
+    """
     overloads: dict[str, dict[str, dict[str, int]]] = {}
     for row in rows:
         for name, dtypes in row["overloads"].items():
@@ -27,4 +31,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         f"    {json.dumps(row['operator'])}: {json.dumps(row['verdicts'], sort_keys=True)}"
         for row in sorted(rows, key=lambda row: str(row["operator"]))
     ]
-    return '{\n  "overloads": {\n' + ",\n".join(lines) + '\n  },\n  "operators": {\n' + ",\n".join(names) + "\n  }\n}\n"
+    head = f'  "torch": {json.dumps(torch.__version__)},\n  "known": {known},\n'
+    return (
+        "{\n"
+        + head
+        + '  "overloads": {\n'
+        + ",\n".join(lines)
+        + '\n  },\n  "operators": {\n'
+        + ",\n".join(names)
+        + "\n  }\n}\n"
+    )
