@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from atalla.isa import Op
+from atalla.lower import UnsupportedError
 from atalla.rules.constraints import Constraint, Request, refuse
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ class Rule:
         Raises:
             UnsupportedError: a constraint does not hold.
         """
-        bound = self.signature.bind(low, *arguments, **named)
+        try:
+            bound = self.signature.bind(low, *arguments, **named)
+        except TypeError as error:
+            raise UnsupportedError(f"Arguments must be those that the rule knows: {error}") from error
         bound.apply_defaults()
         asked = Request(low, bound.arguments)
         for constraint in self.constraints:

@@ -36,6 +36,22 @@ def clamp_max(low: Lowering, x: ir.Tensor, most: float) -> ir.Tensor:
     return elementwise(low, [x], lambda chain, a: chain.bounded(a, None, most))
 
 
+@rule("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor", makes=EW, needs=NEEDS)
+def clamp_tensor(low: Lowering, x: ir.Tensor, min: Any = None, max: Any = None) -> ir.Tensor:  # noqa: A002
+    """``min(max(x, least), most)`` of tensors."""
+    assert low.node is not None, "a rule has its node"
+    if str(low.node.target) == "aten.clamp_max.Tensor":
+        min, max = None, min  # noqa: A001  it has but one bound
+    bounds = [(one, step) for one, step in ((min, Step.MAX), (max, Step.MIN)) if one is not None]
+
+    def build(chain: Chain, value: int, *others: int) -> int:
+        for other, (_, step) in zip(others, bounds, strict=True):
+            value = chain.step(step, value, other)
+        return value
+
+    return elementwise(low, [x, *(one for one, _ in bounds)], build)
+
+
 @rule("hardtanh.default", makes=EW, needs=NEEDS)
 def hardtanh(low: Lowering, x: ir.Tensor, least: float = -1, most: float = 1) -> ir.Tensor:
     """``min(max(x, least), most)``."""

@@ -82,13 +82,13 @@ def prod_dim(low: Lowering, x: ir.Tensor, dim: int, keepdim: bool = False, *, dt
     return reduce(low, x, Reduce.PROD, dim)
 
 
-@rule("amax.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+@rule("amax.default", "max.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
 def amax(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """The largest."""
     return reduce(low, x, Reduce.MAX, dims)
 
 
-@rule("amin.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+@rule("amin.default", "min.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
 def amin(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
     """The smallest."""
     return reduce(low, x, Reduce.MIN, dims)
