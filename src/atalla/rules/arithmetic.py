@@ -82,10 +82,8 @@ def divides(asked: Request) -> bool:
 
 
 def rounds(asked: Request) -> bool:
-    """Quotients of floats that are rounded must be float32, rounded toward zero."""
-    if asked["rounding_mode"] is None or not asked.dtype.is_float:
-        return True
-    return asked["rounding_mode"] == "trunc" and asked.dtype is Dtype.F32
+    """Quotients of floats that are rounded must be float32."""
+    return asked["rounding_mode"] is None or not asked.dtype.is_float or asked.dtype is Dtype.F32
 
 
 @rule("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", makes=EW, needs=(*NEEDS, divides, rounds))
@@ -98,19 +96,24 @@ def div(low: Lowering, a: ir.Tensor, b: Any, rounding_mode: str | None = None) -
     return elementwise(low, [a, b], plain(Step.FLOOR_DIV))
 
 
-def whole_divisor(asked: Request) -> bool:
-    """Whole numbers must be divided, by a number that is known and not zero."""
-    return not asked.dtype.is_float and _nonzero(asked["b"])
+def safe_divisor(asked: Request) -> bool:
+    """Whole numbers must be divided by a number that is known and not zero."""
+    return asked.dtype.is_float or _nonzero(asked["b"])
 
 
-@rule("floor_divide.default", makes=EW, needs=(*NEEDS, whole_divisor))
-def floor_divide(low: Lowering, a: ir.Tensor, b: int) -> ir.Tensor:
+def quotient(asked: Request) -> bool:
+    """The result must be float32 or whole numbers."""
+    return not asked.dtype.is_float or asked.dtype is Dtype.F32
+
+
+@rule("floor_divide.default", makes=EW, needs=(*NEEDS, safe_divisor, quotient))
+def floor_divide(low: Lowering, a: ir.Tensor, b: Any) -> ir.Tensor:
     """``⌊a / b⌋``."""
     return elementwise(low, [a, b], plain(Step.FLOOR_DIV))
 
 
-@rule("remainder.Scalar", "remainder.Tensor", makes=EW, needs=(*NEEDS, whole_divisor))
-def remainder(low: Lowering, a: ir.Tensor, b: int) -> ir.Tensor:
+@rule("remainder.Scalar", "remainder.Tensor", makes=EW, needs=(*NEEDS, safe_divisor))
+def remainder(low: Lowering, a: ir.Tensor, b: Any) -> ir.Tensor:
     """``a − b · ⌊a / b⌋``."""
     return elementwise(low, [a, b], plain(Step.REMAINDER))
 

@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal
+from atalla.dims import equal, ordered
 from atalla.isa import Dtype, Op, Step
 from atalla.lower import Lowering
 from atalla.rules import rule
 from atalla.rules.chain import Chain, broadcast
 from atalla.rules.constraints import Request, has_elements
+from atalla.rules.convolution import batched, unbatched
 from atalla.rules.linear import dense_rows
 
 
@@ -29,12 +30,14 @@ def no_dropout(asked: Request) -> bool:
 
 
 def heads(asked: Request) -> bool:
-    """Queries, keys and values must be [batch, heads, length, size], of known size, with as many heads each."""
+    """Queries, keys and values must be [batch, heads, length, size], or without batch, with as many heads each."""
     parts = [asked[name] for name in ("q", "k", "v")]
+    rank = len(parts[0].shape)
     return (
-        all(len(one.shape) == 4 for one in parts)
+        rank in {3, 4}
+        and all(len(one.shape) == rank for one in parts)
         and isinstance(parts[0].shape[-1], int)
-        and all(equal(one.shape[i], parts[0].shape[i]) for one in parts for i in (0, 1))
+        and all(equal(one.shape[i], parts[0].shape[i]) for one in parts for i in range(rank - 2))
     )
 
 
@@ -56,13 +59,16 @@ def attention(
     enable_gqa: bool = False,
 ) -> ir.Tensor:
     """``softmax(scale · q kᵀ + mask) v``."""
-    _, shape = low.meta()
-    sources: list[ir.Tensor | None] = [dense_rows(low, one) for one in (q, k, v)]
+    dtype, shape = low.meta()
+    parts = [dense_rows(low, one) for one in (q, k, v)]
     if mask is not None:
-        sources.append(_added(low, mask, (*shape[:3], k.shape[2])))
+        parts.append(_added(low, mask, (*shape[:-1], k.shape[-2])))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     # [batch, length, heads, size] in memory: what follows joins the heads without a copy.
-    return low.emit(Op.ATTENTION, low.like_node((0, 2, 1, 3)), sources, causal=int(causal), scale=float(factor))
+    full = shape if len(shape) == 4 else (1, *shape)
+    dst = low.new(dtype, full, ordered(full, (0, 2, 1, 3)))
+    low.emit(Op.ATTENTION, dst, map(batched, parts), causal=int(causal), scale=float(factor))
+    return dst if len(shape) == 4 else unbatched(dst)
 
 
 def _added(low: Lowering, mask: ir.Tensor, shape: Any) -> ir.Tensor:
