@@ -109,8 +109,6 @@ def reshaped(shape: Sequence[Dim], strides: Sequence[Dim], wanted: Sequence[Dim]
     Groups of dims that lie behind each other in memory are matched, from the last to the first, with groups of the new
     shape of as many elements.
     """
-    if any(equal(extent, 0) for extent in shape):  # what has no elements may lie anyhow
-        return contiguous(wanted)
     blocks: list[list[Dim]] = []  # [elements, stride of the innermost], the outermost first
     for extent, stride in zip(shape, strides, strict=True):
         if equal(extent, 1):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, reshaped, simple
+from atalla.dims import contiguous, equal, reshaped, simple
 from atalla.lower import Lowering
 from atalla.rules import rule
 from atalla.rules.chain import broadcast
@@ -22,6 +22,8 @@ def place(index: int, rank: int) -> int:
 def view(low: Lowering, x: ir.Tensor, _size: Sequence[Any]) -> ir.Tensor:
     """Other extents, the same elements in the same order."""
     _, shape = low.meta()
+    if any(equal(extent, 0) for extent in shape):  # what has no elements may lie anyhow
+        return x.view(shape, contiguous(shape))
     strides = reshaped(x.shape, x.strides, shape)
     if strides is None:
         x = low.copy(x)
