@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from atalla.dims import Dim, contiguous, memory_order, product, simple
+from atalla.dims import Dim, contiguous, memory_order, overlapping, product, simple
 from atalla.isa import Dtype, Layout, Op, Space
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ class Tensor:
         return self.order == tuple(range(len(self.shape)))
 
     def view(self, shape: Sequence[Dim], strides: Sequence[Dim], offset: Dim = 0) -> Tensor:
-        """Give another view of the same storage; the offset is from the beginning of this one, in elements."""
+        """Give another view of the same storage; the offset is from the beginning of this one, in elements.
+
+        What has no elements begins where the storage does: it may be the part behind the last one.
+        """
+        is_empty = any(isinstance(extent, int) and extent == 0 for extent in shape)
         return Tensor(
             self.name,
             self.dtype,
@@ -64,7 +68,7 @@ class Tensor:
             tuple(strides),
             self.storage.space,
             self.storage,
-            simple(self.offset + offset),
+            0 if is_empty else simple(self.offset + offset),
         )
 
     def __repr__(self) -> str:
@@ -74,9 +78,10 @@ class Tensor:
 
 
 def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
-    """Give a new storage in the arena."""
+    """Give a new storage in the arena; contiguous where the strides are not given, or would share elements."""
     shape = tuple(shape)
-    return Tensor(name, dtype, shape, contiguous(shape) if strides is None else tuple(strides))
+    given = None if strides is None else tuple(strides)
+    return Tensor(name, dtype, shape, contiguous(shape) if given is None or overlapping(shape, given) else given)
 
 
 @dataclass(eq=False)

@@ -56,6 +56,17 @@ INLINE ew_step read_step(int64_t word) {
     }                                    \
   } while (0)
 
+// Rounded down, by what is left of the division: the quotient of floats may be rounded up to a whole number.
+INLINE float floor_quotient(float a, float b) {
+  if (b == 0) return a / b;
+  const float rest = fmodf(a, b);
+  float quotient = (a - rest) / b;
+  if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
+  if (quotient == 0) return copysignf(0.0f, a / b);
+  const float down = floorf(quotient);
+  return quotient - down > 0.5f ? down + 1 : down;
+}
+
 // Floats of floats; rows are read and written up to the next multiple of VL.
 static void step_floats(const ew_step* s, float* out, const float* a, const float* b, size_t count) {
   switch (s->code) {
@@ -156,7 +167,7 @@ static void step_floats(const ew_step* s, float* out, const float* a, const floa
       EACH_FLOAT(x != x ? x : (float)((x > 0) - (x < 0)));
       break;
     case AT_STEP_FLOOR_DIV:
-      for (size_t i = 0; i < count; ++i) out[i] = floorf(a[i] / b[i]);
+      for (size_t i = 0; i < count; ++i) out[i] = floor_quotient(a[i], b[i]);
       break;
     default: {  // REMAINDER, with the sign of the divisor
       for (size_t i = 0; i < count; ++i) {
