@@ -81,7 +81,8 @@ def verify(data: bytes) -> None:
     Raises:
         BlobError: they are no sound blob; its ``code`` is the :class:`Verdict`.
     """
-    from atalla.verify_steps import flow, instruction
+    from atalla.verify_flow import flow
+    from atalla.verify_steps import instruction
 
     parts = Parts(data)
     for look in (_header, _sections, _strings, _tensors, _lists, _instructions):

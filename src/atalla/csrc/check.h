@@ -1,4 +1,4 @@
-// What must hold of each instruction, and of all of them together; see "check.c".
+// What must hold of each instruction, and of all of them together; "check.c", "flow.c".
 #pragma once
 
 #include "internal.h"
