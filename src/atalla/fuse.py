@@ -342,6 +342,8 @@ def into_place(program: ir.Program) -> None:
         writer = uses.only(source, copied)
         if writer is None or writer.dst is None or copied.dst is None or copied.dst.dtype is not source.dtype:
             continue
+        if copied.dst.storage.space is Space.STATE:  # it is still read between the two
+            continue
         order = permutation(writer.dst, source)
         if order is None or writer.op in {Op.CALL_HOST, Op.GATHER}:
             continue

@@ -22,7 +22,7 @@ def _lines() -> Iterator[str]:
     for kind, prefix in (
         (isa.Dtype, ""), (isa.Space, ""), (isa.Layout, ""), (isa.Op, "OP_"), (isa.Act, "ACT_"), (isa.Pool, "POOL_"),
         (isa.Reduce, "REDUCE_"), (isa.Norm, "NORM_"), (isa.Step, "STEP_"),
-        (isa.Verdict, "BAD_"),
+        (isa.Verdict, "BAD_"), (isa.Node, "NODE_"), (isa.Patch, "PATCH_"),
     ):  # fmt: skip
         yield from _enum(kind, prefix)
     sizes = ", ".join(f"[AT_{one.name}] = {one.size}" for one in isa.Dtype)

@@ -3,8 +3,10 @@
 // Nothing is read beyond what an earlier check allows; sums and products that may overflow are taken in 128 bits.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
+#include "crc.h"
 #include "load.h"
 
 int atalla_open(const void* bytes, size_t size, atalla_blob** result, atalla_error* error) {
@@ -15,8 +17,8 @@ int atalla_open(const void* bytes, size_t size, atalla_blob** result, atalla_err
     l.blob->bytes = bytes;
     l.blob->size = size;
   }
-  int (*const steps[])(loading*) = {at_load_header,  at_load_sections, at_load_strings,
-                                    at_load_tensors, at_load_lists,    at_load_instructions};
+  int (*const steps[])(loading*) = {at_load_header, at_load_sections,     at_load_strings, at_load_tensors,
+                                    at_load_lists,  at_load_instructions, at_load_symbols};
   for (size_t i = 0; i < sizeof steps / sizeof *steps && !fault; ++i) fault = steps[i](&l);
   if (fault) {
     atalla_close(l.blob);
@@ -34,6 +36,8 @@ void atalla_close(atalla_blob* blob) {
   if (!blob) return;
   free(blob->tensors);
   free(blob->insns);
+  free(blob->own_words);
+  free(blob->own_io);
   free(blob);
 }
 
@@ -46,5 +50,46 @@ int atalla_describe(const atalla_blob* blob, atalla_info* info) {
   info->calls = blob->call_count;
   info->arena_bytes = blob->arena_bytes;
   info->constant_bytes = blob->constant_bytes;
+  info->state_bytes = blob->state_bytes;
+  info->symbols = blob->dynamic.symbol_count;
   return ATALLA_OK;
+}
+
+int atalla_check_constants(const atalla_blob* blob) {
+  if (!blob) return ATALLA_BAD_ARGUMENT;
+  at_crc table;
+  at_crc_init(&table);
+  return at_crc_of(&table, 0, blob->constants, (size_t)blob->constant_bytes) == blob->constant_crc ? ATALLA_OK
+                                                                                                   : AT_BAD_CHECKSUM;
+}
+
+static int slot_of(const atalla_blob* blob, size_t number, atalla_slot* slot) {
+  const uint8_t* row = blob->io + OUTPUT * number;
+  slot->kind = at_u32(row);
+  slot->value = (int64_t)at_u64(row + 8);
+  if (slot->kind) return ATALLA_OK;
+  const at_tensor* t = &blob->tensors[at_u32(row + 4)];
+  slot->tensor = (atalla_tensor){sizeof slot->tensor, t->dtype, t->rank, t->dim, t->stride, NULL};
+  const uint32_t begin = t->name ? at_u32(blob->strings + 4 * (size_t)t->name) : 0;
+  slot->name = (const char*)blob->strings + 4 + 4 * (size_t)blob->string_count + begin;
+  slot->name_size = at_u32(blob->strings + 4 + 4 * (size_t)t->name) - begin;
+  return ATALLA_OK;
+}
+
+int atalla_input(const atalla_blob* blob, uint32_t number, atalla_slot* slot) {
+  if (!blob || !slot || slot->struct_size < sizeof *slot || number >= blob->input_count) return ATALLA_BAD_ARGUMENT;
+  return slot_of(blob, number, slot);
+}
+
+int atalla_output(const atalla_blob* blob, uint32_t number, atalla_slot* slot) {
+  if (!blob || !slot || slot->struct_size < sizeof *slot || number >= blob->output_count) return ATALLA_BAD_ARGUMENT;
+  return slot_of(blob, (size_t)blob->input_count + number, slot);
+}
+
+void at_reset(const atalla_blob* blob, char* state) {
+  memset(state, 0, (size_t)blob->state_bytes);
+  for (uint32_t i = 0; i < blob->initial_count; ++i) {
+    const uint8_t* row = blob->initial + INITIAL * (size_t)i;
+    memcpy(state + at_u64(row), blob->constants + at_u64(row + 8), (size_t)at_u64(row + 16));
+  }
 }

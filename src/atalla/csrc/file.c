@@ -30,9 +30,10 @@ int at_load_header(loading* l) {
 }
 
 static section* named(loading* l, const uint8_t* name) {
-  static const char names[8][5] = {"STRT", "OPER", "TENS", "INSN", "ATTR", "IOTB", "HOST", "CNST"};
-  section* const places[8] = {&l->strt, &l->oper, &l->tens, &l->insn, &l->attr, &l->iotb, &l->host, &l->cnst};
-  for (int i = 0; i < 8; ++i) {
+  static const char names[10][5] = {"STRT", "OPER", "TENS", "INSN", "ATTR", "IOTB", "HOST", "CNST", "STAT", "SYMS"};
+  section* const places[10] = {&l->strt, &l->oper, &l->tens, &l->insn, &l->attr,
+                               &l->iotb, &l->host, &l->cnst, &l->stat, &l->syms};
+  for (int i = 0; i < 10; ++i) {
     if (memcmp(name, names[i], 4) == 0) return places[i];
   }
   return NULL;
@@ -66,6 +67,10 @@ int at_load_sections(loading* l) {
   at_crc_init(&table);
   for (uint32_t i = 0; i < l->sections; ++i) {
     const uint8_t* row = l->bytes + HEADER + ROW * (size_t)i;
+    if (named(l, row) == &l->cnst) {  // looked at when it is asked for: a file that is mapped stays unread
+      l->blob->constant_crc = at_u32(row + 28);
+      continue;
+    }
     if (at_crc_of(&table, 0, l->bytes + at_u64(row + 8), (size_t)at_u64(row + 16)) != at_u32(row + 28)) {
       return AT_BAD_CHECKSUM;
     }

@@ -46,27 +46,33 @@ static int read_one(const at_tensor* t, life* lives, uint32_t step) {
   return 0;
 }
 
+// Where a call of the host has its outputs among the operands; other operations have none there.
+typedef struct {
+  uint32_t first, count;
+} host_outputs;
+
+static host_outputs outputs_of(const atalla_blob* blob, const at_insn* insn) {
+  if (insn->op != AT_OP_CALL_HOST) return (host_outputs){0, 0};
+  const uint8_t* row = blob->calls + 16 * at_u64(blob->words + 8 * (size_t)insn->first_word);
+  return (host_outputs){at_u32(row + 8), at_u32(row + 12)};
+}
+
 static int follow(const atalla_blob* blob, const at_insn* insn, uint32_t step, life* lives) {
-  uint32_t first = 0, made = 0;
-  if (insn->op == AT_OP_CALL_HOST) {
-    const uint64_t call = at_u64(blob->words + 8 * (size_t)insn->first_word);
-    first = at_u32(blob->calls + 16 * call + 8);
-    made = at_u32(blob->calls + 16 * call + 12);
-  }
+  const host_outputs made = outputs_of(blob, insn);
   for (unsigned i = 0; i < insn->sources; ++i) {
     const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
     if (number == AT_NOTHING) continue;
     const at_tensor* t = &blob->tensors[number];
     if (insn->dst != AT_NOTHING && t->root == blob->tensors[insn->dst].root) return AT_BAD_OVERLAP;
-    for (uint32_t k = 0; k < made; ++k) {
-      if (blob->tensors[at_u32(blob->operands + 4 * ((size_t)first + k))].root == t->root) return AT_BAD_OVERLAP;
+    for (uint32_t k = 0; k < made.count; ++k) {
+      if (blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))].root == t->root) return AT_BAD_OVERLAP;
     }
     const int fault = read_one(t, lives, step);
     if (fault) return fault;
   }
   if (insn->dst != AT_NOTHING) return write_one(&blob->tensors[insn->dst], lives, step);
-  for (uint32_t k = 0; k < made; ++k) {
-    const int fault = write_one(&blob->tensors[at_u32(blob->operands + 4 * ((size_t)first + k))], lives, step);
+  for (uint32_t k = 0; k < made.count; ++k) {
+    const int fault = write_one(&blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))], lives, step);
     if (fault) return fault;
   }
   return 0;
@@ -126,4 +132,26 @@ int at_check_flow(const atalla_blob* blob) {
   if (!fault) fault = check_overlap(blob, lives, AT_STATE);
   free(lives);
   return fault;
+}
+
+static void touch(const atalla_blob* blob, uint32_t number, uint32_t step, uint32_t* first, uint32_t* last) {
+  if (number == AT_NOTHING) return;
+  const uint32_t root = blob->tensors[number].root;
+  if (first[root] == AT_NOTHING) first[root] = step;
+  last[root] = step;
+}
+
+void at_lives(const atalla_blob* blob, uint32_t* first, uint32_t* last) {
+  for (uint32_t i = 0; i < blob->tensor_count; ++i) first[i] = last[i] = AT_NOTHING;
+  for (uint32_t i = 0; i < blob->insn_count; ++i) {
+    const at_insn* insn = &blob->insns[i];
+    const host_outputs made = outputs_of(blob, insn);
+    touch(blob, insn->dst, i, first, last);
+    for (unsigned k = 0; k < insn->sources; ++k) {
+      touch(blob, at_u32(blob->operands + 4 * ((size_t)insn->first_source + k)), i, first, last);
+    }
+    for (uint32_t k = 0; k < made.count; ++k) {
+      touch(blob, at_u32(blob->operands + 4 * ((size_t)made.first + k)), i, first, last);
+    }
+  }
 }

@@ -18,18 +18,19 @@ static int read_tensor(const loading* l, const uint8_t* row, uint32_t number, at
   if (t->space < 1 || t->space >= AT_SPACE_COUNT || t->layout >= AT_LAYOUT_COUNT) return AT_BAD_TENSOR;
   if (t->root > number || t->name >= l->blob->string_count || at_u32(row + 164)) return AT_BAD_TENSOR;
   if (t->layout != AT_STRIDED && (t->space != AT_CONST || t->root != number)) return AT_BAD_TENSOR;
-  for (int i = 0; i < AT_DIMS; ++i) {
-    if (t->dim[i] < 0 || (i >= t->rank && (t->dim[i] || t->stride[i]))) return AT_BAD_TENSOR;
-    if ((uint64_t)t->dim[i] > MOST_BYTES ||
-        (t->stride[i] < 0 ? -(t->stride[i] + 1) : t->stride[i]) > (int64_t)MOST_BYTES) {
-      return AT_BAD_TENSOR;
-    }
-  }
-  return 0;
+  return at_dims_fit(t) ? 0 : AT_BAD_TENSOR;
 }
 
-// First and last element that a view reaches, from its root's first; false where it has none.
-static bool reach(const at_tensor* t, __int128* low, __int128* high) {
+bool at_dims_fit(const at_tensor* t) {
+  for (int i = 0; i < AT_DIMS; ++i) {
+    if (t->dim[i] < 0 || (i >= t->rank && (t->dim[i] || t->stride[i]))) return false;
+    if ((uint64_t)t->dim[i] > MOST_BYTES) return false;
+    if ((t->stride[i] < 0 ? -(t->stride[i] + 1) : t->stride[i]) > (int64_t)MOST_BYTES) return false;
+  }
+  return true;
+}
+
+bool at_reach(const at_tensor* t, __int128* low, __int128* high) {
   *low = *high = t->offset;
   for (int i = 0; i < t->rank; ++i) {
     if (t->dim[i] == 0) return false;
@@ -39,22 +40,21 @@ static bool reach(const at_tensor* t, __int128* low, __int128* high) {
   return true;
 }
 
-static int check_tensor(const loading* l, uint32_t number) {
-  const atalla_blob* blob = l->blob;
+int at_check_tensor(const atalla_blob* blob, uint32_t number) {
   const at_tensor *t = &blob->tensors[number], *root = &blob->tensors[t->root];
   if (root->root != t->root || root->space != t->space || (t->root != number && root->layout != AT_STRIDED)) {
     return AT_BAD_TENSOR;
   }
   __int128 low, high;
   const __int128 size = (__int128)at_size(t->dtype);
-  if (t->layout == AT_STRIDED && reach(t, &low, &high) && (low < 0 || (high + 1) * size > (__int128)root->bytes)) {
+  if (t->layout == AT_STRIDED && at_reach(t, &low, &high) && (low < 0 || (high + 1) * size > (__int128)root->bytes)) {
     return AT_BAD_BOUNDS;
   }
   if ((__int128)t->offset * size > (__int128)root->bytes || t->offset < 0) return AT_BAD_BOUNDS;
   if (t->root != number) return t->bytes || t->place ? AT_BAD_TENSOR : 0;
   if (t->offset || t->place < 0) return AT_BAD_TENSOR;
   const uint64_t spaces[AT_SPACE_COUNT] = {
-      [AT_CONST] = l->cnst.size, [AT_ARENA] = blob->arena_bytes, [AT_STATE] = blob->state_bytes};
+      [AT_CONST] = blob->constant_bytes, [AT_ARENA] = blob->arena_bytes, [AT_STATE] = blob->state_bytes};
   if (t->space == AT_INPUT || t->space == AT_OUTPUT) return t->bytes > MOST_BYTES ? AT_BAD_BOUNDS : 0;
   if (t->place % AT_LINE) return AT_BAD_BOUNDS;
   if (t->bytes > spaces[t->space] || (uint64_t)t->place > spaces[t->space] - t->bytes) return AT_BAD_BOUNDS;
@@ -68,16 +68,33 @@ int at_load_tensors(loading* l) {
   blob->tensor_count = (uint32_t)(l->tens.size / TENSOR);
   blob->tensors = calloc(blob->tensor_count ? blob->tensor_count : 1, sizeof *blob->tensors);
   if (!blob->tensors) return ATALLA_OUT_OF_MEMORY;
+  blob->constants = l->cnst.at;
+  blob->constant_bytes = l->cnst.size;
   for (uint32_t i = 0; i < blob->tensor_count; ++i) {
     const int fault = read_tensor(l, l->tens.at + TENSOR * (size_t)i, i, &blob->tensors[i]);
     if (fault) return fault;
   }
   for (uint32_t i = 0; i < blob->tensor_count; ++i) {
-    const int fault = check_tensor(l, i);
+    const int fault = at_check_tensor(blob, i);
     if (fault) return fault;
   }
-  blob->constants = l->cnst.at;
-  blob->constant_bytes = l->cnst.size;
+  return 0;
+}
+
+// What the state holds at first lies in the constants, and goes into the state, each byte once.
+static int check_initial(loading* l) {
+  atalla_blob* blob = l->blob;
+  if (l->stat.size % INITIAL || l->stat.size / INITIAL > MOST_TENSORS) return AT_BAD_LISTS;
+  uint64_t end = 0;
+  blob->initial = l->stat.at;
+  blob->initial_count = (uint32_t)(l->stat.size / INITIAL);
+  for (uint32_t i = 0; i < blob->initial_count; ++i) {
+    const uint8_t* row = blob->initial + INITIAL * (size_t)i;
+    const uint64_t to = at_u64(row), from = at_u64(row + 8), bytes = at_u64(row + 16);
+    if (to < end || bytes > blob->state_bytes || to > blob->state_bytes - bytes) return AT_BAD_LISTS;
+    if (bytes > blob->constant_bytes || from > blob->constant_bytes - bytes) return AT_BAD_LISTS;
+    end = to + bytes;
+  }
   return 0;
 }
 
@@ -133,7 +150,7 @@ int at_load_lists(loading* l) {
       if (at_u32(blob->operands + 4 * k) == AT_NOTHING) return AT_BAD_LISTS;
     }
   }
-  return 0;
+  return check_initial(l);
 }
 
 int at_load_instructions(loading* l) {

@@ -20,6 +20,7 @@ const char* at_verdict(int verdict) {
       "an instruction writes what must not be written",
       "something is read before it was written",
       "two tensors share memory while both are needed",
+      "symbols are damaged, or are not what the tables were made with",
   };
   const int number = verdict - AT_BAD_SIZE;
   if (verdict == ATALLA_OUT_OF_MEMORY) return "out of memory";

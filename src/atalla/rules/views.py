@@ -151,6 +151,18 @@ def dropout(low: Lowering, x: ir.Tensor, share: float, train: bool) -> ir.Tensor
     return x
 
 
-@rule("_assert_tensor_metadata.default", "_assert_scalar.default")
+@rule("_assert_tensor_metadata.default")
 def nothing(low: Lowering, *_: Any, **__: Any) -> None:
-    """What was asserted of shapes and types holds: they are the same in every run."""
+    """What was asserted of types holds: they are the same in every run."""
+
+
+@rule("_assert_scalar.default")
+def assert_scalar(low: Lowering, condition: Any, *_: Any, **__: Any) -> None:
+    """What is asserted of sizes is looked at when the sizes of the inputs are known."""
+    if hasattr(condition, "free_symbols") and condition.free_symbols:
+        low.program.guards.append(condition)
+
+
+@rule("sym_constrain_range_for_size.default", "sym_constrain_range.default")
+def constrained(low: Lowering, *_: Any, **__: Any) -> None:
+    """Ranges of sizes are those of the program's symbols."""
