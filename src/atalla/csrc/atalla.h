@@ -72,15 +72,14 @@ typedef struct {
   uint32_t symbols; /* not 0: it runs with inputs of several sizes, see atalla_specialize */
 } atalla_info;
 
-/* An input or output of a blob. */
+/* What an instruction is: the name of its operation, and of the node of the compiled graph that it was made of, which
+ * is `node_size` bytes without a zero at their end. Both live as long as the blob. */
 typedef struct {
   size_t struct_size;
-  uint32_t kind;        /* 0: a tensor; of outputs that are none: 1 nothing, 2 int, 3 float, 4 bool */
-  int64_t value;        /* of one that is no tensor; a float's bits */
-  atalla_tensor tensor; /* its data is NULL; shape and strides lie in the blob */
-  const char* name;     /* of a tensor, without a zero at the end */
-  size_t name_size;
-} atalla_slot;
+  const char* op;
+  const char* node;
+  size_t node_size;
+} atalla_instruction;
 
 ATALLA_API uint32_t atalla_version(void);
 
@@ -89,8 +88,12 @@ ATALLA_API uint32_t atalla_version(void);
 ATALLA_API int atalla_open(const void* bytes, size_t size, atalla_blob** blob, atalla_error* error);
 ATALLA_API void atalla_close(atalla_blob* blob);
 ATALLA_API int atalla_describe(const atalla_blob* blob, atalla_info* info);
-ATALLA_API int atalla_input(const atalla_blob* blob, uint32_t number, atalla_slot* slot);
-ATALLA_API int atalla_output(const atalla_blob* blob, uint32_t number, atalla_slot* slot);
+/* How the tensors that atalla_run takes are laid out; without data. The dtype of an output that is no tensor is 0. */
+ATALLA_API int atalla_describe_input(const atalla_blob* blob, uint32_t index, atalla_tensor* tensor);
+ATALLA_API int atalla_describe_output(const atalla_blob* blob, uint32_t index, atalla_tensor* tensor);
+ATALLA_API int atalla_describe_instruction(const atalla_blob* blob, uint32_t index, atalla_instruction* instruction);
+/* An output that is no tensor: 1 nothing, 2 an int, 3 a float (its bits), 4 a bool; 0 for a tensor. */
+ATALLA_API int atalla_describe_value(const atalla_blob* blob, uint32_t index, uint32_t* kind, int64_t* value);
 
 /* Reads all constants, and compares them with their checksum. */
 ATALLA_API int atalla_check_constants(const atalla_blob* blob);

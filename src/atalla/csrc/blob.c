@@ -63,29 +63,6 @@ int atalla_check_constants(const atalla_blob* blob) {
                                                                                                    : AT_BAD_CHECKSUM;
 }
 
-static int slot_of(const atalla_blob* blob, size_t number, atalla_slot* slot) {
-  const uint8_t* row = blob->io + OUTPUT * number;
-  slot->kind = at_u32(row);
-  slot->value = (int64_t)at_u64(row + 8);
-  if (slot->kind) return ATALLA_OK;
-  const at_tensor* t = &blob->tensors[at_u32(row + 4)];
-  slot->tensor = (atalla_tensor){sizeof slot->tensor, t->dtype, t->rank, t->dim, t->stride, NULL};
-  const uint32_t begin = t->name ? at_u32(blob->strings + 4 * (size_t)t->name) : 0;
-  slot->name = (const char*)blob->strings + 4 + 4 * (size_t)blob->string_count + begin;
-  slot->name_size = at_u32(blob->strings + 4 + 4 * (size_t)t->name) - begin;
-  return ATALLA_OK;
-}
-
-int atalla_input(const atalla_blob* blob, uint32_t number, atalla_slot* slot) {
-  if (!blob || !slot || slot->struct_size < sizeof *slot || number >= blob->input_count) return ATALLA_BAD_ARGUMENT;
-  return slot_of(blob, number, slot);
-}
-
-int atalla_output(const atalla_blob* blob, uint32_t number, atalla_slot* slot) {
-  if (!blob || !slot || slot->struct_size < sizeof *slot || number >= blob->output_count) return ATALLA_BAD_ARGUMENT;
-  return slot_of(blob, (size_t)blob->input_count + number, slot);
-}
-
 void at_reset(const atalla_blob* blob, char* state) {
   memset(state, 0, (size_t)blob->state_bytes);
   for (uint32_t i = 0; i < blob->initial_count; ++i) {
