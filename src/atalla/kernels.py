@@ -53,19 +53,6 @@ class _Options(ctypes.Structure):
     )
 
 
-class Slot(ctypes.Structure):
-    """``atalla_slot``."""
-
-    _fields_ = (
-        ("struct_size", ctypes.c_size_t),
-        ("kind", ctypes.c_uint32),
-        ("value", ctypes.c_int64),
-        ("tensor", Tensor),
-        ("name", ctypes.c_void_p),
-        ("name_size", ctypes.c_size_t),
-    )
-
-
 class Info(ctypes.Structure):
     """``atalla_info``."""
 
@@ -119,17 +106,33 @@ def _error() -> _Error:
 class OpenBlob:
     """A blob that the C loader found sound."""
 
-    def __init__(self, data: Bytes) -> None:
+    def __init__(
+        self, data: Bytes, shapes: Sequence[Sequence[int]] | None = None, whole: OpenBlob | None = None
+    ) -> None:
         """Open it; the bytes are kept as long as this object.
 
+        Args:
+            data: the bytes.
+            shapes: of the inputs, if it shall be another blob's program for these.
+            whole: that other blob, of the same bytes.
+
         Raises:
-            BlobError: they are no sound blob.
+            BlobError: they are no sound blob, or the program is not sound for these shapes.
+            InputError: the program does not take these shapes.
         """
-        self._data, address = pinned(data)
-        self._open("atalla_open", address, ctypes.c_size_t(len(data)))
+        self.handle = ctypes.c_void_p()
+        self.data = data
+        if whole is None or shapes is None:
+            self._held, address = pinned(data)
+            self._open("atalla_open", address, ctypes.c_size_t(len(data)))
+        else:
+            self._held = whole
+            rows = (Tensor * max(len(shapes), 1))()
+            for row, shape in zip(rows, shapes, strict=False):
+                row.rank, row.shape = len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape)
+            self._open("atalla_specialize", whole.handle, rows, ctypes.c_size_t(len(shapes)))
 
     def _open(self, function: str, *arguments: Any) -> None:
-        self.handle = ctypes.c_void_p()
         error = _error()
         status = getattr(library(), function)(*arguments, ctypes.byref(self.handle), ctypes.byref(error))
         if status:
@@ -148,13 +151,7 @@ class OpenBlob:
             InputError: it does not take them.
             BlobError: it is not sound for them.
         """
-        rows = (Tensor * max(len(shapes), 1))()
-        for row, shape in zip(rows, shapes, strict=False):
-            row.rank, row.shape = len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape)
-        made = OpenBlob.__new__(OpenBlob)
-        made._data = self._data
-        made._open("atalla_specialize", self.handle, rows, ctypes.c_size_t(len(shapes)))
-        return made
+        return OpenBlob(self.data, shapes, self)
 
     def check_constants(self) -> None:
         """Compare the constants with their checksum.
@@ -165,15 +162,23 @@ class OpenBlob:
         if library().atalla_check_constants(self.handle):
             raise BlobError(Verdict.CHECKSUM, "no sound blob: its constants are damaged: their checksum is wrong")
 
-    def slots(self) -> tuple[list[Slot], list[Slot]]:
-        """Give inputs and outputs."""
-        found: tuple[list[Slot], list[Slot]] = ([], [])
-        for name, count, into in (("atalla_input", self.info.inputs, 0), ("atalla_output", self.info.outputs, 1)):
-            for number in range(count):
-                slot = Slot(struct_size=ctypes.sizeof(Slot))
-                getattr(library(), name)(self.handle, ctypes.c_uint32(number), ctypes.byref(slot))
-                found[into].append(slot)
+    def inputs(self) -> list[Tensor]:
+        """Give how inputs are laid out, without data."""
+        return [self._described("atalla_describe_input", i) for i in range(self.info.inputs)]
+
+    def outputs(self) -> list[Tensor | tuple[int, int]]:
+        """Give how outputs are laid out; of one that is no tensor its kind and its bits."""
+        found: list[Tensor | tuple[int, int]] = []
+        for i in range(self.info.outputs):
+            kind, value = ctypes.c_uint32(), ctypes.c_int64()
+            library().atalla_describe_value(self.handle, ctypes.c_uint32(i), ctypes.byref(kind), ctypes.byref(value))
+            found.append((kind.value, value.value) if kind.value else self._described("atalla_describe_output", i))
         return found
+
+    def _described(self, function: str, number: int) -> Tensor:
+        tensor = Tensor(struct_size=ctypes.sizeof(Tensor))
+        getattr(library(), function)(self.handle, ctypes.c_uint32(number), ctypes.byref(tensor))
+        return tensor
 
     def __del__(self) -> None:
         """Free it."""

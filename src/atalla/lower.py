@@ -155,7 +155,7 @@ def known(value: Any) -> torch.Tensor | None:
     assert data is not None, "constants have elements"
     if value.root is None:
         return data
-    if value.dtype is not value.storage.dtype:
+    if value.dtype is not value.storage.dtype or not all(isinstance(extent, int) for extent in value.shape):
         return None
     return data.as_strided(value.shape, value.strides, data.storage_offset() + value.offset)
 
