@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.dims import dim
+from atalla.dims import Dim, dim, equal
 from atalla.errors import CompileError
 from atalla.isa import Dtype, Op, Space
 from atalla.symbolic import MOST
@@ -82,6 +82,13 @@ class Lowering:
     def contiguous(self, tensor: ir.Tensor) -> ir.Tensor:
         """Give the same elements with the dims in memory in their own order."""
         return tensor if tensor.is_contiguous else self.copy(tensor)
+
+    def same_size(self, first: Dim, second: Dim) -> None:
+        """Note that two sizes are the same, where they do not look so."""
+        if not equal(first, second):
+            import sympy
+
+            self.program.guards.append(sympy.Eq(first, second, evaluate=False))
 
 
 def dtype_of(torch_dtype: torch.dtype) -> Dtype:

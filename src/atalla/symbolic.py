@@ -63,10 +63,6 @@ def settle(program: ir.Program, inputs: Sequence[Sequence[int]] | None = None) -
         CompileError: a size that is known only while the program runs, or is worked out in a way no loader knows.
         InputError: ``inputs`` do not fit the program.
     """
-    if not program.ranges:
-        if inputs is not None:
-            _compare(program, inputs)
-        return None
     names = list(program.ranges)
     symbols = [_symbol(program, name) for name in names]
     values = [program.ranges[name][2] for name in names] if inputs is None else _bound(program, symbols, inputs)
@@ -84,7 +80,7 @@ def settle(program: ir.Program, inputs: Sequence[Sequence[int]] | None = None) -
             shapes.outputs[i] = numbers.node(value)
             outputs[i] = numbers.number(value)
     if inputs is None:
-        return shapes
+        return shapes if symbols else None
     _compare(program, inputs)
     if not all(least <= numbers.values[node] <= most for node, least, most in shapes.guards):
         raise InputError("the program was not exported for these shapes")

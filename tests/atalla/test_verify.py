@@ -10,6 +10,7 @@ import os
 import random
 import struct
 import zlib
+from collections.abc import Sequence
 
 import pytest
 
@@ -64,12 +65,14 @@ def signed(data: bytearray) -> bytes:
     return bytes(data)
 
 
-def mutated(data: bytes, chance: random.Random) -> bytes:
+def mutated(data: bytes, chance: random.Random, short: Sequence[bytes] = SHORT) -> bytes:
     """Change a little of a section, or of the header and the table."""
     made = bytearray(data)
     found = sections(data)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
-        at, size = found[chance.choice(SHORT)] if chance.random() < 0.95 else (0, HEADER.size + 9 * SECTION.size)
+        at, size = (
+            found.get(chance.choice(short), (0, 0)) if chance.random() < 0.95 else (0, HEADER.size + 9 * SECTION.size)
+        )
         if size < 8:
             continue
         width = chance.choice((1, 2, 4, 8))

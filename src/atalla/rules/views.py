@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, reshaped, simple
+from atalla.dims import contiguous, equal, product, reshaped, simple
 from atalla.lower import Lowering, UnsupportedError
 from atalla.rules import rule
 
@@ -22,9 +22,8 @@ def view(low: Lowering, x: ir.Tensor, _size: Sequence[Any]) -> ir.Tensor:
     _, shape = low.meta()
     strides = reshaped(x.shape, x.strides, shape)
     if strides is None:
-        x = low.copy(x)
-        strides = reshaped(x.shape, x.strides, shape)
-        assert strides is not None, "what is contiguous has every shape"
+        x, strides = low.contiguous(x), contiguous(shape)
+        low.same_size(x.elements, product(shape))
     return x.view(shape, strides)
 
 
