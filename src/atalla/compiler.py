@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atalla.blob import encode, plan_arena
+from atalla.check import check
 from atalla.fuse import fuse
 from atalla.lower import Fallback, lower
 from atalla.normalize import normalize
@@ -52,11 +53,15 @@ def compile(  # noqa: A001  the verb
         InputError: ``shapes`` are not of those for which the program was exported.
     """
     lowering = lower(normalize(program), all_rules())
+    check(lowering.program, "lower")
     if shapes is not None:
         settle(lowering.program, shapes)
     fuse(lowering.program)
+    check(lowering.program, "fuse")
     pack(lowering.program, exact=exact)
+    check(lowering.program, "pack")
     dynamic = settle(lowering.program) if shapes is None else None
+    check(lowering.program, "settle")
     arena = plan_arena(lowering.program).plan
     meta = {"producer": "atalla", "exact": exact, "fallbacks": len(lowering.fallbacks)}
     data = encode(lowering.program, meta, dynamic)
