@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from atalla import ir
 from atalla.dims import equal
-from atalla.errors import CompileError
+from atalla.errors import BlobError, CompileError
 from atalla.isa import OPS, Layout, Op, Space
+from atalla.verify import verify
 
 GIVEN = frozenset({Space.INPUT, Space.CONST, Space.STATE})
 """What holds something before the first instruction."""
@@ -29,30 +30,49 @@ def check(program: ir.Program, step: str) -> None:
     _Look(program, step).everything()
 
 
+def check_blob(data: bytes) -> None:
+    """Look at the bytes that the last step made, as a loader will.
+
+    Raises:
+        CompileError: they are no sound blob.
+    """
+    try:
+        verify(data)
+    except BlobError as error:
+        raise CompileError(f"Atalla's step 'encode' made {error}") from error
+
+
 class _Look:
     def __init__(self, program: ir.Program, step: str) -> None:
-        self.program, self.step, self.at = program, step, "the program"
+        self.program, self.step = program, step
+        self.part, self.number = "input", 0
         self.known: set[int] = set()
         """Tensors that were looked at."""
         self.written: set[int] = set()
         """Roots that hold something."""
 
-    def need(self, holds: bool, what: str) -> None:
-        if not holds:
-            raise CompileError(f"Atalla's step '{self.step}' broke the program at {self.at}: {what}")
+    def need(self, holds: bool, what: str, *things: object) -> None:
+        if not holds:  # the text is made only now: it would take longer than the checks
+            told, where = what.format(*things), f"{self.part} {self.number}"
+            if self.part == "instruction":
+                one = self.program.instructions[self.number]
+                where += f" ({one.op.name} of {one.node or 'no node'})"
+            raise CompileError(f"Atalla's step '{self.step}' broke the program at {where}: {told}")
 
     def everything(self) -> None:
-        for place, tensor in enumerate(self.program.inputs):
-            self.at = f"input {place}"
-            self.need(tensor.space is Space.INPUT and tensor.root is None, f"{tensor} is no input")
+        for number, tensor in enumerate(self.program.inputs):
+            self.number = number
+            self.need(tensor.space is Space.INPUT and tensor.root is None, "{} is no input", tensor)
             self.tensor(tensor)
+        self.part = "instruction"
         for number, instruction in enumerate(self.program.instructions):
-            self.at = f"instruction {number} ({instruction.op.name} of {instruction.node or 'no node'})"
+            self.number = number
             self.instruction(instruction)
-        for place, value in enumerate(self.program.outputs):
-            self.at = f"output {place}"
+        self.part = "output"
+        for number, value in enumerate(self.program.outputs):
+            self.number = number
             if isinstance(value, ir.Tensor):
-                self.need(value.space is Space.OUTPUT and value.root is None, f"{value} is no output")
+                self.need(value.space is Space.OUTPUT and value.root is None, "{} is no output", value)
                 self.need(id(value) in self.written, "nothing writes it")
 
     def instruction(self, one: ir.Instruction) -> None:
@@ -62,13 +82,13 @@ class _Look:
         for tensor in one.reads:
             self.tensor(tensor)
             root = tensor.storage
-            self.need(root.space in GIVEN or id(root) in self.written, f"{tensor} is read before it is written")
-            self.need(id(root) not in roots, f"{tensor} is read where it is written")
+            self.need(root.space in GIVEN or id(root) in self.written, "{} is read before it is written", tensor)
+            self.need(id(root) not in roots, "{} is read where it is written", tensor)
         for tensor in made:
             self.tensor(tensor)
             root = tensor.storage
-            self.need(root.space not in {Space.INPUT, Space.CONST}, f"{tensor} is written")
-            self.need(tensor.layout is Layout.STRIDED, f"{tensor} is written, and packed")
+            self.need(root.space not in {Space.INPUT, Space.CONST}, "{} is written", tensor)
+            self.need(tensor.layout is Layout.STRIDED, "{} is written, and packed", tensor)
             self.written.add(id(root))
         self.shapes(one)
 
@@ -80,10 +100,10 @@ class _Look:
         )
         if not (shape.sources and shape.sources[-1].endswith("…")):
             always = sum(not name.endswith("?") for name in shape.sources)
-            self.need(always <= len(one.sources) <= len(shape.sources), f"{len(one.sources)} sources")
+            self.need(always <= len(one.sources) <= len(shape.sources), "{} sources", len(one.sources))
             self.need(all(source is not None for source in one.sources[:always]), "a source is absent")
         names = {name.rstrip(".…") for name in shape.attributes}
-        self.need(set(one.attributes) <= names, f"attributes {sorted(set(one.attributes) - names)}")
+        self.need(set(one.attributes) <= names, "attributes {}", sorted(set(one.attributes) - names))
         if one.op is Op.CALL_HOST:
             self.need(0 <= one.whole("call") < len(self.program.calls), "no such call of the host")
 
@@ -93,34 +113,38 @@ class _Look:
             return
         self.known.add(id(tensor))
         root = tensor.storage
-        self.need(root.root is None, f"{tensor} is a view of a view")
-        self.need(len(tensor.shape) == len(tensor.strides), f"{tensor} has {len(tensor.strides)} strides")
-        self.need(tensor.space is root.space, f"{tensor} is not where {root} is")
-        self.need(tensor.root is not None or equal(tensor.offset, 0), f"{tensor} does not begin where it begins")
+        self.need(root.root is None, "{} is a view of a view", tensor)
+        self.need(len(tensor.shape) == len(tensor.strides), "{} has {} strides", tensor, len(tensor.strides))
+        self.need(tensor.space is root.space, "{} is not where {} is", tensor, root)
+        self.need(tensor.root is not None or equal(tensor.offset, 0), "{} does not begin where it begins", tensor)
         self.need(
-            (root.space in {Space.CONST, Space.STATE}) == (root.data is not None), f"{root} has elements, or lacks them"
+            (root.space in {Space.CONST, Space.STATE}) == (root.data is not None),
+            "{} has elements, or lacks them",
+            root,
         )
-        self.need(not _negative(tensor.shape), f"{tensor} has a dim below zero")
+        self.need(not _negative(tensor.shape), "{} has a dim below zero", tensor)
         ends, whole = _reach(tensor), _reach(root)
         if root.layout is not Layout.STRIDED or ends is None or whole is None or tensor.root is None:
             return
         last = whole[1] + 1 if root.data is None else root.data.numel()
         fits = ends[0] >= 0 and (ends[1] + 1) * tensor.dtype.size <= last * root.dtype.size
-        self.need(fits, f"{tensor} reaches out of {root}")
+        self.need(fits, "{} reaches out of {}", tensor, root)
 
     def shapes(self, one: ir.Instruction) -> None:
         if one.dst is None:
             return
         if one.op in SAME_SHAPE:
             for source in one.reads if one.op is Op.EW else one.reads[:1]:
-                self.need(_same(source.shape, one.dst.shape), f"{source} has not the shape of {one.dst}")
+                self.need(_same(source.shape, one.dst.shape), "{} has not the shape of {}", source, one.dst)
         weight = one.sources[1] if one.op in WITH_WEIGHTS and len(one.sources) > 1 else None
         if weight is not None:
-            self.need(weight.storage.space is Space.CONST, f"the weight {weight} is no constant")
+            self.need(weight.storage.space is Space.CONST, "the weight {} is no constant", weight)
             packed = weight.layout is not Layout.STRIDED
-            self.need(not packed or weight.layout is WITH_WEIGHTS[one.op], f"the weight {weight} is packed for another")
+            self.need(
+                not packed or weight.layout is WITH_WEIGHTS[one.op], "the weight {} is packed for another", weight
+            )
             channels = one.dst.shape[-1 if one.op is Op.GEMM else 1]
-            self.need(equal(weight.shape[0], channels), f"the weight {weight} does not make {one.dst}")
+            self.need(equal(weight.shape[0], channels), "the weight {} does not make {}", weight, one.dst)
 
 
 def _same(first: Iterable[object], second: Iterable[object]) -> bool:

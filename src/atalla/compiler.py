@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atalla.blob import encode, plan_arena
-from atalla.check import check
+from atalla.check import check, check_blob
 from atalla.fuse import fuse
 from atalla.lower import Fallback, lower
 from atalla.normalize import normalize
@@ -65,4 +65,5 @@ def compile(  # noqa: A001  the verb
     arena = plan_arena(lowering.program).plan
     meta = {"producer": "atalla", "exact": exact, "fallbacks": len(lowering.fallbacks)}
     data = encode(lowering.program, meta, dynamic)
+    check_blob(data)
     return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.peak, arena.bound)

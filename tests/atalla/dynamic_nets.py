@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -81,6 +82,13 @@ def numbers() -> Net:
         Call(forward), (torch.randn(3, 8), torch.randn(3, 4)), (({0: batch, 1: 2 * half}, {0: batch}),),
         [((1, 4), (1, 4)), ((8, 128), (8, 4))],
     )  # fmt: skip
+
+
+def like(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Give another input of that shape."""
+    if example.dtype is torch.int64:
+        return torch.randint(0, 50, tuple(shape))
+    return torch.randn(tuple(shape)) if example.dtype.is_floating_point else torch.ones(tuple(shape), dtype=torch.bool)
 
 
 DYNAMIC = {one.__name__: one for one in (mlp, cnn, image_sizes, encoder, causal, numbers)}

@@ -21,7 +21,7 @@ from atalla.loader import parse
 from atalla.runtime import MOST_SHAPES
 from atalla.specialize import specialize
 from atalla.verify import verify
-from tests.atalla.dynamic_nets import DYNAMIC
+from tests.atalla.dynamic_nets import DYNAMIC, like
 from tests.atalla.test_verify import MUTATIONS, c, mutated, python, sections, signed
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -39,12 +39,6 @@ def program(name: str) -> tuple[nn.Module, Any, list[tuple[torch.Tensor, ...]]]:
 @functools.cache
 def compiled(name: str) -> atalla.Compiled:
     return atalla.compile(program(name)[1])
-
-
-def like(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    if example.dtype is torch.int64:
-        return torch.randint(0, 50, tuple(shape))
-    return torch.randn(tuple(shape)) if example.dtype.is_floating_point else torch.ones(tuple(shape), dtype=torch.bool)
 
 
 def compare(loaded: atalla.Loaded, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -171,17 +165,32 @@ def test_both_loaders_give_the_same_verdict(name: str) -> None:
     assert Verdict.SYMBOLS in seen and len(seen) > 3, "the mutations reach most checks"
 
 
-def test_a_program_that_is_sound_for_its_example_alone_is_refused_for_others() -> None:
-    """A dim of a view no longer follows the symbol: for more rows it is no longer the shape of what it is read with."""
-    data = bytearray(compiled("mlp").data)
+def patches_of(data: bytes | bytearray) -> tuple[int, int]:
+    """Give where the patches of SYMS begin, and how many there are."""
     at, _ = sections(data)[b"SYMS"]
     symbols, nodes, guards, patches = struct.unpack_from("<IIII", data, at)
-    end = at + 16 + 48 * symbols + 24 * nodes + 24 * guards
-    constants = [i for i in range(nodes) if struct.unpack_from("<I", data, at + 16 + 48 * symbols + 24 * i)[0] == 0]
-    assert not constants, "the batch alone"
-    place = at + 16 + 48 * symbols  # the first node becomes the number of the example
-    struct.pack_into("<IIqq", data, place, 0, 0, 3, 0)
-    made = signed(data)
-    assert python(made) == c(made) == Verdict.SOUND and patches and end
-    assert verdicts(made, [(3, 7)]) == (0, 0)
-    assert verdicts(made, [(4, 7)]) == (-1, -1)  # the inputs are of three rows now
+    return at + 16 + 48 * symbols + 24 * nodes + 24 * guards, patches
+
+
+def test_a_program_that_is_sound_for_its_example_alone_is_refused_for_others() -> None:
+    """Without one of its patches the blob is what it was for the example, and for no other size."""
+    data = compiled("mlp").data
+    start, count = patches_of(data)
+    rows = [data[start + 16 * i : start + 16 * i + 16] for i in range(count)]
+    found = set()
+    for gone in range(count):
+        made = bytearray(data)
+        made[start : start + 16 * count] = b"".join([*rows[:gone], *rows[gone + 1 :], bytes(16)])
+        at, size = sections(made)[b"SYMS"]
+        struct.pack_into("<I", made, at + 12, count - 1)
+        for i in range(struct.unpack_from("<I", made, 16)[0]):  # the section is shorter
+            row = 64 + 32 * i
+            if made[row : row + 4] == b"SYMS":
+                struct.pack_into("<Q", made, row + 16, size - 16)
+        sound = signed(made)
+        assert python(sound) == c(sound) == Verdict.SOUND
+        assert verdicts(sound, [(3, 7)]) == (Verdict.SOUND, Verdict.SOUND)
+        first, second = verdicts(sound, [(8, 7)])
+        assert first == second != Verdict.SOUND
+        found.add(first)
+    assert {Verdict.OPERANDS, -1} <= found

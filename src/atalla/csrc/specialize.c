@@ -165,14 +165,16 @@ static int specialize(const atalla_blob* blob, const atalla_tensor* inputs, int6
   if (!made) return say(error, ATALLA_OUT_OF_MEMORY, "out of memory");
   int fault = rewrite(made, values);
   made->dynamic = (at_symbols){0};
-  for (uint32_t i = 0; i < made->tensor_count && !fault; ++i) fault = at_check_tensor(made, i);
-  for (uint32_t i = 0; i < made->insn_count && !fault; ++i) fault = at_check_instruction(made, &made->insns[i]);
-  if (!fault) fault = at_check_flow(made);
-  if (fault) say(error, fault, at_verdict(fault));
-  if (!fault) fault = compare(made, inputs, error);
-  if (fault) {
+  const int refused = fault ? 0 : compare(made, inputs, error);
+  if (!refused) {
+    for (uint32_t i = 0; i < made->tensor_count && !fault; ++i) fault = at_check_tensor(made, i);
+    for (uint32_t i = 0; i < made->insn_count && !fault; ++i) fault = at_check_instruction(made, &made->insns[i]);
+    if (!fault) fault = at_check_flow(made);
+    if (fault) say(error, fault, at_verdict(fault));
+  }
+  if (refused || fault) {
     atalla_close(made);
-    return fault;
+    return refused ? refused : fault;
   }
   *result = made;
   return ATALLA_OK;
