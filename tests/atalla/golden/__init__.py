@@ -47,10 +47,9 @@ def _kept() -> Made:
 NETS: dict[str, Callable[[], Made]] = {
     "v1_mlp": lambda: _plain(nets.mlp),
     "v1_residual": lambda: _plain(nets.residual),
-    "v1_masked": lambda: _plain(nets.masked),
     "v1_whole_numbers": lambda: _plain(nets.whole_numbers),
     "v1_fallback": lambda: _plain(nets.fallback),
-    "v1_dynamic": lambda: _dynamic(dynamic_nets.causal, ((1, 1, 8), (1, 1)), ((3, 11, 8), (3, 11))),
+    "v1_dynamic": lambda: _dynamic(dynamic_nets.causal, ((1, 1, 8), (1, 1)), ((3, 4, 8), (3, 4))),
     "v1_numbers": lambda: _dynamic(dynamic_nets.numbers, ((1, 4), (1, 4)), ((5, 10), (5, 4))),
     "v1_state": _kept,
 }
