@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from atalla.blob import Bytes
 from atalla.isa import OPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step
 from atalla.loader import InstructionRow, Listing, TensorRow, parse
+from atalla.records import Bytes
 from atalla.symbolic import MOST
 
 _SIGN = {Step.ADD: "+", Step.SUB: "−", Step.MUL: "·", Step.DIV: "/", Step.EQ: "==", Step.NE: "!=", Step.LT: "<",

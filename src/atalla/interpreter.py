@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir, pack, reference
-from atalla.blob import Bytes, section_rows
 from atalla.isa import Layout, Op, Space
 from atalla.loader import InstructionRow, Listing, TensorRow
 from atalla.lower import torch_dtype_of
+from atalla.records import Bytes, section_rows
 
 if TYPE_CHECKING:
     import torch

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from atalla.blob import Bytes
 from atalla.errors import AtallaError, BlobError, InputError, KernelError
 from atalla.isa import Verdict
+from atalla.records import Bytes
 
 ABI_VERSION = 1
 Host = Callable[[int, Any, int, int], None]

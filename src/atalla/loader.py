@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atalla.blob import (
+from atalla.errors import BlobError
+from atalla.isa import OPS, Dtype, Layout, Op, Space, Step, Verdict
+from atalla.records import (
     CALL,
     HEADER,
     INITIAL,
@@ -25,8 +27,6 @@ from atalla.blob import (
     Bytes,
     section_rows,
 )
-from atalla.errors import BlobError
-from atalla.isa import OPS, Dtype, Layout, Op, Space, Step, Verdict
 
 
 @dataclass(frozen=True)

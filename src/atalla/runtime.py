@@ -22,7 +22,7 @@ from atalla.verify import verify
 if TYPE_CHECKING:
     import torch
 
-    from atalla.blob import Bytes
+    from atalla.records import Bytes
 
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]

@@ -21,7 +21,7 @@ from atalla.lower import torch_dtype_of
 if TYPE_CHECKING:
     import torch
 
-    from atalla.blob import Bytes
+    from atalla.records import Bytes
 
 
 @dataclass(frozen=True)

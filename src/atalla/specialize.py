@@ -9,11 +9,12 @@ import json
 import struct
 from collections.abc import Sequence
 
-from atalla.blob import OUTPUT, Bytes, joined, section_rows
+from atalla.blob import joined
 from atalla.errors import InputError
 from atalla.isa import Dtype, Op, Patch, Space, Verdict
 from atalla.loader import Listing, parse
 from atalla.plan import Buffer, aligned, plan
+from atalla.records import OUTPUT, Bytes, section_rows
 from atalla.symbolic import MOST
 from atalla.verify import Parts, need, reach, read, within_caps
 from atalla.verify_symbols import Symbols, bound, evaluated, holds, rows

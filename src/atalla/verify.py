@@ -10,7 +10,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from atalla.blob import (
+from atalla.errors import BlobError
+from atalla.isa import Dtype, Layout, Op, Space, Verdict
+from atalla.plan import ALIGN
+from atalla.records import (
     CALL,
     ENDIAN,
     HEADER,
@@ -28,9 +31,6 @@ from atalla.blob import (
     Bytes,
     section_rows,
 )
-from atalla.errors import BlobError
-from atalla.isa import Dtype, Layout, Op, Space, Verdict
-from atalla.plan import ALIGN
 
 MOST_SECTIONS, MOST_ROWS = 64, 1 << 20
 MOST_BYTES = 1 << 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from atalla.blob import NOTHING
 from atalla.isa import Op, Space, Verdict
+from atalla.records import NOTHING
 from atalla.verify import Parts, Row, Step, need, reach, rows_of
 
 

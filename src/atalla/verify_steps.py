@@ -6,9 +6,9 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 
-from atalla.blob import NOTHING
 from atalla.isa import OPS, PANEL, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Verdict
 from atalla.isa import Step as Code
+from atalla.records import NOTHING
 from atalla.verify import Parts, Row, Step, need, rows_of
 
 MOST_ATTRIBUTE, MOST_STEPS, MOST_FILTER_ROWS = 1 << 20, 40, 64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atalla.blob import GUARD, NODE, PATCH, SYMBOL, SYMBOLS, Bytes
 from atalla.errors import BlobError
 from atalla.isa import Layout, Node, Patch, Verdict
+from atalla.records import GUARD, NODE, PATCH, SYMBOL, SYMBOLS, Bytes
 from atalla.symbolic import MOST, MOST_FACTOR, worked
 from atalla.verify import Parts, need
 

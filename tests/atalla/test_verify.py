@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import pytest
 
 import atalla
-from atalla.blob import HEADER, SECTION
 from atalla.isa import Verdict
 from atalla.kernels import OpenBlob
+from atalla.records import HEADER, SECTION
 from atalla.verify import verify
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
