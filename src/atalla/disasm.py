@@ -8,6 +8,8 @@ from typing import Any
 from atalla.dims import memory_order
 from atalla.isa import OPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step
 from atalla.loader import InstructionRow, Listing, TensorRow, parse
+from atalla.records import Bytes
+from atalla.symbolic import MOST
 
 _SIGN = {Step.ADD: "+", Step.SUB: "−", Step.MUL: "·", Step.DIV: "/", Step.EQ: "==", Step.NE: "!=", Step.LT: "<",
          Step.LE: "<=", Step.GT: ">", Step.GE: ">=", Step.AND: "&", Step.OR: "|", Step.XOR: "^"}  # fmt: skip
@@ -15,7 +17,7 @@ _SIGN = {Step.ADD: "+", Step.SUB: "−", Step.MUL: "·", Step.DIV: "/", Step.EQ:
 _SIDES = ("top", "left", "bottom", "right")
 
 
-def disassemble(data: bytes) -> Iterator[str]:
+def disassemble(data: Bytes) -> Iterator[str]:
     """Give the lines of a listing of a sound blob.
 
     Raises:
@@ -23,10 +25,17 @@ def disassemble(data: bytes) -> Iterator[str]:
     """
     listing = parse(data)
     sizes = f"{len(listing.tensors)} tensors, arena {listing.arena_bytes:,} B, constants {listing.constant_bytes:,} B"
+    if listing.state_bytes:
+        sizes += f", state {listing.state_bytes:,} B"
     yield f"; atalla blob, {len(data):,} B: {len(listing.instructions)} instructions, {sizes}"
     for key, value in sorted(listing.meta.items()):
         if value not in ({}, []):
             yield f"; {key}: {value}"
+    for one in listing.symbols:
+        scaled = f"{one.factor}·{one.name}" if one.factor > 1 else one.name
+        extent = f"{scaled} {one.summand:+d}" if one.summand else scaled
+        most = "" if one.most == MOST else str(one.most)
+        yield f"symbol  {one.name} {one.least}…{most}: dim {one.dim} of input {one.input} is {extent}"
     for title, numbers in (("input", listing.inputs), ("output", [v for k, v in listing.outputs if k == "tensor"])):
         for number in numbers:
             yield f"{title:<7} {tensor(listing, number)}"

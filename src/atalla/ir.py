@@ -33,7 +33,7 @@ class Tensor:
     """Elements from the beginning of the root's storage, counted in the view's own element type."""
     layout: Layout = Layout.STRIDED
     data: torch.Tensor | None = None
-    """Elements of a CONST root, as they lie in the blob."""
+    """Elements of a CONST root, as they lie in the blob; of a STATE root, those that it has at first."""
 
     @property
     def storage(self) -> Tensor:
@@ -91,7 +91,7 @@ class Instruction:
     op: Op
     dst: Tensor | None
     sources: tuple[Tensor | None, ...] = ()
-    attributes: Mapping[str, float | int | Sequence[int]] = field(default_factory=dict)
+    attributes: Mapping[str, float | int | Sequence[int] | Dim] = field(default_factory=dict)
     """By the names of ``isa.OPS``; absent ones are zero."""
     node: str = ""
     """The FX node that it comes from."""
@@ -136,6 +136,10 @@ class Program:
     outputs: list[Tensor] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
     calls: list[HostCall] = field(default_factory=list)
+    ranges: dict[Dim, tuple[int, int, int]] = field(default_factory=dict)
+    """Of each symbol: the least and the most that it may be, and what it is in the example."""
+    guards: list[Dim] = field(default_factory=list)
+    """Relations between dims without which the program does not hold."""
 
     def writers(self) -> dict[int, list[Instruction]]:
         """Give the instructions that write a storage, by its identity."""

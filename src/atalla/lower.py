@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.dims import dim
+from atalla.dims import Dim, dim, equal
 from atalla.errors import CompileError
 from atalla.isa import Dtype, Op, Space
+from atalla.symbolic import MOST
 
 if TYPE_CHECKING:
     import torch
@@ -81,6 +82,13 @@ class Lowering:
     def contiguous(self, tensor: ir.Tensor) -> ir.Tensor:
         """Give the same elements with the dims in memory in their own order."""
         return tensor if tensor.is_contiguous else self.copy(tensor)
+
+    def same_size(self, first: Dim, second: Dim) -> None:
+        """Note that two sizes are the same, where they do not look so."""
+        if not equal(first, second):
+            import sympy
+
+            self.program.guards.append(sympy.Eq(first, second, evaluate=False))
 
 
 def dtype_of(torch_dtype: torch.dtype) -> Dtype:
@@ -157,12 +165,13 @@ def constant(data: torch.Tensor, name: str) -> ir.Tensor:
 
 def known(value: Any) -> torch.Tensor | None:
     """Give the elements of a constant or of a view of one; None for what is not known yet."""
-    if not isinstance(value, ir.Tensor) or value.storage.data is None:
+    if not isinstance(value, ir.Tensor) or value.storage.space is not Space.CONST:
         return None
     data = value.storage.data
+    assert data is not None, "constants have elements"
     if value.root is None:
         return data
-    if value.dtype is not value.storage.dtype:
+    if value.dtype is not value.storage.dtype or not all(isinstance(extent, int) for extent in value.shape):
         return None
     return data.as_strided(value.shape, value.strides, data.storage_offset() + value.offset)
 
@@ -174,14 +183,15 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
         CompileError: something that neither the accelerator nor a call of the host can do.
     """
     lowering = Lowering()
-    _inputs(program, lowering)
+    states = _inputs(program, lowering)
     for node in program.graph.nodes:
         lowering.node = node
         if node.op == "call_function":
             lowering.values[node] = _value(node, lowering, rules)
         elif node.op not in {"placeholder", "output"}:
             raise CompileError(f"{node.op} {node.target}: control flow and submodules are not compiled")
-    _outputs(program, lowering)
+    lowering.node = None
+    _outputs(program, lowering, states)
     return lowering
 
 
@@ -259,13 +269,14 @@ def _is_static(tensor: torch.Tensor) -> bool:
     return all(isinstance(extent, int) for extent in tensor.shape)
 
 
-def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
-    """Give values to the placeholders: inputs of the user, and constants."""
+def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[str, ir.Tensor]:
+    """Give values to the placeholders: inputs of the user, and constants; give the states by the buffers' names."""
     from torch.export.graph_signature import InputKind
 
     mutated = set(program.graph_signature.buffers_to_mutate.values())
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     made: dict[int, ir.Tensor] = {}
+    states: dict[str, ir.Tensor] = {}
     for spec in program.graph_signature.input_specs:
         node = nodes.get(getattr(spec.arg, "name", ""))
         if spec.kind is InputKind.USER_INPUT:
@@ -276,17 +287,50 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
             value = node.meta["val"]
             tensor = ir.dense(node.name, dtype_of(value.dtype), map(dim, value.shape), map(dim, value.stride()))
             tensor.space = Space.INPUT
+            _ranges(program, value, lowering.program)
             lowering.program.inputs.append(tensor)
             lowering.values[node] = tensor
             continue
         if node is None:
             continue
         held = _held(program, spec.target)
+        if spec.target in mutated:
+            lowering.values[node] = states[spec.target] = _state(held, spec.target)
+            continue
         if id(held) not in made:  # tied parameters are one constant
             made[id(held)] = constant(held, spec.target)
         lowering.values[node] = made[id(held)]
-        if spec.target in mutated:  # a blob has no place yet for what a state is at first
-            raise CompileError(f"the buffer {spec.target} is changed by the program: that is not compiled yet")
+    return states
+
+
+def _ranges(program: torch.export.ExportedProgram, value: torch.Tensor, into: ir.Program) -> None:
+    """Note the symbols of an input's shape: what they may be, and what they are in the example."""
+    extents: list[Any] = list(value.shape)
+    for extent in extents:
+        expression = dim(extent)
+        symbols = list(getattr(expression, "free_symbols", ()))
+        if len(symbols) != 1:
+            continue
+        symbol = symbols[0]
+        factor, summand = expression.coeff(symbol, 1), expression.coeff(symbol, 0)
+        if expression != factor * symbol + summand or symbol in into.ranges:
+            continue
+        limits = program.range_constraints.get(symbol)
+        least, most = (0, MOST) if limits is None else (max(int(limits.lower), 0), _finite(limits.upper))
+        into.ranges[symbol] = (least, most, int((extent.node.hint - summand) / factor))
+
+
+def _finite(limit: Any) -> int:
+    """Give the most that a symbol may be, which torch may call infinite."""
+    return min(int(limit), MOST) if getattr(limit, "is_Integer", False) else MOST
+
+
+def _state(held: torch.Tensor, name: str) -> ir.Tensor:
+    """Give the storage of a buffer that the program changes."""
+    data = held.detach().contiguous()
+    state = ir.dense(name, dtype_of(data.dtype), tuple(data.shape))
+    state.space, state.data = Space.STATE, data
+    return state
 
 
 def _held(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
@@ -297,13 +341,18 @@ def _held(program: torch.export.ExportedProgram, name: str | None) -> torch.Tens
     raise CompileError(f"the program does not hold {name}")
 
 
-def _outputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
-    """Bring every output to where the caller finds it, in the strides that the program says."""
+def _outputs(program: torch.export.ExportedProgram, lowering: Lowering, states: Mapping[str, ir.Tensor]) -> None:
+    """Bring every output to where the caller finds it, in the program's strides; then change the states."""
     from torch.export.graph_signature import OutputKind
 
     (output,) = (node for node in program.graph.nodes if node.op == "output")
+    changed: list[tuple[ir.Tensor, ir.Tensor]] = []
     for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):
         value = lowering.values[node] if hasattr(node, "meta") else node
+        if spec.kind is OutputKind.BUFFER_MUTATION:
+            if value is not states[spec.target]:
+                changed.append((states[spec.target], value))
+            continue
         if spec.kind is not OutputKind.USER_OUTPUT:
             raise CompileError(f"an output of kind {spec.kind.name} is not compiled: clone the input that is changed")
         if not isinstance(value, ir.Tensor):
@@ -315,3 +364,7 @@ def _outputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
         place.space = Space.OUTPUT
         lowering.program.outputs.append(place)
         lowering.emit(Op.COPY, place, [value])
+    # What is read of a state is read before any changes.
+    values = [lowering.copy(value) if value.storage.space is Space.STATE else value for _, value in changed]
+    for (state, _), value in zip(changed, values, strict=True):
+        lowering.emit(Op.COPY, state, [value])

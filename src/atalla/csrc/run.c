@@ -13,6 +13,7 @@ struct atalla_context {
   atalla_host host;
   void* user;
   char *arena, *state, *scratch;
+  bool owns_state;
   at_call* calls;  // one an instruction; data of the caller's tensors is filled in for each run
   uint64_t* times;
 };
@@ -90,7 +91,8 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
   }
   const unsigned threads = options && options->threads ? options->threads : 1;
   context->arena = memory(blob->arena_bytes);
-  context->state = memory(blob->state_bytes);
+  context->owns_state = !(options && options->state);
+  context->state = context->owns_state ? memory(blob->state_bytes) : options->state;
   context->calls = calloc(blob->insn_count, sizeof *context->calls);
   if (options && options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
   int status = at_pool_new(threads, &context->pool);
@@ -113,7 +115,7 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
     atalla_context_free(context);
     return fail(error, status, "out of memory");
   }
-  memset(context->state, 0, blob->state_bytes);
+  if (context->owns_state) at_reset(blob, context->state);
   for (uint32_t i = 0; i < blob->insn_count; ++i) {
     context->calls[i].scratch = context->scratch;
     context->calls[i].scratch_bytes = most;
@@ -126,7 +128,7 @@ void atalla_context_free(atalla_context* context) {
   if (!context) return;
   at_pool_free(context->pool);
   free(context->arena);
-  free(context->state);
+  if (context->owns_state) free(context->state);
   free(context->scratch);
   free(context->calls);
   free(context->times);
@@ -205,6 +207,12 @@ size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t
   const size_t all = context->blob->insn_count;
   if (nanoseconds) memcpy(nanoseconds, context->times, (count < all ? count : all) * sizeof *nanoseconds);
   return all;
+}
+
+int atalla_reset(atalla_context* context) {
+  if (!context) return ATALLA_BAD_ARGUMENT;
+  at_reset(context->blob, context->state);
+  return ATALLA_OK;
 }
 
 const char* atalla_isa(const atalla_context* context) { return context ? context->kernels->name : NULL; }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import contiguous, equal, reshaped, simple
+from atalla.dims import contiguous, equal, product, reshaped, simple
 from atalla.lower import Lowering
 from atalla.rules import rule
 from atalla.rules.chain import broadcast
@@ -26,9 +26,8 @@ def view(low: Lowering, x: ir.Tensor, _size: Sequence[Any]) -> ir.Tensor:
         return x.view(shape, contiguous(shape))
     strides = reshaped(x.shape, x.strides, shape)
     if strides is None:
-        x = low.copy(x)
-        strides = reshaped(x.shape, x.strides, shape)
-        assert strides is not None, "what is contiguous has every shape"
+        x, strides = low.contiguous(x), contiguous(shape)
+        low.same_size(x.elements, product(shape))
     return x.view(shape, strides)
 
 
@@ -174,6 +173,18 @@ def dropout(low: Lowering, x: ir.Tensor, share: float, train: bool) -> ir.Tensor
     return x
 
 
-@rule("_assert_tensor_metadata.default", "_assert_scalar.default")
+@rule("_assert_tensor_metadata.default")
 def nothing(low: Lowering, *_: Any, **__: Any) -> None:
-    """What was asserted of shapes and types holds: they are the same in every run."""
+    """What was asserted of types holds: they are the same in every run."""
+
+
+@rule("_assert_scalar.default")
+def assert_scalar(low: Lowering, condition: Any, *_: Any, **__: Any) -> None:
+    """What is asserted of sizes is looked at when the sizes of the inputs are known."""
+    if hasattr(condition, "free_symbols") and condition.free_symbols:
+        low.program.guards.append(condition)
+
+
+@rule("sym_constrain_range_for_size.default", "sym_constrain_range.default")
+def constrained(low: Lowering, *_: Any, **__: Any) -> None:
+    """Ranges of sizes are those of the program's symbols."""
