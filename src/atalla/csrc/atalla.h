@@ -87,6 +87,24 @@ ATALLA_API int atalla_run(atalla_context* context, void* const* inputs, void* co
 /* Nanoseconds of each instruction in the last run of a context with `profile`; gives how many there are. */
 ATALLA_API size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t count);
 
+/* Buffers that are needed for some steps, and where they lie in an arena. */
+typedef struct {
+  size_t struct_size;
+  size_t count;
+  const uint64_t* size;         /* bytes of each */
+  const uint32_t *first, *last; /* steps from which and to which it is needed, both included */
+  uint64_t align;               /* divides every offset */
+  uint64_t nodes;               /* of the exact search at most; 0: none. Nothing else decides what is found, but for */
+  uint64_t deadline_ns;         /* the nanoseconds after which it ends; 0: never */
+  uint64_t* offset;             /* made: bytes, one a buffer */
+  uint64_t peak;                /* made: bytes of the arena */
+  uint64_t bound;               /* made: bytes below which no plan can be; where it is `peak`, the plan is optimal */
+  uint64_t searched;            /* made: nodes */
+} atalla_planning;
+
+/* Plans an arena: by best fit, and where that is above the most bytes alive at once, by a search. */
+ATALLA_API int atalla_plan(atalla_planning* planning, atalla_error* error);
+
 /* The instruction set that a context uses. */
 ATALLA_API const char* atalla_isa(const atalla_context* context);
 
