@@ -82,13 +82,13 @@ class _Tables:
         return start
 
 
-def encode(program: ir.Program, meta: Mapping[str, Any]) -> bytes:
-    """Give the blob of a packed program; arena and state are planned here.
+def encode(program: ir.Program, meta: Mapping[str, Any], arena: Arena) -> bytes:
+    """Give the blob of a packed program whose arena was planned.
 
     Raises:
         CompileError: more dims or sources than an instruction has room for.
     """
-    tables, arena = _Tables(), plan_arena(program)
+    tables = _Tables()
     for tensor in program.inputs:
         tables.tensor(tensor)
     instructions, words = _instructions(program, tables)
@@ -105,7 +105,11 @@ def encode(program: ir.Program, meta: Mapping[str, Any]) -> bytes:
     for tensor in tables.tensors:
         place = _place(tensor, arena, constants, state, slots)
         rows.append(_tensor(tensor, place, tables))
-    certificate = {"arena_bytes": arena.plan.peak, "arena_bound": arena.plan.bound}
+    certificate = {
+        "arena": arena.plan.certificate,
+        "arena_bytes": arena.plan.peak,
+        "arena_bound": arena.plan.bound,
+    }
     sections = {
         b"STRT": _strings(tables.strings),
         b"OPER": struct.pack(f"<{len(tables.operands)}I", *tables.operands),

@@ -46,7 +46,7 @@ def compile(program: torch.export.ExportedProgram, *, exact: bool = False) -> Co
     lowering = lower(normalize(program), all_rules())
     fuse(lowering.program)
     pack(lowering.program, exact=exact)
-    arena = plan_arena(lowering.program).plan
+    arena = plan_arena(lowering.program)
     meta = {"producer": "atalla", "exact": exact, "fallbacks": len(lowering.fallbacks)}
-    data = encode(lowering.program, meta)
-    return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.peak, arena.bound)
+    data = encode(lowering.program, meta, arena)
+    return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.plan.peak, arena.plan.bound)

@@ -15,8 +15,8 @@ from pathlib import Path
 CAPACITY = 1 << 20
 GRAIN = 64
 PROBLEMS = {
-    "A": (150, 120, 0.05), "B": (170, 60, 0.0), "C": (190, 200, 0.10), "D": (210, 90, 0.03), "E": (230, 160, 0.15),
-    "F": (250, 80, 0.05), "G": (280, 240, 0.08), "H": (310, 120, 0.0), "I": (340, 300, 0.05), "J": (380, 150, 0.12),
+    "A": (150, 120, 0.2), "B": (170, 60, 0.05), "C": (190, 200, 0.5), "D": (210, 90, 0.5), "E": (230, 160, 0.6),
+    "F": (250, 80, 0.5), "G": (280, 240, 0.5), "H": (310, 120, 0.35), "I": (340, 300, 0.5), "J": (380, 150, 0.75),
     "K": (450, 200, 0.05),
 }  # fmt: skip
 """Buffers, steps, share of those that are taken away or shortened."""
@@ -52,11 +52,12 @@ def problem(name: str) -> list[tuple[int, int, int]]:
             pieces[i : i + 1] = parts
     full = chance.randrange(steps)
     made = []
-    for begin, end, low, high in pieces:
+    for first, behind, low, high in pieces:
+        begin, end = first, behind
         if not begin <= full < end and chance.random() < share:
             if end - begin < 3 or chance.random() < 0.3:
                 continue
-            begin, end = begin + chance.randrange(2), end - 1  # noqa: PLW2901  what is left of it
+            begin, end = begin + chance.randrange(2), end - 1
         made.append((begin, end, (high - low) * GRAIN))
     chance.shuffle(made)
     return made
