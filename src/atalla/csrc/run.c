@@ -5,6 +5,9 @@
 #include <time.h>
 
 #include "internal.h"
+#ifdef ATALLA_DEBUG
+#include "debug.h"
+#endif
 
 struct atalla_context {
   const atalla_blob* blob;
@@ -15,6 +18,9 @@ struct atalla_context {
   char *arena, *state, *scratch;
   at_call* calls;  // one an instruction; data of the caller's tensors is filled in for each run
   uint64_t* times;
+#ifdef ATALLA_DEBUG
+  at_debug* debug;
+#endif
 };
 
 static int fail(atalla_error* error, int status, const char* text) {
@@ -106,9 +112,16 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
       if (bytes > most) most = bytes;
     }
     most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
+#ifdef ATALLA_DEBUG
+    most += AT_LINE;
+#endif
     context->scratch = memory(most * threads);
     if (!context->scratch) status = ATALLA_OUT_OF_MEMORY;
   }
+#ifdef ATALLA_DEBUG
+  if (status == ATALLA_OK)
+    status = at_debug_new(blob, context->arena, context->scratch, most, threads, &context->debug);
+#endif
   if (status != ATALLA_OK) {
     atalla_context_free(context);
     return fail(error, status, "out of memory");
@@ -124,6 +137,9 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
 
 void atalla_context_free(atalla_context* context) {
   if (!context) return;
+#ifdef ATALLA_DEBUG
+  at_debug_free(context->debug);
+#endif
   at_pool_free(context->pool);
   free(context->arena);
   free(context->state);
@@ -188,9 +204,19 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
         attach(context, operand(blob, insn->first_source + s), inputs, outputs, &call->src[s]);
     }
     const uint64_t began = context->times ? now() : 0;
+#ifdef ATALLA_DEBUG
+    at_debug_before(context->debug, i);
+#endif
     const int status = insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs)
                                                    : context->kernels->run[insn->op](call);
     if (context->times) context->times[i] = now() - began;
+#ifdef ATALLA_DEBUG
+    if (status == ATALLA_OK && !at_debug_after(context->debug, i)) {
+      char text[96];
+      snprintf(text, sizeof text, "instruction %u (operation %u) wrote beside its tensor", i, insn->op);
+      return fail(error, ATALLA_BROKEN, text);
+    }
+#endif
     if (status != ATALLA_OK) {
       char text[96];
       snprintf(text, sizeof text, "instruction %u (operation %u) gave status %d", i, insn->op, status);
