@@ -1,4 +1,4 @@
-"""Sanitizers: the library with a driver in C, under ASan, UBSan and TSan, as a debug build, and on another processor."""
+"""Sanitizers: the library with a driver in C, under ASan, UBSan and TSan, as a debug build, and for ARM."""
 
 from __future__ import annotations
 
@@ -53,6 +53,21 @@ def test_another_processor_gives_the_same(name: str, shared_folder: Path, tmp_pa
         pytest.skip(f"there is no {QEMU}")
     program = executable(shared_folder, DRIVER, ("-O2", "-static"), compiler=ARM, machine="aarch64")
     checked([QEMU, str(program)], name, tmp_path, threads=2, isa="base")
+
+
+WRAPPED = "malloc", "calloc", "realloc", "posix_memalign", "pthread_create"
+
+
+@pytest.mark.parametrize("name", ["mlp", "fallback", "winograd", "transformer"])
+def test_out_of_memory_is_an_error_wherever_it_happens(name: str, shared_folder: Path, tmp_path: Path) -> None:
+    """Every allocation of loading, reserving, running and planning fails once; nothing leaks."""
+    wraps = tuple(f"-Wl,--wrap={one}" for one in WRAPPED)
+    program = executable(shared_folder, HERE / "no_memory.c", (*ADDRESS, *wraps))
+    (tmp_path / "blob").write_bytes(compiled(name)[0].data)
+    done = subprocess.run([program, tmp_path / "blob"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    lived, planned = map(int, done.stdout.split())
+    assert lived >= 14 and planned >= 20, "fewer allocations than there are in the sources"
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

@@ -198,8 +198,9 @@ static int plan(atalla_planning* p, kept* k) {
   s->deadline = p->deadline_ns ? at_search_now() + p->deadline_ns : 0;
   narrow(p, k, s);
   p->searched = s->nodes;
+  status = s->no_memory ? ATALLA_OUT_OF_MEMORY : ATALLA_OK;
   at_search_free(s);
-  return ATALLA_OK;
+  return status;
 }
 
 int atalla_plan(atalla_planning* p, atalla_error* error) {

@@ -200,6 +200,7 @@ static at_outcome attempt(at_search* s, uint64_t limit) {
 
 at_outcome at_search_decide(at_search* s, uint64_t capacity, uint64_t nodes) {
   ranked* rows = malloc(s->count * sizeof *rows);
+  s->no_memory = !rows;
   if (!rows) return AT_GAVE_UP;
   s->capacity = capacity;
   s->limit = s->nodes + nodes;
