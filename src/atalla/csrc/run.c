@@ -198,6 +198,7 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
     const at_insn* insn = &blob->insns[i];
     if (insn->op == AT_OP_END) break;
     at_call* call = &context->calls[i];
+    if (insn->dst != AT_NOTHING && at_elements(&call->dst) == 0) continue;
     if (insn->dst != AT_NOTHING) attach(context, insn->dst, inputs, outputs, &call->dst);
     for (unsigned s = 0; s < call->sources; ++s) {
       if (call->present >> s & 1)
