@@ -82,7 +82,7 @@ ATALLA_API int atalla_context_new(const atalla_blob* blob, const atalla_options*
 ATALLA_API void atalla_context_free(atalla_context* context);
 
 /* Runs the program. Inputs and outputs are where their first elements are, laid out as the blob says; a blob's output
- * that is no tensor has a null pointer. */
+ * that is no tensor has a null pointer. No output may share memory with an input or another output. */
 ATALLA_API int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error);
 
 /* Nanoseconds of each instruction in the last run of a context with `profile`; gives how many there are. */

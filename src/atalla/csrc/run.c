@@ -189,11 +189,34 @@ static uint64_t now(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+// Whether the caller's memory is there, and no output shares it with an input or another output.
+static bool is_apart(const atalla_blob* blob, void* const* inputs, void* const* outputs) {
+  const uint32_t all = blob->input_count + blob->output_count;
+  for (uint32_t i = 0; i < all; ++i) {
+    const uint8_t* row = blob->io + 16 * (size_t)i;
+    if (at_u32(row) != 0) continue;
+    const bool is_input = i < blob->input_count;
+    const char* one = is_input ? inputs[i] : outputs[i - blob->input_count];
+    const uint64_t bytes = blob->tensors[at_u32(row + 4)].bytes;
+    if (!one && bytes) return false;
+    for (uint32_t k = 0; k < i && !is_input; ++k) {
+      const uint8_t* before = blob->io + 16 * (size_t)k;
+      if (at_u32(before) != 0) continue;
+      const char* other = k < blob->input_count ? inputs[k] : outputs[k - blob->input_count];
+      if (one < other + blob->tensors[at_u32(before + 4)].bytes && other < one + bytes) return false;
+    }
+  }
+  return true;
+}
+
 int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
   if (!context || (!inputs && context->blob->input_count) || (!outputs && context->blob->output_count)) {
     return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
   }
   const atalla_blob* blob = context->blob;
+  if (!is_apart(blob, inputs, outputs)) {
+    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or an output that shares memory with another tensor");
+  }
   for (uint32_t i = 0; i < blob->insn_count; ++i) {
     const at_insn* insn = &blob->insns[i];
     if (insn->op == AT_OP_END) break;
