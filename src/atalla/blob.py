@@ -84,18 +84,19 @@ class _Tables:
         return start
 
 
-def encode(program: ir.Program, meta: Mapping[str, Any], shapes: Shapes | None = None) -> bytes:
-    """Give the blob of a packed program; arena and state are planned here.
+def encode(program: ir.Program, meta: Mapping[str, Any], arena: Arena, shapes: Shapes | None = None) -> bytes:
+    """Give the blob of a packed program whose arena was planned.
 
     Args:
         program: with numbers, no expressions, for dims.
         meta: what is told of it, beside the program.
+        arena: where its tensors lie.
         shapes: what the numbers are worked out of, where it runs with inputs of several sizes.
 
     Raises:
         CompileError: more dims or sources than an instruction has room for.
     """
-    tables, arena = _Tables(), plan_arena(program)
+    tables = _Tables()
     for tensor in program.inputs:
         tables.tensor(tensor)
     instructions, words = _instructions(program, tables)
@@ -114,7 +115,11 @@ def encode(program: ir.Program, meta: Mapping[str, Any], shapes: Shapes | None =
         if tensor.root is None and tensor.space is Space.STATE:
             initial += _initial(tensor, place, constants)
         rows.append(_tensor(tensor, place, tables))
-    certificate = {"arena_bytes": arena.plan.peak, "arena_bound": arena.plan.bound}
+    certificate = {
+        "arena": arena.plan.certificate,
+        "arena_bytes": arena.plan.peak,
+        "arena_bound": arena.plan.bound,
+    }
     sections = {
         b"STRT": b"",
         b"OPER": struct.pack(f"<{len(tables.operands)}I", *tables.operands),

@@ -62,8 +62,8 @@ def compile(  # noqa: A001  the verb
     check(lowering.program, "pack")
     dynamic = settle(lowering.program) if shapes is None else None
     check(lowering.program, "settle")
-    arena = plan_arena(lowering.program).plan
+    arena = plan_arena(lowering.program)
     meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in lowering.fallbacks}}
-    data = encode(lowering.program, meta, dynamic)
+    data = encode(lowering.program, meta, arena, dynamic)
     check_blob(data)
-    return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.peak, arena.bound)
+    return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.plan.peak, arena.plan.bound)

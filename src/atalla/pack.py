@@ -80,14 +80,15 @@ def panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
     n, taps, k = weight.shape
     each = n // groups
     whole = functional.pad(weight.reshape(groups, each, taps, k), (0, 0, 0, 0, 0, -each % PANEL))
-    return whole.reshape(groups, -1, PANEL, taps, k).permute(0, 1, 3, 4, 2).contiguous()
+    return whole.reshape(groups, whole.shape[1] // PANEL, PANEL, taps, k).permute(0, 1, 3, 4, 2).contiguous()
 
 
 def unpacked(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
     """Give ``[N, taps, K]`` of panels: the inverse of :func:`panels`."""
     n, taps, k = shape
     each = n // groups
-    whole = data.reshape(groups, -1, taps, k, PANEL).permute(0, 1, 4, 2, 3).reshape(groups, -1, taps, k)
+    count = -(-each // PANEL)
+    whole = data.reshape(groups, count, taps, k, PANEL).permute(0, 1, 4, 2, 3).reshape(groups, count * PANEL, taps, k)
     return whole[:, :each].reshape(n, taps, k)
 
 

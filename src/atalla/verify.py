@@ -5,6 +5,7 @@ The order of the checks is part of the verdict: both stop at the first that fail
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -218,6 +219,7 @@ def within_caps(row: Row) -> bool:
 def _bounds(row: Row, number: int, parts: Parts) -> None:
     """Check that a tensor stays in its storage, and a storage in its space."""
     root = parts.tensors[row.root]
+    need(math.prod(extent or 1 for extent in row.dim) <= MOST_BYTES, Verdict.TENSOR)
     need(root.root == row.root and root.space == row.space, Verdict.TENSOR)
     need(row.root == number or root.layout == Layout.STRIDED, Verdict.TENSOR)
     size = Dtype(row.dtype).size

@@ -33,6 +33,7 @@ enum {
   ATALLA_HOST_FAILED = 4,  /* a call of the host gave a status */
   ATALLA_NO_HOST = 5,      /* the blob calls the host, and the context has none */
   ATALLA_BAD_SHAPE = 6,    /* inputs of shapes that the program does not take */
+  ATALLA_BROKEN = 7,       /* debug builds: an instruction wrote beside its tensor */
   ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
 };
 
@@ -109,7 +110,7 @@ ATALLA_API int atalla_context_new(const atalla_blob* blob, const atalla_options*
 ATALLA_API void atalla_context_free(atalla_context* context);
 
 /* Runs the program. Inputs and outputs are where their first elements are, laid out as the blob says; a blob's output
- * that is no tensor has a null pointer. */
+ * that is no tensor has a null pointer. No output may share memory with an input or another output. */
 ATALLA_API int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error);
 
 /* Brings what is kept from run to run back to what it is at first. */
@@ -117,6 +118,24 @@ ATALLA_API int atalla_reset(atalla_context* context);
 
 /* Nanoseconds of each instruction in the last run of a context with `profile`; gives how many there are. */
 ATALLA_API size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t count);
+
+/* Buffers that are needed for some steps, and where they lie in an arena. */
+typedef struct {
+  size_t struct_size;
+  size_t count;
+  const uint64_t* size;         /* bytes of each */
+  const uint32_t *first, *last; /* steps from which and to which it is needed, both included */
+  uint64_t align;               /* divides every offset */
+  uint64_t nodes;               /* of the exact search at most; 0: none. Nothing else decides what is found, but for */
+  uint64_t deadline_ns;         /* the nanoseconds after which it ends; 0: never */
+  uint64_t* offset;             /* made: bytes, one a buffer */
+  uint64_t peak;                /* made: bytes of the arena */
+  uint64_t bound;               /* made: bytes below which no plan can be; where it is `peak`, the plan is optimal */
+  uint64_t searched;            /* made: nodes */
+} atalla_planning;
+
+/* Plans an arena: by best fit, and where that is above the most bytes alive at once, by a search. */
+ATALLA_API int atalla_plan(atalla_planning* planning, atalla_error* error);
 
 /* The instruction set that a context uses. */
 ATALLA_API const char* atalla_isa(const atalla_context* context);

@@ -40,8 +40,20 @@ bool at_reach(const at_tensor* t, __int128* low, __int128* high) {
   return true;
 }
 
+// Whether the product of all dims that are not 0 can be counted: kernels multiply them.
+static bool is_countable(const at_tensor* t) {
+  uint64_t count = 1;
+  for (int i = 0; i < t->rank; ++i) {
+    const uint64_t dim = t->dim[i] ? (uint64_t)t->dim[i] : 1;
+    if (dim > MOST_BYTES / count) return false;
+    count *= dim;
+  }
+  return true;
+}
+
 int at_check_tensor(const atalla_blob* blob, uint32_t number) {
   const at_tensor *t = &blob->tensors[number], *root = &blob->tensors[t->root];
+  if (!is_countable(t)) return AT_BAD_TENSOR;
   if (root->root != t->root || root->space != t->space || (t->root != number && root->layout != AT_STRIDED)) {
     return AT_BAD_TENSOR;
   }
