@@ -27,6 +27,8 @@ def _lines() -> Iterator[str]:
         yield from _enum(kind, prefix)
     sizes = ", ".join(f"[AT_{one.name}] = {one.size}" for one in isa.Dtype)
     yield f"#define AT_DTYPE_SIZES {{{sizes}}}"
+    operations = ", ".join(f'[AT_OP_{one.name}] = "{one.name}"' for one in isa.Op)
+    yield f"#define AT_OP_NAMES {{{operations}}}"
     yield f"enum {{ AT_PANEL = {isa.PANEL} }};"
     yield "// Words of each operation's attributes, by their order."
     for op, shape in isa.OPS.items():

@@ -69,12 +69,25 @@ typedef struct {
   uint64_t arena_bytes, constant_bytes;
 } atalla_info;
 
+/* What an instruction is: the name of its operation, and of the node of the compiled graph that it was made of, which
+ * is `node_size` bytes without a zero at their end. Both live as long as the blob. */
+typedef struct {
+  size_t struct_size;
+  const char* op;
+  const char* node;
+  size_t node_size;
+} atalla_instruction;
+
 ATALLA_API uint32_t atalla_version(void);
 
 /* Proves that the bytes are a sound blob. They are borrowed: they must stay until atalla_close. */
 ATALLA_API int atalla_open(const void* bytes, size_t size, atalla_blob** blob, atalla_error* error);
 ATALLA_API void atalla_close(atalla_blob* blob);
 ATALLA_API int atalla_describe(const atalla_blob* blob, atalla_info* info);
+/* How the tensors that atalla_run takes are laid out; without data. The dtype of an output that is no tensor is 0. */
+ATALLA_API int atalla_describe_input(const atalla_blob* blob, uint32_t index, atalla_tensor* tensor);
+ATALLA_API int atalla_describe_output(const atalla_blob* blob, uint32_t index, atalla_tensor* tensor);
+ATALLA_API int atalla_describe_instruction(const atalla_blob* blob, uint32_t index, atalla_instruction* instruction);
 
 ATALLA_API int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** context,
                                   atalla_error* error);

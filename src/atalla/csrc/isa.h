@@ -164,6 +164,25 @@ enum {
 #define AT_DTYPE_SIZES                                                   \
   {[AT_F32] = 4, [AT_F64] = 8, [AT_F16] = 2, [AT_BF16] = 2, [AT_I8] = 1, \
    [AT_U8] = 1,  [AT_I16] = 2, [AT_I32] = 4, [AT_I64] = 8,  [AT_BOOL] = 1}
+#define AT_OP_NAMES                     \
+  {[AT_OP_END] = "END",                 \
+   [AT_OP_CALL_HOST] = "CALL_HOST",     \
+   [AT_OP_COPY] = "COPY",               \
+   [AT_OP_FILL] = "FILL",               \
+   [AT_OP_IOTA] = "IOTA",               \
+   [AT_OP_GATHER] = "GATHER",           \
+   [AT_OP_EW] = "EW",                   \
+   [AT_OP_GEMM] = "GEMM",               \
+   [AT_OP_BMM] = "BMM",                 \
+   [AT_OP_CONV2D] = "CONV2D",           \
+   [AT_OP_CONV2D_WINO] = "CONV2D_WINO", \
+   [AT_OP_DWCONV2D] = "DWCONV2D",       \
+   [AT_OP_POOL2D] = "POOL2D",           \
+   [AT_OP_REDUCE] = "REDUCE",           \
+   [AT_OP_SOFTMAX] = "SOFTMAX",         \
+   [AT_OP_NORM] = "NORM",               \
+   [AT_OP_ATTENTION] = "ATTENTION",     \
+   [AT_OP_CUMSUM] = "CUMSUM"}
 enum { AT_PANEL = 16 };
 // Words of each operation's attributes, by their order.
 enum { AT_CALL_HOST_CALL = 0, AT_CALL_HOST_OUTPUTS = 1 };

@@ -1,0 +1,42 @@
+// Descriptions: what a loaded program takes, gives, and does; for callers that check before they run.
+#include "internal.h"
+
+static int describe(const atalla_blob* blob, uint32_t row, atalla_tensor* tensor) {
+  const uint8_t* io = blob->io + 16 * (size_t)row;
+  *tensor = (atalla_tensor){.struct_size = tensor->struct_size};
+  if (at_u32(io) != 0) return ATALLA_OK;
+  const at_tensor* found = &blob->tensors[at_u32(io + 4)];
+  tensor->dtype = found->dtype;
+  tensor->rank = found->rank;
+  tensor->shape = found->dim;
+  tensor->strides = found->stride;
+  return ATALLA_OK;
+}
+
+int atalla_describe_input(const atalla_blob* blob, uint32_t index, atalla_tensor* tensor) {
+  if (!blob || !tensor || tensor->struct_size < sizeof *tensor || index >= blob->input_count) {
+    return ATALLA_BAD_ARGUMENT;
+  }
+  return describe(blob, index, tensor);
+}
+
+int atalla_describe_output(const atalla_blob* blob, uint32_t index, atalla_tensor* tensor) {
+  if (!blob || !tensor || tensor->struct_size < sizeof *tensor || index >= blob->output_count) {
+    return ATALLA_BAD_ARGUMENT;
+  }
+  return describe(blob, blob->input_count + index, tensor);
+}
+
+int atalla_describe_instruction(const atalla_blob* blob, uint32_t index, atalla_instruction* instruction) {
+  static const char* const names[AT_OP_COUNT] = AT_OP_NAMES;
+  if (!blob || !instruction || instruction->struct_size < sizeof *instruction || index >= blob->insn_count) {
+    return ATALLA_BAD_ARGUMENT;
+  }
+  const at_insn* insn = &blob->insns[index];
+  const uint8_t* ends = blob->strings + 4;
+  const uint32_t begin = insn->node ? at_u32(ends + 4 * (size_t)(insn->node - 1)) : 0;
+  instruction->op = names[insn->op];
+  instruction->node = (const char*)ends + 4 * (size_t)blob->string_count + begin;
+  instruction->node_size = at_u32(ends + 4 * (size_t)insn->node) - begin;
+  return ATALLA_OK;
+}
