@@ -43,7 +43,12 @@ def compile(program: torch.export.ExportedProgram, *, exact: bool = False) -> Co
     Raises:
         CompileError: it holds something that neither the accelerator nor the host can do.
     """
-    lowering = lower(normalize(program), all_rules())
+    return compile_normal(normalize(program), exact=exact)
+
+
+def compile_normal(program: torch.export.ExportedProgram, *, exact: bool = False) -> Compiled:
+    """Compile a program that is made of the operators that :func:`normalize` leaves."""
+    lowering = lower(program, all_rules())
     fuse(lowering.program)
     pack(lowering.program, exact=exact)
     arena = plan_arena(lowering.program).plan

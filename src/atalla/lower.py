@@ -178,6 +178,21 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
 
 
 def _value(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
+    try:
+        return value_of(node, lowering, rules)
+    except UnsupportedError as error:
+        from atalla.host import call
+
+        lowering.fallbacks.append(Fallback(node.name, str(node.target), str(error), line_of(node)))
+        return call(lowering, node, _resolved(node.args, lowering), _resolved(node.kwargs, lowering))
+
+
+def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
+    """Give the value of a node that calls a function, by the accelerator's own means.
+
+    Raises:
+        UnsupportedError: no instruction does it.
+    """
     arguments, named = _resolved(node.args, lowering), _resolved(node.kwargs, lowering)
     if node.target is operator.getitem:
         return arguments[0][arguments[1]]
@@ -186,16 +201,10 @@ def _value(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
     folded = _folded(node, arguments, named)
     if folded is not None:
         return folded
-    try:
-        rule = rules.get(str(node.target))
-        if rule is None:
-            raise UnsupportedError("no instruction does it")
-        return rule(lowering, *arguments, **named)
-    except UnsupportedError as error:
-        from atalla.host import call
-
-        lowering.fallbacks.append(Fallback(node.name, str(node.target), str(error), line_of(node)))
-        return call(lowering, node, arguments, named)
+    rule = rules.get(str(node.target))
+    if rule is None:
+        raise UnsupportedError("no instruction does it")
+    return rule(lowering, *arguments, **named)
 
 
 def _resolved(value: Any, lowering: Lowering) -> Any:
@@ -273,7 +282,7 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
             continue
         if node is None:
             continue
-        held = _held(program, spec.target)
+        held = held_by(program, spec.target)
         if id(held) not in made:  # tied parameters are one constant
             made[id(held)] = constant(held, spec.target)
         lowering.values[node] = made[id(held)]
@@ -281,7 +290,12 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
             raise CompileError(f"the buffer {spec.target} is changed by the program: that is not compiled yet")
 
 
-def _held(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
+def held_by(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
+    """Give a parameter, a buffer or a constant of a program.
+
+    Raises:
+        CompileError: it does not hold one of that name.
+    """
     for group in (program.state_dict, program.constants):
         if name in group:
             found: torch.Tensor = group[name]
