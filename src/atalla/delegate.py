@@ -21,7 +21,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec  # noqa: TID
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult  # noqa: TID253
 
 from atalla.compiler import Compiled, compile_normal
-from atalla.edge import Trial, attempt, to_aten
+from atalla.edge import Trial, attempt, to_aten, unwrapped
 from atalla.errors import CompileError
 from atalla.normalize import COMPOSITES, normalize
 
@@ -180,4 +180,4 @@ def _working(groups: Sequence[list[Node]], trials: Sequence[Trial], refused: dic
 
 
 def _is_composite(node: Node) -> bool:
-    return str(getattr(node.target, "_op", node.target)).removeprefix("aten.") in COMPOSITES
+    return str(unwrapped(node.target)).removeprefix("aten.") in COMPOSITES

@@ -33,9 +33,10 @@ def to_aten(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
     for node in module.graph.nodes:
         if node.op != "call_function":
             continue
-        node.target = _aten(getattr(node.target, "_op", node.target))
+        node.target = _aten(unwrapped(node.target))
         if "dim_order" in node.kwargs:
             node.kwargs = {key: value for key, value in node.kwargs.items() if key == "dtype"}
+    _write_numbers(program, module)
     return torch.export.ExportedProgram(
         root=module,
         graph=module.graph,
@@ -46,6 +47,13 @@ def to_aten(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
         constants=program.constants,
         verifiers=[Verifier],
     )
+
+
+def unwrapped(target: Any) -> Any:
+    """Give the operator of torch inside one of the edge dialect; anything else as it is."""
+    from torch._ops import OpOverload
+
+    return target if isinstance(target, OpOverload) else getattr(target, "_op", target)
 
 
 def _aten(target: Any) -> Any:
@@ -61,6 +69,39 @@ def _aten(target: Any) -> Any:
         packet = getattr(torch.ops.aten, name.removesuffix("_copy"), None)
         return getattr(packet, overload, target)
     return target
+
+
+def _constants(program: torch.export.ExportedProgram) -> dict[str, str]:
+    """Give the placeholders that never change, and what they are called in the program."""
+    signature = program.graph_signature
+    mutated = set(signature.buffers_to_mutate.values())
+    named = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    return {node: name for node, name in named.items() if name not in mutated}
+
+
+def _write_numbers(program: torch.export.ExportedProgram, module: torch.fx.GraphModule) -> None:
+    """Give operators their numbers back, which the edge dialect keeps as constants of no dims."""
+    from torch._ops import OpOverload
+
+    constants = _constants(program)
+    numbers: dict[Node, torch.Tensor] = {}
+    for node in module.graph.nodes:
+        if node.op == "placeholder" and node.name in constants:
+            held = held_by(program, constants[node.name])
+            if held.dim() == 0:
+                numbers[node] = held
+        elif str(node.target) == "aten._to_copy.default" and node.args[0] in numbers:
+            numbers[node] = numbers[node.args[0]].to(node.meta["val"].dtype)
+        elif isinstance(node.target, OpOverload) and len(node.args) > 1 and node.args[1] in numbers:
+            packet, _, overload = str(node.target).rpartition(".")
+            twin = getattr(node.target.overloadpacket, overload.replace("Tensor", "Scalar"), None)
+            if "Tensor" in overload and twin is not None and f"{packet}.{overload}" in all_rules():
+                node.target = twin
+                node.args = (node.args[0], numbers[node.args[1]].item(), *node.args[2:])
 
 
 @dataclass
@@ -117,15 +158,8 @@ class _Boundary(dict["Node", Any]):
 
     def __init__(self, program: torch.export.ExportedProgram) -> None:
         super().__init__()
-        signature = program.graph_signature
-        mutated = set(signature.buffers_to_mutate.values())
-        named = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
         self._program = program
-        self._constants = {node: name for node, name in named.items() if name not in mutated}
+        self._constants = _constants(program)
 
     def __missing__(self, node: Node) -> Any:
         """Give the value, the same whenever it is asked for."""

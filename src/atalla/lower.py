@@ -7,6 +7,7 @@ out here, by torch.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Rule = Callable[..., Any]
 """Called with the lowering and the node's arguments as values; gives the node's value."""
+_OF_TORCH = re.compile(r"[/\\](site|dist)-packages[/\\]torch[/\\]")
 FOLDED_AT_MOST = 1 << 20
 """Elements of a constant that is larger than all it is made of."""
 
@@ -119,12 +121,10 @@ def _dtypes() -> Mapping[torch.dtype, Dtype]:
 
 def line_of(node: Node) -> str:
     """Give the innermost line of the user's Python that made a node: ``model.py:12 in forward``."""
-    import re
-
     frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', node.stack_trace or "")
     if not frames:
         return ""
-    file, number, name = frames[-1]
+    file, number, name = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame[0])), frames[-1])
     return f"{file.rpartition('/')[2]}:{number} in {name}"
 
 

@@ -147,11 +147,16 @@ class _AtallaSession(Session):
     def _open(self) -> None:
         import atalla
 
+        threads = self.options["threads"] or 1
         try:
             data = self.artifact.payload_path.read_bytes()
-            self._loaded = atalla.load(data, threads=self.options["threads"] or 1, profile=self.times)
+            self._loaded = atalla.load(data, threads=threads, profile=self.times)
         except (atalla.AtallaError, OSError) as error:
             raise LoadError(f"Atalla cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
+        if self._loaded.listing.calls:
+            import torch
+
+            torch.set_num_threads(threads)
 
     def timings(self) -> list[Timing]:
         """Give a row for each instruction of the last run."""
