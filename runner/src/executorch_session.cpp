@@ -8,6 +8,7 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -62,6 +63,9 @@ constexpr std::array<std::pair<const char*, const char*>, 6> kBuildOptions{{
     {"XnnpackBackend", "EXECUTORCH_BUILD_XNNPACK"},
 }};
 
+// Atalla's delegate, which is compiled into this program and has threads of its own.
+constexpr auto kAtalla = "AtallaBackend";
+
 // The runtime gives numbers; what happened is only in its log. The first error is the cause of those that follow.
 std::string first_error;
 
@@ -97,6 +101,7 @@ void check_delegates(const std::vector<std::string>& ids) {
     const auto* backend = et::get_backend_class(id.c_str());
     if (!backend) {
       std::string text = "the ExecuTorch that this runner was built with does not hold " + id;
+      if (id == kAtalla) text += "; build it in a checkout that has src/atalla";
       for (const auto& [known, option] : kBuildOptions) {
         if (id == known)
           text += std::string("; build ") + (id == "MPSBackend" ? "ExecuTorch 1.4" : "ExecuTorch") + " with -D" +
@@ -109,6 +114,12 @@ void check_delegates(const std::vector<std::string>& ids) {
                                                (first_error.empty() ? "" : ": " + printable(first_error)));
     }
   }
+}
+
+void set_threads(const std::vector<std::string>& ids, int threads) {
+  if (std::find(ids.begin(), ids.end(), kAtalla) == ids.end()) return;
+  et::BackendOption option{"threads", threads};
+  check(et::set_option(kAtalla, {&option, 1}), Outcome::kLoadFail, "set the number of threads");
 }
 
 Tensor copy(const executorch::aten::Tensor& source) {
@@ -216,6 +227,7 @@ class ExecuTorchSession final : public Session {
 std::unique_ptr<Session> open_executorch(const Artifact& artifact, int threads) {
   start_runtime();
   check_delegates(artifact.delegates);
+  set_threads(artifact.delegates, threads);
 #ifdef ET_USE_THREADPOOL
   executorch::extension::threadpool::get_threadpool()->_unsafe_reset_threadpool(static_cast<std::uint32_t>(threads));
 #else

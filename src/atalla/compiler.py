@@ -52,7 +52,14 @@ def compile(  # noqa: A001  the verb
         CompileError: it holds something that neither the accelerator nor the host can do.
         InputError: ``shapes`` are not of those for which the program was exported.
     """
-    lowering = lower(normalize(program), all_rules())
+    return compile_normal(normalize(program), exact=exact, shapes=shapes)
+
+
+def compile_normal(
+    program: torch.export.ExportedProgram, *, exact: bool = False, shapes: Sequence[Sequence[int]] | None = None
+) -> Compiled:
+    """Compile a program that is made of the operators that :func:`normalize` leaves; see :func:`compile`."""
+    lowering = lower(program, all_rules())
     check(lowering.program, "lower")
     if shapes is not None:
         settle(lowering.program, shapes)

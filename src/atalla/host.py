@@ -108,7 +108,7 @@ def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
     return low.copy(value, meant)
 
 
-def invoke(target: str, arguments: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def invoke(target: str, texts: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Run an operator; give its outputs that are tensors.
 
     Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated.
@@ -127,12 +127,18 @@ def invoke(target: str, arguments: str, operands: Sequence[torch.Tensor]) -> lis
     if not isinstance(found, OpOverload):
         raise KernelError(0, f"{target} is no operator of torch")
     try:
-        positional, named = _decoded(json.loads(arguments), operands)
+        positional, named = arguments(texts, operands)
         with torch.no_grad():
             result = found(*positional, **named)
     except Exception as error:
         raise KernelError(0, f"{target} failed on the host: {error}") from error
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+    """Give the positional and the named arguments that a blob's text says."""
+    positional, named = _decoded(json.loads(texts), operands)
+    return positional, named
 
 
 def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:

@@ -7,6 +7,7 @@ out here, by torch.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -131,8 +132,6 @@ def line_of(node: Node) -> str:
     The line is the innermost that is not torch's own; where all are torch's (a plain ``nn.Sequential``), the innermost
     of these. In brackets stands the innermost module.
     """
-    import re
-
     import torch
 
     frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', node.stack_trace or "")
@@ -196,6 +195,21 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
 
 
 def _value(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
+    try:
+        return value_of(node, lowering, rules)
+    except UnsupportedError as error:
+        from atalla.host import call
+
+        lowering.fallbacks.append(Fallback(node.name, str(node.target), str(error), line_of(node)))
+        return call(lowering, node, _resolved(node.args, lowering), _resolved(node.kwargs, lowering))
+
+
+def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
+    """Give the value of a node that calls a function, by the accelerator's own means.
+
+    Raises:
+        UnsupportedError: no instruction does it.
+    """
     arguments, named = _resolved(node.args, lowering), _resolved(node.kwargs, lowering)
     if node.target is operator.getitem:
         return arguments[0][arguments[1]]
@@ -204,16 +218,10 @@ def _value(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
     folded = _folded(node, arguments, named)
     if folded is not None:
         return folded
-    try:
-        rule = rules.get(str(node.target))
-        if rule is None:
-            raise UnsupportedError("no instruction does it")
-        return rule(lowering, *arguments, **named)
-    except UnsupportedError as error:
-        from atalla.host import call
-
-        lowering.fallbacks.append(Fallback(node.name, str(node.target), str(error), line_of(node)))
-        return call(lowering, node, arguments, named)
+    rule = rules.get(str(node.target))
+    if rule is None:
+        raise UnsupportedError("no instruction does it")
+    return rule(lowering, *arguments, **named)
 
 
 def _resolved(value: Any, lowering: Lowering) -> Any:
@@ -293,7 +301,7 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[s
             continue
         if node is None:
             continue
-        held = _held(program, spec.target)
+        held = held_by(program, spec.target)
         if spec.target in mutated:
             lowering.values[node] = states[spec.target] = _state(held, spec.target)
             continue
@@ -333,7 +341,12 @@ def _state(held: torch.Tensor, name: str) -> ir.Tensor:
     return state
 
 
-def _held(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
+def held_by(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
+    """Give a parameter, a buffer or a constant of a program.
+
+    Raises:
+        CompileError: it does not hold one of that name.
+    """
     for group in (program.state_dict, program.constants):
         if name in group:
             found: torch.Tensor = group[name]

@@ -133,6 +133,9 @@ def check_lowers(captured: Captured, resolved: Resolved) -> None:
     limit = "onnx_program" if captured.program_name.endswith(".onnx") else "torch_program"
     if limit in backend.limits:
         raise UnsupportedError(f"{backend.name} cannot take {captured.workload}: {backend.limits[limit]}.")  # type: ignore[index]
+    if "dynamic_shapes" in backend.limits and any(isinstance(n, str) for spec in captured.inputs for n in spec.shape):
+        reason = backend.limits["dynamic_shapes"]
+        raise UnsupportedError(f"{backend.name} cannot take {captured.workload} with dynamic shapes: {reason}.")
     missing = missing_here(backend)
     if missing is not None and missing.lower is not None:
         raise _unavailable(backend.name, missing.lower)

@@ -30,6 +30,8 @@ class Row:
 
 _HERE = "cross_backend.backends"
 BACKENDS: dict[str, Row] = {
+    "atalla": Row(f"{_HERE}.atalla:Atalla"),
+    "executorch.atalla": Row(f"{_HERE}.executorch.atalla:AtallaDelegate"),
     "executorch.coreml": Row(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
     "executorch.ethos_u": Row(f"{_HERE}.executorch.ethos_u:EthosU", ("ethos_u", "arm")),
     "executorch.mps": Row(f"{_HERE}.executorch.mps:Mps", ("mps",)),

@@ -135,6 +135,8 @@ def test_weighs_what_is_inside_by_its_work(lowered: Lower, name: str) -> None:
 @pytest.mark.parametrize("name", ["mlp", "cnn", "multi", "corners", "dynamic"])
 def test_executorch_says_why_and_what_it_costs(lowered: Lower, backend: Backend, name: str) -> None:
     """Its files can be read back; those of other runtimes tell less."""
+    if name == "dynamic" and "dynamic_shapes" in backend.limits:
+        return  # that it says so is tested above
     artifact = lowered(name).artifact
     placement, told = artifact.placement, backend.suffix == ".pte"
     sizes = (placement.planned_bytes, placement.constant_bytes, placement.delegate_bytes)

@@ -13,6 +13,8 @@ from cross_backend.workers import Worker
 from tests.conformance.conftest import Lower
 
 READ = {
+    "atalla",
+    "executorch.atalla",
     "executorch.openvino",
     "executorch.portable",
     "executorch.xnnpack",

@@ -27,6 +27,7 @@ MAGIC = b"BP08"
 """At byte 4."""
 METHOD = "forward"
 BACKENDS: Mapping[str, str] = {
+    "AtallaBackend": "executorch.atalla",
     "CoreMLBackend": "executorch.coreml",
     "EthosUBackend": "executorch.ethos_u",
     "MPSBackend": "executorch.mps",

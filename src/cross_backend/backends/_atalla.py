@@ -1,0 +1,39 @@
+"""What Atalla's two backends share: whether it is whole here, and what a blob's instructions are."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from cross_backend.backend import Gap
+
+
+def kernels_gap() -> Gap | None:
+    """Say that the C kernels were not built; None where they are there."""
+    from atalla.kernels import library_path
+
+    path = library_path()
+    return (
+        None if path.exists() else Gap(f"needs Atalla's C kernels, which are not at {path}", "python -m atalla.build")
+    )
+
+
+@functools.cache
+def compiler_digest() -> str:
+    """Digest Atalla's compiler, so that what another one made is not served from the cache."""
+    import atalla
+
+    files = sorted(Path(atalla.__file__).parent.rglob("*.py"))
+    return f"atalla {hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()}"
+
+
+def instruction_counts(blob: bytes) -> Mapping[str, int]:
+    """Count the instructions that the accelerator itself executes, by the names of their operations."""
+    from atalla.isa import Op
+    from atalla.loader import parse
+
+    rows = parse(blob).instructions
+    return Counter(row.op.name for row in rows if row.op not in {Op.END, Op.CALL_HOST})

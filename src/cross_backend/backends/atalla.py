@@ -1,0 +1,178 @@
+"""atalla: our own accelerator; its blobs run on C kernels, and what it lacks on torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from cross_backend.artifact import Artifact, Operators, Placement, count_operators
+from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
+from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._timings import typical
+from cross_backend.backends._to_torch import to_torch
+from cross_backend.capture import OnnxProgram, Program
+from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.records import Timing
+from cross_backend.tensors import Tensors
+
+if TYPE_CHECKING:
+    from atalla.loader import InstructionRow, Listing
+    from atalla.lower import Fallback
+    from atalla.runtime import Loaded
+    from cross_backend.machine import Machine
+
+_NOT_ONNX = "Atalla compiles PyTorch programs; it has no ONNX importer"
+
+
+@final
+class Atalla(Backend):
+    """One blob; operators that the accelerator lacks are calls back into torch, and count as left."""
+
+    name = "atalla"
+    title = "Atalla (CPU kernels)"
+    suffix = ".atalla"
+    distributions = ("torch",)
+    runtime_modules = ("torch", "atalla.runtime")
+    options = {
+        "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
+        "precision": Option("arithmetic", "fp32", ("fp32",)),
+        "threads": THREADS,
+    }
+    limits = {"dynamic_shapes": "a blob holds one size of every tensor", "onnx_program": _NOT_ONNX}
+
+    def missing(self, machine: Machine) -> Missing | None:
+        gap = kernels_gap()
+        return missing_packages(self.distributions, self.distributions, "torch") or (Missing(run=gap) if gap else None)
+
+    def depends_on(self, options: Options) -> str | None:
+        return compiler_digest()
+
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+        import atalla
+
+        if isinstance(program, OnnxProgram):
+            raise UnsupportedError(_NOT_ONNX)
+        try:
+            compiled = atalla.compile(program, exact=options["exact"] == "yes")
+        except atalla.AtallaError as error:
+            raise LowerError(f"Atalla cannot compile it: {one_line(error)}") from error
+        payload = stem.with_name(stem.name + self.suffix)
+        payload.write_bytes(compiled.data)
+        return Lowered(payload, _placement(payload, compiled.fallbacks))
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return _AtallaSession(artifact, options)
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        session = _AtallaSession(artifact, options)
+        session.times = True
+        recorded = []
+        with session:
+            run = session.bind(inputs)
+            for _ in range(runs + 1):
+                run()
+                recorded.append(session.timings())
+        return typical(recorded[1:])
+
+
+def _placement(payload: Path, fallbacks: Sequence[Fallback]) -> Placement:
+    """Read a blob back; the compiler's reasons belong to its calls by their nodes."""
+    from atalla.isa import Op
+    from atalla.loader import parse
+
+    data = payload.read_bytes()
+    listing = parse(data)
+    why = {fallback.node: fallback for fallback in fallbacks}
+    calls = [row for row in listing.instructions if row.op is Op.CALL_HOST]
+    return Placement(
+        inside=count_operators(instruction_counts(data)),
+        left=_left([(_called(listing, row), why.get(row.node), _flops(listing, row)) for row in calls]),
+        planned_bytes=listing.arena_bytes,
+        constant_bytes=listing.constant_bytes,
+    )
+
+
+def _left(calls: Sequence[tuple[str, Fallback | None, int]]) -> tuple[Operators, ...]:
+    """Group calls of the host by operator and reason, most expensive first, then most frequent."""
+    groups: dict[tuple[str, str | None], Operators] = {}
+    for name, fallback, flops in calls:
+        key = name, fallback.reason if fallback else None
+        seen = groups.get(key, Operators(*key[:1], 0, key[1], 0))
+        line = (fallback.line,) if fallback and fallback.line else ()
+        groups[key] = dataclasses.replace(
+            seen, count=seen.count + 1, flops=(seen.flops or 0) + flops, lines=tuple(dict.fromkeys(seen.lines + line))
+        )
+    return tuple(sorted(groups.values(), key=lambda row: (-(row.flops or 0), -row.count, row.name)))
+
+
+def _called(listing: Listing, row: InstructionRow) -> str:
+    return str(listing.calls[row.attributes["call"]].target)
+
+
+def _flops(listing: Listing, row: InstructionRow) -> int:
+    """Count a call of the host with torch's own formulas; what has none there counts nothing."""
+    import operator
+
+    import torch
+    from torch.utils.flop_counter import flop_registry
+
+    from atalla.host import arguments
+
+    call = listing.calls[row.attributes["call"]]
+    found = operator.attrgetter(call.target)(torch.ops)
+    formula = flop_registry.get(found.overloadpacket)
+    if formula is None:
+        return 0
+
+    def empty(number: int) -> Any:
+        return torch.empty(listing.tensors[number].shape, device="meta")
+
+    positional, named = arguments(call.arguments, [empty(number) for number in row.sources if number is not None])
+    return int(formula(*positional, **named, out_val=empty(call.outputs[0])))
+
+
+def _name(row: InstructionRow, listing: Listing) -> str:
+    from atalla.isa import Op
+
+    return f"{_called(listing, row) if row.op is Op.CALL_HOST else row.op.name} {row.node}".rstrip()
+
+
+class _AtallaSession(Session):
+    times = False
+    """Whether each instruction is timed, for a profile; to be said before the session is opened."""
+
+    def _open(self) -> None:
+        import atalla
+
+        threads = self.options["threads"] or 1
+        try:
+            data = self.artifact.payload_path.read_bytes()
+            self._loaded = atalla.load(data, threads=threads, profile=self.times)
+        except (atalla.AtallaError, OSError) as error:
+            raise LoadError(f"Atalla cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
+        if self._loaded.listing.calls:
+            import torch
+
+            torch.set_num_threads(threads)
+
+    def timings(self) -> list[Timing]:
+        """Give a row for each instruction of the last run."""
+        from atalla.isa import Op
+
+        listing = self._loaded.listing
+        return [
+            Timing(_name(row, listing), "host" if row.op is Op.CALL_HOST else "instruction", 1, ns / 1e6)
+            for row, ns in zip(listing.instructions, self._loaded.times_ns(), strict=True)
+            if row.op is not Op.END
+        ]
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        return self._loaded.bind([to_torch(x) for x in inputs])
+
+    def _close(self) -> None:
+        del self._loaded
+
+    _loaded: Loaded

@@ -1,0 +1,81 @@
+"""executorch.atalla: our own accelerator as an ExecuTorch delegate; its runtime is compiled here on first use."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import THREADS, Gap, Missing, Option, Options
+from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
+from cross_backend.errors import LoadError, one_line
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+
+@final
+class AtallaDelegate(ExecuTorchBackend):
+    """Blobs for the accelerator's C kernels; what has no instruction runs on portable kernels."""
+
+    name = "executorch.atalla"
+    title = "Atalla delegate (CPU kernels)"
+    delegate_id = "AtallaBackend"
+    preload = ("executorch.exir", "atalla.delegate")
+    rejections = "atalla.delegate:AtallaPartitioner.refuse"
+    options = {
+        "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
+        "precision": Option("arithmetic", "fp32", ("fp32",)),
+        "threads": THREADS,
+    }
+    limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a blob holds one size of every tensor"}
+
+    def missing(self, machine: Machine) -> Missing | None:
+        absent = super().missing(machine)
+        if absent is not None:
+            return absent
+        gap = kernels_gap() or _runtime_gap()
+        return Missing(run=gap) if gap else None
+
+    def depends_on(self, options: Options) -> str | None:
+        return compiler_digest()
+
+    def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
+        from atalla.delegate import AtallaPartitioner
+
+        return (AtallaPartitioner(exact=options["exact"] == "yes"),)
+
+    def blob_operators(self, blob: bytes) -> Mapping[str, int]:
+        return instruction_counts(blob)
+
+    def load(self, artifact: Artifact, options: Options) -> PteSession:
+        return _AtallaDelegateSession(artifact, options)
+
+
+def _runtime_gap() -> Gap | None:
+    """Say that the delegate's runtime was not built, and cannot be."""
+    from atalla import AtallaError
+    from atalla.build_delegate import compiler, delegate_path
+
+    try:
+        if delegate_path().exists() or shutil.which(compiler()[0]):
+            return None
+    except AtallaError as error:
+        return Gap(one_line(error), "use atalla, which needs no ExecuTorch")
+    reason = f"needs a C++ compiler ({compiler()[0]}) once, to build the delegate's runtime"
+    return Gap(reason, "install one (Debian: apt-get install g++), or name it in CXX")
+
+
+class _AtallaDelegateSession(PteSession):
+    def _open(self) -> None:
+        from atalla import AtallaError
+        from atalla.build_delegate import load, set_threads
+
+        try:
+            load()
+            set_threads(self.options["threads"] or 1)
+        except AtallaError as error:
+            raise LoadError(f"Atalla's delegate cannot be opened: {one_line(error)}") from error
+        super()._open()
