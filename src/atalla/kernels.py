@@ -72,7 +72,7 @@ class Info(ctypes.Structure):
     )
 
 
-BAD_SHAPE = 6
+BAD_SHAPE = 7
 """The status of inputs that the program does not take."""
 
 

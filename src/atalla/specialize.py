@@ -54,8 +54,8 @@ def specialize(data: Bytes, shapes: Sequence[Sequence[int]]) -> bytes:
     arena = _place(parts)
     _store(parts, sections[b"TENS"])
     _compare(listing, parts, shapes)
-    meta = json.loads(sections.get(b"META", b"{}"))
-    sections[b"META"] = bytearray(json.dumps({k: v for k, v in meta.items() if not k.startswith("arena")}).encode())
+    meta = {key: value for key, value in listing.meta.items() if not key.startswith("arena")}
+    sections[b"META"] = bytearray(json.dumps(meta).encode())
     return joined(sections, arena, parts.state)
 
 

@@ -32,8 +32,8 @@ enum {
   ATALLA_BAD_INDEX = 3,    /* GATHER found an index out of bounds */
   ATALLA_HOST_FAILED = 4,  /* a call of the host gave a status */
   ATALLA_NO_HOST = 5,      /* the blob calls the host, and the context has none */
-  ATALLA_BAD_SHAPE = 6,    /* inputs of shapes that the program does not take */
-  ATALLA_BROKEN = 7,       /* debug builds: an instruction wrote beside its tensor */
+  ATALLA_BROKEN = 6,       /* debug builds: an instruction wrote beside its tensor */
+  ATALLA_BAD_SHAPE = 7,    /* inputs of shapes that the program does not take */
   ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
 };
 
