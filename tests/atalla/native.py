@@ -23,30 +23,43 @@ HERE = Path(__file__).with_name("csrc")
 
 
 def executable(
-    folder: Path, driver: Path, flags: Sequence[str], *, compiler: str = "cc", machine: str | None = None
+    folder: Path,
+    driver: Path,
+    flags: Sequence[str],
+    link: Sequence[str] = (),
+    *,
+    compiler: str = "cc",
+    machine: str | None = None,
 ) -> Path:
-    """Build a driver and the library into one program, once for all processes; skip where there is no compiler."""
+    """Build a driver and the library into one program, each once for all processes; skip where there is no compiler.
+
+    Args:
+        folder: where all processes build.
+        driver: its source.
+        flags: of the compiler, behind the library's own.
+        link: flags that only the linker gets.
+        compiler: its command.
+        machine: the processor that it builds for, if not this.
+    """
     if not shutil.which(compiler):
         pytest.skip(f"there is no {compiler}")
     sets = SETS if (machine or platform.machine()).lower() in {"x86_64", "amd64"} else {"kernels_base": ()}
-    sources = [
-        file for file in sorted(SOURCES.glob("*.c")) if not file.stem.startswith("kernels_") or file.stem in sets
-    ]
-    name = hashlib.sha256(" ".join([compiler, str(driver), *flags]).encode()).hexdigest()[:12]
-    path = folder / f"{driver.stem}-{name}"
-    with (folder / f"{path.name}.lock").open("w") as lock:
+    all_files = sorted(SOURCES.glob("*.c"))
+    sources = [file for file in all_files if not file.stem.startswith("kernels_") or file.stem in sets]
+    place = folder / f"native-{hashlib.sha256(' '.join([compiler, *flags]).encode()).hexdigest()[:12]}"
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
-            return path
         objects = []
         for file in (*sources, driver):
-            objects.append(folder / f"{path.name}-{file.stem}.o")
-            more = ("-I", str(SOURCES), *sets.get(file.stem, ()), *flags)
-            _run([compiler, *FLAGS, "-g", *more, "-c", str(file), "-o", str(objects[-1])])
-        part = path.with_suffix(".part")
-        _run([compiler, *flags, *map(str, objects), "-o", str(part), "-lm", "-lpthread"])
-        part.rename(path)
-    return path
+            objects.append(place / f"{file.stem}.o")
+            if not objects[-1].exists():
+                more = ("-I", str(SOURCES), *sets.get(file.stem, ()), *flags)
+                _run([compiler, *FLAGS, "-g", *more, "-c", str(file), "-o", str(objects[-1])])
+        program = place / driver.stem
+        if not program.exists():
+            _run([compiler, *flags, *link, *map(str, objects), "-o", str(program), "-lm", "-lpthread"])
+    return program
 
 
 def _run(command: Sequence[str]) -> None:

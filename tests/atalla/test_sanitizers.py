@@ -62,7 +62,7 @@ WRAPPED = "malloc", "calloc", "realloc", "posix_memalign", "pthread_create"
 def test_out_of_memory_is_an_error_wherever_it_happens(name: str, shared_folder: Path, tmp_path: Path) -> None:
     """Every allocation of loading, reserving, running and planning fails once; nothing leaks."""
     wraps = tuple(f"-Wl,--wrap={one}" for one in WRAPPED)
-    program = executable(shared_folder, HERE / "no_memory.c", (*ADDRESS, *wraps))
+    program = executable(shared_folder, HERE / "no_memory.c", ADDRESS, wraps)
     (tmp_path / "blob").write_bytes(compiled(name)[0].data)
     done = subprocess.run([program, tmp_path / "blob"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr

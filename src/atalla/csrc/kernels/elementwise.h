@@ -424,6 +424,8 @@ static int elementwise(const at_call* call) {
     s.from_float = !is_constant && floats[s.a];
     if (is_constant) s.a = s.b = s.c = 0;
     s.as_float = (uint8_t)at_step_is_float(s.code, s.from_float, floats[s.b]);
+    // A step of one operand reads that twice: the other number is 0, and what it means may be shorter.
+    if (!is_constant && s.code != AT_STEP_WHERE && floats[s.a] != floats[s.b]) s.b = s.a;
     floats[job.sources + i] = s.as_float;
     job.steps[i] = s;
   }
