@@ -1,14 +1,20 @@
-"""Write docs/support-matrix.md from the registry; ``--check`` fails where the page is not what the code says."""
+"""Write the generated pages: docs/support-matrix.md from the registry, docs/atalla/operators.md from Atalla's rules.
+
+``--check`` fails where a page is not what the code says.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+from atalla import support
 from cross_backend.platforms import PLATFORMS
 from cross_backend.registry import find_backend, rows
 
-PAGE = Path(__file__).parent / "support-matrix.md"
+FOLDER = Path(__file__).parent
+EVIDENCE = FOLDER.parent / "tests" / "atalla" / "evidence" / "evidence.json"
 
 
 def matrix() -> str:
@@ -46,14 +52,24 @@ def matrix() -> str:
     return "\n".join(lines) + "\n"
 
 
+def operators() -> str:
+    """Give the page of Atalla's operators."""
+    found = json.loads(EVIDENCE.read_text())
+    return support.markdown(found["overloads"], found["operators"], found["known"])
+
+
+PAGES = {"support-matrix.md": matrix, "atalla/operators.md": operators}
+
+
 def main(arguments: list[str]) -> None:
     """Write or check."""
-    page = matrix()
-    if "--check" in arguments:
-        if not PAGE.is_file() or PAGE.read_text() != page:
-            sys.exit(f"{PAGE.name} is not what the registry says; run 'make docs'.")
-        return
-    PAGE.write_text(page)
+    for name, page in PAGES.items():
+        path, text = FOLDER / name, page()
+        if "--check" not in arguments:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        elif not path.is_file() or path.read_text() != text:
+            sys.exit(f"docs/{name} is not what the code says; run 'make docs'.")
 
 
 if __name__ == "__main__":

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from atalla.errors import AtallaError, BlobError, CompileError, InputError, KernelError
+from atalla.errors import AtallaError, BlobError, CompileError, InputError, KernelError, ReferenceWarning
 
 if TYPE_CHECKING:
+    import os
+
     from atalla.compiler import Compiled, compile  # noqa: A004  the verb
+    from atalla.records import Bytes
     from atalla.runtime import Loaded
 
 __all__ = [
@@ -23,21 +26,41 @@ __all__ = [
     "InputError",
     "KernelError",
     "Loaded",
+    "ReferenceWarning",
     "compile",
     "load",
 ]
 
 
-def load(data: bytes, *, threads: int = 1, isa: str | None = None, profile: bool = False) -> Loaded:
+def load(
+    data: Bytes | str | os.PathLike[str],
+    *,
+    threads: int = 1,
+    isa: str | None = None,
+    profile: bool = False,
+    verify_constants: bool = False,
+) -> Loaded:
     """Load a blob.
+
+    Where the C kernels were not built, the reference runs it, with a :class:`ReferenceWarning`.
+
+    Args:
+        data: its bytes, or the path of its file, which is mapped: weights are read when they are used. The file must
+            stay as it is as long as the blob is used.
+        threads: of the kernels, the caller's among them.
+        isa: ``avx512``, ``avx2``, ``base`` or ``reference``; None for the best that is here.
+        profile: keep the time of each instruction.
+        verify_constants: read all weights, and compare them with their checksum. Without it damaged weights give
+            wrong numbers, never a wrong access to memory.
 
     Raises:
         BlobError: the bytes are no sound blob.
-        KernelError: not enough memory, or an instruction set that this processor lacks.
+        KernelError: not enough memory, an instruction set that this processor lacks, or a library that is broken.
+        OSError: the file cannot be read.
     """
     from atalla.runtime import Loaded
 
-    return Loaded(data, threads=threads, isa=isa, profile=profile)
+    return Loaded(data, threads=threads, isa=isa, profile=profile, verify_constants=verify_constants)
 
 
 def __getattr__(name: str) -> Any:

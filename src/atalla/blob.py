@@ -1,10 +1,10 @@
 """Blob: the bytes of a compiled program; how they are written. ``loader`` reads them, and proves that they are sound.
 
 History of the format:
-    1.0  sections STRT OPER TENS INSN ATTR IOTB HOST META CNST
+    1.0  sections STRT OPER TENS INSN ATTR IOTB HOST META CNST, and where they are needed STAT SYMS
 
 All numbers are little-endian. A reader refuses another major version, and sections it does not know that are marked as
-required; a higher minor version only adds sections that are not.
+required; a higher minor version only adds sections that are not. ``docs/atalla/blob.md`` has it byte by byte.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from typing import TYPE_CHECKING, Any
 
 from atalla import ir
 from atalla.errors import CompileError
-from atalla.isa import OPS, Op, Space
-from atalla.plan import ALIGN, Buffer, Plan, plan
+from atalla.isa import OPS, Op, Patch, Space
+from atalla.plan import ALIGN, Buffer, Plan, aligned, plan
+from atalla.records import (
+    CALL,
+    ENDIAN,
+    GUARD,
+    HEADER,
+    INITIAL,
+    INSTRUCTION,
+    KINDS,
+    MAGIC,
+    MAJOR,
+    MINOR,
+    MOST_DIMS,
+    NODE,
+    NOTHING,
+    OPTIONAL,
+    OUTPUT,
+    PAGE,
+    PATCH,
+    REQUIRED,
+    SECTION,
+    SYMBOL,
+    SYMBOLS,
+    TENSOR,
+)
 
 if TYPE_CHECKING:
     import torch
 
-MAGIC = b"ATLB\r\n\x1a\n"
-MAJOR, MINOR = 1, 0
-ENDIAN = 0x01020304
-NOTHING = 0xFFFFFFFF
-"""The number of what is absent."""
-MOST_DIMS = 8
-PAGE = 4096
-"""Alignment of CNST, so that it can be mapped."""
-HEADER = struct.Struct("<8sHHIIIQQQI12x")
-"""Magic, major, minor, ENDIAN, sections, features, bytes of the file, of the arena, of the state, CRC-32."""
-SECTION = struct.Struct("<4sIQQII")
-"""Name, 1 if required, offset, bytes, alignment, CRC-32."""
-TENSOR = struct.Struct("<BBBBIqQq8q8qII")
-"""Element type, rank, space, layout, root, offset in elements, bytes, place, dims, strides, name, zero."""
-INSTRUCTION = struct.Struct("<HHIIIIIII")
-"""Operation, sources, dst, first source in OPER, first word in ATTR, words, node, line, zero."""
-OUTPUT = struct.Struct("<IIq")
-"""Kind, tensor, value."""
-CALL = struct.Struct("<IIII")
-"""Name of the operator, its arguments, first output in OPER, outputs."""
-REQUIRED = (b"STRT", b"OPER", b"TENS", b"INSN", b"ATTR", b"IOTB", b"HOST", b"CNST")
-KINDS = {"tensor": 0, "none": 1, "int": 2, "float": 3, "bool": 4}
-"""Of an output."""
+    from atalla.symbolic import Shapes
 
 
 @dataclass
@@ -82,13 +84,19 @@ class _Tables:
         return start
 
 
-def encode(program: ir.Program, meta: Mapping[str, Any]) -> bytes:
-    """Give the blob of a packed program; arena and state are planned here.
+def encode(program: ir.Program, meta: Mapping[str, Any], arena: Arena, shapes: Shapes | None = None) -> bytes:
+    """Give the blob of a packed program whose arena was planned.
+
+    Args:
+        program: with numbers, no expressions, for dims.
+        meta: what is told of it, beside the program.
+        arena: where its tensors lie.
+        shapes: what the numbers are worked out of, where it runs with inputs of several sizes.
 
     Raises:
         CompileError: more dims or sources than an instruction has room for.
     """
-    tables, arena = _Tables(), plan_arena(program)
+    tables = _Tables()
     for tensor in program.inputs:
         tables.tensor(tensor)
     instructions, words = _instructions(program, tables)
@@ -99,15 +107,21 @@ def encode(program: ir.Program, meta: Mapping[str, Any]) -> bytes:
         CALL.pack(tables.string(c.target), tables.string(c.arguments), tables.operand(c.outputs), len(c.outputs))
         for c in program.calls
     )
-    constants, state = _Block(), _Block()
+    constants, state, initial = _Block(), _Block(), bytearray()
     slots = {Space.INPUT: program.inputs, Space.OUTPUT: program.outputs}
     rows = []
     for tensor in tables.tensors:
         place = _place(tensor, arena, constants, state, slots)
+        if tensor.root is None and tensor.space is Space.STATE:
+            initial += _initial(tensor, place, constants)
         rows.append(_tensor(tensor, place, tables))
-    certificate = {"arena_bytes": arena.plan.peak, "arena_bound": arena.plan.bound}
+    certificate = {
+        "arena": arena.plan.certificate,
+        "arena_bytes": arena.plan.peak,
+        "arena_bound": arena.plan.bound,
+    }
     sections = {
-        b"STRT": _strings(tables.strings),
+        b"STRT": b"",
         b"OPER": struct.pack(f"<{len(tables.operands)}I", *tables.operands),
         b"TENS": b"".join(rows),
         b"INSN": instructions,
@@ -115,9 +129,14 @@ def encode(program: ir.Program, meta: Mapping[str, Any]) -> bytes:
         b"IOTB": inputs + outputs,
         b"HOST": calls,
         b"META": json.dumps({**meta, **certificate}, sort_keys=True).encode(),
-        b"CNST": constants.bytes(),
     }
-    return _file(sections, arena.plan.peak, state.size)
+    if initial:
+        sections[b"STAT"] = bytes(initial)
+    if shapes is not None:
+        sections[b"SYMS"] = symbols_section(program, shapes, tables)
+    sections[b"STRT"] = _strings(tables.strings)
+    sections[b"CNST"] = constants.bytes()
+    return joined(sections, arena.plan.peak, state.size)
 
 
 @dataclass
@@ -127,13 +146,16 @@ class _Block:
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
 
-    def add(self, data: bytes) -> int:
+    def add(self, size: int) -> int:
         """Add a storage; give where it begins."""
-        padding = -self.size % ALIGN
-        self.parts += [bytes(padding), data]
-        start = self.size + padding
-        self.size = start + len(data)
+        start = aligned(self.size)
+        self.size = start + size
         return start
+
+    def put(self, data: bytes) -> int:
+        """Add a storage that holds something; give where it begins."""
+        self.parts += [bytes(-self.size % ALIGN), data]
+        return self.add(len(data))
 
     def bytes(self) -> bytes:
         """Give all of it."""
@@ -185,11 +207,38 @@ def _place(
     if tensor.space is Space.ARENA:
         return arena.offsets.get(id(tensor), 0)
     if tensor.space is Space.CONST:
-        return constants.add(raw(tensor))
+        return constants.put(raw(tensor))
     if tensor.space is Space.STATE:
-        constants.add(b"")
-        return state.add(raw(tensor))
+        return state.add(storage_bytes(tensor))
     return next(i for i, one in enumerate(slots[tensor.space]) if one is tensor)
+
+
+def _initial(state: ir.Tensor, place: int, constants: _Block) -> bytes:
+    """Give the row that says what a state holds at first; none where that is zeros."""
+    data = raw(state)
+    return INITIAL.pack(place, constants.put(data), len(data)) if any(data) else b""
+
+
+def symbols_section(program: ir.Program, shapes: Shapes, tables: _Tables) -> bytes:
+    """Give SYMS."""
+    patches = [(Patch.TENSOR, row, field, node) for row, one in enumerate(tables.tensors)
+               for field, node in shapes.tensors.get(id(one), ())]  # fmt: skip
+    word = 0
+    for instruction in program.instructions:
+        names = OPS[instruction.op].attributes
+        found = shapes.attributes.get(id(instruction), {})
+        patches += sorted((Patch.WORD, word + names.index(name), 0, node) for name, node in found.items())
+        word += len(attribute_words(instruction)) // 8
+    patches += [(Patch.OUTPUT, row, 0, node) for row, node in sorted(shapes.outputs.items())]
+    symbols = ((tables.string(s.name), 0, s.least, s.most, s.input, s.dim, s.factor, s.summand) for s in shapes.symbols)
+    parts = (
+        (SYMBOL, symbols),
+        (NODE, ((kind, 0, a, b) for kind, a, b in shapes.nodes)),
+        (GUARD, ((node, 0, least, most) for node, least, most in shapes.guards)),
+        (PATCH, patches),
+    )
+    head = SYMBOLS.pack(len(shapes.symbols), len(shapes.nodes), len(shapes.guards), len(patches))
+    return head + b"".join(form.pack(*row) for form, rows in parts for row in rows)
 
 
 def raw(tensor: ir.Tensor) -> bytes:
@@ -270,7 +319,7 @@ def _strings(strings: Mapping[str, int]) -> bytes:
     return struct.pack(f"<I{len(ends)}I", len(ends), *ends) + b"".join(encoded)
 
 
-def _file(sections: Mapping[bytes, bytes], arena: int, state: int) -> bytes:
+def joined(sections: Mapping[bytes, bytes | bytearray], arena: int, state: int) -> bytes:
     """Give header, table of sections and sections."""
     at = HEADER.size + SECTION.size * len(sections)
     table, body = [], []
@@ -279,7 +328,9 @@ def _file(sections: Mapping[bytes, bytes], arena: int, state: int) -> bytes:
         padding = -at % align
         body += [bytes(padding), data]
         at += padding
-        table.append(SECTION.pack(name, int(name in REQUIRED), at, len(data), align, zlib.crc32(data)))
+        table.append(
+            SECTION.pack(name, int(name in REQUIRED or name in OPTIONAL), at, len(data), align, zlib.crc32(data))
+        )
         at += len(data)
     head = (MAGIC, MAJOR, MINOR, ENDIAN, len(sections), 0, at, arena, state)
     crc = zlib.crc32(b"".join(table), zlib.crc32(HEADER.pack(*head, 0)))

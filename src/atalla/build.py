@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,38 +19,52 @@ from atalla.errors import AtallaError
 
 SOURCES = Path(__file__).with_name("csrc")
 FLAGS = (
-    *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"),
+    *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
     *("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
 )
-SETS = {"kernels_base": (), "kernels_avx2": ("-mavx2", "-mfma")}
+SETS = {
+    "kernels_base": (),
+    "kernels_avx2": ("-mavx2", "-mfma"),
+    "kernels_avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512"),
+}
 """File of kernels → the instructions that it may use."""
 
 
-def build(path: Path, more: Sequence[str] = ()) -> None:
+def is_stale(path: Path) -> bool:
+    """Say whether a library is not there, or older than what it is built of."""
+    sources = [Path(__file__), *SOURCES.rglob("*.[ch]")]
+    return not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in sources)
+
+
+def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]] = SETS) -> None:
     """Compile and link the library; it is there whole or not at all.
 
     Args:
         path: of the library.
-        more: flags after all others, for the compiler and the linker: ``-fsanitize=address``.
+        more: flags after all others, for the compiler and the linker: ``-Werror``, ``-fsanitize=address``.
+        sets: file of kernels → the instructions that it may use.
 
     Raises:
-        AtallaError: there is no C compiler, or it failed.
+        AtallaError: there is no C compiler, it failed, or the library cannot be written.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2"}
+    only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2", "kernels_avx512"}
     sources = [file for file in sorted(SOURCES.glob("*.c")) if file.stem not in only_x86]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [Path(folder) / f"{file.stem}.o" for file in sources]
         commands = [
-            [*compiler, *FLAGS, *SETS.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
+            [*compiler, *FLAGS, *sets.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
             for file, made in zip(sources, objects, strict=True)
         ]
         list(pool.map(_run, commands))
         whole = Path(folder) / "whole"
         _run([*compiler, "-shared", *more, *map(str, objects), "-o", str(whole), "-lm", "-lpthread"])
         part = path.with_name(f"{path.name}.part")
-        part.write_bytes(whole.read_bytes())
-        part.replace(path)
+        try:
+            part.write_bytes(whole.read_bytes())
+            part.replace(path)
+        except OSError as error:
+            raise AtallaError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _run(command: Sequence[str]) -> None:

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atalla.blob import encode, plan_arena
+from atalla.check import check, check_blob
 from atalla.fuse import fuse
 from atalla.lower import Fallback, lower
 from atalla.normalize import normalize
 from atalla.pack import pack
 from atalla.rules import all_rules
+from atalla.symbolic import settle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from atalla.ir import Program
@@ -33,25 +37,40 @@ class Compiled:
     """Bytes below which no plan of the arena can be."""
 
 
-def compile(program: torch.export.ExportedProgram, *, exact: bool = False) -> Compiled:  # noqa: A001  the verb
+def compile(  # noqa: A001  the verb
+    program: torch.export.ExportedProgram, *, exact: bool = False, shapes: Sequence[Sequence[int]] | None = None
+) -> Compiled:
     """Compile an exported program.
 
     Args:
-        program: what ``torch.export`` gives; it stays as it is.
+        program: what ``torch.export`` gives; it stays as it is. Where it has dynamic shapes, the blob runs with all
+            of them.
         exact: never reorder sums: no convolution by Winograd's.
+        shapes: of the inputs, for which alone a program with dynamic shapes is compiled.
 
     Raises:
         CompileError: it holds something that neither the accelerator nor the host can do.
+        InputError: ``shapes`` are not of those for which the program was exported.
     """
-    return compile_normal(normalize(program), exact=exact)
+    return compile_normal(normalize(program), exact=exact, shapes=shapes)
 
 
-def compile_normal(program: torch.export.ExportedProgram, *, exact: bool = False) -> Compiled:
-    """Compile a program that is made of the operators that :func:`normalize` leaves."""
+def compile_normal(
+    program: torch.export.ExportedProgram, *, exact: bool = False, shapes: Sequence[Sequence[int]] | None = None
+) -> Compiled:
+    """Compile a program that is made of the operators that :func:`normalize` leaves; see :func:`compile`."""
     lowering = lower(program, all_rules())
+    check(lowering.program, "lower")
+    if shapes is not None:
+        settle(lowering.program, shapes)
     fuse(lowering.program)
+    check(lowering.program, "fuse")
     pack(lowering.program, exact=exact)
-    arena = plan_arena(lowering.program).plan
-    meta = {"producer": "atalla", "exact": exact, "fallbacks": len(lowering.fallbacks)}
-    data = encode(lowering.program, meta)
-    return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.peak, arena.bound)
+    check(lowering.program, "pack")
+    dynamic = settle(lowering.program) if shapes is None else None
+    check(lowering.program, "settle")
+    arena = plan_arena(lowering.program)
+    meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in lowering.fallbacks}}
+    data = encode(lowering.program, meta, arena, dynamic)
+    check_blob(data)
+    return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.plan.peak, arena.plan.bound)

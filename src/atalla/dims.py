@@ -57,6 +57,25 @@ def ordered(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, ...]:
     return tuple(strides)
 
 
+def overlapping(shape: Sequence[Dim], strides: Sequence[Dim]) -> bool:
+    """Say whether two elements share memory: a dim that does not step over all smaller ones; symbols never do."""
+    dims = [
+        (abs(stride), extent)
+        for extent, stride in zip(shape, strides, strict=True)
+        if isinstance(stride, int) and isinstance(extent, int) and extent != 1
+    ]
+    if any(extent == 0 for _, extent in dims):
+        return False
+    below = 0
+    for stride, extent in sorted(dims):
+        if stride <= below:
+            return True
+        below += (extent - 1) * stride
+    return any(
+        isinstance(stride, int) and stride == 0 and not equal(n, 1) for n, stride in zip(shape, strides, strict=True)
+    )
+
+
 def memory_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
     """Give the order in which the dims of a dense tensor lie in memory; None where it is not dense.
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from atalla.dims import memory_order
 from atalla.isa import OPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step
 from atalla.loader import InstructionRow, Listing, TensorRow, parse
+from atalla.records import Bytes
+from atalla.symbolic import MOST
 
 _SIGN = {Step.ADD: "+", Step.SUB: "−", Step.MUL: "·", Step.DIV: "/", Step.EQ: "==", Step.NE: "!=", Step.LT: "<",
          Step.LE: "<=", Step.GT: ">", Step.GE: ">=", Step.AND: "&", Step.OR: "|", Step.XOR: "^"}  # fmt: skip
 
+_SIDES = ("top", "left", "bottom", "right")
 
-def disassemble(data: bytes) -> Iterator[str]:
+
+def disassemble(data: Bytes) -> Iterator[str]:
     """Give the lines of a listing of a sound blob.
 
     Raises:
@@ -20,9 +25,17 @@ def disassemble(data: bytes) -> Iterator[str]:
     """
     listing = parse(data)
     sizes = f"{len(listing.tensors)} tensors, arena {listing.arena_bytes:,} B, constants {listing.constant_bytes:,} B"
+    if listing.state_bytes:
+        sizes += f", state {listing.state_bytes:,} B"
     yield f"; atalla blob, {len(data):,} B: {len(listing.instructions)} instructions, {sizes}"
     for key, value in sorted(listing.meta.items()):
-        yield f"; {key}: {value}"
+        if value not in ({}, []):
+            yield f"; {key}: {value}"
+    for one in listing.symbols:
+        scaled = f"{one.factor}·{one.name}" if one.factor > 1 else one.name
+        extent = f"{scaled} {one.summand:+d}" if one.summand else scaled
+        most = "" if one.most == MOST else str(one.most)
+        yield f"symbol  {one.name} {one.least}…{most}: dim {one.dim} of input {one.input} is {extent}"
     for title, numbers in (("input", listing.inputs), ("output", [v for k, v in listing.outputs if k == "tensor"])):
         for number in numbers:
             yield f"{title:<7} {tensor(listing, number)}"
@@ -42,11 +55,10 @@ def instruction(listing: Listing, number: int, row: InstructionRow) -> str:
     if row.op is Op.CALL_HOST:
         call = listing.calls[row.attributes["call"]]
         dst = ", ".join(tensor(listing, one) for one in call.outputs) + f" ← {call.target} "
-    attributes = " ".join(f"{key}={value}" for key, value in _shown(row).items())
+    attributes = " ".join(f"{key}={value}" for key, value in _pairs(_shown(row)).items())
     where = f"  ; {row.node}{f' at {row.line}' if row.line else ''}" if row.node else ""
-    return (
-        f"{number:>5}  {row.op.name:<11} {dst}{', '.join(sources)}{f' {{{attributes}}}' if attributes else ''}{where}"
-    )
+    shown = f"{dst}{', '.join(sources)}{f' {{{attributes}}}' if attributes else ''}{where}"
+    return f"{number:>5}  {row.op.name:<11} {shown}".rstrip()
 
 
 def tensor(listing: Listing, number: int) -> str:
@@ -64,7 +76,10 @@ def _layout(row: TensorRow) -> str:
     for extent, stride in zip(reversed(row.shape), reversed(row.strides), strict=True):
         plain = plain and (stride == step or extent == 1)
         step *= extent
-    return "" if plain else f" ({','.join(map(str, row.strides))})"
+    if plain:
+        return ""
+    is_nhwc = len(row.shape) == 4 and memory_order(row.shape, row.strides) == (0, 2, 3, 1)
+    return " nhwc" if is_nhwc else f" ({','.join(map(str, row.strides))})"
 
 
 def _place(row: TensorRow, root: TensorRow) -> str:
@@ -93,6 +108,21 @@ def _shown(row: InstructionRow) -> dict[str, Any]:
             found[key] = [i for i in range(8) if value >> i & 1]
         elif value not in ({1} if key.startswith(("stride", "dilation", "groups")) else {0}):
             found[key] = f"{value:g}" if isinstance(value, float) else value
+    return found
+
+
+def _pairs(shown: dict[str, Any]) -> dict[str, Any]:
+    """Give attributes of height and width, and those of four sides, as one each: ``kernel=3×3``, ``pad=1,1,1,1``."""
+    found: dict[str, Any] = {}
+    for key, value in shown.items():
+        stem, _, side = key.rpartition("_")
+        if side in {"h", "w"}:
+            rest = 0 if stem == "kernel" else 1
+            found[stem] = f"{shown.get(f'{stem}_h', rest)}×{shown.get(f'{stem}_w', rest)}"
+        elif key in _SIDES:
+            found["pad"] = ",".join(str(shown.get(side, 0)) for side in _SIDES)
+        else:
+            found[key] = value
     return found
 
 

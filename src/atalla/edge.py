@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.blob import MOST_DIMS
+from atalla.records import MOST_DIMS
 from atalla.dims import dim
 from atalla.errors import CompileError
 from atalla.isa import Space

@@ -5,6 +5,8 @@ AtallaError
 ├── BlobError      bytes that are no sound blob; ``code`` is the same number that the C loader gives
 ├── KernelError    the C library refused or failed; ``code`` is its status
 └── InputError     inputs that do not fit the blob: number, dtype, shape
+
+ReferenceWarning is no error: a blob runs by the reference, because the C kernels were not built.
 """
 
 from __future__ import annotations
@@ -37,3 +39,7 @@ class KernelError(AtallaError):
 
 class InputError(AtallaError):
     """Inputs that do not fit the blob."""
+
+
+class ReferenceWarning(UserWarning):
+    """There are no C kernels: the reference runs the blob, right and slowly."""

@@ -115,15 +115,12 @@ def _scaled_weights(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
 
 def _by_channel(tensor: ir.Tensor | None, axis: int) -> torch.Tensor | None:
     """Give a constant's elements along an axis where it is the same along all others."""
-    data = known(tensor)
-    if tensor is None or data is None:
-        return None
-    if any(
+    if tensor is None or any(
         not equal(stride, 0) for i, stride in enumerate(tensor.strides) if i != axis and not equal(tensor.shape[i], 1)
     ):
         return None
-    place = [slice(None) if i == axis else 0 for i in range(data.dim())]
-    return data[tuple(place)]
+    data = known(tensor.view([n if i == axis else 1 for i, n in enumerate(tensor.shape)], tensor.strides))
+    return None if data is None else data.flatten()
 
 
 def into_products(program: ir.Program) -> None:
@@ -341,6 +338,8 @@ def into_place(program: ir.Program) -> None:
         (source,) = copied.reads
         writer = uses.only(source, copied)
         if writer is None or writer.dst is None or copied.dst is None or copied.dst.dtype is not source.dtype:
+            continue
+        if copied.dst.storage.space is Space.STATE:  # it is still read between the two
             continue
         order = permutation(writer.dst, source)
         if order is None or writer.op in {Op.CALL_HOST, Op.GATHER}:

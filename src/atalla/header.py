@@ -22,14 +22,14 @@ def _lines() -> Iterator[str]:
     for kind, prefix in (
         (isa.Dtype, ""), (isa.Space, ""), (isa.Layout, ""), (isa.Op, "OP_"), (isa.Act, "ACT_"), (isa.Pool, "POOL_"),
         (isa.Reduce, "REDUCE_"), (isa.Norm, "NORM_"), (isa.Step, "STEP_"),
-        (isa.Verdict, "BAD_"),
+        (isa.Verdict, "BAD_"), (isa.Node, "NODE_"), (isa.Patch, "PATCH_"),
     ):  # fmt: skip
         yield from _enum(kind, prefix)
     sizes = ", ".join(f"[AT_{one.name}] = {one.size}" for one in isa.Dtype)
     yield f"#define AT_DTYPE_SIZES {{{sizes}}}"
     operations = ", ".join(f'[AT_OP_{one.name}] = "{one.name}"' for one in isa.Op)
     yield f"#define AT_OP_NAMES {{{operations}}}"
-    yield f"enum {{ AT_PANEL = {isa.PANEL} }};"
+    yield f"enum {{ AT_PANEL = {isa.PANEL}, AT_FEW_CHANNELS = {isa.FEW_CHANNELS} }};"
     yield "// Words of each operation's attributes, by their order."
     for op, shape in isa.OPS.items():
         names = [name.rstrip(".…").upper() for name in shape.attributes]

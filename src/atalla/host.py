@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from atalla import ir
 from atalla.dims import dim, equal
 from atalla.errors import CompileError, KernelError
-from atalla.isa import Op
-from atalla.lower import UnsupportedError, dtype_of
+from atalla.isa import Dtype, Op
+from atalla.lower import UnsupportedError, dtype_of, line_of
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
     values = pytree.tree_map(output, node.meta["val"])
     low.program.calls.append(ir.HostCall(str(node.target), texts, tuple(outputs)))
     number = len(low.program.calls) - 1
-    instruction = ir.Instruction(Op.CALL_HOST, None, tuple(operands), {"call": number}, node.name)
+    instruction = ir.Instruction(Op.CALL_HOST, None, tuple(operands), {"call": number}, node.name, line_of(node))
     low.program.instructions.append(instruction)
     return values
 
@@ -69,6 +69,9 @@ def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], 
             return {key: one(item, source[key]) for key, item in value.items()}
         if isinstance(value, tuple | list):
             return [one(item, source[i] if isinstance(source, Sequence) else source) for i, item in enumerate(value)]
+        if hasattr(value, "free_symbols"):
+            operands.append(_extent(value, low, node))
+            return {"item": len(operands) - 1}
         return _word(value, node)
 
     return json.dumps([one(list(arguments), list(node.args)), one(dict(named), dict(node.kwargs))])
@@ -86,10 +89,14 @@ def _word(value: Any, node: Node) -> Any:
         return {"torch": str(value).removeprefix("torch.")}
     if isinstance(value, torch.device):
         return {"device": str(value)}
-    extent = dim(value)
-    if not isinstance(extent, int):
-        raise CompileError(f"{node.target} takes the extent {extent}, which is known only at run time")
-    return extent
+    raise CompileError(f"{node.target} takes {value}, which a blob cannot hold")
+
+
+def _extent(value: Any, low: Lowering, node: Node) -> ir.Tensor:
+    """Give a size that is known when inputs are as a tensor of one number."""
+    if not value.is_integer:
+        raise CompileError(f"{node.target} takes {value}, which is worked out of sizes and is no whole number")
+    return low.emit(Op.FILL, low.new(Dtype.I64, ()), value=0.0, whole=value)
 
 
 def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
@@ -144,6 +151,7 @@ def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:
         return value
     makers: dict[str, Callable[[Any], Any]] = {
         "tensor": operands.__getitem__,
+        "item": lambda number: operands[number].item(),
         "float": float.fromhex,
         "torch": _torch_name,
         "device": torch.device,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir, pack, reference
-from atalla.blob import HEADER, SECTION
 from atalla.isa import Layout, Op, Space
 from atalla.loader import InstructionRow, Listing, TensorRow
 from atalla.lower import torch_dtype_of
+from atalla.records import Bytes, section_rows
 
 if TYPE_CHECKING:
     import torch
@@ -21,18 +21,27 @@ Host = Callable[[int, "list[torch.Tensor]", "list[torch.Tensor]"], None]
 class Interpreter:
     """A sound blob and the memory that it needs."""
 
-    def __init__(self, data: bytes, listing: Listing, host: Host) -> None:
-        """Reserve the memory and unpack the weights."""
+    def __init__(self, data: Bytes, listing: Listing, host: Host, state: torch.Tensor | None = None) -> None:
+        """Reserve the memory and unpack the weights; ``state`` is what another of the same blob goes on with."""
         import torch
 
         self._listing, self._host = listing, host
         self._arena = torch.zeros(listing.arena_bytes, dtype=torch.uint8)
         self._constants = torch.frombuffer(bytearray(_constants(data) or b"\0"), dtype=torch.uint8)
+        self.state = torch.empty(listing.state_bytes, dtype=torch.uint8) if state is None else state
+        if state is None:
+            self.reset()
         self._weights = {
             row.sources[1]: self._unpacked(row)
             for row in listing.instructions
             if row.op in {Op.GEMM, Op.CONV2D, Op.CONV2D_WINO, Op.DWCONV2D}
         }
+
+    def reset(self) -> None:
+        """Bring the state to what it is at first."""
+        self.state.zero_()
+        for to, at, size in self._listing.initial:
+            self.state[to : to + size] = self._constants[at : at + size]
 
     def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
         """Run once; outputs are written in place."""
@@ -63,7 +72,7 @@ class Interpreter:
             given = (inputs if root.space is Space.INPUT else outputs)[root.place]
             assert given is not None, "an output that is written is a tensor"
             return _strided(given, row)
-        space = self._arena if root.space is Space.ARENA else self._constants
+        space = {Space.ARENA: self._arena, Space.STATE: self.state}.get(root.space, self._constants)
         return _strided(_typed(space, root.place, root.bytes, row), row)
 
     def _unpacked(self, instruction: InstructionRow) -> torch.Tensor:
@@ -83,13 +92,10 @@ class Interpreter:
         return taps.transpose(1, 2).reshape(n, k, high, wide)
 
 
-def _constants(data: bytes) -> bytes:
-    count = HEADER.unpack_from(data)[4]
-    for i in range(count):
-        name, _, at, size, _, _ = SECTION.unpack_from(data, HEADER.size + i * SECTION.size)
-        if name == b"CNST":
-            return data[at : at + size]
-    return b""
+def _constants(data: Bytes) -> bytes:
+    return next(
+        bytes(memoryview(data)[at : at + size]) for name, _, at, size, _, _ in section_rows(data) if name == b"CNST"
+    )
 
 
 def _typed(space: torch.Tensor, place: int, size: int, row: TensorRow) -> torch.Tensor:

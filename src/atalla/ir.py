@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from atalla.dims import Dim, contiguous, memory_order, product, simple
+from atalla.dims import Dim, contiguous, memory_order, overlapping, product, simple
 from atalla.isa import Dtype, Layout, Op, Space
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Tensor:
     """Elements from the beginning of the root's storage, counted in the view's own element type."""
     layout: Layout = Layout.STRIDED
     data: torch.Tensor | None = None
-    """Elements of a CONST root, as they lie in the blob."""
+    """Elements of a CONST root, as they lie in the blob; of a STATE root, those that it has at first."""
 
     @property
     def storage(self) -> Tensor:
@@ -56,7 +56,11 @@ class Tensor:
         return self.order == tuple(range(len(self.shape)))
 
     def view(self, shape: Sequence[Dim], strides: Sequence[Dim], offset: Dim = 0) -> Tensor:
-        """Give another view of the same storage; the offset is from the beginning of this one, in elements."""
+        """Give another view of the same storage; the offset is from the beginning of this one, in elements.
+
+        What has no elements begins where the storage does: it may be the part behind the last one.
+        """
+        is_empty = any(isinstance(extent, int) and extent == 0 for extent in shape)
         return Tensor(
             self.name,
             self.dtype,
@@ -64,7 +68,7 @@ class Tensor:
             tuple(strides),
             self.storage.space,
             self.storage,
-            simple(self.offset + offset),
+            0 if is_empty else simple(self.offset + offset),
         )
 
     def __repr__(self) -> str:
@@ -74,9 +78,10 @@ class Tensor:
 
 
 def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
-    """Give a new storage in the arena."""
+    """Give a new storage in the arena; contiguous where the strides are not given, or would share elements."""
     shape = tuple(shape)
-    return Tensor(name, dtype, shape, contiguous(shape) if strides is None else tuple(strides))
+    given = None if strides is None else tuple(strides)
+    return Tensor(name, dtype, shape, contiguous(shape) if given is None or overlapping(shape, given) else given)
 
 
 @dataclass(eq=False)
@@ -86,7 +91,7 @@ class Instruction:
     op: Op
     dst: Tensor | None
     sources: tuple[Tensor | None, ...] = ()
-    attributes: Mapping[str, float | int | Sequence[int]] = field(default_factory=dict)
+    attributes: Mapping[str, float | int | Sequence[int] | Dim] = field(default_factory=dict)
     """By the names of ``isa.OPS``; absent ones are zero."""
     node: str = ""
     """The FX node that it comes from."""
@@ -131,6 +136,10 @@ class Program:
     outputs: list[Tensor] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
     calls: list[HostCall] = field(default_factory=list)
+    ranges: dict[Dim, tuple[int, int, int]] = field(default_factory=dict)
+    """Of each symbol: the least and the most that it may be, and what it is in the example."""
+    guards: list[Dim] = field(default_factory=list)
+    """Relations between dims without which the program does not hold."""
 
     def writers(self) -> dict[int, list[Instruction]]:
         """Give the instructions that write a storage, by its identity."""

@@ -69,6 +69,8 @@ class Layout(IntEnum):
     """Weights of CONV2D_WINO, ``[N, 36, K]``, transformed: for each of the 36 places the panels of a GEMM."""
 
 
+FEW_CHANNELS = 4
+"""A CONV2D of one group with no more channels takes its image however it lies; others want the channels innermost."""
 PANEL = 16
 """Columns of a panel: two vectors of AVX2, four of SSE2 or NEON."""
 
@@ -272,6 +274,36 @@ class Verdict(IntEnum):
     """It reads what was not written before."""
     OVERLAP = 116
     """Two storages that are alive at once share memory."""
+    SYMBOLS = 117
+    """Symbols, what is worked out of them, or where it goes: not there, or not what stands in the tables."""
+
+
+class Node(IntEnum):
+    """What a dim that is no number is made of; ``a`` and ``b`` are numbers of earlier nodes."""
+
+    CONST = 0
+    """The number ``a`` itself."""
+    SYMBOL = 1
+    """Symbol ``a``."""
+    ADD = 2
+    MUL = 3
+    FLOOR_DIV = 4
+    """By at least 1."""
+    MOD = 5
+    """By at least 1; never below zero."""
+    MIN = 6
+    MAX = 7
+
+
+class Patch(IntEnum):
+    """Where a number goes that is worked out of symbols."""
+
+    TENSOR = 0
+    """Field 0 of a row of TENS is the offset, 1 to 8 are dims, 9 to 16 strides."""
+    WORD = 1
+    """An attribute."""
+    OUTPUT = 2
+    """The value of an output that is an int."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from atalla.errors import AtallaError, BlobError, KernelError
+from atalla.errors import BlobError, InputError, KernelError
 from atalla.isa import Verdict
+from atalla.records import Bytes
 
 ABI_VERSION = 1
+LIBRARY = "libatalla" + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+"""Name of its file."""
 Host = Callable[[int, Any, int, int], None]
 """Called with the number of a call, an array of :class:`Tensor`, and how many operands and outputs are in it."""
 
@@ -48,13 +51,39 @@ class _Options(ctypes.Structure):
         ("host", HOST),
         ("user", ctypes.c_void_p),
         ("profile", ctypes.c_int),
+        ("state", ctypes.c_void_p),
     )
+
+
+class Info(ctypes.Structure):
+    """``atalla_info``."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("inputs", ctypes.c_uint32),
+        ("outputs", ctypes.c_uint32),
+        ("instructions", ctypes.c_uint32),
+        ("tensors", ctypes.c_uint32),
+        ("calls", ctypes.c_uint32),
+        ("arena_bytes", ctypes.c_uint64),
+        ("constant_bytes", ctypes.c_uint64),
+        ("state_bytes", ctypes.c_uint64),
+        ("symbols", ctypes.c_uint32),
+    )
+
+
+BAD_SHAPE = 6
+"""The status of inputs that the program does not take."""
 
 
 def library_path() -> Path:
     """Give where the library lies: where ``ATALLA_LIBRARY`` says, else beside this file."""
-    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    return Path(os.environ.get("ATALLA_LIBRARY") or Path(__file__).with_name(f"libatalla{suffix}"))
+    return Path(os.environ.get("ATALLA_LIBRARY") or Path(__file__).with_name(LIBRARY))
+
+
+def were_built() -> bool:
+    """Say whether there should be a library: ``ATALLA_LIBRARY`` names one, or it lies beside this file."""
+    return bool(os.environ.get("ATALLA_LIBRARY")) or library_path().exists()
 
 
 @functools.cache
@@ -62,17 +91,21 @@ def library() -> ctypes.CDLL:
     """Open the library.
 
     Raises:
-        AtallaError: it was not built, or is of another version.
+        KernelError: it is not there, cannot be opened, or is of another version.
     """
     path = library_path()
     if not path.exists():
-        raise AtallaError(f"the C kernels are not there ({path}): build them with 'python -m atalla.build'")
-    found = ctypes.CDLL(str(path))
-    found.atalla_version.restype = ctypes.c_uint32
-    found.atalla_isa.restype = ctypes.c_char_p
-    found.atalla_times.restype = ctypes.c_size_t
+        raise KernelError(0, f"the C kernels are not there ({path}): build them with 'python -m atalla.build'")
+    try:
+        found = ctypes.CDLL(str(path))
+        found.atalla_version.restype = ctypes.c_uint32
+        found.atalla_isa.restype = ctypes.c_char_p
+        found.atalla_times.restype = ctypes.c_size_t
+    except (OSError, AttributeError) as error:
+        raise KernelError(0, f"the C kernels are broken: {error}; 'python -m atalla.build' builds them") from error
     if found.atalla_version() != ABI_VERSION:
-        raise AtallaError(f"{path} has version {found.atalla_version()} of the ABI; this package needs {ABI_VERSION}")
+        version = f"version {found.atalla_version()} of the ABI; this package needs {ABI_VERSION}"
+        raise KernelError(0, f"{path} has {version}: 'python -m atalla.build' builds it anew")
     return found
 
 
@@ -83,26 +116,96 @@ def _error() -> _Error:
 class OpenBlob:
     """A blob that the C loader found sound."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(
+        self, data: Bytes, shapes: Sequence[Sequence[int]] | None = None, whole: OpenBlob | None = None
+    ) -> None:
         """Open it; the bytes are kept as long as this object.
 
+        Args:
+            data: the bytes.
+            shapes: of the inputs, if it shall be another blob's program for these.
+            whole: that other blob, of the same bytes.
+
         Raises:
-            BlobError: they are no sound blob.
+            BlobError: they are no sound blob, or the program is not sound for these shapes.
+            InputError: the program does not take these shapes.
         """
-        self._data = data
         self.handle = ctypes.c_void_p()
+        self.data = data
+        if whole is None or shapes is None:
+            self._held, address = pinned(data)
+            self._open("atalla_open", address, ctypes.c_size_t(len(data)))
+        else:
+            self._held = whole
+            rows = (Tensor * max(len(shapes), 1))()
+            for row, shape in zip(rows, shapes, strict=False):
+                row.rank, row.shape = len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape)
+            self._open("atalla_specialize", whole.handle, rows, ctypes.c_size_t(len(shapes)))
+
+    def _open(self, function: str, *arguments: Any) -> None:
         error = _error()
-        status = library().atalla_open(
-            ctypes.c_char_p(data), ctypes.c_size_t(len(data)), ctypes.byref(self.handle), ctypes.byref(error)
-        )
+        status = getattr(library(), function)(*arguments, ctypes.byref(self.handle), ctypes.byref(error))
         if status:
+            text = error.text.decode(errors="replace")
+            if status == BAD_SHAPE:
+                raise InputError(text)
             name = Verdict(status).name if status in list(Verdict) else str(status)
-            raise BlobError(status, f"no sound blob: {error.text.decode(errors='replace') or name}")
+            raise BlobError(status, f"no sound blob: {text or name}")
+        self.info = Info(struct_size=ctypes.sizeof(Info))
+        library().atalla_describe(self.handle, ctypes.byref(self.info))
+
+    def specialize(self, shapes: Sequence[Sequence[int]]) -> OpenBlob:
+        """Give the same program for inputs of these shapes.
+
+        Raises:
+            InputError: it does not take them.
+            BlobError: it is not sound for them.
+        """
+        return OpenBlob(self.data, shapes, self)
+
+    def check_constants(self) -> None:
+        """Compare the constants with their checksum.
+
+        Raises:
+            BlobError: they are others.
+        """
+        if library().atalla_check_constants(self.handle):
+            raise BlobError(Verdict.CHECKSUM, "no sound blob: its constants are damaged: their checksum is wrong")
+
+    def inputs(self) -> list[Tensor]:
+        """Give how inputs are laid out, without data."""
+        return [self._described("atalla_describe_input", i) for i in range(self.info.inputs)]
+
+    def outputs(self) -> list[Tensor | tuple[int, int]]:
+        """Give how outputs are laid out; of one that is no tensor its kind and its bits."""
+        found: list[Tensor | tuple[int, int]] = []
+        for i in range(self.info.outputs):
+            kind, value = ctypes.c_uint32(), ctypes.c_int64()
+            library().atalla_describe_value(self.handle, ctypes.c_uint32(i), ctypes.byref(kind), ctypes.byref(value))
+            found.append((kind.value, value.value) if kind.value else self._described("atalla_describe_output", i))
+        return found
+
+    def _described(self, function: str, number: int) -> Tensor:
+        tensor = Tensor(struct_size=ctypes.sizeof(Tensor))
+        getattr(library(), function)(self.handle, ctypes.c_uint32(number), ctypes.byref(tensor))
+        return tensor
 
     def __del__(self) -> None:
         """Free it."""
-        if self.handle:
+        if getattr(self, "handle", None):
             library().atalla_close(self.handle)
+
+
+def pinned(data: Bytes) -> tuple[object, ctypes.c_void_p]:
+    """Give what keeps bytes where they are, and where that is; those that cannot be pointed at are copied."""
+    if isinstance(data, memoryview) and data.readonly:
+        data = bytes(data)
+    if isinstance(data, bytes):
+        return data, ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p)
+    if not data:
+        return b"", ctypes.cast(ctypes.c_char_p(b""), ctypes.c_void_p)
+    held = (ctypes.c_char * len(data)).from_buffer(data)
+    return held, ctypes.c_void_p(ctypes.addressof(held))
 
 
 class Context:
@@ -116,8 +219,9 @@ class Context:
         host: Host | None = None,
         *,
         profile: bool = False,
+        state: int | None = None,
     ) -> None:
-        """Reserve memory and start threads.
+        """Reserve memory and start threads; ``state`` is the address of what is kept from run to run.
 
         Raises:
             KernelError: not enough memory, or an instruction set that this processor lacks.
@@ -131,6 +235,7 @@ class Context:
             isa=isa.encode() if isa else None,
             host=self._host,
             profile=int(profile),
+            state=state,
         )
         self._handle = ctypes.c_void_p()
         error = _error()
@@ -170,6 +275,10 @@ class Context:
             if failure is not None:
                 raise KernelError(status, str(failure)) from failure
             raise KernelError(status, error.text.decode(errors="replace"))
+
+    def reset(self) -> None:
+        """Bring what is kept from run to run back to what it is at first."""
+        library().atalla_reset(self._handle)
 
     def times_ns(self) -> list[int]:
         """Give the nanoseconds of each instruction in the last run; nothing without ``profile``."""

@@ -11,9 +11,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atalla.blob import CALL, HEADER, INSTRUCTION, MAGIC, NOTHING, OUTPUT, SECTION, TENSOR
 from atalla.errors import BlobError
 from atalla.isa import OPS, Dtype, Layout, Op, Space, Step, Verdict
+from atalla.records import (
+    CALL,
+    HEADER,
+    INITIAL,
+    INSTRUCTION,
+    MAGIC,
+    NOTHING,
+    OUTPUT,
+    SYMBOL,
+    SYMBOLS,
+    TENSOR,
+    Bytes,
+    section_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,19 @@ class CallRow:
 
 
 @dataclass(frozen=True)
+class SymbolRow:
+    """A size that is known when inputs are: dim ``dim`` of input ``input`` is ``factor · symbol + summand``."""
+
+    name: str
+    least: int
+    most: int
+    input: int
+    dim: int
+    factor: int
+    summand: int
+
+
+@dataclass(frozen=True)
 class Listing:
     """All that a blob says."""
 
@@ -68,9 +94,14 @@ class Listing:
     meta: Mapping[str, Any]
     arena_bytes: int
     constant_bytes: int
+    state_bytes: int
+    initial: tuple[tuple[int, int, int], ...]
+    """What the state holds at first: place in it, place in the constants, bytes."""
+    symbols: tuple[SymbolRow, ...]
+    """Sizes that inputs may have."""
 
 
-def parse(data: bytes) -> Listing:
+def parse(data: Bytes) -> Listing:
     """Read a sound blob.
 
     Raises:
@@ -79,12 +110,12 @@ def parse(data: bytes) -> Listing:
     if len(data) < HEADER.size or data[:8] != MAGIC:
         raise BlobError(Verdict.MAGIC, "no sound blob: it does not begin as one")
     head = HEADER.unpack_from(data)
-    sections = {}
-    for i in range(head[4]):
-        name, _, at, size, _, _ = SECTION.unpack_from(data, HEADER.size + i * SECTION.size)
-        sections[name] = data[at : at + size] if name != b"CNST" else bytes(0)
+    whole, sections, constant_bytes = memoryview(data), {}, 0
+    for name, _, at, size, _, _ in section_rows(data):
         if name == b"CNST":
             constant_bytes = size
+        else:
+            sections[name] = bytes(whole[at : at + size])
     strings = _strings(sections[b"STRT"])
     operands = struct.unpack(f"<{len(sections[b'OPER']) // 4}I", sections[b"OPER"])
     tensors = tuple(_tensor(row, strings) for row in TENSOR.iter_unpack(sections[b"TENS"]))
@@ -101,10 +132,28 @@ def parse(data: bytes) -> Listing:
         tuple(number for _, number, _ in rows[:inputs]),
         tuple(_output(*row) for row in rows[inputs:]),
         calls,
-        json.loads(sections.get(b"META", b"{}")),
+        _meta(sections.get(b"META", b"{}")),
         head[7],
         constant_bytes,
+        head[8],
+        tuple(INITIAL.iter_unpack(sections.get(b"STAT", b""))),
+        tuple(_symbols(sections.get(b"SYMS", bytes(SYMBOLS.size)), strings)),
     )
+
+
+def _meta(data: bytes) -> dict[str, Any]:
+    """Read what the loader does not look at, because nothing depends on it."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _symbols(data: bytes, strings: list[str]) -> Iterator[SymbolRow]:
+    count = SYMBOLS.unpack_from(data)[0]
+    for name, _, *rest in SYMBOL.iter_unpack(data[SYMBOLS.size : SYMBOLS.size + count * SYMBOL.size]):
+        yield SymbolRow(strings[name], *rest)
 
 
 def _strings(data: bytes) -> list[str]:

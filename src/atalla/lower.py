@@ -7,15 +7,15 @@ out here, by torch.
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.dims import dim
+from atalla.dims import Dim, dim, equal
 from atalla.errors import CompileError
 from atalla.isa import Dtype, Op, Space
+from atalla.symbolic import MOST
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Rule = Callable[..., Any]
 """Called with the lowering and the node's arguments as values; gives the node's value."""
-_OF_TORCH = re.compile(r"[/\\](site|dist)-packages[/\\]torch[/\\]")
 FOLDED_AT_MOST = 1 << 20
 """Elements of a constant that is larger than all it is made of."""
 
@@ -84,6 +83,13 @@ class Lowering:
         """Give the same elements with the dims in memory in their own order."""
         return tensor if tensor.is_contiguous else self.copy(tensor)
 
+    def same_size(self, first: Dim, second: Dim) -> None:
+        """Note that two sizes are the same, where they do not look so."""
+        if not equal(first, second):
+            import sympy
+
+            self.program.guards.append(sympy.Eq(first, second, evaluate=False))
+
 
 def dtype_of(torch_dtype: torch.dtype) -> Dtype:
     """Give the element type.
@@ -120,12 +126,23 @@ def _dtypes() -> Mapping[torch.dtype, Dtype]:
 
 
 def line_of(node: Node) -> str:
-    """Give the innermost line of the user's Python that made a node: ``model.py:12 in forward``."""
+    """Give where a node comes from: ``model.py:12 in forward (blocks.3.mlp)``.
+
+    The line is the innermost that is not torch's own; where all are torch's (a plain ``nn.Sequential``), the innermost
+    of these. In brackets stands the innermost module.
+    """
+    import re
+
+    import torch
+
     frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', node.stack_trace or "")
     if not frames:
         return ""
-    file, number, name = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame[0])), frames[-1])
-    return f"{file.rpartition('/')[2]}:{number} in {name}"
+    own = torch.__file__.removesuffix("__init__.py")
+    file, number, name = next((frame for frame in reversed(frames) if not frame[0].startswith(own)), frames[-1])
+    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    path = f" ({modules[-1][0]})" if modules and modules[-1][0] else ""
+    return f"{file.rpartition('/')[2]}:{number} in {name}{path}"
 
 
 def constant(data: torch.Tensor, name: str) -> ir.Tensor:
@@ -148,12 +165,13 @@ def constant(data: torch.Tensor, name: str) -> ir.Tensor:
 
 def known(value: Any) -> torch.Tensor | None:
     """Give the elements of a constant or of a view of one; None for what is not known yet."""
-    if not isinstance(value, ir.Tensor) or value.storage.data is None:
+    if not isinstance(value, ir.Tensor) or value.storage.space is not Space.CONST:
         return None
     data = value.storage.data
+    assert data is not None, "constants have elements"
     if value.root is None:
         return data
-    if value.dtype is not value.storage.dtype:
+    if value.dtype is not value.storage.dtype or not all(isinstance(extent, int) for extent in value.shape):
         return None
     return data.as_strided(value.shape, value.strides, data.storage_offset() + value.offset)
 
@@ -165,7 +183,7 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
         CompileError: something that neither the accelerator nor a call of the host can do.
     """
     lowering = Lowering()
-    _inputs(program, lowering)
+    states = _inputs(program, lowering)
     for node in program.graph.nodes:
         lowering.node = node
         if node.op == "call_function":
@@ -173,7 +191,7 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
         elif node.op not in {"placeholder", "output"}:
             raise CompileError(f"{node.op} {node.target}: control flow and submodules are not compiled")
     lowering.node = None
-    _outputs(program, lowering)
+    _outputs(program, lowering, states)
     return lowering
 
 
@@ -260,13 +278,14 @@ def _is_static(tensor: torch.Tensor) -> bool:
     return all(isinstance(extent, int) for extent in tensor.shape)
 
 
-def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
-    """Give values to the placeholders: inputs of the user, and constants."""
+def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[str, ir.Tensor]:
+    """Give values to the placeholders: inputs of the user, and constants; give the states by the buffers' names."""
     from torch.export.graph_signature import InputKind
 
     mutated = set(program.graph_signature.buffers_to_mutate.values())
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     made: dict[int, ir.Tensor] = {}
+    states: dict[str, ir.Tensor] = {}
     for spec in program.graph_signature.input_specs:
         node = nodes.get(getattr(spec.arg, "name", ""))
         if spec.kind is InputKind.USER_INPUT:
@@ -277,17 +296,50 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
             value = node.meta["val"]
             tensor = ir.dense(node.name, dtype_of(value.dtype), map(dim, value.shape), map(dim, value.stride()))
             tensor.space = Space.INPUT
+            _ranges(program, value, lowering.program)
             lowering.program.inputs.append(tensor)
             lowering.values[node] = tensor
             continue
         if node is None:
             continue
         held = held_by(program, spec.target)
+        if spec.target in mutated:
+            lowering.values[node] = states[spec.target] = _state(held, spec.target)
+            continue
         if id(held) not in made:  # tied parameters are one constant
             made[id(held)] = constant(held, spec.target)
         lowering.values[node] = made[id(held)]
-        if spec.target in mutated:  # a blob has no place yet for what a state is at first
-            raise CompileError(f"the buffer {spec.target} is changed by the program: that is not compiled yet")
+    return states
+
+
+def _ranges(program: torch.export.ExportedProgram, value: torch.Tensor, into: ir.Program) -> None:
+    """Note the symbols of an input's shape: what they may be, and what they are in the example."""
+    extents: list[Any] = list(value.shape)
+    for extent in extents:
+        expression = dim(extent)
+        symbols = list(getattr(expression, "free_symbols", ()))
+        if len(symbols) != 1:
+            continue
+        symbol = symbols[0]
+        factor, summand = expression.coeff(symbol, 1), expression.coeff(symbol, 0)
+        if expression != factor * symbol + summand or symbol in into.ranges:
+            continue
+        limits = program.range_constraints.get(symbol)
+        least, most = (0, MOST) if limits is None else (max(int(limits.lower), 0), _finite(limits.upper))
+        into.ranges[symbol] = (least, most, int((extent.node.hint - summand) / factor))
+
+
+def _finite(limit: Any) -> int:
+    """Give the most that a symbol may be, which torch may call infinite."""
+    return min(int(limit), MOST) if getattr(limit, "is_Integer", False) else MOST
+
+
+def _state(held: torch.Tensor, name: str) -> ir.Tensor:
+    """Give the storage of a buffer that the program changes."""
+    data = held.detach().contiguous()
+    state = ir.dense(name, dtype_of(data.dtype), tuple(data.shape))
+    state.space, state.data = Space.STATE, data
+    return state
 
 
 def held_by(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
@@ -303,20 +355,30 @@ def held_by(program: torch.export.ExportedProgram, name: str | None) -> torch.Te
     raise CompileError(f"the program does not hold {name}")
 
 
-def _outputs(program: torch.export.ExportedProgram, lowering: Lowering) -> None:
-    """Bring every output to where the caller finds it, in the strides that the program says."""
+def _outputs(program: torch.export.ExportedProgram, lowering: Lowering, states: Mapping[str, ir.Tensor]) -> None:
+    """Bring every output to where the caller finds it, in the program's strides; then change the states."""
     from torch.export.graph_signature import OutputKind
 
     (output,) = (node for node in program.graph.nodes if node.op == "output")
+    changed: list[tuple[ir.Tensor, ir.Tensor]] = []
     for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):
         value = lowering.values[node] if hasattr(node, "meta") else node
+        if spec.kind is OutputKind.BUFFER_MUTATION:
+            if value is not states[spec.target]:
+                changed.append((states[spec.target], value))
+            continue
         if spec.kind is not OutputKind.USER_OUTPUT:
             raise CompileError(f"an output of kind {spec.kind.name} is not compiled: clone the input that is changed")
         if not isinstance(value, ir.Tensor):
             lowering.program.outputs.append(value)
             continue
+        lowering.node = node
         shape = node.meta["val"]
         place = ir.dense(node.name, value.dtype, value.shape, map(dim, shape.stride()))
         place.space = Space.OUTPUT
         lowering.program.outputs.append(place)
         lowering.emit(Op.COPY, place, [value])
+    # What is read of a state is read before any changes.
+    values = [lowering.copy(value) if value.storage.space is Space.STATE else value for _, value in changed]
+    for (state, _), value in zip(changed, values, strict=True):
+        lowering.emit(Op.COPY, state, [value])

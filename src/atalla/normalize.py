@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,5 +48,7 @@ def normalize(program: torch.export.ExportedProgram) -> torch.export.ExportedPro
     for name in COMPOSITES:
         packet, _, overload = name.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, packet), overload), None)
-    normal: torch.export.ExportedProgram = program.run_decompositions(table)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch 2.13 copies its own one the old way
+        normal: torch.export.ExportedProgram = program.run_decompositions(table)
     return normal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from atalla import ir
@@ -15,6 +16,8 @@ TILE = 4
 """Rows and columns of outputs that one tile of Winograd's makes, F(4 × 4, 3 × 3)."""
 LEAST_CHANNELS = 32
 """Below it the transforms of Winograd's cost more than they save."""
+LEAST_TILES = 9
+"""Below it the weights, four times as many, are read for too few rows."""
 
 
 def pack(program: ir.Program, *, exact: bool) -> None:
@@ -38,6 +41,7 @@ def suits_winograd(instruction: ir.Instruction) -> bool:
     """Say whether a convolution is one that Winograd's makes faster."""
     whole, dst, weight = instruction.whole, instruction.dst, instruction.sources[1]
     assert dst is not None and weight is not None, "a convolution has both"
+    batch = dst.shape[0] if isinstance(dst.shape[0], int) else 1
     size = [extent for extent in dst.shape[2:] if isinstance(extent, int)]
     return (
         (whole("kernel_h"), whole("kernel_w")) == (3, 3)
@@ -45,7 +49,7 @@ def suits_winograd(instruction: ir.Instruction) -> bool:
         and whole("groups") == 1
         and min(int(weight.shape[0]), int(weight.shape[1])) >= LEAST_CHANNELS
         and len(size) == 2
-        and min(size) >= TILE
+        and batch * math.prod(-(-extent // TILE) for extent in size) >= LEAST_TILES
     )
 
 
@@ -76,14 +80,15 @@ def panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
     n, taps, k = weight.shape
     each = n // groups
     whole = functional.pad(weight.reshape(groups, each, taps, k), (0, 0, 0, 0, 0, -each % PANEL))
-    return whole.reshape(groups, -1, PANEL, taps, k).permute(0, 1, 3, 4, 2).contiguous()
+    return whole.reshape(groups, whole.shape[1] // PANEL, PANEL, taps, k).permute(0, 1, 3, 4, 2).contiguous()
 
 
 def unpacked(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
     """Give ``[N, taps, K]`` of panels: the inverse of :func:`panels`."""
     n, taps, k = shape
     each = n // groups
-    whole = data.reshape(groups, -1, taps, k, PANEL).permute(0, 1, 4, 2, 3).reshape(groups, -1, taps, k)
+    count = -(-each // PANEL)
+    whole = data.reshape(groups, count, taps, k, PANEL).permute(0, 1, 4, 2, 3).reshape(groups, count * PANEL, taps, k)
     return whole[:, :each].reshape(n, taps, k)
 
 

@@ -1,16 +1,19 @@
 """Plan: where each storage lies in the arena; several greedy orders are tried, the best is checked by other code.
 
-Peak memory has a lower bound, the most bytes that are alive at once. A plan that reaches it is optimal; what remains
-is told as a gap.
+Peak memory has a lower bound, the most bytes that are alive at once. A plan that reaches it is optimal. Where the best
+greedy one does not, the C library searches (``csrc/canonical.c``); what remains is told as a gap.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 ALIGN = 64
 """Bytes: a line of the cache, and the widest vector."""
+NODES = 300_000
+"""Of the search at most: some seconds. It is not limited by time, so that the same program gives the same blob."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,27 @@ class Plan:
     """Bytes of the arena."""
     bound: int
     """Bytes below which no plan can be."""
+    searched: int = 0
+    """Nodes of the search; 0 where none was needed, or where the C library is not there."""
 
     @property
     def is_optimal(self) -> bool:
         """Say whether it is certain that no plan is smaller."""
         return self.peak == self.bound
 
+    @property
+    def certificate(self) -> str:
+        """``optimal``, or how far above the bound the plan is."""
+        return "optimal" if self.is_optimal else f"at most {self.peak / self.bound - 1:.2%} above the least"
 
-def plan(buffers: Sequence[Buffer]) -> Plan:
-    """Place buffers; the result was checked."""
+
+def plan(buffers: Sequence[Buffer], nodes: int = NODES) -> Plan:
+    """Place buffers; the result was checked.
+
+    Args:
+        buffers: what is to be placed.
+        nodes: of the search at most.
+    """
     sized = [Buffer(aligned(one.size), one.first, one.last) for one in buffers]
     bound, best = max_live(sized), None
     for order in _orders(sized):
@@ -58,9 +73,62 @@ def plan(buffers: Sequence[Buffer]) -> Plan:
         if best.is_optimal:
             break
     assert best is not None, "there is at least one order"
+    if not best.is_optimal:
+        best = _searched(sized, best, nodes)
     fault = check(buffers, best.offsets, best.peak)
     assert fault is None, fault
     return best
+
+
+class _Planning(ctypes.Structure):
+    """``atalla_planning``."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("count", ctypes.c_size_t),
+        ("size", ctypes.POINTER(ctypes.c_uint64)),
+        ("first", ctypes.POINTER(ctypes.c_uint32)),
+        ("last", ctypes.POINTER(ctypes.c_uint32)),
+        ("align", ctypes.c_uint64),
+        ("nodes", ctypes.c_uint64),
+        ("deadline_ns", ctypes.c_uint64),
+        ("offset", ctypes.POINTER(ctypes.c_uint64)),
+        ("peak", ctypes.c_uint64),
+        ("bound", ctypes.c_uint64),
+        ("searched", ctypes.c_uint64),
+    )
+
+
+def _searched(buffers: Sequence[Buffer], best: Plan, nodes: int) -> Plan:
+    """Search for a better plan in C; without the library the best stays."""
+    from atalla.errors import AtallaError
+    from atalla.kernels import library
+
+    try:
+        search = library().atalla_plan
+    except AtallaError:
+        return best
+    count = len(buffers)
+    offsets = (ctypes.c_uint64 * count)()
+    planning = _Planning(
+        struct_size=ctypes.sizeof(_Planning),
+        count=count,
+        size=(ctypes.c_uint64 * count)(*(one.size for one in buffers)),
+        first=(ctypes.c_uint32 * count)(*(one.first for one in buffers)),
+        last=(ctypes.c_uint32 * count)(*(one.last for one in buffers)),
+        align=ALIGN,
+        nodes=nodes,
+        offset=offsets,
+    )
+    if search(ctypes.byref(planning), None):
+        return best
+    found = planning.peak < best.peak
+    return Plan(
+        tuple(offsets) if found else best.offsets,
+        planning.peak if found else best.peak,
+        planning.bound,
+        planning.searched,
+    )
 
 
 def aligned(size: int) -> int:

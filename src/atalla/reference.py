@@ -118,6 +118,7 @@ def reduce(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> Non
     src, kind = _there(sources[0]), Reduce(instruction.whole("kind"))
     dims = [i for i in range(src.dim()) if instruction.whole("dims") >> i & 1]
     if kind in {Reduce.ARGMAX, Reduce.ARGMIN}:
+        src = src.byte() if src.dtype is torch.bool else src
         dst.copy_((torch.argmax if kind is Reduce.ARGMAX else torch.argmin)(src, dims[0], keepdim=True))
     elif kind is Reduce.VAR:
         dst.copy_(torch.var(src, dims, correction=instruction.number("correction"), keepdim=True))

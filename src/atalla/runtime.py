@@ -3,42 +3,69 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import mmap
+import os
+import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from atalla import host
-from atalla.errors import InputError
-from atalla.interpreter import Interpreter
-from atalla.kernels import Context, OpenBlob, Tensor
-from atalla.loader import TensorRow, parse
+from atalla.errors import InputError, ReferenceWarning
+from atalla.kernels import Context, OpenBlob, Tensor, library_path, were_built
+from atalla.loader import Listing, parse
 from atalla.lower import torch_dtype_of
+from atalla.shaped import Fast, Form, Shaped, Slow, empty
+from atalla.specialize import specialize
+from atalla.verify import verify
 
 if TYPE_CHECKING:
     import torch
+
+    from atalla.records import Bytes
+
+
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+"""Of all inputs."""
+MOST_SHAPES = 8
+"""So many shapes of inputs is a blob with symbols kept ready for; the one that was not used for longest goes."""
 
 
 class Loaded:
     """A blob, ready to run; not to be shared by threads: each loads its own."""
 
-    def __init__(self, data: bytes, *, threads: int = 1, isa: str | None = None, profile: bool = False) -> None:
-        """Prove that the bytes are sound, and reserve the memory of a run.
+    def __init__(
+        self,
+        data: Bytes | str | os.PathLike[str],
+        *,
+        threads: int = 1,
+        isa: str | None = None,
+        profile: bool = False,
+        verify_constants: bool = False,
+    ) -> None:
+        """Prove that the bytes are sound, and reserve the memory of a run; see :func:`atalla.load`."""
+        if isa is None and not were_built():
+            _say_that_it_is_slow()
+            isa = "reference"
+        self._data = mapped(data) if isinstance(data, str | os.PathLike) else data
+        self._blob = None if isa == "reference" else OpenBlob(self._data)
+        if self._blob is None:
+            verify(self._data, constants=verify_constants)
+        elif verify_constants:
+            self._blob.check_constants()
+        self._threads, self._isa, self._profile = threads, isa, profile
+        self._state = _memory(self.listing.state_bytes if self._blob is None else self._blob.info.state_bytes)
+        self._last: Shaped = self._made(None)
+        self._last.reset()
+        self._shaped: dict[tuple[tuple[int, ...], ...], Shaped] = {
+            tuple(one.shape for one in self._last.inputs): self._last
+        }
 
-        ``isa="reference"`` runs every instruction in torch, slowly.
-
-        Raises:
-            BlobError: they are no sound blob.
-            KernelError: not enough memory, or an instruction set that this processor lacks.
-        """
-        if isa != "reference":
-            opened = OpenBlob(data)
-        self.listing = parse(data)
-        self._context = self._interpreter = None
-        if isa == "reference":
-            self._interpreter = Interpreter(data, self.listing, self._invoke)
-        else:
-            call = self._call if self.listing.calls else None
-            self._context = Context(opened, threads, isa, call, profile=profile)
-        self._inputs = [self.listing.tensors[number] for number in self.listing.inputs]
+    @functools.cached_property
+    def listing(self) -> Listing:
+        """All that the blob says; for the sizes of the example where it runs with several."""
+        return parse(self._data)
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[Any]:
         """Run once; outputs are new tensors.
@@ -57,57 +84,55 @@ class Loaded:
         Raises:
             InputError: inputs of another number, element type or shape.
         """
-        import torch
+        if len(inputs) != len(self._last.inputs):
+            raise InputError(f"{len(inputs)} inputs instead of {len(self._last.inputs)}")
+        shaped = self._last = self._for(inputs) if self._is_dynamic else self._last
+        held = []
+        for i, (value, form) in enumerate(zip(inputs, shaped.inputs, strict=True)):
+            fault = _fault(value, form)
+            if fault:
+                raise InputError(f"input {i} ({self._name(i)}) {fault}")
+            held.append(_laid_out(value, form))
+        results = [empty(one) if isinstance(one, Form) else one for one in shaped.outputs]
+        return shaped.bind(held, results)
 
-        if len(inputs) != len(self._inputs):
-            raise InputError(f"{len(inputs)} inputs instead of {len(self._inputs)}")
-        held = [_laid_out(value, row, i) for i, (value, row) in enumerate(zip(inputs, self._inputs, strict=True))]
-        results: list[Any] = []
-        addresses: list[int | None] = []
-        for kind, value in self.listing.outputs:
-            if kind != "tensor":
-                results.append(value)
-                addresses.append(None)
-                continue
-            row = self.listing.tensors[value]
-            made = torch.empty_strided(row.shape, row.strides, dtype=torch_dtype_of(row.dtype))
-            results.append(made)
-            addresses.append(made.data_ptr())
-        if self._context is None:
-            return self._slow(held, results)
-        given = (ctypes.c_void_p * max(len(held), 1))(*(one.data_ptr() for one in held))
-        places = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        run = self._context.run_at
-
-        def call() -> list[Any]:
-            run(given, places)
-            return results
-
-        call.held = held  # type: ignore[attr-defined]  # as long as their addresses are used
-        return call
-
-    def _slow(self, inputs: list[torch.Tensor], results: list[Any]) -> Callable[[], list[Any]]:
-        import torch
-
-        outputs = [one if isinstance(one, torch.Tensor) else None for one in results]
-        assert self._interpreter is not None, "there is one or the other"
-        run = self._interpreter.run
-
-        def call() -> list[Any]:
-            with torch.no_grad():
-                run(inputs, outputs)
-            return results
-
-        return call
+    def reset(self) -> None:
+        """Bring the buffers that the program changes back to what they are at first."""
+        self._last.reset()
 
     def times_ns(self) -> list[int]:
-        """Give the nanoseconds of each instruction in the last run; nothing of the reference."""
-        return [] if self._context is None else self._context.times_ns()
+        """Give the nanoseconds of each instruction in the last run of the shapes bound last; of the reference none."""
+        return self._last.context.times_ns() if isinstance(self._last, Fast) else []
 
     @property
     def isa(self) -> str:
         """The instruction set that it uses, or ``reference``."""
-        return "reference" if self._context is None else self._context.isa
+        return self._last.context.isa if isinstance(self._last, Fast) else "reference"
+
+    @property
+    def _is_dynamic(self) -> bool:
+        return bool(self.listing.symbols if self._blob is None else self._blob.info.symbols)
+
+    def _name(self, number: int) -> str:
+        return self.listing.tensors[self.listing.inputs[number]].name
+
+    def _for(self, inputs: Sequence[torch.Tensor]) -> Shaped:
+        """Give the program for these inputs' shapes, made now or before."""
+        shapes = tuple(tuple(getattr(one, "shape", ())) for one in inputs)
+        shaped = self._shaped.pop(shapes, None) or self._made(shapes)
+        self._shaped[shapes] = shaped
+        if len(self._shaped) > MOST_SHAPES:
+            del self._shaped[next(iter(self._shaped))]
+        return shaped
+
+    def _made(self, shapes: Sequence[Sequence[int]] | None) -> Shaped:
+        if self._blob is None:
+            data = self._data if shapes is None else specialize(self._data, shapes)
+            listing = self.listing if shapes is None else parse(data)
+            return Slow(data, listing, self._invoke, self._state)
+        blob = self._blob if shapes is None else self._blob.specialize(shapes)
+        call, state = (self._call if blob.info.calls else None), self._state.data_ptr()
+        return Fast(blob, Context(blob, self._threads, self._isa, call, profile=self._profile, state=state))
 
     def _call(self, number: int, tensors: Any, operands: int, outputs: int) -> None:
         views = [_view(tensors[i]) for i in range(operands + outputs)]
@@ -120,21 +145,44 @@ class Loaded:
             place.copy_(value)
 
 
-def _laid_out(value: torch.Tensor, row: TensorRow, number: int) -> torch.Tensor:
-    """Give an input as the blob wants it, copied only where it lies otherwise."""
+@functools.cache
+def _say_that_it_is_slow() -> None:
+    """Warn once in a process, at the line that called ``atalla.load``."""
+    reason = f"the C kernels were not built ({library_path()}): the reference runs blobs, slowly"
+    warnings.warn(f"{reason}; 'python -m atalla.build' builds them", ReferenceWarning, stacklevel=4)
+
+
+def mapped(path: str | os.PathLike[str]) -> Bytes:
+    """Give the bytes of a file without reading them: they are there when they are looked at."""
+    with Path(path).open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # private: nothing is ever written to the file
+
+
+def _memory(size: int) -> torch.Tensor:
     import torch
 
-    wanted = torch_dtype_of(row.dtype)
+    return torch.empty(max(size, 1), dtype=torch.uint8)
+
+
+def _fault(value: Any, form: Form) -> str | None:
+    """Say how an input is not what the blob takes; None where it is."""
+    import torch
+
+    wanted = torch_dtype_of(form.dtype)
     if not isinstance(value, torch.Tensor) or value.dtype is not wanted:
-        kind = str(value.dtype) if isinstance(value, torch.Tensor) else type(value).__name__
-        raise InputError(f"input {number} ({row.name}) is {kind} instead of {wanted}")
-    if tuple(value.shape) != row.shape:
-        raise InputError(f"input {number} ({row.name}) has shape {list(value.shape)} instead of {list(row.shape)}")
-    if value.device.type != "cpu":
-        raise InputError(f"input {number} ({row.name}) is on {value.device}, not on the CPU")
-    if value.stride() == row.strides and not value.is_conj() and not value.is_neg():
+        return f"is {value.dtype if isinstance(value, torch.Tensor) else type(value).__name__} instead of {wanted}"
+    if tuple(value.shape) != form.shape:
+        return f"has shape {list(value.shape)} instead of {list(form.shape)}"
+    return f"is on {value.device}, not on the CPU" if value.device.type != "cpu" else None
+
+
+def _laid_out(value: torch.Tensor, form: Form) -> torch.Tensor:
+    """Give an input as the blob wants it, copied only where it lies otherwise."""
+    if value.stride() == form.strides and not value.is_conj() and not value.is_neg():
         return value.detach()
-    return torch.empty_strided(row.shape, row.strides, dtype=wanted).copy_(value.detach())
+    return empty(form).copy_(value.detach())
 
 
 def _view(tensor: Tensor) -> torch.Tensor:

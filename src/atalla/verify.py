@@ -1,32 +1,37 @@
-"""Verify: proves that bytes are a sound blob; the same verdict as ``csrc/blob.c`` and ``csrc/check.c`` on every input.
+"""Verify: proves that bytes are a sound blob; the same verdict as the loader in C (``csrc/blob.c``) on every input.
 
 The order of the checks is part of the verdict: both stop at the first that fails.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from atalla.blob import (
+from atalla.errors import BlobError
+from atalla.isa import Dtype, Layout, Op, Space, Verdict
+from atalla.plan import ALIGN
+from atalla.records import (
     CALL,
     ENDIAN,
     HEADER,
+    INITIAL,
     INSTRUCTION,
     MAGIC,
     MOST_DIMS,
     NOTHING,
+    OPTIONAL,
     OUTPUT,
     PAGE,
     REQUIRED,
     SECTION,
     TENSOR,
+    Bytes,
+    section_rows,
 )
-from atalla.errors import BlobError
-from atalla.isa import Dtype, Layout, Op, Space, Verdict
-from atalla.plan import ALIGN
 
 MOST_SECTIONS, MOST_ROWS = 64, 1 << 20
 MOST_BYTES = 1 << 40
@@ -44,8 +49,8 @@ class Row:
     offset: int
     bytes: int
     place: int
-    dim: Sequence[int]
-    stride: Sequence[int]
+    dim: list[int]
+    stride: list[int]
 
 
 @dataclass
@@ -63,25 +68,42 @@ class Step:
 class Parts:
     """What has been read until now."""
 
-    data: bytes
+    data: Bytes
     arena: int = 0
     state: int = 0
-    sections: dict[bytes, memoryview] = field(default_factory=dict)
+    sections: dict[bytes, Bytes] = field(default_factory=dict)
     strings: int = 0
     tensors: list[Row] = field(default_factory=list)
     operands: Sequence[int] = ()
     words: Sequence[int] = ()
+    inputs: Sequence[int] = ()
+    """Tensors."""
+    outputs: Sequence[tuple[int, int, int]] = ()
+    """Kind, tensor, value."""
     calls: list[tuple[int, int, int, int]] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
 
-def verify(data: bytes) -> None:
-    """Look at everything.
+def verify(data: Bytes, *, constants: bool = False) -> None:
+    """Look at everything, but at what constants are only where it is asked for: no run leaves its memory for them.
 
     Raises:
         BlobError: they are no sound blob; its ``code`` is the :class:`Verdict`.
     """
-    from atalla.verify_steps import flow, instruction
+    read(data)
+    if constants:
+        check_constants(data)
+
+
+def read(data: Bytes) -> Parts:
+    """Look at everything but constants; give what there is.
+
+    Raises:
+        BlobError: they are no sound blob.
+    """
+    from atalla.verify_flow import flow
+    from atalla.verify_steps import instruction
+    from atalla.verify_symbols import symbols
 
     parts = Parts(data)
     for look in (_header, _sections, _strings, _tensors, _lists, _instructions):
@@ -89,6 +111,19 @@ def verify(data: bytes) -> None:
     for step in parts.steps:
         instruction(parts, step)
     flow(parts)
+    symbols(parts)
+    return parts
+
+
+def check_constants(data: Bytes) -> None:
+    """Compare the constants of a sound blob with their checksum.
+
+    Raises:
+        BlobError: they are others.
+    """
+    whole = memoryview(data)
+    for name, _, at, size, _, crc in section_rows(data):
+        need(name != b"CNST" or zlib.crc32(whole[at : at + size]) == crc, Verdict.CHECKSUM)
 
 
 def need(holds: bool, verdict: Verdict) -> None:
@@ -107,7 +142,7 @@ def _header(parts: Parts) -> None:
     need(size == len(data), Verdict.SIZE)
     end = HEADER.size + SECTION.size * count
     need(count <= MOST_SECTIONS and end <= len(data), Verdict.HEADER)
-    head = data[:48] + bytes(4) + data[52 : HEADER.size]
+    head = bytes(data[:48]) + bytes(4) + bytes(data[52 : HEADER.size])
     need(zlib.crc32(data[HEADER.size : end], zlib.crc32(head)) == crc, Verdict.HEADER)
     need(not any(data[52 : HEADER.size]), Verdict.HEADER)
     need(parts.arena <= MOST_BYTES and parts.state <= MOST_BYTES, Verdict.HEADER)
@@ -115,21 +150,20 @@ def _header(parts: Parts) -> None:
 
 def _sections(parts: Parts) -> None:
     data, whole = parts.data, memoryview(parts.data)
-    (count,) = struct.unpack_from("<I", data, 16)
-    end = HEADER.size + SECTION.size * count
-    rows = [SECTION.unpack_from(data, HEADER.size + SECTION.size * i) for i in range(count)]
+    rows, known = section_rows(data), (*REQUIRED, *OPTIONAL)
+    end = HEADER.size + SECTION.size * len(rows)
     for name, required, at, size, align, _ in rows:
-        need(required <= 1 and (name in REQUIRED or not required), Verdict.SECTION)
+        need(required <= 1 and (name in known or not required), Verdict.SECTION)
         need(align in {8, PAGE} and (name != b"CNST" or align == PAGE), Verdict.SECTION)
         need(at % align == 0 and end <= at <= len(data) and size <= len(data) - at, Verdict.SECTION)
         need(not any(whole[end:at]), Verdict.SECTION)
-        if name in REQUIRED:
+        if name in known:
             need(name not in parts.sections, Verdict.SECTION)
             parts.sections[name] = whole[at : at + size]
         end = at + size
     need(all(name in parts.sections for name in REQUIRED) and end == len(data), Verdict.SECTION)
-    for _, _, at, size, _, crc in rows:
-        need(zlib.crc32(whole[at : at + size]) == crc, Verdict.CHECKSUM)
+    for name, _, at, size, _, crc in rows:
+        need(name == b"CNST" or zlib.crc32(whole[at : at + size]) == crc, Verdict.CHECKSUM)
 
 
 def _strings(parts: Parts) -> None:
@@ -169,14 +203,23 @@ def _meaning(row: Row, number: int, name: int, zero: int, parts: Parts) -> None:
     need(1 <= row.space <= max(Space) and row.layout <= max(Layout), Verdict.TENSOR)
     need(row.root <= number and name < parts.strings and not zero, Verdict.TENSOR)
     need(row.layout == Layout.STRIDED or (row.space == Space.CONST and row.root == number), Verdict.TENSOR)
-    for i, (extent, stride) in enumerate(zip(row.dim, row.stride, strict=True)):
-        need(extent >= 0 and (i < row.rank or not (extent or stride)), Verdict.TENSOR)
-        need(extent <= MOST_BYTES and -MOST_BYTES - 1 <= stride <= MOST_BYTES, Verdict.TENSOR)
+    need(within_caps(row), Verdict.TENSOR)
+
+
+def within_caps(row: Row) -> bool:
+    """Say whether dims and strides are in their caps, and those beyond the rank are zero."""
+    return all(
+        0 <= extent <= MOST_BYTES
+        and -MOST_BYTES - 1 <= stride <= MOST_BYTES
+        and (i < row.rank or not (extent or stride))
+        for i, (extent, stride) in enumerate(zip(row.dim, row.stride, strict=True))
+    )
 
 
 def _bounds(row: Row, number: int, parts: Parts) -> None:
     """Check that a tensor stays in its storage, and a storage in its space."""
     root = parts.tensors[row.root]
+    need(math.prod(extent or 1 for extent in row.dim) <= MOST_BYTES, Verdict.TENSOR)
     need(root.root == row.root and root.space == row.space, Verdict.TENSOR)
     need(row.root == number or root.layout == Layout.STRIDED, Verdict.TENSOR)
     size = Dtype(row.dtype).size
@@ -240,6 +283,19 @@ def _lists(parts: Parts) -> None:
         need(first + made <= len(parts.operands), Verdict.LISTS)
         need(NOTHING not in parts.operands[first : first + made], Verdict.LISTS)
         parts.calls.append((name, arguments, first, made))
+    parts.inputs, parts.outputs = [number for _, number, _ in rows[:inputs]], rows[inputs:]
+    _initial(parts)
+
+
+def _initial(parts: Parts) -> None:
+    """Check that what the state holds at first lies in the constants, and goes into the state, each byte once."""
+    data, end = parts.sections.get(b"STAT", b""), 0
+    need(len(data) % INITIAL.size == 0 and len(data) // INITIAL.size <= MOST_ROWS, Verdict.LISTS)
+    for to, at, size in INITIAL.iter_unpack(data):
+        need(to >= end and size <= parts.state and to <= parts.state - size, Verdict.LISTS)
+        constants = len(parts.sections[b"CNST"])
+        need(size <= constants and at <= constants - size, Verdict.LISTS)
+        end = to + size
 
 
 def _instructions(parts: Parts) -> None:

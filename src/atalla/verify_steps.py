@@ -6,11 +6,10 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 
-from atalla.blob import NOTHING
-from atalla.isa import OPS, PANEL, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Verdict
-from atalla.isa import Space as Where
+from atalla.isa import FEW_CHANNELS, OPS, PANEL, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Verdict
 from atalla.isa import Step as Code
-from atalla.verify import Parts, Row, Step, need, reach, rows_of
+from atalla.records import NOTHING
+from atalla.verify import Parts, Row, Step, need, rows_of
 
 MOST_ATTRIBUTE, MOST_STEPS, MOST_FILTER_ROWS = 1 << 20, 40, 64
 FLOATS = frozenset({Dtype.F32, Dtype.F64, Dtype.F16, Dtype.BF16})
@@ -115,7 +114,9 @@ def _window(words: Sequence[int]) -> bool:
 
 def _conv(step: Step, dst: Row, sources: Sources) -> None:
     src, weight, bias, residual = _there(sources[0]), _there(sources[1]), sources[2], sources[3]
-    need(_image(src) and _image(dst) and src.dim[0] == dst.dim[0], Verdict.OPERANDS)
+    is_few = step.op == Op.CONV2D and step.words[10] == 1 and strided(src) and src.rank == 4
+    fits = _image(src) or (is_few and src.dim[1] <= FEW_CHANNELS)
+    need(fits and _image(dst) and src.dim[0] == dst.dim[0], Verdict.OPERANDS)
     need(_window(step.words) and 1 <= step.words[10] <= MOST_ATTRIBUTE, Verdict.ATTRIBUTE)
     high, wide, groups = step.words[8:11]
     channels, columns, taps = src.dim[1], dst.dim[1], high * wide
@@ -272,65 +273,3 @@ _TABLE: dict[Op, Callable[[Step, Row, Sources], None]] = {
     Op.CONV2D: _conv, Op.CONV2D_WINO: _conv, Op.DWCONV2D: _conv, Op.POOL2D: _pool, Op.REDUCE: _reduce,
     Op.SOFTMAX: _softmax, Op.NORM: _norm, Op.ATTENTION: _attention, Op.CUMSUM: _cumsum,
 }  # fmt: skip
-
-
-def flow(parts: Parts) -> None:
-    """Check that nothing is read before it is written, and nothing alive is overwritten."""
-    lives: dict[int, list[int]] = {}
-    for at, step in enumerate(parts.steps):
-        _follow(parts, step, at, lives)
-    for i, row in enumerate(parts.tensors):
-        need(row.root != i or row.space != Where.OUTPUT or (i in lives and lives[i][0] >= 0), Verdict.READ)
-    for space in (Where.ARENA, Where.STATE):
-        _overlap(parts, lives, space)
-
-
-def _follow(parts: Parts, step: Step, at: int, lives: dict[int, list[int]]) -> None:
-    made: Sequence[int] = () if step.dst == NOTHING else (step.dst,)
-    if step.op == Op.CALL_HOST:
-        _, _, first, count = parts.calls[step.words[0]]
-        made = parts.operands[first : first + count]
-    roots = {parts.tensors[one].root for one in made}
-    for row in rows_of(parts, step.sources):
-        if row is None:
-            continue
-        need(row.root not in roots, Verdict.OVERLAP)
-        given = row.space in {Where.INPUT, Where.CONST, Where.STATE}
-        life = lives.setdefault(row.root, [-1, at])
-        need(given or life[0] >= 0, Verdict.READ)
-        life[1] = at
-    for one in made:
-        row = parts.tensors[one]
-        need(row.space not in {Where.INPUT, Where.CONST} and _injective(row), Verdict.WRITE)
-        life = lives.setdefault(row.root, [-1, at])
-        life[0] = at if life[0] < 0 else life[0]
-        life[1] = at
-
-
-def _injective(row: Row) -> bool:
-    """Say whether no two elements share memory: each dim steps over all smaller ones."""
-    if reach(row) is None:
-        return True
-    below = 0
-    dims = [(abs(stride), extent) for extent, stride in zip(shape(row), row.stride, strict=False) if extent > 1]
-    for stride, extent in sorted(dims, key=lambda one: one[0]):
-        if stride <= below:
-            return False
-        below += (extent - 1) * stride
-    return True
-
-
-def _overlap(parts: Parts, lives: dict[int, list[int]], space: Where) -> None:
-    """Check that blocks of one space that are alive at once do not share memory."""
-    blocks = []
-    for i, row in enumerate(parts.tensors):
-        if row.root != i or row.space != space or not row.bytes:
-            continue
-        first, last = (0, math.inf) if space is Where.STATE else lives.get(i, [-1, -1])
-        if first >= 0:
-            blocks.append((first, last, row.place, row.place + row.bytes))
-    alive: list[tuple[float, float, int, int]] = []
-    for block in sorted(blocks, key=lambda one: one[0]):
-        alive = [one for one in alive if one[1] >= block[0]]
-        need(all(one[3] <= block[2] or block[3] <= one[2] for one in alive), Verdict.OVERLAP)
-        alive.append(block)

@@ -18,7 +18,7 @@ def library(shared_folder: Path) -> Iterator[Path]:
     with (shared_folder / "libatalla.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            build(path)
+            build(path, ["-Werror"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATALLA_LIBRARY", str(path))
         yield path

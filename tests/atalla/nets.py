@@ -146,10 +146,125 @@ def fallback() -> Net:
     return Call(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6)), (torch.randn(4, 6),)
 
 
+def relative_attention() -> Net:
+    """A block of T5's encoder."""
+
+    def normal(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+    def forward(m: Call, x: torch.Tensor) -> torch.Tensor:
+        ids = torch.arange(7)
+        distance = ids[None, :] - ids[:, None]
+        near = distance.abs()
+        far = 4 + (torch.log(near.float() / 4) / torch.log(torch.tensor(4.0)) * 4).to(torch.long)
+        bucket = (distance > 0).long() * 8 + torch.where(near < 4, near, torch.clamp(far, max=7))
+        bias = m.bias(bucket).permute(2, 0, 1).unsqueeze(0)
+        y = normal(x, m.norms.weight[0])
+        q, k, v = (part(y).view(2, 7, 3, 8).transpose(1, 2) for part in (m.q, m.k, m.v))
+        shares = torch.softmax((q @ k.transpose(3, 2) + bias).float(), -1)
+        x = x + m.o((shares @ v).transpose(1, 2).contiguous().view(2, -1, 24))
+        return x + m.down(torch.relu(m.up(normal(x, m.norms.weight[1]))))
+
+    linears = {name: nn.Linear(24, 24, bias=False) for name in "qkvo"}
+    return Call(
+        forward, bias=nn.Embedding(16, 3), norms=nn.Embedding(2, 24), up=nn.Linear(24, 48, bias=False),
+        down=nn.Linear(48, 24, bias=False), **linears,
+    ), (torch.randn(2, 7, 24),)  # fmt: skip
+
+
+def causal_block() -> Net:
+    """A block of GPT-2: queries, keys and values of one product, and a mask that is made of a smaller one."""
+
+    def forward(m: Call, x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(2, 5, 2, 12).transpose(1, 2) for part in m.qkv(m.norm(x)).split(24, 2))
+        rows, columns = torch.arange(5)[:, None], torch.arange(5)[None, :]
+        whose = torch.arange(2)[:, None, None, None]
+        mask = (columns <= rows)[None, None] & keep[whose, columns[None, None]]
+        x = x + m.o(nn.functional.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).reshape(2, 5, 24))
+        h = m.up(x)
+        return x + m.down(0.5 * h * (1.0 + torch.tanh(0.7978845608 * (h + 0.044715 * torch.pow(h, 3.0)))))
+
+    keep = torch.ones(2, 5, dtype=torch.bool)
+    keep[1, 3:] = False
+    return Call(
+        forward, norm=nn.LayerNorm(24), qkv=nn.Linear(24, 72), o=nn.Linear(24, 24), up=nn.Linear(24, 32),
+        down=nn.Linear(32, 24),
+    ), (torch.randn(2, 5, 24), keep)  # fmt: skip
+
+
+def windows() -> Net:
+    """Shifted windows of Swin, padded to whole ones, with a table of biases."""
+
+    def forward(m: Call, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.pad(m.norm(x), (0, 0, 0, 1, 0, 2))
+        y = torch.roll(y, (-1, -2), (1, 2)).view(2, 2, 4, 2, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(8, 16, 8)
+        place = torch.arange(16)[:, None] * 3 + torch.arange(16)
+        y = torch.softmax(y @ y.transpose(1, 2) + m.bias.weight[place.view(-1) % 49].view(16, 16), -1) @ y
+        y = y.view(2, 2, 2, 4, 4, 8).permute(0, 1, 3, 2, 4, 5).reshape(2, 8, 8, 8)
+        return x + torch.roll(y, (1, 2), (1, 2))[:, :6, :7]
+
+    return Call(forward, norm=nn.LayerNorm(8), bias=nn.Embedding(49, 1)), (torch.randn(2, 6, 7, 8),)
+
+
+def detector() -> Net:
+    """YOLO's parts: pools of pools, two scales that are joined, boxes as expectations of distributions."""
+
+    def block(inputs: int, outputs: int, size: int = 1, stride: int = 1) -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs), nn.SiLU()
+        )
+
+    def head(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return m(x).flatten(2)
+
+    def forward(m: Call, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        fine = m.stem(x)
+        half = m.down(fine)
+        left, right = m.split(half).chunk(2, 1)
+        pools = [left]
+        for _ in range(2):
+            pools.append(nn.functional.max_pool2d(pools[-1], 5, 1, 2))
+        coarse = m.spp(torch.cat([*pools, right + m.bottle(right)], 1))
+        fine = m.neck(torch.cat([nn.functional.interpolate(coarse, scale_factor=2.0, mode="nearest"), fine], 1))
+        scales = [(fine, 4), (coarse, 8)]
+        joined = torch.cat([head(m.head, one) for one, _ in scales], 2)
+        boxes, classes = joined.split((16, 3), 1)
+        boxes = boxes.view(2, 4, 4, -1).transpose(2, 1).softmax(1)
+        sides = (boxes * torch.arange(4.0).view(1, 4, 1, 1)).sum(1)
+        centres, strides = [], []
+        for one, stride in scales:
+            high, wide = one.shape[2:]
+            y, z = torch.meshgrid(torch.arange(high) + 0.5, torch.arange(wide) + 0.5, indexing="ij")
+            centres.append(torch.stack((z, y), -1).view(-1, 2))
+            strides.append(torch.full((high * wide, 1), float(stride)))
+        centre, stride = torch.cat(centres).T, torch.cat(strides).T
+        first, last = sides.chunk(2, 1)
+        low, high = centre - first, centre + last
+        best, number = classes.sigmoid().max(1)
+        return torch.cat(((low + high) / 2, high - low), 1) * stride, best, number
+
+    return settled(
+        Call(
+            forward, stem=block(3, 8, 3, 2), down=block(8, 8, 3, 2), split=block(8, 16), bottle=block(8, 8, 3),
+            spp=block(32, 8), neck=block(16, 8), head=nn.Conv2d(8, 19, 1),
+        )
+    ), (torch.randn(2, 3, 24, 32),)  # fmt: skip
+
+
+def kept_strides() -> Net:
+    """Outputs that share elements, and a frame around what another instruction makes."""
+
+    def forward(m: Call, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        framed = nn.functional.pad(torch.relu(m.a(x)), (1, 1, 2, 0), value=-3.0)
+        return framed, x[:, :1].expand(4, 6), x.unfold(1, 4, 1), torch.addmm(x, x, m.a.weight, beta=0.5, alpha=2)
+
+    return Call(forward, a=nn.Linear(6, 6)), (torch.randn(4, 6),)
+
+
 NETS = {
     one.__name__: one
     for one in (
         mlp, residual, winograd, squeeze, transformer, eager_attention, masked, shapes, pools, rows, whole_numbers, rms,
-        fallback,
+        fallback, relative_attention, causal_block, windows, detector, kept_strides,
     )
 }  # fmt: skip

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atalla.dims import contiguous, equal, memory_order, ordered, reshaped, simple
+from atalla.dims import contiguous, equal, memory_order, ordered, overlapping, reshaped, simple
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
@@ -66,3 +66,10 @@ def test_symbols_are_dims() -> None:
 def test_nothing_has_every_shape(wanted: tuple[int, ...]) -> None:
     strides = reshaped((2, 0), (0, 1), wanted)
     assert strides is None or len(strides) == len(wanted)
+
+
+def test_elements_that_share_memory() -> None:
+    assert overlapping((4, 6), (1, 0)) and overlapping((3, 4), (1, 1)) and overlapping((2, 2), (0, 1))
+    assert not overlapping((4, 6), (6, 1)) and not overlapping((4, 6), (12, 2)) and not overlapping((1, 6), (0, 1))
+    assert not overlapping((0, 6), (0, 0)) and not overlapping((3, 4), (-4, 1))
+    assert overlapping((sympy.Symbol("s"), 4), (0, 1))

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import csv
+import ctypes
 import itertools
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atalla.plan import ALIGN, Buffer, aligned, check, max_live, plan
+from atalla.kernels import library
+from atalla.plan import ALIGN, Buffer, _Planning, aligned, check, max_live, plan
+from tests.atalla.make_plans import CAPACITY, PROBLEMS
 
 BUFFERS = st.lists(
     st.tuples(st.integers(0, 1000), st.integers(0, 12), st.integers(0, 6)).map(
         lambda n: Buffer(n[0], n[1], n[1] + n[2])
     ),
     max_size=14,
+)
+
+
+SMALL = st.lists(
+    st.tuples(st.integers(1, 5), st.integers(0, 5), st.integers(0, 3)).map(
+        lambda n: Buffer(n[0] * ALIGN, n[1], n[1] + n[2])
+    ),
+    min_size=1,
+    max_size=7,
 )
 
 
@@ -57,3 +71,76 @@ def test_a_chain_needs_two_neighbours_at_once() -> None:
     sizes = [640, 6400, 640, 3200, 64, 6400, 64]
     found = plan([Buffer(size, step, step + 1) for step, size in enumerate(sizes)])
     assert found.is_optimal and found.peak == 6400 + 640
+
+
+def least(buffers: list[Buffer]) -> int:
+    """Give the peak of the best plan: in each order, each buffer as low as those before let it."""
+    best = sum(one.size for one in buffers)
+    for order in itertools.permutations(range(len(buffers))):
+        tops: list[tuple[Buffer, int]] = []
+        for i in order:
+            one, at = buffers[i], 0
+            for other, top in tops:
+                if one.meets(other):
+                    at = max(at, top)
+            tops.append((one, at + one.size))
+        best = min(best, max(top for _, top in tops))
+    return best
+
+
+@pytest.mark.usefixtures("library")
+@settings(deadline=None, max_examples=60)
+@given(SMALL)
+def test_small_plans_are_the_smallest(buffers: list[Buffer]) -> None:
+    found = plan(buffers)
+    assert found.peak == least(buffers)
+    assert found.is_optimal and found.certificate == "optimal"
+
+
+@pytest.mark.usefixtures("library")
+@settings(deadline=None)
+@given(BUFFERS, st.integers(0, 200))
+def test_whatever_the_search_finds_is_sound(buffers: list[Buffer], nodes: int) -> None:
+    """In too few nodes, too; the same nodes give the same plan."""
+    found = plan(buffers, nodes)
+    assert not overlap(buffers, found.offsets)
+    assert max_live(Buffer(aligned(b.size), b.first, b.last) for b in buffers) <= found.bound <= found.peak
+    assert found == plan(buffers, nodes)
+
+
+def problem(name: str) -> list[Buffer]:
+    with Path(__file__).with_name("plans.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["problem"] == name]
+    return [Buffer(int(row["size"]), int(row["lower"]), int(row["upper"]) - 1) for row in rows]
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_hard_problems_are_solved(name: str) -> None:
+    """No greedy order solves one of them; the optimum is known from how they were made."""
+    buffers = problem(name)
+    found = plan(buffers)
+    assert found.is_optimal and found.peak == CAPACITY == max_live(buffers)
+    assert plan(buffers, nodes=0).peak > CAPACITY
+
+
+def test_without_the_library_the_gap_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ATALLA_LIBRARY", str(tmp_path / "none.so"))
+    library.cache_clear()
+    found = plan(problem("A"))
+    library.cache_clear()
+    assert not found.is_optimal and found.searched == 0
+    assert found.certificate == f"at most {found.peak / CAPACITY - 1:.2%} above the least"
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("field", ["size", "offset"])
+def test_the_abi_refuses_null_pointers(field: str) -> None:
+    numbers = (ctypes.c_uint64 * 1)(64)
+    steps = (ctypes.c_uint32 * 1)(0)
+    planning = _Planning(
+        struct_size=ctypes.sizeof(_Planning), count=1, size=numbers, first=steps, last=steps, align=64, offset=numbers
+    )
+    assert library().atalla_plan(ctypes.byref(planning), None) == 0
+    setattr(planning, field, None)
+    assert library().atalla_plan(ctypes.byref(planning), None) == 2

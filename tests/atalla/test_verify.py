@@ -10,13 +10,14 @@ import os
 import random
 import struct
 import zlib
+from collections.abc import Sequence
 
 import pytest
 
 import atalla
-from atalla.blob import HEADER, SECTION
 from atalla.isa import Verdict
 from atalla.kernels import OpenBlob
+from atalla.records import HEADER, SECTION
 from atalla.verify import verify
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
@@ -64,12 +65,14 @@ def signed(data: bytearray) -> bytes:
     return bytes(data)
 
 
-def mutated(data: bytes, chance: random.Random) -> bytes:
+def mutated(data: bytes, chance: random.Random, short: Sequence[bytes] = SHORT) -> bytes:
     """Change a little of a section, or of the header and the table."""
     made = bytearray(data)
     found = sections(data)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
-        at, size = found[chance.choice(SHORT)] if chance.random() < 0.95 else (0, HEADER.size + 9 * SECTION.size)
+        at, size = (
+            found.get(chance.choice(short), (0, 0)) if chance.random() < 0.95 else (0, HEADER.size + 9 * SECTION.size)
+        )
         if size < 8:
             continue
         width = chance.choice((1, 2, 4, 8))

@@ -4,29 +4,20 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
+import atalla
 import cross_backend
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 pytestmark = pytest.mark.xdist_group("wheel")
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = folder.iterdir()
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -41,32 +32,32 @@ def clean(wheel, tmp_path_factory):
     kept = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     kept |= {"CROSS_BACKEND_CACHE": str(folder / "cache"), "PYTHONUTF8": "1"}
 
-    def run(*arguments):
-        words = [bin_folder / "cross-backend", *arguments]
+    def run(*arguments, command="cross-backend"):
+        words = [bin_folder / command, *arguments]
         return subprocess.run(words, capture_output=True, text=True, cwd=folder, env=kept, check=False)
 
     return run
 
 
 def test_content(wheel):
-    assert wheel.name == f"cross_backend-{cross_backend.__version__}-py3-none-any.whl"
+    assert re.fullmatch(rf"cross_backend-{cross_backend.__version__}-py3-none-\w+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode()
         entry_points = archive.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
-    assert "cross_backend/py.typed" in names
+    assert {"atalla/py.typed", "cross_backend/py.typed"} <= names
     assert any(re.fullmatch(r"cross_backend-.*\.dist-info/licenses/LICENSE", name) for name in names)
     tops = {name.partition("/")[0] for name in names}
-    assert tops == {"cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
+    assert tops == {"atalla", "cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
     assert not [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
     ours = {
         path.relative_to(ROOT / "src").as_posix()
-        for suffix in ("css", "js", "py", "template")
-        for path in (ROOT / "src" / "cross_backend").rglob(f"*.{suffix}")
+        for suffix in ("c", "css", "h", "js", "py", "template")
+        for path in (ROOT / "src").rglob(f"*.{suffix}")
     }
     assert any(name.endswith(".template") for name in ours)
     assert ours <= names, "every module and every template is shipped"
-    assert "cross-backend = cross_backend.cli:main" in entry_points
+    assert "cross-backend = cross_backend.cli:main" in entry_points and "atalla = atalla.cli:main" in entry_points
     assert "License-Expression: MIT" in metadata and "Requires-Python: >=3.11" in metadata
     for extra in PYPROJECT["project"]["optional-dependencies"]:
         assert f"Provides-Extra: {extra}\n" in metadata
@@ -153,6 +144,19 @@ def test_doctor_says_what_to_install(clean):
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "pip install 'cross-backend[all]'" in done.stdout + done.stderr
+
+
+def test_atalla_lists_blobs_without_torch_and_says_what_the_rest_needs(clean, tmp_path):
+    program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.GELU()), (torch.ones(1, 3),))
+    blob = tmp_path / "m.atalla"
+    blob.write_bytes(atalla.compile(program).data)
+    listed = clean("disasm", str(blob), command="atalla")
+    assert listed.returncode == 0 and "GEMM" in listed.stdout, listed.stderr
+    assert clean("info", str(blob), command="atalla").returncode == 0
+    for arguments in (("run", str(blob)), ("compile", "mobilenet_v3_small")):
+        done = clean(*arguments, command="atalla")
+        assert done.returncode == 1
+        assert done.stderr == f"atalla {arguments[0]}: this needs PyTorch: pip install 'cross-backend[torch]'\n"
 
 
 def test_own_file_says_what_to_install(clean, tmp_path):

@@ -1,4 +1,4 @@
-// What must hold of each instruction, and of all of them together; see "check.c".
+// What must hold of each instruction, and of all of them together; "check.c", "flow.c".
 #pragma once
 
 #include "internal.h"
@@ -11,6 +11,9 @@ int at_check_instruction(const atalla_blob* blob, const at_insn* insn);
 
 // Nothing is read before it is written, nothing alive is overwritten; 0 or a verdict.
 int at_check_flow(const atalla_blob* blob);
+
+// First and last instruction that touches each storage, by the number of its root; AT_NOTHING where none does.
+void at_lives(const atalla_blob* blob, uint32_t* first, uint32_t* last);
 
 // A verdict in words.
 const char* at_verdict(int verdict);

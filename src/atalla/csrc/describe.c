@@ -40,3 +40,11 @@ int atalla_describe_instruction(const atalla_blob* blob, uint32_t index, atalla_
   instruction->node_size = at_u32(ends + 4 * (size_t)insn->node) - begin;
   return ATALLA_OK;
 }
+
+int atalla_describe_value(const atalla_blob* blob, uint32_t index, uint32_t* kind, int64_t* value) {
+  if (!blob || !kind || !value || index >= blob->output_count) return ATALLA_BAD_ARGUMENT;
+  const uint8_t* row = blob->io + 16 * ((size_t)blob->input_count + index);
+  *kind = at_u32(row);
+  *value = (int64_t)at_u64(row + 8);
+  return ATALLA_OK;
+}

@@ -26,6 +26,12 @@ typedef struct {
   uint32_t dst, first_source, first_word, words, node, line;
 } at_insn;
 
+// What dims are made of in a program that runs with inputs of several sizes; see "symbols.c".
+typedef struct {
+  const uint8_t *symbols, *nodes, *guards, *patches;
+  uint32_t symbol_count, node_count, guard_count, patch_count;
+} at_symbols;
+
 // A sound program: nothing in it reaches out of its spaces. It is never written after it was loaded.
 struct atalla_blob {
   const uint8_t* bytes;
@@ -36,7 +42,15 @@ struct atalla_blob {
   const uint8_t *operands, *words, *calls, *io, *strings;
   uint32_t tensor_count, insn_count, operand_count, word_count, call_count, input_count, output_count, string_count;
   uint64_t constant_bytes, arena_bytes, state_bytes;
+  uint32_t constant_crc;
+  const uint8_t* initial;  // rows of what the state holds at first
+  uint32_t initial_count;
+  at_symbols dynamic;
+  uint8_t *own_words, *own_io;  // of a specialised blob: its own copies
 };
+
+// Brings `state` to what it holds at first.
+void at_reset(const atalla_blob* blob, char* state);
 
 // One thread pool, kept by a context.
 typedef struct at_pool at_pool;
@@ -80,6 +94,7 @@ typedef struct {
 
 extern const at_kernels at_kernels_base;
 extern const at_kernels at_kernels_avx2;
+extern const at_kernels at_kernels_avx512;
 
 // The best instruction set of this processor, or the one of that name; NULL if it has it not.
 const at_kernels* at_choose(const char* name);

@@ -159,7 +159,25 @@ enum {
   AT_BAD_WRITE = 114,
   AT_BAD_READ = 115,
   AT_BAD_OVERLAP = 116,
-  AT_VERDICT_COUNT = 117,
+  AT_BAD_SYMBOLS = 117,
+  AT_VERDICT_COUNT = 118,
+};
+enum {
+  AT_NODE_CONST = 0,
+  AT_NODE_SYMBOL = 1,
+  AT_NODE_ADD = 2,
+  AT_NODE_MUL = 3,
+  AT_NODE_FLOOR_DIV = 4,
+  AT_NODE_MOD = 5,
+  AT_NODE_MIN = 6,
+  AT_NODE_MAX = 7,
+  AT_NODE_COUNT = 8,
+};
+enum {
+  AT_PATCH_TENSOR = 0,
+  AT_PATCH_WORD = 1,
+  AT_PATCH_OUTPUT = 2,
+  AT_PATCH_COUNT = 3,
 };
 #define AT_DTYPE_SIZES                                                   \
   {[AT_F32] = 4, [AT_F64] = 8, [AT_F16] = 2, [AT_BF16] = 2, [AT_I8] = 1, \
@@ -183,7 +201,7 @@ enum {
    [AT_OP_NORM] = "NORM",               \
    [AT_OP_ATTENTION] = "ATTENTION",     \
    [AT_OP_CUMSUM] = "CUMSUM"}
-enum { AT_PANEL = 16 };
+enum { AT_PANEL = 16, AT_FEW_CHANNELS = 4 };
 // Words of each operation's attributes, by their order.
 enum { AT_CALL_HOST_CALL = 0, AT_CALL_HOST_OUTPUTS = 1 };
 enum { AT_FILL_VALUE = 0, AT_FILL_WHOLE = 1 };

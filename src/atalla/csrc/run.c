@@ -5,6 +5,9 @@
 #include <time.h>
 
 #include "internal.h"
+#ifdef ATALLA_DEBUG
+#include "debug.h"
+#endif
 
 struct atalla_context {
   const atalla_blob* blob;
@@ -13,8 +16,12 @@ struct atalla_context {
   atalla_host host;
   void* user;
   char *arena, *state, *scratch;
+  bool owns_state;
   at_call* calls;  // one an instruction; data of the caller's tensors is filled in for each run
   uint64_t* times;
+#ifdef ATALLA_DEBUG
+  at_debug* debug;
+#endif
 };
 
 static int fail(atalla_error* error, int status, const char* text) {
@@ -90,7 +97,8 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
   }
   const unsigned threads = options && options->threads ? options->threads : 1;
   context->arena = memory(blob->arena_bytes);
-  context->state = memory(blob->state_bytes);
+  context->owns_state = !(options && options->state);
+  context->state = context->owns_state ? memory(blob->state_bytes) : options->state;
   context->calls = calloc(blob->insn_count, sizeof *context->calls);
   if (options && options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
   int status = at_pool_new(threads, &context->pool);
@@ -106,14 +114,21 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
       if (bytes > most) most = bytes;
     }
     most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
+#ifdef ATALLA_DEBUG
+    most += AT_LINE;
+#endif
     context->scratch = memory(most * threads);
     if (!context->scratch) status = ATALLA_OUT_OF_MEMORY;
   }
+#ifdef ATALLA_DEBUG
+  if (status == ATALLA_OK)
+    status = at_debug_new(blob, context->arena, context->scratch, most, threads, &context->debug);
+#endif
   if (status != ATALLA_OK) {
     atalla_context_free(context);
     return fail(error, status, "out of memory");
   }
-  memset(context->state, 0, blob->state_bytes);
+  if (context->owns_state) at_reset(blob, context->state);
   for (uint32_t i = 0; i < blob->insn_count; ++i) {
     context->calls[i].scratch = context->scratch;
     context->calls[i].scratch_bytes = most;
@@ -124,9 +139,12 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
 
 void atalla_context_free(atalla_context* context) {
   if (!context) return;
+#ifdef ATALLA_DEBUG
+  at_debug_free(context->debug);
+#endif
   at_pool_free(context->pool);
   free(context->arena);
-  free(context->state);
+  if (context->owns_state) free(context->state);
   free(context->scratch);
   free(context->calls);
   free(context->times);
@@ -173,24 +191,58 @@ static uint64_t now(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+// Whether the caller's memory is there, and no output shares it with an input or another output.
+static bool is_apart(const atalla_blob* blob, void* const* inputs, void* const* outputs) {
+  const uint32_t all = blob->input_count + blob->output_count;
+  for (uint32_t i = 0; i < all; ++i) {
+    const uint8_t* row = blob->io + 16 * (size_t)i;
+    if (at_u32(row) != 0) continue;
+    const bool is_input = i < blob->input_count;
+    const char* one = is_input ? inputs[i] : outputs[i - blob->input_count];
+    const uint64_t bytes = blob->tensors[at_u32(row + 4)].bytes;
+    if (!one && bytes) return false;
+    for (uint32_t k = 0; k < i && !is_input; ++k) {
+      const uint8_t* before = blob->io + 16 * (size_t)k;
+      if (at_u32(before) != 0) continue;
+      const char* other = k < blob->input_count ? inputs[k] : outputs[k - blob->input_count];
+      if (one < other + blob->tensors[at_u32(before + 4)].bytes && other < one + bytes) return false;
+    }
+  }
+  return true;
+}
+
 int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
   if (!context || (!inputs && context->blob->input_count) || (!outputs && context->blob->output_count)) {
     return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
   }
   const atalla_blob* blob = context->blob;
+  if (!is_apart(blob, inputs, outputs)) {
+    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or an output that shares memory with another tensor");
+  }
   for (uint32_t i = 0; i < blob->insn_count; ++i) {
     const at_insn* insn = &blob->insns[i];
     if (insn->op == AT_OP_END) break;
     at_call* call = &context->calls[i];
+    if (insn->dst != AT_NOTHING && at_elements(&call->dst) == 0) continue;
     if (insn->dst != AT_NOTHING) attach(context, insn->dst, inputs, outputs, &call->dst);
     for (unsigned s = 0; s < call->sources; ++s) {
       if (call->present >> s & 1)
         attach(context, operand(blob, insn->first_source + s), inputs, outputs, &call->src[s]);
     }
     const uint64_t began = context->times ? now() : 0;
+#ifdef ATALLA_DEBUG
+    at_debug_before(context->debug, i);
+#endif
     const int status = insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs)
                                                    : context->kernels->run[insn->op](call);
     if (context->times) context->times[i] = now() - began;
+#ifdef ATALLA_DEBUG
+    if (status == ATALLA_OK && !at_debug_after(context->debug, i)) {
+      char text[96];
+      snprintf(text, sizeof text, "instruction %u (operation %u) wrote beside its tensor", i, insn->op);
+      return fail(error, ATALLA_BROKEN, text);
+    }
+#endif
     if (status != ATALLA_OK) {
       char text[96];
       snprintf(text, sizeof text, "instruction %u (operation %u) gave status %d", i, insn->op, status);
@@ -205,6 +257,12 @@ size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t
   const size_t all = context->blob->insn_count;
   if (nanoseconds) memcpy(nanoseconds, context->times, (count < all ? count : all) * sizeof *nanoseconds);
   return all;
+}
+
+int atalla_reset(atalla_context* context) {
+  if (!context) return ATALLA_BAD_ARGUMENT;
+  at_reset(context->blob, context->state);
+  return ATALLA_OK;
 }
 
 const char* atalla_isa(const atalla_context* context) { return context ? context->kernels->name : NULL; }

@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from atalla.isa import Op
+from atalla.lower import UnsupportedError
+from atalla.rules.constraints import Constraint, Request, refuse
 
 if TYPE_CHECKING:
-    from atalla.lower import Rule
+    from atalla.lower import Lowering
 
-RULES: dict[str, Rule] = {}
-"""``aten.add.Tensor`` → its rule."""
 AnyRule = TypeVar("AnyRule", bound="Callable[..., object]")
 
 
-def rule(*names: str) -> Callable[[AnyRule], AnyRule]:
-    """Enter a function as the rule of operators, without their ``aten.``."""
+@dataclass(frozen=True)
+class Rule:
+    """How operators become instructions, and what must hold of their arguments."""
+
+    function: Callable[..., Any]
+    """Called with the lowering and the node's arguments as values; gives the node's value."""
+    makes: tuple[Op, ...]
+    """Instructions, apart from copies into another layout; none of a view."""
+    constraints: tuple[Constraint, ...]
+    signature: inspect.Signature
+
+    def __call__(self, low: Lowering, *arguments: Any, **named: Any) -> Any:
+        """Lower a node.
+
+        Raises:
+            UnsupportedError: a constraint does not hold.
+        """
+        try:
+            bound = self.signature.bind(low, *arguments, **named)
+        except TypeError as error:
+            raise UnsupportedError(f"Arguments must be those that the rule knows: {error}") from error
+        bound.apply_defaults()
+        asked = Request(low, bound.arguments)
+        for constraint in self.constraints:
+            if not constraint(asked):
+                refuse(constraint)
+        return self.function(low, *arguments, **named)
+
+
+RULES: dict[str, Rule] = {}
+"""``aten.add.Tensor`` → its rule."""
+
+
+def rule(*names: str, makes: Sequence[Op] = (), needs: Sequence[Constraint] = ()) -> Callable[[AnyRule], AnyRule]:
+    """Enter a function as the rule of operators, without their ``aten.``; constraints are looked at in order."""
 
     def enter(function: AnyRule) -> AnyRule:
         for name in names:
             assert f"aten.{name}" not in RULES, f"two rules for {name}"
-            RULES[f"aten.{name}"] = function
+            RULES[f"aten.{name}"] = Rule(function, tuple(makes), tuple(needs), inspect.signature(function))
         return function
 
     return enter
@@ -27,6 +64,19 @@ def rule(*names: str) -> Callable[[AnyRule], AnyRule]:
 
 def all_rules() -> dict[str, Rule]:
     """Give the table, filled."""
-    from atalla.rules import attention, convolution, elementwise, linear, movement, reductions, views  # noqa: F401
+    from atalla.rules import (  # noqa: F401
+        activations,
+        arithmetic,
+        attention,
+        comparisons,
+        convolution,
+        creation,
+        linear,
+        movement,
+        norms,
+        pools,
+        reductions,
+        views,
+    )
 
     return RULES

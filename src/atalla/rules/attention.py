@@ -6,15 +6,46 @@ import math
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal
+from atalla.dims import equal, ordered
 from atalla.isa import Dtype, Op, Step
-from atalla.lower import Lowering, UnsupportedError
+from atalla.lower import Lowering
 from atalla.rules import rule
-from atalla.rules.elementwise import Chain, broadcast
-from atalla.rules.linear import float32, rows
+from atalla.rules.chain import Chain, broadcast
+from atalla.rules.constraints import Request, has_elements
+from atalla.rules.convolution import batched, unbatched
+from atalla.rules.linear import dense_rows
 
 
-@rule("scaled_dot_product_attention.default")
+def float32_heads(asked: Request) -> bool:
+    """Tensors must be float32; the mask may be bool."""
+    mask = asked["mask"]
+    return all(asked[name].dtype is Dtype.F32 for name in ("q", "k", "v")) and (
+        mask is None or mask.dtype in {Dtype.F32, Dtype.BOOL}
+    )
+
+
+def no_dropout(asked: Request) -> bool:
+    """There must be no dropout."""
+    return not asked["dropout"]
+
+
+def heads(asked: Request) -> bool:
+    """Queries, keys and values must be [batch, heads, length, size], or without batch, with as many heads each."""
+    parts = [asked[name] for name in ("q", "k", "v")]
+    rank = len(parts[0].shape)
+    return (
+        rank in {3, 4}
+        and all(len(one.shape) == rank for one in parts)
+        and isinstance(parts[0].shape[-1], int)
+        and all(equal(one.shape[i], parts[0].shape[i]) for one in parts for i in range(rank - 2))
+    )
+
+
+@rule(
+    "scaled_dot_product_attention.default",
+    makes=(Op.ATTENTION, Op.EW),
+    needs=(float32_heads, has_elements, no_dropout, heads),
+)
 def attention(
     low: Lowering,
     q: ir.Tensor,
@@ -28,18 +59,16 @@ def attention(
     enable_gqa: bool = False,
 ) -> ir.Tensor:
     """``softmax(scale · q kᵀ + mask) v``."""
-    float32(q, k, v)
-    _, shape = low.meta()
-    if dropout or len(shape) != 4 or enable_gqa or not isinstance(q.shape[-1], int):
-        raise UnsupportedError("attention of [batch, heads, length, size] without dropout, only")
-    if not all(equal(one.shape[i], q.shape[i]) for one in (k, v) for i in (0, 1)):
-        raise UnsupportedError("heads that are shared")
-    sources: list[ir.Tensor | None] = [rows(low, one) for one in (q, k, v)]
+    dtype, shape = low.meta()
+    parts = [dense_rows(low, one) for one in (q, k, v)]
     if mask is not None:
-        sources.append(_added(low, mask, (*shape[:3], k.shape[2])))
+        parts.append(_added(low, mask, (*shape[:-1], k.shape[-2])))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     # [batch, length, heads, size] in memory: what follows joins the heads without a copy.
-    return low.emit(Op.ATTENTION, low.like_node((0, 2, 1, 3)), sources, causal=int(causal), scale=float(factor))
+    full = shape if len(shape) == 4 else (1, *shape)
+    dst = low.new(dtype, full, ordered(full, (0, 2, 1, 3)))
+    low.emit(Op.ATTENTION, dst, map(batched, parts), causal=int(causal), scale=float(factor))
+    return dst if len(shape) == 4 else unbatched(dst)
 
 
 def _added(low: Lowering, mask: ir.Tensor, shape: Any) -> ir.Tensor:
@@ -48,6 +77,6 @@ def _added(low: Lowering, mask: ir.Tensor, shape: Any) -> ir.Tensor:
         chain = Chain()
         value = chain.read(mask)
         chain.step(Step.WHERE, value, chain.number(0.0, as_float=True), chain.number(-math.inf, as_float=True))
-        mask = low.emit(Op.EW, low.new(Dtype.F32, mask.shape), chain.sources, steps=chain.attribute())
-    float32(mask)
+        steps = tuple(number for step in chain.steps for number in step)
+        mask = low.emit(Op.EW, low.new(Dtype.F32, mask.shape), chain.sources, steps=steps)
     return broadcast(mask, shape)

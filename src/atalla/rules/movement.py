@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, simple
-from atalla.isa import Dtype, Op
-from atalla.lower import Lowering, UnsupportedError
+from atalla.dims import contiguous, equal, product, simple
+from atalla.isa import Dtype, Op, Step
+from atalla.lower import Lowering
 from atalla.rules import rule
-from atalla.rules.elementwise import broadcast, order_for
-from atalla.rules.views import place
+from atalla.rules.chain import Chain, broadcast, order_for
+from atalla.rules.constraints import Request, computed, has_elements, known_numbers
+from atalla.rules.views import permute, place, unsqueeze
 
 
-@rule("cat.default")
+@rule("cat.default", makes=(Op.COPY,))
 def cat(low: Lowering, tensors: Sequence[ir.Tensor], index: int = 0) -> ir.Tensor:
     """Tensors behind each other along a dim."""
     dtype, shape = low.meta()
@@ -30,78 +31,152 @@ def cat(low: Lowering, tensors: Sequence[ir.Tensor], index: int = 0) -> ir.Tenso
     return dst
 
 
-@rule("stack.default")
+@rule("stack.default", makes=(Op.COPY,))
 def stack(low: Lowering, tensors: Sequence[ir.Tensor], index: int = 0) -> ir.Tensor:
     """Tensors side by side along a new dim."""
-    from atalla.rules.views import unsqueeze
-
     _, shape = low.meta()
     at = place(index, len(shape))
     return cat(low, [unsqueeze(low, one, at) for one in tensors], at)
 
 
-@rule("repeat.default")
-def repeat(low: Lowering, x: ir.Tensor, times: Sequence[Any]) -> ir.Tensor:
+def few_dims(asked: Request) -> bool:
+    """Dims and repeated dims must be 8 together, at most."""
+    return sum(1 if one == 1 else 2 for one in asked["times"]) <= 8
+
+
+@rule("repeat.default", makes=(Op.COPY,), needs=(known_numbers, few_dims))
+def repeat(low: Lowering, x: ir.Tensor, times: Sequence[int]) -> ir.Tensor:
     """A tensor, so many times along each dim."""
-    _, shape = low.meta()
     dst = low.like_node()
     missing = len(times) - len(x.shape)
-    extents = (*([1] * missing), *x.shape)
-    twice = [extent for pair in zip(times, extents, strict=True) for extent in pair]
-    strides: list[Any] = []
-    for extent, stride in zip(extents, dst.strides, strict=True):
-        strides += [simple(extent * stride), stride]
-    inner = [simple(stride) for stride in (*([0] * missing), *x.strides)]
-    source = x.view(twice, [stride for one in inner for stride in (0, one)])
-    low.emit(Op.COPY, dst.view(twice, strides), [source])
-    assert len(dst.shape) == len(shape), "as many dims as the node's"
+    shape: list[Any] = []
+    into: list[Any] = []
+    of: list[Any] = []
+    dims = zip(times, (*([1] * missing), *x.shape), dst.strides, (*([0] * missing), *x.strides), strict=True)
+    for count, extent, stride, inner in dims:
+        if count != 1:
+            shape.append(count)
+            into.append(simple(extent * stride))
+            of.append(0)
+        shape.append(extent)
+        into.append(stride)
+        of.append(inner)
+    low.emit(Op.COPY, dst.view(shape, into), [x.view(shape, of)])
     return dst
 
 
-@rule("embedding.default")
+def rows_by_number(asked: Request) -> bool:
+    """Indices must be int32 or int64, and none of the table's dims of size 0."""
+    return asked["index"].dtype in {Dtype.I32, Dtype.I64} and not any(equal(n, 0) for n in asked["table"].shape)
+
+
+@rule("embedding.default", makes=(Op.GATHER,), needs=(rows_by_number,))
 def embedding(low: Lowering, table: ir.Tensor, index: ir.Tensor, *_: Any, **__: Any) -> ir.Tensor:
     """Rows of a table by their numbers."""
     return low.emit(Op.GATHER, low.like_node(), [low.contiguous(table), index])
 
 
-@rule("index_select.default")
-def index_select(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor) -> ir.Tensor:
-    """Elements of the first dim by their numbers."""
-    if place(axis, len(x.shape)) != 0 or len(index.shape) != 1:
-        raise UnsupportedError("elements are selected along the first dim, only")
-    return low.emit(Op.GATHER, low.like_node(), [low.contiguous(x), index])
+@rule("index_select.default", makes=(Op.GATHER,), needs=(rows_by_number,))
+def index_select(low: Lowering, table: ir.Tensor, axis: int, index: ir.Tensor) -> ir.Tensor:
+    """Elements of a dim by their numbers."""
+    if not table.shape:
+        table = table.view((1,), (1,))
+    if not index.shape:
+        index = index.view((1,), (1,))
+    made = _taken(low, table, [place(axis, len(table.shape))], index)
+    return made if low.meta()[1] else made.view((), ())
 
 
-@rule("constant_pad_nd.default")
+def neighbours(asked: Request) -> bool:
+    """Indices must be int32 or int64, of neighbouring dims whose sizes are known, and no dim of size 0."""
+    places = [i for i, one in enumerate(asked["indices"]) if one is not None]
+    given = [asked["indices"][i] for i in places]
+    return (
+        bool(places)
+        and places == list(range(places[0], places[-1] + 1))
+        and all(one.dtype in {Dtype.I32, Dtype.I64} for one in given)
+        and all(isinstance(asked["x"].shape[i], int) for i in places)
+        and has_elements(asked)
+    )
+
+
+@rule("index.Tensor", makes=(Op.EW, Op.GATHER), needs=(neighbours,))
+def index_tensor(low: Lowering, x: ir.Tensor, indices: Sequence[ir.Tensor | None]) -> ir.Tensor:
+    """Elements of some dims by their numbers, those below zero counted from the end."""
+    places = [i for i, one in enumerate(indices) if one is not None]
+    given = [one for one in indices if one is not None]
+    rank = max(len(one.shape) for one in given)
+    first = places[0]
+    shape = low.meta()[1][first : first + rank]
+    chain = Chain()
+    numbers = [chain.read(broadcast(one, shape)) for one in given]
+    zero = chain.number(0, as_float=False)
+    row, outside = zero, zero
+    for number, at in zip(numbers, places, strict=True):
+        extent = chain.number(x.shape[at], as_float=False)
+        below = chain.step(Step.LT, number, zero)
+        counted = chain.step(Step.WHERE, below, chain.step(Step.ADD, number, extent), number)
+        wrong = chain.step(Step.OR, chain.step(Step.LT, counted, zero), chain.step(Step.GE, counted, extent))
+        outside = chain.step(Step.OR, outside, wrong)
+        row = chain.step(Step.ADD, chain.step(Step.MUL, row, extent), counted)
+    chain.step(Step.WHERE, outside, chain.number(-1, as_float=False), row)  # GATHER refuses it
+    steps = tuple(number for step in chain.steps for number in step)
+    rows = low.emit(Op.EW, low.new(Dtype.I64, shape), chain.sources, steps=steps)
+    return _taken(low, x, places, rows)
+
+
+def _taken(low: Lowering, x: ir.Tensor, axes: Sequence[int], rows: ir.Tensor) -> ir.Tensor:
+    """Gather along neighbouring dims, which come first in the table as one, and are brought back afterwards."""
+    rest = [i for i in range(len(x.shape)) if i not in axes]
+    table = low.contiguous(permute(low, x, [*axes, *rest]))
+    shape = [product(x.shape[i] for i in axes), *(x.shape[i] for i in rest)]
+    dst = low.new(x.dtype, (*rows.shape, *shape[1:]))
+    low.emit(Op.GATHER, dst, [table.view(shape, contiguous(shape)), rows])
+    new, before = len(rows.shape), axes[0]
+    return permute(low, dst, [*range(new, new + before), *range(new), *range(new + before, len(dst.shape))])
+
+
+@rule("constant_pad_nd.default", makes=(Op.FILL, Op.COPY), needs=(known_numbers,))
 def constant_pad_nd(low: Lowering, x: ir.Tensor, pad: Sequence[Any], value: float = 0) -> ir.Tensor:
     """A frame of one value around a tensor; where it is negative, a part of it."""
-    if not all(isinstance(one, int) for one in pad):
-        raise UnsupportedError("padding that is known only at run time")
     _, shape = low.meta()
     rank = len(x.shape)
     before, after = [0] * rank, [0] * rank
     for i in range(len(pad) // 2):
         before[rank - 1 - i], after[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
-    inner, outside, inside = list(x.shape), 0, 0
+    inner = [simple(n + min(b, 0) + min(a, 0)) for n, b, a in zip(x.shape, before, after, strict=True)]
+    inside: Any = 0
+    for size, stride in zip(before, x.strides, strict=True):
+        inside = simple(inside + max(-size, 0) * stride)
+    kept = x.view(inner, x.strides, inside)
+    if not any(one > 0 for one in pad):
+        return kept
     dst = low.like_node(order_for(shape, [x]) or x.order)
-    for i in range(rank):
-        inner[i] = simple(inner[i] + min(before[i], 0) + min(after[i], 0))
-        outside = simple(outside + max(before[i], 0) * dst.strides[i])
-        inside = simple(inside + max(-before[i], 0) * x.strides[i])
     whole = 0 if dst.dtype.is_float else int(value)
-    low.emit(Op.FILL, dst, value=float(value), whole=whole)
-    low.emit(Op.COPY, dst.view(inner, dst.strides, outside), [x.view(inner, x.strides, inside)])
+    rest, corner = list(shape), 0
+    for i in range(rank):  # parts of the frame that share no element: whatever is written first, is right
+        for size, start in ((before[i], 0), (after[i], simple(max(before[i], 0) + inner[i]))):
+            if size > 0:
+                part = dst.view((*rest[:i], size, *rest[i + 1 :]), dst.strides, simple(corner + start * dst.strides[i]))
+                low.emit(Op.FILL, part, value=float(value), whole=whole)
+        rest[i] = inner[i]
+        corner = simple(corner + max(before[i], 0) * dst.strides[i])
+    if not any(equal(extent, 0) for extent in inner):
+        low.emit(Op.COPY, dst.view(inner, dst.strides, corner), [kept])
     return dst
 
 
-@rule("upsample_nearest2d.vec")
+def whole_times(asked: Request) -> bool:
+    """Height and width must be known when the program is compiled, and grow by whole numbers."""
+    pairs = list(zip(asked["x"].shape[2:], asked.shape[2:], strict=True))
+    return all(isinstance(n, int) for pair in pairs for n in pair) and all(old and new % old == 0 for old, new in pairs)
+
+
+@rule("upsample_nearest2d.vec", makes=(Op.COPY,), needs=(whole_times,))
 def upsample_nearest2d(low: Lowering, x: ir.Tensor, size: Any, factors: Sequence[float] | None) -> ir.Tensor:
     """Every pixel a whole number of times."""
     _, shape = low.meta()
-    times = [int(new) // int(old) if isinstance(new, int) and isinstance(old, int) else 0
-             for old, new in zip(x.shape[2:], shape[2:], strict=True)]  # fmt: skip
-    if any(not n or not equal(old * n, new) for n, old, new in zip(times, x.shape[2:], shape[2:], strict=True)):
-        raise UnsupportedError("pixels are repeated a whole number of times, only")
+    times = [new // old for old, new in zip(x.shape[2:], shape[2:], strict=True)]
     dst = low.like_node(x.order)
     spread = (*x.shape[:2], x.shape[2], times[0], x.shape[3], times[1])
     n, c, h, w = dst.strides
@@ -111,7 +186,7 @@ def upsample_nearest2d(low: Lowering, x: ir.Tensor, size: Any, factors: Sequence
     return dst
 
 
-@rule("flip.default")
+@rule("flip.default", makes=(Op.COPY,), needs=(has_elements,))
 def flip(low: Lowering, x: ir.Tensor, dims: Sequence[int]) -> ir.Tensor:
     """Dims in reverse."""
     offset: Any = 0
@@ -122,19 +197,20 @@ def flip(low: Lowering, x: ir.Tensor, dims: Sequence[int]) -> ir.Tensor:
     return low.emit(Op.COPY, low.like_node(), [x.view(x.shape, strides, offset)])
 
 
-@rule("tril.default", "triu.default")
+def known_form(asked: Request) -> bool:
+    """Rows and columns must be known when the program is compiled, or as many."""
+    rows, columns = asked.shape[-2:]
+    return (isinstance(rows, int) and isinstance(columns, int)) or equal(rows, columns)
+
+
+@rule("tril.default", "triu.default", makes=(Op.IOTA, Op.EW), needs=(computed, known_numbers, known_form))
 def triangle(low: Lowering, x: ir.Tensor, diagonal: int = 0) -> ir.Tensor:
     """A triangle of a matrix, zeros elsewhere."""
-    from atalla.isa import Step
-    from atalla.rules.elementwise import Chain
-
     assert low.node is not None, "a rule has its node"
     dtype, shape = low.meta()
     rows, columns = shape[-2:]
-    size = rows if isinstance(rows, int) and isinstance(columns, int) and rows > columns else columns
+    size = columns if equal(rows, columns) else max(rows, columns)
     numbers = low.emit(Op.IOTA, low.new(Dtype.I64, [size]), start=0.0, step=1.0)
-    if not equal(size, rows) and not isinstance(rows, int):
-        raise UnsupportedError("a triangle of a matrix of unknown form")
     chain = Chain()
     value = chain.read(x)
     i = chain.read(broadcast(numbers.view((rows, 1), (1, 0)), shape))
@@ -142,5 +218,4 @@ def triangle(low: Lowering, x: ir.Tensor, diagonal: int = 0) -> ir.Tensor:
     lower = "tril" in str(low.node.target)
     moved = chain.step(Step.ADD, i, chain.number(diagonal, as_float=False))
     inside = chain.step(Step.LE if lower else Step.GE, j, moved)
-    chain.step(Step.WHERE, inside, value, chain.number(0, as_float=dtype.is_float))
-    return low.emit(Op.EW, low.like_node(order_for(shape, [x])), chain.sources, steps=chain.attribute())
+    return chain.emit(low, chain.step(Step.WHERE, inside, value, chain.number(0, as_float=dtype.is_float)), like=[x])

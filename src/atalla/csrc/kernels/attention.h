@@ -67,7 +67,7 @@ static void bmm_item(void* argument, size_t item, unsigned thread) {
     pack_panel(right, b->stride[b->rank - 2], b->stride[b->rank - 1], job->depth, column, job->columns, packed);
     p.weight = packed - column * job->depth;  // a panel finds itself by its column
     p.columns = job->columns;
-    panel(&p, rows, column);
+    multiply_block(&p, rows, column / AT_PANEL, column / AT_PANEL + 1);
     if (scale == 1.0f) continue;
     const size_t count = job->columns - column < AT_PANEL ? job->columns - column : AT_PANEL;
     for (size_t i = 0; i < rows; ++i) {
@@ -116,39 +116,52 @@ static size_t attention_need(const at_call* call) {
   return (keys * job.size + job.keys * values + job.block * keys) * sizeof(float) + AT_LINE;
 }
 
-// One row of scores becomes one row of shares; what is masked everywhere has none.
-static void shares(const attention_job* job, float* row, size_t n, size_t h, size_t query) {
+INLINE float largest_of(const float* row, size_t count) {
+  vf most = vset(-INFINITY);
+  size_t i = 0;
+  for (; i + VL <= count; i += VL) {
+    const vf x = vload(row + i);
+    most = vselect(most != most, most, vfloor_at(x, most));
+  }
+  float found = -INFINITY;
+  for (int lane = 0; lane < VL; ++lane) found = most[lane] > found || most[lane] != most[lane] ? most[lane] : found;
+  for (; i < count; ++i) found = row[i] > found || row[i] != row[i] ? row[i] : found;
+  return found;
+}
+
+// One row of scores becomes one row of shares that still have to be divided by their sum, which is given; what is
+// masked everywhere has none.
+static float shares(const attention_job* job, float* row, size_t n, size_t h, size_t query) {
   const at_call* call = job->call;
   const float scale = (float)at_number(call->words[AT_ATTENTION_SCALE]);
   const int has_mask = call->present >> 3 & 1;
   const at_view* mask = &call->src[3];
+  const size_t whole = job->key_panels * AT_PANEL;
   size_t keys = job->keys;
   if (call->words[AT_ATTENTION_CAUSAL] && query + 1 < keys) keys = query + 1;
-  float largest = -INFINITY;
   if (has_mask) {
     const float* at = (const float*)(const void*)mask->data + (int64_t)n * mask->stride[0] +
                       (int64_t)h * mask->stride[1] + (int64_t)query * mask->stride[2];
-    for (size_t i = 0; i < keys; ++i) row[i] = row[i] * scale + at[(int64_t)i * mask->stride[3]];
+    const int64_t step = mask->stride[3];
+    for (size_t i = 0; i < keys; ++i) row[i] = row[i] * scale + at[(int64_t)i * step];
   } else {
     for (size_t i = 0; i < keys; ++i) row[i] *= scale;
   }
-  for (size_t i = 0; i < keys; ++i) largest = row[i] > largest || row[i] != row[i] ? row[i] : largest;
-  const size_t whole = job->key_panels * AT_PANEL;
   for (size_t i = keys; i < whole; ++i) row[i] = -INFINITY;
+  const float largest = largest_of(row, keys);
   if (largest == -INFINITY) {
     memset(row, 0, whole * sizeof(float));
-    return;
+    return 1.0f;
   }
   vf sums = vset(0.0f);
   for (size_t i = 0; i < whole; i += VL) {
-    const vf e = vexp(vload(row + i) - vset(largest));
+    const vf e = vexp_down(vload(row + i) - vset(largest));
     vstore(row + i, e);
     sums += e;
   }
   float total = 0;
   for (int lane = 0; lane < VL; ++lane) total += sums[lane];
-  const vf factor = vset(1.0f / total);
-  for (size_t i = 0; i < whole; i += VL) vstore(row + i, vload(row + i) * factor);
+  return total;
 }
 
 static void attention_item(void* argument, size_t item, unsigned thread) {
@@ -188,14 +201,19 @@ static void attention_item(void* argument, size_t item, unsigned thread) {
                  .out = score,
                  .columns = width,
                  .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
-    for (size_t i = 0; i < job->key_panels; ++i) panel(&p, rows, i * AT_PANEL);
-    for (size_t i = 0; i < rows; ++i) shares(job, score[i], n, h, first + i);
+    multiply_block(&p, rows, 0, job->key_panels);
+    float total[MOST_ROWS];
+    for (size_t i = 0; i < rows; ++i) total[i] = shares(job, score[i], n, h, first + i);
     p.a = share;
     p.depth = job->keys;
     p.weight = values;
     p.out = out;
     p.columns = job->value_size;
-    for (size_t i = 0; i < job->value_panels; ++i) panel(&p, rows, i * AT_PANEL);
+    multiply_block(&p, rows, 0, job->value_panels);
+    for (size_t i = 0; i < rows; ++i) {
+      const float factor = 1.0f / total[i];
+      for (size_t c = 0; c < job->value_size; ++c) out[i][c] *= factor;
+    }
   }
 #undef HEAD
 }

@@ -56,6 +56,17 @@ INLINE ew_step read_step(int64_t word) {
     }                                    \
   } while (0)
 
+// Rounded down, by what is left of the division: the quotient of floats may be rounded up to a whole number.
+INLINE float floor_quotient(float a, float b) {
+  if (b == 0) return a / b;
+  const float rest = fmodf(a, b);
+  float quotient = (a - rest) / b;
+  if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
+  if (quotient == 0) return copysignf(0.0f, a / b);
+  const float down = floorf(quotient);
+  return quotient - down > 0.5f ? down + 1 : down;
+}
+
 // Floats of floats; rows are read and written up to the next multiple of VL.
 static void step_floats(const ew_step* s, float* out, const float* a, const float* b, size_t count) {
   switch (s->code) {
@@ -156,7 +167,7 @@ static void step_floats(const ew_step* s, float* out, const float* a, const floa
       EACH_FLOAT(x != x ? x : (float)((x > 0) - (x < 0)));
       break;
     case AT_STEP_FLOOR_DIV:
-      for (size_t i = 0; i < count; ++i) out[i] = floorf(a[i] / b[i]);
+      for (size_t i = 0; i < count; ++i) out[i] = floor_quotient(a[i], b[i]);
       break;
     default: {  // REMAINDER, with the sign of the divisor
       for (size_t i = 0; i < count; ++i) {
@@ -258,31 +269,25 @@ INLINE int64_t whole_step(uint8_t code, int64_t a, int64_t b) {
   }
 }
 
-static void ew_block(const ew_job* job, const walk* w, char** at, size_t count) {
-  ew_value values[MOST_VALUES];
-  const void* rows[MOST_VALUES];
-  for (unsigned v = 0; v < job->sources; ++v) {
-    const unsigned view = v + 1;
-    const int64_t step = w->stride[view][w->rank - 1] * (int64_t)w->size[view];
-    rows[v] = &values[v];
-    if (w->dtype[view] == AT_F32 && step == 4 && count % VL == 0) {
-      rows[v] = at[view];
-    } else if (w->dtype[view] == AT_F32 && step == 4) {
-      memcpy(values[v].floats, at[view], count * sizeof(float));
-    } else if (is_float(w->dtype[view])) {
-      for (size_t i = 0; i < count; ++i) values[v].floats[i] = load_float(at[view] + (int64_t)i * step, w->dtype[view]);
-    } else {
-      for (size_t i = 0; i < count; ++i) values[v].wholes[i] = load_whole(at[view] + (int64_t)i * step, w->dtype[view]);
-    }
+// Reads `count` elements of source `v` into its block from element `into` on.
+static void ew_load(const walk* w, unsigned v, const char* from, size_t into, size_t count, ew_value* values) {
+  const uint8_t dtype = w->dtype[v + 1];
+  const int64_t step = w->stride[v + 1][w->rank - 1] * (int64_t)w->size[v + 1];
+  if (dtype == AT_F32 && step == 4) {
+    memcpy(values[v].floats + into, from, count * sizeof(float));
+  } else if (is_float(dtype)) {
+    for (size_t i = 0; i < count; ++i) values[v].floats[into + i] = load_float(from + (int64_t)i * step, dtype);
+  } else {
+    for (size_t i = 0; i < count; ++i) values[v].wholes[into + i] = load_whole(from + (int64_t)i * step, dtype);
   }
-  const unsigned all = job->sources + job->count;
-  const int64_t to = w->stride[0][w->rank - 1] * (int64_t)w->size[0];
-  const int direct = w->dtype[0] == AT_F32 && to == 4 && count % VL == 0;
+}
+
+// Takes all steps over a block; the last one's result goes to `result` where there is one.
+static void ew_steps(const ew_job* job, ew_value* values, const void** rows, float* result, size_t count) {
   for (unsigned n = 0; n < job->count; ++n) {
     const ew_step* s = &job->steps[n];
     ew_value* value = &values[job->sources + n];
-    const int last = job->sources + n + 1 == all;
-    float* out = last && direct ? (float*)(void*)at[0] : value->floats;
+    float* out = result && n + 1 == job->count ? result : value->floats;
     rows[job->sources + n] = out;
     if (s->code == AT_STEP_FLOAT) {
       float constant;
@@ -311,18 +316,68 @@ static void ew_block(const ew_job* job, const walk* w, char** at, size_t count) 
       for (size_t i = 0; i < count; ++i) value->wholes[i] = whole_step(s->code, a[i], b[i]);
     }
   }
-  if (direct) return;
-  const void* result = rows[all - 1];
+}
+
+static void ew_store(const ew_job* job, const walk* w, char* dst, const void* result, size_t from, size_t count) {
+  const int64_t step = w->stride[0][w->rank - 1] * (int64_t)w->size[0];
   const int as_float = job->count ? job->steps[job->count - 1].as_float : is_float(w->dtype[1]);
-  for (size_t i = 0; i < count; ++i) {
-    char* dst = at[0] + (int64_t)i * to;
+  const float* floats = (const float*)result + from;
+  if (as_float && w->dtype[0] == AT_F32 && step == 4) {
+    memcpy(dst, floats, count * sizeof(float));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i, dst += step) {
     if (!as_float) {
-      store_whole(dst, w->dtype[0], ((const int64_t*)result)[i]);
-    } else if (w->dtype[0] == AT_F32) {
-      *(float*)(void*)dst = ((const float*)result)[i];
+      store_whole(dst, w->dtype[0], ((const int64_t*)result)[from + i]);
     } else {
-      store_float(dst, w->dtype[0], ((const float*)result)[i]);
+      store_float(dst, w->dtype[0], floats[i]);
     }
+  }
+}
+
+// A piece of one row: whole vectors of dense floats are read and written where they are.
+static void ew_piece(const ew_job* job, const walk* w, char* const* at, size_t count) {
+  ew_value values[MOST_VALUES];
+  const void* rows[MOST_VALUES];
+  for (unsigned v = 0; v < job->sources; ++v) {
+    const int in_place = count % VL == 0 && w->dtype[v + 1] == AT_F32 && w->stride[v + 1][w->rank - 1] == 1;
+    rows[v] = in_place ? (const void*)at[v + 1] : &values[v];
+    if (!in_place) ew_load(w, v, at[v + 1], 0, count, values);
+  }
+  const int direct = w->dtype[0] == AT_F32 && w->stride[0][w->rank - 1] == 1 && count % VL == 0 && job->count > 0;
+  ew_steps(job, values, rows, direct ? (float*)(void*)at[0] : NULL, count);
+  if (!direct) ew_store(job, w, at[0], rows[job->sources + job->count - 1], 0, count);
+}
+
+// Several rows fill a block. What lies densely over the rows is taken in place, what is the same in all is read once.
+static void ew_short_rows(const ew_job* job, size_t first, size_t last) {
+  const walk* w = &job->spread.walk;
+  const size_t length = job->spread.length, together = BLOCK / length;
+  ew_value values[MOST_VALUES];
+  const void* rows[MOST_VALUES];
+  int in_place[WALKERS], fixed[WALKERS];
+  for (unsigned v = 0; v < w->views; ++v) {
+    const int dense = w->dtype[v] == AT_F32 && w->stride[v][1] == 1 && w->stride[v][0] == (int64_t)length;
+    in_place[v] = dense && length * together % VL == 0;
+    fixed[v] = w->stride[v][0] == 0;
+  }
+  for (size_t row = first; row < last; row += together) {
+    const size_t here = last - row < together ? last - row : together;
+    const int whole = here == together;
+    for (unsigned v = 0; v < job->sources; ++v) {
+      char* at = w->data[v + 1] + (int64_t)row * w->stride[v + 1][0] * (int64_t)w->size[v + 1];
+      rows[v] = whole && in_place[v + 1] ? (const void*)at : &values[v];
+      if (rows[v] == at || (fixed[v + 1] && row > first)) continue;
+      const int64_t step = w->stride[v + 1][0] * (int64_t)w->size[v + 1];
+      for (size_t i = 0; i < here; ++i, at += step) ew_load(w, v, at, i * length, length, values);
+    }
+    char* out = w->data[0] + (int64_t)row * w->stride[0][0] * (int64_t)w->size[0];
+    const int direct = whole && in_place[0];
+    ew_steps(job, values, rows, direct ? (float*)(void*)out : NULL, here * length);
+    if (direct) continue;
+    const int64_t step = w->stride[0][0] * (int64_t)w->size[0];
+    for (size_t i = 0; i < here; ++i, out += step)
+      ew_store(job, w, out, rows[job->sources + job->count - 1], i * length, length);
   }
 }
 
@@ -333,7 +388,12 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
   const walk* w = &s->walk;
   const size_t from = item / s->pieces * s->rows_each, begin = item % s->pieces * s->length_each;
   const size_t count = s->length - begin < s->length_each ? s->length - begin : s->length_each;
-  for (size_t row = from; row < from + s->rows_each && row < s->rows; ++row) {
+  const size_t last = from + s->rows_each < s->rows ? from + s->rows_each : s->rows;
+  if (s->length <= BLOCK / 2 && w->rank == 2 && job->count) {
+    ew_short_rows(job, from, last);
+    return;
+  }
+  for (size_t row = from; row < last; ++row) {
     char* at[WALKERS];
     walk_row(w, row, at);
     for (size_t done = 0; done < count;) {
@@ -344,7 +404,7 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
       for (unsigned v = 0; v < w->views; ++v) {
         here[v] = at[v] + (int64_t)(begin + done) * w->stride[v][w->rank - 1] * (int64_t)w->size[v];
       }
-      ew_block(job, w, here, block);
+      ew_piece(job, w, here, block);
       done += block;
     }
   }

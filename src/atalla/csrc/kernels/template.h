@@ -1,7 +1,9 @@
 // All kernels, for one instruction set. Needs VL, MR (rows of a tile) and NAME, as "kernels_avx2.c" gives them.
 #include "attention.h"
+#include "conv.h"
 #include "depthwise.h"
 #include "elementwise.h"
+#include "gemm.h"
 #include "move.h"
 #include "pool2d.h"
 #include "product.h"
@@ -39,6 +41,7 @@ const at_kernels TABLE(NAME) = {
             [AT_OP_BMM] = bmm_need,
             [AT_OP_CONV2D] = conv_need,
             [AT_OP_CONV2D_WINO] = wino_need,
+            [AT_OP_DWCONV2D] = dw_need,
             [AT_OP_ATTENTION] = attention_need,
         },
 };

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 typedef float vf __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * VL), aligned(4), may_alias));
@@ -22,7 +25,24 @@ INLINE vf vset(float value) { return value - (vf){0}; }
 
 INLINE vi viset(int32_t value) { return value - (vi){0}; }
 
-// The first `count` floats, zeros behind them; no byte beyond them is read.
+// The first `count` floats, zeros behind them; no byte beyond them is read or written.
+#if defined(__AVX2__) && VL == 8
+INLINE __m256i vfirst(size_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+INLINE vf vload_part(const float* at, size_t count) { return (vf)_mm256_maskload_ps(at, vfirst(count)); }
+
+INLINE void vstore_part(float* at, vf value, size_t count) { _mm256_maskstore_ps(at, vfirst(count), (__m256)value); }
+#elif defined(__AVX512F__) && VL == 16
+INLINE vf vload_part(const float* at, size_t count) {
+  return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), at);
+}
+
+INLINE void vstore_part(float* at, vf value, size_t count) {
+  _mm512_mask_storeu_ps(at, (__mmask16)((1u << count) - 1), (__m512)value);
+}
+#else
 INLINE vf vload_part(const float* at, size_t count) {
   vf value = {0};
   memcpy(&value, at, count * sizeof(float));
@@ -30,9 +50,18 @@ INLINE vf vload_part(const float* at, size_t count) {
 }
 
 INLINE void vstore_part(float* at, vf value, size_t count) { memcpy(at, &value, count * sizeof(float)); }
+#endif
 
 // mask ? yes : no; masks are all ones or all zeros, as comparisons of vectors give them.
+#if defined(__AVX2__) && VL == 8
+INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask); }
+#elif defined(__AVX512F__) && VL == 16
+INLINE vf vselect(vi mask, vf yes, vf no) {
+  return (vf)_mm512_mask_blend_ps(_mm512_test_epi32_mask((__m512i)mask, (__m512i)mask), (__m512)no, (__m512)yes);
+}
+#else
 INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+#endif
 
 INLINE vf vmax(vf a, vf b) { return vselect((a > b) | (a != a), a, b); }  // NaN if one of them is
 
@@ -40,10 +69,20 @@ INLINE vf vmin(vf a, vf b) { return vselect((a < b) | (a != a), a, b); }
 
 INLINE vf vabs(vf a) { return (vf)((vi)a & viset(0x7fffffff)); }
 
-// Not below, not above a number; NaN stays NaN. One comparison each: the bound is no NaN.
+// Not below, not above a number; NaN stays NaN: x86 gives the second operand where one is NaN.
+#if defined(__AVX__) && VL == 8
+INLINE vf vfloor_at(vf a, vf low) { return (vf)_mm256_max_ps((__m256)low, (__m256)a); }
+
+INLINE vf vceil_at(vf a, vf high) { return (vf)_mm256_min_ps((__m256)high, (__m256)a); }
+#elif defined(__AVX512F__) && VL == 16
+INLINE vf vfloor_at(vf a, vf low) { return (vf)_mm512_max_ps((__m512)low, (__m512)a); }
+
+INLINE vf vceil_at(vf a, vf high) { return (vf)_mm512_min_ps((__m512)high, (__m512)a); }
+#else
 INLINE vf vfloor_at(vf a, vf low) { return vselect(low > a, low, a); }
 
 INLINE vf vceil_at(vf a, vf high) { return vselect(high < a, high, a); }
+#endif
 
 INLINE vf vclamp(vf a, float low, float high) { return vceil_at(vfloor_at(a, vset(low)), vset(high)); }
 
@@ -53,26 +92,32 @@ INLINE vf vround(vf a) {
   return (a + shift) - shift;
 }
 
-// 2^n · (1 + r + r²/2! + …), n the nearest whole number to x · log2(e), |r| ≤ ln 2 / 2.
-INLINE vf vexp(vf x) {
-  const vf bounded = vselect(x > vset(88.8f), vset(88.8f), vselect(x < vset(-87.3f), vset(-87.3f), x));
+// For −87.3 ≤ x ≤ 88.7: 2^n · (1 + r + r² · P(r)), n the nearest whole number to x · log2(e), |r| ≤ ln 2 / 2, P a
+// minimax fit. The exponent of the second factor is at least −1, so n is added to its bits.
+INLINE vf vexp_inside(vf x) {
   const vf shift = vset(12582912.0f);
-  const vf shifted = bounded * vset(1.44269504088896341f) + shift;
+  const vf shifted = x * vset(1.44269504088896341f) + shift;
   const vf n = shifted - shift;
-  const vf r = bounded - n * vset(0.693359375f) + n * vset(2.12194440e-4f);  // ln 2 in two parts
-  vf p = vset(1.0f / 5040);
-  p = p * r + vset(1.0f / 720);
-  p = p * r + vset(1.0f / 120);
-  p = p * r + vset(1.0f / 24);
-  p = p * r + vset(1.0f / 6);
-  p = p * r + vset(0.5f);
-  p = p * r + vset(1.0f);
-  p = p * r + vset(1.0f);
-  // 2^n in two factors, so that n = 128 is no infinity yet.
-  const vi whole = (vi)shifted - viset(0x4b400000), half = whole >> 1;
-  const vf result = p * (vf)((half + viset(127)) << 23) * (vf)((whole - half + viset(127)) << 23);
-  const vf small = vselect(x < vset(-87.3f), vset(0.0f), result);
-  return vselect(x != x, x, vselect(x > vset(88.72284f), vset(INFINITY), small));
+  const vf r = x - n * vset(0.693359375f) + n * vset(2.12194440e-4f);  // ln 2 in two parts
+  vf p = vset(0.00138145732f);
+  p = p * r + vset(0.00836872961f);
+  p = p * r + vset(0.041668389f);
+  p = p * r + vset(0.166665211f);
+  p = p * r + vset(0.49999994f);
+  p = p * (r * r) + r + vset(1.0f);
+  return (vf)((vi)p + ((vi)shifted << 23));
+}
+
+INLINE vf vexp(vf x) {
+  const vf found = vexp_inside(vclamp(x, -87.3f, 88.72283f));
+  const vf small = vselect(x < vset(-87.3f), vset(0.0f), found);
+  return vselect(x != x, x, vselect(x > vset(88.72283f), vset(INFINITY), small));
+}
+
+// Where x is not above 0.
+INLINE vf vexp_down(vf x) {
+  const vf found = vselect(x < vset(-87.3f), vset(0.0f), vexp_inside(vfloor_at(x, vset(-87.3f))));
+  return vselect(x != x, x, found);
 }
 
 // x + x³ · P(x²) near zero, P the series; else 1 − 2 / (exp(2x) + 1).
@@ -113,7 +158,20 @@ INLINE vf verf(vf x) {
   return vselect(x != x, x, vselect(a < vset(1.0f), x * p, signed_far));
 }
 
-INLINE vf vgelu(vf x) { return x * vset(0.5f) * (vset(1.0f) + verf(x * vset(0.70710678118654752f))); }
+// max(x, 0) − |x| / 2 · erfc(|x| / √2); erfc(a) = exp(a · P(a)) up to 4, P a fit to 7e-8 of 1, and nothing beyond.
+INLINE vf vgelu(vf x) {
+  const vf size = vabs(x), a = size * vset(0.70710678118654752f), bounded = vceil_at(a, vset(4.0f));
+  vf p = vset(-3.14424033e-05f);
+  p = p * bounded + vset(0.000308817864f);
+  p = p * bounded - vset(0.00103244464f);
+  p = p * bounded - vset(0.000536874519f);
+  p = p * bounded + vset(0.0195839182f);
+  p = p * bounded - vset(0.102919601f);
+  p = p * bounded - vset(0.636597753f);
+  p = p * bounded - vset(1.1283803f);
+  const vf rest = size * vset(0.5f) * vexp_inside(p * bounded);
+  return vfloor_at(x, vset(0.0f)) - vselect(a > vset(4.0f), vset(0.0f), rest);
+}
 
 INLINE vf vgelu_tanh(vf x) {
   const vf inner = vset(0.7978845608028654f) * (x + vset(0.044715f) * x * x * x);

@@ -7,11 +7,11 @@
 
 #include "product.h"
 
-enum { WINO_TILES = 24 };
+enum { WINO_TILES = 48 };  // of a block, at most
 
 typedef struct {
   const at_call* call;
-  size_t depth, columns, panels, across, down, tiles;
+  size_t depth, columns, panels, across, down, tiles, block;
   activation act;
 } wino_job;
 
@@ -120,8 +120,8 @@ static void wino_write(const wino_job* job, const float* m, size_t pitch, int64_
 static void wino_item(void* argument, size_t item, unsigned thread) {
   const wino_job* job = argument;
   const at_call* call = job->call;
-  const size_t first = item * WINO_TILES;
-  const size_t count = job->tiles - first < WINO_TILES ? job->tiles - first : WINO_TILES;
+  const size_t first = item * job->block;
+  const size_t count = job->tiles - first < job->block ? job->tiles - first : job->block;
   const size_t width = job->panels * AT_PANEL;
   float* v = (float*)(call->scratch + thread * call->scratch_bytes);
   float* m = v + 36 * WINO_TILES * job->depth;
@@ -146,7 +146,7 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
                        .out = out,
                        .columns = width,
                        .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
-    for (size_t i = 0; i < job->panels; ++i) panel(&p, count, i * AT_PANEL);
+    multiply_block(&p, count, 0, job->panels);
   }
   for (size_t i = 0; i < count; ++i) {
     const size_t tile = first + i;
@@ -166,6 +166,9 @@ static int wino(const at_call* call) {
                   .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
   job.panels = (job.columns + AT_PANEL - 1) / AT_PANEL;
   job.tiles = job.across * job.down * (size_t)dst->dim[0];
-  at_pool_run(call->pool, (job.tiles + WINO_TILES - 1) / WINO_TILES, wino_item, &job);
+  const size_t threads = at_pool_threads(call->pool), most = (job.tiles + threads - 1) / threads;
+  const size_t blocks = (job.tiles + WINO_TILES - 1) / WINO_TILES, each = (job.tiles + blocks - 1) / blocks;
+  job.block = most < each ? most : each;
+  at_pool_run(call->pool, (job.tiles + job.block - 1) / job.block, wino_item, &job);
   return 0;
 }

@@ -1,0 +1,165 @@
+"""Atalla's kernels beside the float32 runtimes: one process a model, all of them in turn, round after round.
+
+python benchmarks/atalla.py [--models mobilenet_v3_small …] [--threads 1 2] [--rounds 30] [--rivals xnnpack cpu …]
+
+A round gives each runtime as many calls as fill ``--seconds``, in an order that changes; a ratio is the median over the
+rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a noisy
+machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts.
+``--litert PYTHON`` adds LiteRT: an interpreter with litert-torch and ai-edge-litert, which convert the same program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from _table import show
+
+sys.path.append(sys.path.pop(0))  # this file has the name of the package that it measures
+
+MODELS = ("mobilenet_v3_small", "mobilenet_v3_large", "resnet50", "bert_base", "whisper_tiny")
+RIVALS = ("xnnpack", "cpu", "openvino", "eager", "eager (channels last)", "compile")
+GOALS = {
+    "mobilenet_v3_small": {"xnnpack": 1.5, "eager": 5.0, "best": 1.25},
+    "mobilenet_v3_large": {"xnnpack": 1.4, "eager": 4.5},
+    "resnet50": {"xnnpack": 1.25, "eager": 2.5, "best": 1.2},
+    "bert_base": {"xnnpack": 1.5, "eager": 2.0, "best": 1.15},
+    "whisper_tiny": {"xnnpack": 2.5, "eager": 1.8},
+}
+"""Times that Atalla is to be faster at one thread; ``best`` is the fastest rival of the run."""
+
+Call = Callable[[], Any]
+
+
+def _sessions(model: str, rivals: list[str], threads: int, stack: ExitStack) -> dict[str, Call]:
+    """Open every runtime on the same captured program and the same inputs."""
+    import torch
+
+    import atalla
+    from cross_backend.cache import Cache
+    from cross_backend.capture import load_pt2
+    from cross_backend.export import Settings, export
+    from cross_backend.tensors import load_tensors
+    from cross_backend.workloads import find_workload
+
+    torch.set_num_threads(threads)
+    lowered = [rival for rival in rivals if not rival.startswith("eager")]
+    captured, exported = export(find_workload(model), lowered, Settings(Cache()))
+    inputs = load_tensors(captured.sample_path)["input"]
+    program = load_pt2(captured.folder / captured.program_name)
+    given = [torch.from_numpy(one) for one in inputs]
+    blob = atalla.compile(program)
+    calls: dict[str, Call] = {"atalla": atalla.load(blob.data, threads=threads).bind(given)}
+    for rival, row in zip(lowered, exported, strict=True):
+        if row.artifact is None or row.resolved is None:
+            print(f"{rival} cannot take {model}: {row.reason}", file=sys.stderr)
+            continue
+        backend = row.resolved.backend
+        asked = {"threads": str(threads)} if "threads" in backend.options else {}
+        options = backend.parse_options({**row.resolved.target.options, **asked})
+        calls[rival] = stack.enter_context(backend.load(row.artifact, options)).bind(inputs)
+    for rival in rivals:
+        if rival.startswith("eager"):
+            calls[rival] = _eager(program, given, channels_last="channels last" in rival)
+    return calls
+
+
+def _eager(program: Any, given: list[Any], *, channels_last: bool) -> Call:
+    import torch
+
+    module = program.module()
+    if channels_last:
+        module = module.to(memory_format=torch.channels_last)
+        given = [one.to(memory_format=torch.channels_last) if one.dim() == 4 else one for one in given]
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return module(*given)
+
+    return call
+
+
+def _block(call: Call, count: int) -> tuple[float, float]:
+    """Give seconds of wall and of processor time of one call."""
+    call()  # whoever ran before left its own data in the caches
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
+
+
+def measure(model: str, threads: int, rivals: list[str], rounds: int, seconds: float) -> dict[str, list[Any]]:
+    """Give, for each runtime, (wall, processor) seconds of a call in every round."""
+    with ExitStack() as stack:
+        calls = _sessions(model, rivals, threads, stack)
+        counts = {}
+        for name, call in calls.items():
+            for _ in range(3):
+                call()
+            counts[name] = max(1, round(seconds / max(_block(call, 2)[0], 1e-6)))
+        found: dict[str, list[Any]] = {name: [] for name in calls}
+        shuffle = random.Random(0)
+        for _ in range(rounds):
+            order = list(calls)
+            shuffle.shuffle(order)
+            for name in order:
+                found[name].append(_block(calls[name], counts[name]))
+        return found
+
+
+def _interval(values: list[float]) -> str:
+    from cross_backend.measure.quantiles import median_interval
+
+    low, high = median_interval(values)
+    return f"{statistics.median(values):.2f} ({low:.2f}–{high:.2f})"
+
+
+def table(model: str, threads: int, found: dict[str, list[Any]]) -> None:
+    """Print one table."""
+    rows = []
+    own = found["atalla"]
+    for name, rounds in sorted(found.items(), key=lambda item: statistics.median(cpu for _, cpu in item[1])):
+        wall, cpu = (statistics.median(one[i] for one in rounds) * 1e3 for i in (0, 1))
+        ratios = [[theirs[i] / ours[i] for theirs, ours in zip(rounds, own, strict=True)] for i in (1, 0)]
+        goal = GOALS.get(model, {}).get(name.split(" ")[0]) if threads == 1 else None
+        rows.append((name, f"{wall:.3f}", f"{cpu:.3f}", *map(_interval, ratios), f"{goal}" if goal else ""))
+    headers = ("runtime", "wall ms", "CPU ms", "CPU: rival / atalla", "wall: rival / atalla", "goal")
+    show(f"{model}, float32, {threads} thread{'s' * (threads > 1)}, {len(own)} rounds", headers, rows)
+
+
+def main() -> int:
+    """Measure each model in a process of its own, and print its tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--rivals", nargs="*", default=list(RIVALS))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=30, help="at least 6")
+    parser.add_argument("--seconds", type=float, default=0.2, help="of calls of one runtime in a round")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        found = measure(asked.models[0], asked.threads[0], asked.rivals, asked.rounds, asked.seconds)
+        print(json.dumps(found))
+        return 0
+    for model in asked.models:
+        for threads in asked.threads:
+            command = [sys.executable, str(Path(__file__)), "--one", "--models", model, "--threads", str(threads)]
+            command += ["--rounds", str(asked.rounds), "--seconds", str(asked.seconds), "--rivals", *asked.rivals]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                return done.returncode
+            table(model, threads, json.loads(done.stdout.splitlines()[-1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

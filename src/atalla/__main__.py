@@ -1,0 +1,7 @@
+"""``python -m atalla``."""
+
+import sys
+
+from atalla.cli import main
+
+sys.exit(main())

@@ -1,0 +1,197 @@
+"""Models: what a name on the command line means, and the program that ``torch.export`` makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import importlib.util
+import io
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from atalla.cli import UsageError, one_line
+from atalla.errors import CompileError
+
+if TYPE_CHECKING:
+    import torch
+
+SIZE = 224
+"""Pixels a side where torchvision does not say."""
+STATISTICS_BATCH = 4
+"""Images that BatchNorm's statistics come from."""
+_keep: list[Any] = []
+"""Operator libraries, which end when they are collected."""
+
+
+def capture(text: str, weights: str | None, seed: int) -> tuple[str, torch.export.ExportedProgram]:
+    """Give a name for files, and the program.
+
+    Args:
+        text: ``file.pt2``, a classifier of torchvision, ``file.py:function`` or ``package.module:function``.
+        weights: a checkpoint for the module; None for what the function gives, or seeded random ones.
+        seed: of random weights and inputs.
+
+    Raises:
+        UsageError: it means nothing.
+        CompileError: it cannot be built or captured.
+    """
+    import logging
+
+    import torch
+
+    logging.getLogger("torch").setLevel(logging.ERROR)  # what cannot be captured is told once, by the error
+    if text.endswith(".pt2"):
+        if weights is not None:
+            raise UsageError(f"--weights does not go with {text}: the file holds its weights")
+        return Path(text).stem, _read(Path(text))
+    torch.manual_seed(seed)
+    place, mark, function = text.rpartition(":")
+    built = _call(place, function) if mark else _classifier(text, random=weights is None)
+    name = f"{Path(place).stem if place.endswith('.py') else place}_{function}" if mark else text
+    if isinstance(built, torch.export.ExportedProgram):
+        if weights is not None:
+            raise UsageError(f"--weights does not go with {text}, which gives a program that was captured")
+        return name, built
+    try:
+        module, inputs = built
+        module.eval()
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CompileError(f"{text} must give (module, inputs), not {type(built).__name__}") from error
+    if weights is not None:
+        _load(module, weights)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # torch prints the graph that it gives up
+            return name, torch.export.export(module, tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,))
+    except Exception as error:
+        raise CompileError(f"torch.export cannot capture {text}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Give the first line of what torch says at length, and the user's line where it names one."""
+    text = str(error).strip() or type(error).__name__
+    places = re.findall(r'File "([^"]+)", line (\d+), in ', text)
+    return text.splitlines()[0] + (f" ({places[-1][0]}:{places[-1][1]})" if places else "")
+
+
+def _read(path: Path) -> torch.export.ExportedProgram:
+    import torch
+
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist")
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        raise CompileError(f"{path} is no exported program: {one_line(error)}") from error
+
+
+def _call(place: str, function: str) -> Any:
+    """Give what the user's function gives."""
+    try:
+        module = _module(place)
+        found = getattr(module, function, None)
+        if not callable(found):
+            names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+            raise UsageError(f"{place} has no function {function}{_near(function, names)}")
+        return found()
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CompileError(f"{place}:{function} failed: {type(error).__name__}: {one_line(error)}") from error
+
+
+def _module(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        sys.path.insert(0, "")
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            raise UsageError(f"there is no module {error.name}") from error
+    path = Path(place)
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None, "the suffix is that of Python files"
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _classifier(name: str, *, random: bool) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """Build one of torchvision's classifiers; random weights are made such that outputs say something."""
+    import torch
+
+    models = _torchvision_models()
+    names = models.list_models(module=models)
+    if name not in names:
+        own = "; a model of your own: file.py:function, package.module:function or file.pt2"
+        raise UsageError(f"torchvision has no classifier {name!r}{_near(name, names)}{own}")
+    published = next(iter(models.get_model_weights(name)))
+    side = published.transforms.keywords.get("crop_size", SIZE)
+    module = models.get_model(name, weights=None)
+    if random:
+        settle(module, torch.randn(STATISTICS_BATCH, 3, side, side))
+    return module, (torch.randn(1, 3, side, side),)
+
+
+def settle(module: torch.nn.Module, images: torch.Tensor) -> None:
+    """Give BatchNorm the statistics of a batch, and weights that begin as zeros random ones.
+
+    As they are built, outputs of a MobileNetV3 are near 1e-15 and those of a vision transformer zero, whatever goes in.
+    """
+    import torch
+    from torch import nn
+
+    for part in module.modules():
+        if isinstance(part, nn.Linear) and not part.weight.any():
+            nn.init.xavier_normal_(part.weight)
+    norms = [part for part in module.eval().modules() if isinstance(part, nn.BatchNorm2d)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.train().momentum = 1.0
+    with torch.no_grad():
+        module(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.eval().momentum = momentum
+
+
+def _torchvision_models() -> ModuleType:
+    """Import ``torchvision.models``.
+
+    The package index's torchvision is built for CUDA; beside a torch for CPUs its compiled operators do not load, and
+    the import fails for want of their schemas. Classifiers use none of them, so their schemas are enough.
+    """
+    import torch
+
+    if importlib.util.find_spec("torchvision") is None:
+        raise CompileError("this model needs torchvision: pip install 'cross-backend[vision]'")
+    try:
+        return importlib.import_module("torchvision.models")
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _keep.append(library)
+        return importlib.import_module("torchvision.models")
+
+
+def _load(module: torch.nn.Module, path: str) -> None:
+    import torch
+
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        module.load_state_dict(state.get("state_dict", state))
+    except Exception as error:
+        raise CompileError(f"the weights {path} do not fit: {one_line(error)}") from error
+
+
+def _near(name: str, names: list[str]) -> str:
+    found = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {found[0]}?)" if found else ""

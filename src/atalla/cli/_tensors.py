@@ -1,0 +1,106 @@
+"""Tensors of a run: random ones that fit a blob, and files of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from atalla.cli import UsageError, one_line
+from atalla.errors import InputError
+from atalla.isa import Dtype, Op
+from atalla.lower import torch_dtype_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from atalla.loader import Listing
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file of another kind.
+
+    Raises:
+        UsageError: it ends otherwise.
+    """
+    if path.suffix not in {".npz", ".pt"}:
+        raise UsageError(f"{path} is neither .npz nor .pt")
+
+
+def random_inputs(listing: Listing, seed: int) -> list[torch.Tensor]:
+    """Give inputs: floats are normal; whole numbers are 0 or 1, or rows of the table that they choose from."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for number in listing.inputs:
+        row = listing.tensors[number]
+        dtype = torch_dtype_of(row.dtype)
+        if row.dtype in {Dtype.F32, Dtype.F64, Dtype.F16, Dtype.BF16}:
+            found.append(torch.randn(row.shape, generator=generator).to(dtype))
+        else:
+            found.append(torch.randint(0, _choices(listing, number), row.shape, generator=generator).to(dtype))
+    return found
+
+
+def _choices(listing: Listing, number: int) -> int:
+    """Give how many values an input of whole numbers may have: rows of the smallest table that it indexes, else 2."""
+    tables = (row.sources for row in listing.instructions if row.op is Op.GATHER)
+    roots = ((table, index) for table, index in tables if table is not None and index is not None)
+    return min(
+        (listing.tensors[table].shape[0] for table, index in roots if listing.tensors[index].root == number), default=2
+    )
+
+
+def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
+    """Read inputs from a file: by the names of the blob's inputs where it has them, else in order.
+
+    Raises:
+        UsageError: the file has another ending.
+        InputError: it does not hold them.
+    """
+    import numpy as np
+    import torch
+
+    check_ending(path)
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                held: Any = {name: torch.from_numpy(file[name]) for name in file.files}
+        else:
+            held = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} cannot be read: {one_line(error)}") from error
+    if isinstance(held, Mapping):
+        names = [listing.tensors[number].name for number in listing.inputs]
+        missing = [name for name in names if name not in held]
+        held = list(held.values()) if missing and _are_in_order(list(held)) else [held.get(name) for name in names]
+        if missing and any(value is None for value in held):
+            raise InputError(f"{path} holds no input {', '.join(missing)}")
+    return [held] if isinstance(held, torch.Tensor) else list(held)
+
+
+def _are_in_order(names: Sequence[str]) -> bool:
+    """Say whether these are the names that NumPy gives to arrays without one."""
+    return list(names) == [f"arr_{i}" for i in range(len(names))]
+
+
+def write_outputs(path: Path, outputs: Sequence[Any]) -> None:
+    """Write outputs to a file, in order.
+
+    Raises:
+        UsageError: NumPy has no such element type.
+    """
+    import numpy as np
+    import torch
+
+    if path.suffix == ".pt":
+        torch.save(list(outputs), path)
+        return
+    try:
+        arrays = [one.numpy() if isinstance(one, torch.Tensor) else np.array(one) for one in outputs]
+    except TypeError as error:
+        raise UsageError(f"{path}: {one_line(error)}; a .pt file holds it") from error
+    np.savez(path, *arrays)

@@ -1,0 +1,23 @@
+"""List a blob: every instruction with its tensors' names, shapes and places, and the line of Python it comes from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="a blob")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the listing."""
+    from atalla.disasm import disassemble
+    from atalla.verify import verify
+
+    data = args.file.read_bytes()
+    verify(data)
+    for line in disassemble(data):
+        print(line)
+    return 0

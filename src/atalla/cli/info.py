@@ -1,0 +1,30 @@
+"""Say what a blob holds: its operations, the memory it needs, and what the accelerator and the host run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from atalla.cli import print_json
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="a blob")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the summary."""
+    from atalla.cli._summary import document, print_summary
+    from atalla.loader import parse
+    from atalla.verify import verify
+
+    data = args.file.read_bytes()
+    verify(data)
+    listing = parse(data)
+    if args.json:
+        print_json({"schema": 1, "file": str(args.file), **document(listing, len(data))})
+    else:
+        print_summary(args.file, listing, len(data))
+    return 0

@@ -1,0 +1,120 @@
+// The strict loader's first half: header, table of sections, strings.
+#include <string.h>
+
+#include "crc.h"
+#include "load.h"
+
+int at_load_header(loading* l) {
+  const uint8_t* b = l->bytes;
+  if (l->size < HEADER) return AT_BAD_SIZE;
+  if (memcmp(b, "ATLB\r\n\x1a\n", 8) != 0) return AT_BAD_MAGIC;
+  if (at_u32(b + 12) != 0x01020304u) return AT_BAD_ENDIAN;
+  if (b[8] != 1 || b[9] != 0 || at_u32(b + 20) != 0) return AT_BAD_VERSION;
+  l->sections = at_u32(b + 16);
+  if (at_u64(b + 24) != l->size) return AT_BAD_SIZE;
+  if (l->sections > MOST_SECTIONS || HEADER + (uint64_t)ROW * l->sections > l->size) return AT_BAD_HEADER;
+  at_crc table;
+  at_crc_init(&table);
+  uint8_t head[HEADER];
+  memcpy(head, b, HEADER);
+  memset(head + 48, 0, 4);
+  const uint32_t crc = at_crc_of(&table, at_crc_of(&table, 0, head, HEADER), b + HEADER, ROW * (size_t)l->sections);
+  if (crc != at_u32(b + 48)) return AT_BAD_HEADER;
+  for (int i = 52; i < HEADER; ++i) {
+    if (b[i]) return AT_BAD_HEADER;
+  }
+  l->blob->arena_bytes = at_u64(b + 32);
+  l->blob->state_bytes = at_u64(b + 40);
+  if (l->blob->arena_bytes > MOST_BYTES || l->blob->state_bytes > MOST_BYTES) return AT_BAD_HEADER;
+  return 0;
+}
+
+static section* named(loading* l, const uint8_t* name) {
+  static const char names[10][5] = {"STRT", "OPER", "TENS", "INSN", "ATTR", "IOTB", "HOST", "CNST", "STAT", "SYMS"};
+  section* const places[10] = {&l->strt, &l->oper, &l->tens, &l->insn, &l->attr,
+                               &l->iotb, &l->host, &l->cnst, &l->stat, &l->syms};
+  for (int i = 0; i < 10; ++i) {
+    if (memcmp(name, names[i], 4) == 0) return places[i];
+  }
+  return NULL;
+}
+
+// Sections follow each other in the order of the table, so that none overlaps another.
+int at_load_sections(loading* l) {
+  uint64_t end = HEADER + (uint64_t)ROW * l->sections;
+  for (uint32_t i = 0; i < l->sections; ++i) {
+    const uint8_t* row = l->bytes + HEADER + ROW * (size_t)i;
+    const uint32_t required = at_u32(row + 4), align = at_u32(row + 24);
+    const uint64_t at = at_u64(row + 8), size = at_u64(row + 16);
+    section* place = named(l, row);
+    if (required > 1 || (!place && required)) return AT_BAD_SECTION;
+    if (align != 8 && align != PAGE) return AT_BAD_SECTION;
+    if (place == &l->cnst && align != PAGE) return AT_BAD_SECTION;
+    if (at % align || at < end || at > l->size || size > l->size - at) return AT_BAD_SECTION;
+    for (uint64_t k = end; k < at; ++k) {
+      if (l->bytes[k]) return AT_BAD_SECTION;
+    }
+    if (place && place->at) return AT_BAD_SECTION;
+    if (place) *place = (section){l->bytes + at, size};
+    end = at + size;
+  }
+  for (int i = 0; i < 8; ++i) {
+    static const char all[] = "STRTOPERTENSINSNATTRIOTBHOSTCNST";
+    if (!named(l, (const uint8_t*)all + 4 * i)->at) return AT_BAD_SECTION;
+  }
+  if (end != l->size) return AT_BAD_SECTION;
+  at_crc table;
+  at_crc_init(&table);
+  for (uint32_t i = 0; i < l->sections; ++i) {
+    const uint8_t* row = l->bytes + HEADER + ROW * (size_t)i;
+    if (named(l, row) == &l->cnst) {  // looked at when it is asked for: a file that is mapped stays unread
+      l->blob->constant_crc = at_u32(row + 28);
+      continue;
+    }
+    if (at_crc_of(&table, 0, l->bytes + at_u64(row + 8), (size_t)at_u64(row + 16)) != at_u32(row + 28)) {
+      return AT_BAD_CHECKSUM;
+    }
+  }
+  return 0;
+}
+
+static bool is_utf8(const uint8_t* at, size_t size) {
+  for (size_t i = 0; i < size;) {
+    const uint8_t first = at[i];
+    if (first < 0x80) {
+      ++i;
+      continue;
+    }
+    const int more = first >= 0xc2 && first < 0xe0   ? 1
+                     : first >= 0xe0 && first < 0xf0 ? 2
+                     : first >= 0xf0 && first < 0xf5 ? 3
+                                                     : 0;
+    if (!more || size - i <= (size_t)more) return false;
+    const uint8_t second = at[i + 1];
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return false;
+    if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return false;
+    for (int k = 1; k <= more; ++k) {
+      if ((at[i + (size_t)k] & 0xc0) != 0x80) return false;
+    }
+    i += 1 + (size_t)more;
+  }
+  return true;
+}
+
+int at_load_strings(loading* l) {
+  const section* s = &l->strt;
+  if (s->size < 4) return AT_BAD_STRINGS;
+  const uint64_t count = at_u32(s->at), head = 4 + 4 * count;
+  if (head > s->size) return AT_BAD_STRINGS;
+  uint64_t begin = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t end = at_u32(s->at + 4 + 4 * i);
+    if (end < begin || end > s->size - head) return AT_BAD_STRINGS;
+    if (!is_utf8(s->at + head + begin, (size_t)(end - begin))) return AT_BAD_STRINGS;
+    begin = end;
+  }
+  if (begin != s->size - head) return AT_BAD_STRINGS;
+  l->blob->strings = s->at;
+  l->blob->string_count = (uint32_t)count;
+  return 0;
+}

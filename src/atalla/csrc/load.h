@@ -1,0 +1,38 @@
+// A blob while it is looked at.
+#pragma once
+
+#include "internal.h"
+
+enum { HEADER = 64, ROW = 32, TENSOR = 168, INSN = 32, OUTPUT = 16, CALL = 16, INITIAL = 24, PAGE = 4096 };
+enum { SYMBOL = 48, NODE = 24, GUARD = 24, PATCH = 16 };
+enum { MOST_SECTIONS = 64, MOST_TENSORS = 1 << 20, MOST_INSNS = 1 << 20 };
+#define MOST_BYTES ((uint64_t)1 << 40)
+
+typedef struct {
+  const uint8_t* at;
+  uint64_t size;
+} section;
+
+typedef struct {
+  const uint8_t* bytes;
+  size_t size;
+  uint32_t sections;
+  section strt, oper, tens, insn, attr, iotb, host, cnst, stat, syms;
+  atalla_blob* blob;
+} loading;
+
+// The steps of the strict loader, in their order; 0 or a verdict each.
+int at_load_header(loading* l);
+int at_load_sections(loading* l);
+int at_load_strings(loading* l);
+int at_load_tensors(loading* l);
+int at_load_lists(loading* l);
+int at_load_instructions(loading* l);
+int at_load_symbols(loading* l);
+
+// Whether a tensor's dims and strides are in their caps, and those beyond its rank are zero.
+bool at_dims_fit(const at_tensor* tensor);
+// First and last element that a view reaches, from its root's first; false where it has none.
+bool at_reach(const at_tensor* tensor, __int128* low, __int128* high);
+// Whether a tensor stays in its storage, and a storage in its space; 0 or a verdict.
+int at_check_tensor(const atalla_blob* blob, uint32_t number);

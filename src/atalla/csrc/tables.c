@@ -1,0 +1,198 @@
+// The strict loader's second half: tensors, lists and instructions.
+#include <stdlib.h>
+
+#include "check.h"
+#include "load.h"
+
+static int read_tensor(const loading* l, const uint8_t* row, uint32_t number, at_tensor* t) {
+  *t = (at_tensor){.dtype = row[0], .rank = row[1], .space = row[2], .layout = row[3], .root = at_u32(row + 4)};
+  t->offset = (int64_t)at_u64(row + 8);
+  t->bytes = at_u64(row + 16);
+  t->place = (int64_t)at_u64(row + 24);
+  for (int i = 0; i < AT_DIMS; ++i) {
+    t->dim[i] = (int64_t)at_u64(row + 32 + 8 * i);
+    t->stride[i] = (int64_t)at_u64(row + 96 + 8 * i);
+  }
+  t->name = at_u32(row + 160);
+  if (t->dtype < 1 || t->dtype >= AT_DTYPE_COUNT || t->rank > AT_DIMS) return AT_BAD_TENSOR;
+  if (t->space < 1 || t->space >= AT_SPACE_COUNT || t->layout >= AT_LAYOUT_COUNT) return AT_BAD_TENSOR;
+  if (t->root > number || t->name >= l->blob->string_count || at_u32(row + 164)) return AT_BAD_TENSOR;
+  if (t->layout != AT_STRIDED && (t->space != AT_CONST || t->root != number)) return AT_BAD_TENSOR;
+  return at_dims_fit(t) ? 0 : AT_BAD_TENSOR;
+}
+
+bool at_dims_fit(const at_tensor* t) {
+  for (int i = 0; i < AT_DIMS; ++i) {
+    if (t->dim[i] < 0 || (i >= t->rank && (t->dim[i] || t->stride[i]))) return false;
+    if ((uint64_t)t->dim[i] > MOST_BYTES) return false;
+    if ((t->stride[i] < 0 ? -(t->stride[i] + 1) : t->stride[i]) > (int64_t)MOST_BYTES) return false;
+  }
+  return true;
+}
+
+bool at_reach(const at_tensor* t, __int128* low, __int128* high) {
+  *low = *high = t->offset;
+  for (int i = 0; i < t->rank; ++i) {
+    if (t->dim[i] == 0) return false;
+    const __int128 step = (__int128)(t->dim[i] - 1) * t->stride[i];
+    *(step < 0 ? low : high) += step;
+  }
+  return true;
+}
+
+// Whether the product of all dims that are not 0 can be counted: kernels multiply them.
+static bool is_countable(const at_tensor* t) {
+  uint64_t count = 1;
+  for (int i = 0; i < t->rank; ++i) {
+    const uint64_t dim = t->dim[i] ? (uint64_t)t->dim[i] : 1;
+    if (dim > MOST_BYTES / count) return false;
+    count *= dim;
+  }
+  return true;
+}
+
+int at_check_tensor(const atalla_blob* blob, uint32_t number) {
+  const at_tensor *t = &blob->tensors[number], *root = &blob->tensors[t->root];
+  if (!is_countable(t)) return AT_BAD_TENSOR;
+  if (root->root != t->root || root->space != t->space || (t->root != number && root->layout != AT_STRIDED)) {
+    return AT_BAD_TENSOR;
+  }
+  __int128 low, high;
+  const __int128 size = (__int128)at_size(t->dtype);
+  if (t->layout == AT_STRIDED && at_reach(t, &low, &high) && (low < 0 || (high + 1) * size > (__int128)root->bytes)) {
+    return AT_BAD_BOUNDS;
+  }
+  if ((__int128)t->offset * size > (__int128)root->bytes || t->offset < 0) return AT_BAD_BOUNDS;
+  if (t->root != number) return t->bytes || t->place ? AT_BAD_TENSOR : 0;
+  if (t->offset || t->place < 0) return AT_BAD_TENSOR;
+  const uint64_t spaces[AT_SPACE_COUNT] = {
+      [AT_CONST] = blob->constant_bytes, [AT_ARENA] = blob->arena_bytes, [AT_STATE] = blob->state_bytes};
+  if (t->space == AT_INPUT || t->space == AT_OUTPUT) return t->bytes > MOST_BYTES ? AT_BAD_BOUNDS : 0;
+  if (t->place % AT_LINE) return AT_BAD_BOUNDS;
+  if (t->bytes > spaces[t->space] || (uint64_t)t->place > spaces[t->space] - t->bytes) return AT_BAD_BOUNDS;
+  if (t->layout != AT_STRIDED && !at_packed_fits(t)) return AT_BAD_BOUNDS;
+  return 0;
+}
+
+int at_load_tensors(loading* l) {
+  atalla_blob* blob = l->blob;
+  if (l->tens.size % TENSOR || l->tens.size / TENSOR > MOST_TENSORS) return AT_BAD_TENSOR;
+  blob->tensor_count = (uint32_t)(l->tens.size / TENSOR);
+  blob->tensors = calloc(blob->tensor_count ? blob->tensor_count : 1, sizeof *blob->tensors);
+  if (!blob->tensors) return ATALLA_OUT_OF_MEMORY;
+  blob->constants = l->cnst.at;
+  blob->constant_bytes = l->cnst.size;
+  for (uint32_t i = 0; i < blob->tensor_count; ++i) {
+    const int fault = read_tensor(l, l->tens.at + TENSOR * (size_t)i, i, &blob->tensors[i]);
+    if (fault) return fault;
+  }
+  for (uint32_t i = 0; i < blob->tensor_count; ++i) {
+    const int fault = at_check_tensor(blob, i);
+    if (fault) return fault;
+  }
+  return 0;
+}
+
+// What the state holds at first lies in the constants, and goes into the state, each byte once.
+static int check_initial(loading* l) {
+  atalla_blob* blob = l->blob;
+  if (l->stat.size % INITIAL || l->stat.size / INITIAL > MOST_TENSORS) return AT_BAD_LISTS;
+  uint64_t end = 0;
+  blob->initial = l->stat.at;
+  blob->initial_count = (uint32_t)(l->stat.size / INITIAL);
+  for (uint32_t i = 0; i < blob->initial_count; ++i) {
+    const uint8_t* row = blob->initial + INITIAL * (size_t)i;
+    const uint64_t to = at_u64(row), from = at_u64(row + 8), bytes = at_u64(row + 16);
+    if (to < end || bytes > blob->state_bytes || to > blob->state_bytes - bytes) return AT_BAD_LISTS;
+    if (bytes > blob->constant_bytes || from > blob->constant_bytes - bytes) return AT_BAD_LISTS;
+    end = to + bytes;
+  }
+  return 0;
+}
+
+// Inputs, outputs, operands and calls: every number is of something that is there.
+int at_load_lists(loading* l) {
+  atalla_blob* blob = l->blob;
+  if (l->oper.size % 4 || l->attr.size % 8 || l->host.size % CALL || l->iotb.size < 8) return AT_BAD_LISTS;
+  if (l->oper.size / 4 > UINT32_MAX || l->attr.size / 8 > UINT32_MAX || l->host.size / CALL > MOST_INSNS)
+    return AT_BAD_LISTS;
+  blob->operands = l->oper.at;
+  blob->operand_count = (uint32_t)(l->oper.size / 4);
+  blob->words = l->attr.at;
+  blob->word_count = (uint32_t)(l->attr.size / 8);
+  blob->calls = l->host.at;
+  blob->call_count = (uint32_t)(l->host.size / CALL);
+  blob->input_count = at_u32(l->iotb.at);
+  blob->output_count = at_u32(l->iotb.at + 4);
+  blob->io = l->iotb.at + 8;
+  if (8 + OUTPUT * ((uint64_t)blob->input_count + blob->output_count) != l->iotb.size) return AT_BAD_LISTS;
+  for (uint32_t i = 0; i < blob->operand_count; ++i) {
+    const uint32_t number = at_u32(blob->operands + 4 * (size_t)i);
+    if (number != AT_NOTHING && number >= blob->tensor_count) return AT_BAD_LISTS;
+  }
+  for (uint32_t i = 0; i < blob->input_count + blob->output_count; ++i) {
+    const uint8_t* row = blob->io + OUTPUT * (size_t)i;
+    const uint32_t kind = at_u32(row), number = at_u32(row + 4);
+    const bool is_input = i < blob->input_count;
+    if (kind > (is_input ? 0u : 4u)) return AT_BAD_LISTS;
+    if (kind) {
+      if (number != AT_NOTHING) return AT_BAD_LISTS;
+      continue;
+    }
+    if (number >= blob->tensor_count || at_u64(row + 8)) return AT_BAD_LISTS;
+    const at_tensor* t = &blob->tensors[number];
+    if (t->root != number || t->space != (is_input ? AT_INPUT : AT_OUTPUT)) return AT_BAD_LISTS;
+    if ((uint64_t)t->place != (is_input ? i : i - blob->input_count)) return AT_BAD_LISTS;
+  }
+  for (uint32_t i = 0; i < blob->tensor_count; ++i) {
+    const at_tensor* t = &blob->tensors[i];
+    if (t->root != i || (t->space != AT_INPUT && t->space != AT_OUTPUT)) continue;
+    const uint32_t first = t->space == AT_INPUT ? 0 : blob->input_count;
+    const uint32_t count = t->space == AT_INPUT ? blob->input_count : blob->output_count;
+    if ((uint64_t)t->place >= count) return AT_BAD_LISTS;
+    const uint8_t* row = blob->io + OUTPUT * ((size_t)first + (size_t)t->place);
+    if (at_u32(row) || at_u32(row + 4) != i) return AT_BAD_LISTS;
+  }
+  for (uint32_t i = 0; i < blob->call_count; ++i) {
+    const uint8_t* row = blob->calls + CALL * (size_t)i;
+    const uint64_t first = at_u32(row + 8), count = at_u32(row + 12);
+    if (at_u32(row) >= blob->string_count || at_u32(row + 4) >= blob->string_count) return AT_BAD_LISTS;
+    if (first + count > blob->operand_count) return AT_BAD_LISTS;
+    for (uint64_t k = first; k < first + count; ++k) {
+      if (at_u32(blob->operands + 4 * k) == AT_NOTHING) return AT_BAD_LISTS;
+    }
+  }
+  return check_initial(l);
+}
+
+int at_load_instructions(loading* l) {
+  atalla_blob* blob = l->blob;
+  if (l->insn.size % INSN || l->insn.size / INSN > MOST_INSNS || !l->insn.size) return AT_BAD_INSTRUCTION;
+  blob->insn_count = (uint32_t)(l->insn.size / INSN);
+  blob->insns = calloc(blob->insn_count, sizeof *blob->insns);
+  if (!blob->insns) return ATALLA_OUT_OF_MEMORY;
+  for (uint32_t i = 0; i < blob->insn_count; ++i) {
+    const uint8_t* row = l->insn.at + INSN * (size_t)i;
+    at_insn* insn = &blob->insns[i];
+    *insn = (at_insn){.op = (uint16_t)(row[0] | row[1] << 8),
+                      .sources = (uint16_t)(row[2] | row[3] << 8),
+                      .dst = at_u32(row + 4),
+                      .first_source = at_u32(row + 8),
+                      .first_word = at_u32(row + 12),
+                      .words = at_u32(row + 16),
+                      .node = at_u32(row + 20),
+                      .line = at_u32(row + 24)};
+    if (insn->op >= AT_OP_COUNT || at_u32(row + 28)) return AT_BAD_INSTRUCTION;
+    if ((insn->op == AT_OP_END) != (i + 1 == blob->insn_count)) return AT_BAD_INSTRUCTION;
+    if (insn->node >= blob->string_count || insn->line >= blob->string_count) return AT_BAD_INSTRUCTION;
+    if ((uint64_t)insn->first_source + insn->sources > blob->operand_count) return AT_BAD_INSTRUCTION;
+    if ((uint64_t)insn->first_word + insn->words > blob->word_count) return AT_BAD_INSTRUCTION;
+    const bool has_dst = insn->op != AT_OP_END && insn->op != AT_OP_CALL_HOST;
+    if (has_dst ? insn->dst >= blob->tensor_count : insn->dst != AT_NOTHING) return AT_BAD_INSTRUCTION;
+  }
+  for (uint32_t i = 0; i < blob->insn_count; ++i) {
+    const int fault = at_check_instruction(blob, &blob->insns[i]);
+    if (fault) return fault;
+  }
+  return at_check_flow(blob);
+}

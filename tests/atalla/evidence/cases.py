@@ -1,0 +1,161 @@
+"""Cases: calls of operators with PyTorch's OpInfo samples, each in several layouts of its tensors in memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+from atalla.lower import _dtypes
+from atalla.rules import all_rules
+
+if TYPE_CHECKING:
+    from torch.testing._internal.opinfo.core import OpInfo
+
+DTYPES = tuple(_dtypes())
+LAYOUTS = ("contiguous", "gaps", "reversed")
+"""In memory: as torch makes them; with gaps between elements; the first dim innermost."""
+WEIGHTS = ("addmm", "conv1d", "conv2d", "linear", "batch_norm", "matmul", "mm", "bmm", "embedding", "prelu", "where")
+"""Operators that do otherwise where some of their tensors are known at compile time."""
+LARGEST = 20_000
+"""Elements of a case's largest tensor: more of them show nothing new."""
+RANDOM = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
+"""What gives whatever lies in memory."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call."""
+
+    operator: str
+    """OpInfo's name."""
+    dtype: str
+    layout: str
+    function: Callable[..., Any]
+    """Called with the tensors; everything else that the operator takes is inside."""
+    tensors: tuple[torch.Tensor, ...]
+    fixed: int
+    """How many of the last tensors are the program's own, as weights are."""
+    wanted: tuple[Any, ...]
+    """What eager gives: leaves."""
+
+
+def operators() -> dict[str, OpInfo]:
+    """Give PyTorch's table, by full name."""
+    return {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
+
+
+def is_claimed(op: OpInfo) -> bool:
+    """Say whether an operator of Atalla's has this name."""
+    packets = {name.split(".")[1] for name in all_rules()}
+    return bool({op.name.rpartition(".")[2], op.aten_name} & packets)
+
+
+def cases(
+    name: str, op: OpInfo, *, samples: int, others: int, dtypes: Sequence[torch.dtype] = DTYPES
+) -> Iterator[Case]:
+    """Give the cases of an operator that eager runs, with the same result each time and its inputs unchanged.
+
+    Args:
+        name: full name.
+        op: PyTorch's row.
+        samples: of float32, each in all layouts.
+        others: of each other element type, each in one layout.
+        dtypes: only these.
+    """
+    if op.name in RANDOM:
+        return
+    for dtype in dtypes:
+        if dtype not in op.supported_dtypes("cpu"):
+            continue
+        is_main = dtype is torch.float32
+        for i, sample in enumerate(_some(op, dtype, samples if is_main else others)):
+            for layout in LAYOUTS if is_main else (LAYOUTS[i % len(LAYOUTS)],):
+                yield from _of_sample(name, op, dtype, layout, sample)
+
+
+def _some(op: OpInfo, dtype: torch.dtype, count: int) -> list[Any]:
+    """Give so many samples, spread over all that there are."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+        except Exception:
+            return []
+    return [found[i * len(found) // count] for i in range(count)] if len(found) > count else found
+
+
+def _of_sample(name: str, op: OpInfo, dtype: torch.dtype, layout: str, sample: Any) -> Iterator[Case]:
+    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    tensors = tuple(laid_out(leaves[i], layout) for i in places)
+    if any(one.layout is not torch.strided or one.numel() > LARGEST for one in tensors):
+        return
+    if any(one.dtype not in DTYPES for one in tensors):
+        return
+
+    def function(*given: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for place, tensor in zip(places, given, strict=True):
+            filled[place] = tensor
+        first, args, named = pytree.tree_unflatten(filled, spec)
+        return op(first, *args, **named)
+
+    wanted = eager(function, tensors)
+    if wanted is None:
+        return
+    label = str(dtype).removeprefix("torch.")
+    yield Case(name, label, layout, function, tensors, 0, wanted)
+    if len(tensors) > 1 and op.name.rpartition(".")[2] in WEIGHTS:
+        yield Case(name, label, layout, function, tensors, len(tensors) - 1, wanted)
+
+
+def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """Give the same elements in another layout."""
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
+        return tensor
+    strides = [1] * tensor.dim()
+    order = range(tensor.dim()) if layout == "reversed" else reversed(range(tensor.dim()))
+    step = 2 if layout == "gaps" else 1
+    for i in order:
+        strides[i] = step
+        step *= max(tensor.shape[i], 1)
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor.detach())
+
+
+def eager(function: Callable[..., Any], tensors: tuple[torch.Tensor, ...]) -> tuple[Any, ...] | None:
+    """Give what eager gives; None where it fails, depends on chance, or changes what it is given."""
+    results = []
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            given = [one.detach().clone() for one in tensors]
+            try:
+                with patch.object(torch, "manual_seed", lambda _: None):  # some samples set a seed of their own
+                    leaves = pytree.tree_leaves(function(*given))
+            except Exception:
+                return None
+            if not all(same(a, b) for a, b in zip(given, tensors, strict=True)):
+                return None
+            results.append(tuple(one.clone() if isinstance(one, torch.Tensor) else one for one in leaves))
+    first, second = results
+    if len(first) != len(second) or not all(same(a, b) for a, b in zip(first, second, strict=True)):
+        return None
+    return first if any(isinstance(one, torch.Tensor) for one in first) else None
+
+
+def same(first: Any, second: Any) -> bool:
+    """Say whether two leaves are equal, NaN to NaN."""
+    if not isinstance(first, torch.Tensor):
+        return bool(first == second)
+    if first.layout is not torch.strided or first.dtype is not second.dtype or first.shape != second.shape:
+        return False
+    return torch.equal(first, second) or bool(torch.allclose(first, second, rtol=0, atol=0, equal_nan=True))

@@ -1,0 +1,171 @@
+// A libFuzzer target: any bytes are loaded; what the loader finds sound, and is small enough, is run.
+//
+// Without libFuzzer it replays: fuzz_blob [-mutations=N] FILE..., each file as it is and N times mutated.
+#include <math.h>
+#include <stdio.h>
+
+#include "mutate.h"
+
+static const uint64_t MOST_MEMORY = 1 << 18;
+static const double MOST_WORK = 3e6;
+
+static double extent(const at_tensor* t) {
+  double made = 1;
+  for (int i = 0; i < t->rank; ++i) made *= (double)t->dim[i];
+  return made;
+}
+
+// A guess from above of what a run computes.
+static double work(const atalla_blob* blob) {
+  double sum = 0;
+  for (uint32_t i = 0; i < blob->insn_count; ++i) {
+    const at_insn* insn = &blob->insns[i];
+    double all = insn->dst == AT_NOTHING ? 1 : extent(&blob->tensors[insn->dst]), inner = 1 + insn->words;
+    for (unsigned s = 0; s < insn->sources; ++s) {
+      const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + s));
+      if (number == AT_NOTHING) continue;
+      const at_tensor* t = &blob->tensors[number];
+      all += extent(t);
+      for (int d = 0; d < t->rank; ++d) inner = fmax(inner, (double)t->dim[d]);
+      if (t->layout != AT_STRIDED) inner = fmax(inner, (double)t->dim[1] * (t->rank > 2 ? (double)t->dim[2] : 1));
+    }
+    if (insn->op == AT_OP_ATTENTION) inner *= inner;
+    if (insn->op == AT_OP_POOL2D) {
+      const uint8_t* words = blob->words + 8 * (size_t)insn->first_word;
+      inner = (double)at_u64(words + 8 * AT_POOL2D_KERNEL_H) * (double)at_u64(words + 8 * AT_POOL2D_KERNEL_W);
+    }
+    sum += all * inner;
+  }
+  return sum;
+}
+
+static int host(void* user, uint32_t call, const atalla_tensor* tensors, size_t operands, size_t outputs) {
+  (void)user, (void)call;
+  for (size_t i = 0; i < operands + outputs; ++i) {
+    const atalla_tensor* t = &tensors[i];
+    int empty = 0;
+    int64_t last = 0;
+    for (uint32_t d = 0; d < t->rank; ++d) {
+      empty |= t->shape[d] == 0;
+      last += (t->shape[d] - 1) * t->strides[d];
+    }
+    if (empty) continue;
+    volatile char* ends[2] = {t->data, (char*)t->data + last * (int64_t)at_size((uint8_t)t->dtype)};
+    for (int k = 0; k < 2; ++k) {  // every corner is there
+      if (i < operands) (void)*ends[k];
+      if (i >= operands) *ends[k] = 0;
+    }
+  }
+  return 0;
+}
+
+static void run(const atalla_blob* blob, const char* isa) {
+  const uint32_t count = blob->input_count + blob->output_count;
+  uint64_t memory = blob->arena_bytes + blob->state_bytes;
+  if (memory > MOST_MEMORY || blob->tensor_count > 4096 || work(blob) > MOST_WORK) return;
+  void** places = calloc(count + 1, sizeof *places);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint8_t* row = blob->io + 16 * (size_t)i;
+    if (at_u32(row)) continue;
+    const uint64_t bytes = blob->tensors[at_u32(row + 4)].bytes;
+    memory += bytes;
+    if (memory > MOST_MEMORY) break;
+    places[i] = malloc(bytes ? bytes : 1);
+    memset(places[i], 0x3f, bytes);
+  }
+  atalla_error error = {.struct_size = sizeof error};
+  const atalla_options options = {.struct_size = sizeof options, .threads = 1, .isa = isa, .host = host};
+  atalla_context* context = NULL;
+  if (memory <= MOST_MEMORY && atalla_context_new(blob, &options, &context, &error) == ATALLA_OK) {
+    atalla_run(context, places, places + blob->input_count, &error);
+  }
+  atalla_context_free(context);
+  for (uint32_t i = 0; i < count; ++i) free(places[i]);
+  free(places);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  atalla_error error = {.struct_size = sizeof error};
+  atalla_blob* blob = NULL;
+  if (atalla_open(data, size, &blob, &error) == ATALLA_OK) {
+    run(blob, NULL);
+    run(blob, "base");
+    atalla_close(blob);
+  }
+  return 0;
+}
+
+#ifdef FUZZER
+size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t room);
+
+size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t room, unsigned seed) {
+  if (seed % 64 == 0) return LLVMFuzzerMutate(data, size, room);
+  if (seed % 64 < 4) {
+    size = LLVMFuzzerMutate(data, size, room);
+    sign(data, size);
+    return size;
+  }
+  const size_t made = mutate(data, size, room, seed);
+  return made ? made : LLVMFuzzerMutate(data, size, room);
+}
+
+// A blob with one section of another.
+size_t LLVMFuzzerCustomCrossOver(const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size, uint8_t* out,
+                                 size_t room, unsigned seed) {
+  whole one, other;
+  if (!take_apart(a, a_size, &one)) return 0;
+  if (!take_apart(b, b_size, &other)) {
+    drop(&one);
+    return 0;
+  }
+  if (one.count && other.count) {
+    const piece given = other.pieces[seed % other.count];
+    for (uint32_t i = 0; i < one.count; ++i) {
+      piece* p = &one.pieces[i];
+      if (memcmp(p->name, given.name, 4) != 0) continue;
+      free(p->data);
+      p->size = given.size;
+      p->data = malloc(p->size + 4096);
+      memcpy(p->data, given.data, p->size);
+    }
+  }
+  const size_t made = put_together(&one, out, room);
+  drop(&one);
+  drop(&other);
+  return made;
+}
+#else
+static int replay(const char* path, unsigned long mutations) {
+  FILE* file = fopen(path, "rb");
+  if (!file) return 2;
+  fseek(file, 0, SEEK_END);
+  const size_t size = (size_t)ftell(file), room = size + 65536;
+  rewind(file);
+  uint8_t *data = malloc(size + 1), *changed = malloc(room);
+  if (fread(data, 1, size, file) != size) return 2;
+  fclose(file);
+  for (unsigned long i = 0; i <= mutations; ++i) {
+    memcpy(changed, data, size);
+    const size_t length = i ? mutate(changed, size, room, i) : size;
+    uint8_t* exact = malloc(length ? length : 1);
+    memcpy(exact, changed, length);
+    LLVMFuzzerTestOneInput(exact, length);
+    free(exact);
+  }
+  free(data);
+  free(changed);
+  return 0;
+}
+
+int main(int count, char** arguments) {
+  unsigned long mutations = 0;
+  for (int i = 1; i < count; ++i) {
+    if (strncmp(arguments[i], "-mutations=", 11) == 0) {
+      mutations = strtoul(arguments[i] + 11, NULL, 10);
+    } else if (replay(arguments[i], mutations)) {
+      return 2;
+    }
+  }
+  return 0;
+}
+#endif

@@ -1,0 +1,271 @@
+"""The command: compile, disasm, info and run, as a user calls them; what goes wrong is one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from atalla import kernels
+from atalla.cli import COMMANDS, main
+from atalla.loader import parse
+from atalla.runtime import _say_that_it_is_slow
+
+pytestmark = pytest.mark.usefixtures("library")
+MODEL = """
+import torch
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(7, 6)
+        self.out = torch.nn.Linear(6, 3)
+
+    def forward(self, words, scale):
+        places = self.table(words).mean(1)
+        return self.out(places) * scale, places.sort(-1).values
+
+def words():
+    return Words(), (torch.randint(0, 7, (2, 5)), torch.ones(2, 1))
+
+def plain():
+    return torch.nn.Linear(6, 3), torch.ones(2, 6)
+
+def captured():
+    return torch.export.export(*words())
+
+def nothing():
+    return None
+
+def fails():
+    raise ValueError("no such\\nluck")
+
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+def branch():
+    return Branch(), (torch.ones(2),)
+"""
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def atalla_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Give a function that runs the command in a folder with MODEL as ``net.py``: status, output, complaints."""
+    (tmp_path / "net.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("net", "package", "package.net"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        try:
+            status = main(arguments)
+        except SystemExit as end:
+            status = int(end.code or 0)
+        out, complaints = capsys.readouterr()
+        return status, out, complaints
+
+    return call
+
+
+@pytest.fixture
+def blob(atalla_command: Call) -> str:
+    """Give the name of a compiled ``net.py:words``."""
+    assert atalla_command("compile", "net.py:words", "-o", "words.atalla")[0] == 0
+    return "words.atalla"
+
+
+def test_the_show(atalla_command: Call) -> None:
+    status, out, complaints = atalla_command("compile", "mobilenet_v3_small", "-o", "m.atalla")
+    assert (status, complaints) == (0, "")
+    assert "fallbacks     none" in out and "the least that is possible" in out and "CONV2D" in out
+    status, out, _ = atalla_command("disasm", "m.atalla")
+    first = next(line for line in out.splitlines() if " CONV2D " in line)
+    assert status == 0 and "weight=features.0.0.weight" in first and "@arena+0x" in first and "@const+0x0" in first
+    assert "mobilenetv3.py:" in first and "stride=2×2 pad=1,1,1,1 kernel=3×3" in first
+    status, out, _ = atalla_command("run", "m.atalla", "--profile", "--num-runs", "3", "--outputs", "y.pt")
+    (logits,) = torch.load("y.pt", weights_only=True)
+    assert logits.shape == (1, 1000) and logits.std() > 1e-3, "as torchvision builds it, it gives 1e-15"
+    assert status == 0 and "latency  median" in out and "processor time" in out and "By operation" in out
+    table = out.split("By instruction:\n")[1].splitlines()
+    spent = [float(line.split()[0]) for line in table[1:]]
+    assert len(spent) == len(parse(Path("m.atalla").read_bytes()).instructions) - 1
+    assert spent == sorted(spent, reverse=True) and spent[0] > 0
+
+
+def test_the_seed_decides_random_weights(atalla_command: Call) -> None:
+    blobs = []
+    for seed in ("1", "1", "2"):
+        assert atalla_command("compile", "net.py:plain", "-o", "m.atalla", "--seed", seed)[0] == 0
+        blobs.append(Path("m.atalla").read_bytes())
+    assert blobs[0] == blobs[1] != blobs[2]
+
+
+def test_every_way_to_name_a_model_compiles_the_same(atalla_command: Call) -> None:
+    (Path.cwd() / "package").mkdir()
+    (Path.cwd() / "package" / "net.py").write_text(MODEL)
+    operations = []
+    for model in ("net.py:words", "net.py:captured", "package.net:words", "net.pt2"):
+        if model == "net.pt2":
+            torch.export.save(sys.modules["package.net"].captured(), model)
+        status, out, complaints = atalla_command("compile", model, "--json", "-o", "m.atalla")
+        assert (status, complaints) == (0, ""), model
+        operations.append(json.loads(out)["operations"])
+    assert operations == [operations[0]] * 4 and operations[0]["CALL_HOST"] == 1
+    assert atalla_command("compile", "net.py:plain")[0] == 0 and Path("net_plain.atalla").exists()
+
+
+def test_a_summary_says_what_falls_back_and_why(atalla_command: Call, blob: str) -> None:
+    status, out, _ = atalla_command("info", blob)
+    assert status == 0 and "fallbacks     1 of 3 segments" in out
+    assert "fallback     aten.sort.default: no instruction does it  ; net.py:12 in forward" in out
+    document = json.loads(atalla_command("info", blob, "--json")[1])
+    assert [one["runs_on"] for one in document["segments"]] == ["accelerator", "host", "accelerator"]
+    assert document["size_bytes"] == Path(blob).stat().st_size
+    assert document["arena_bytes"] == document["arena_bound_bytes"] > 0
+
+
+def test_weights_come_from_a_checkpoint(atalla_command: Call) -> None:
+    torch.save({"weight": torch.full((3, 6), 2.0), "bias": torch.zeros(3)}, "w.pt")
+    np.savez("x.npz", np.ones((2, 6), np.float32))
+    assert atalla_command("compile", "net.py:plain", "--weights", "w.pt", "-o", "m.atalla")[0] == 0
+    assert atalla_command("run", "m.atalla", "--inputs", "x.npz", "--outputs", "y.npz", "--num-runs", "1")[0] == 0
+    with np.load("y.npz") as file:
+        assert (file["arr_0"] == 12.0).all()
+
+
+@pytest.mark.parametrize("isa", [(), ("--isa", "base"), ("--isa", "reference")], ids=" ".join)
+@pytest.mark.parametrize("kind", ["by name", "in order", "list", "dict"])
+def test_inputs_and_outputs_are_files(atalla_command: Call, blob: str, kind: str, isa: Sequence[str]) -> None:
+    words, scale = torch.tensor([[1, 2, 3, 4, 5], [6, 0, 0, 0, 0]]), torch.tensor([[1.0], [0.0]])
+    if kind == "by name":
+        np.savez("x.npz", scale=scale, words=words)
+    elif kind == "in order":
+        np.savez("x.npz", words, scale)
+    else:
+        torch.save([words, scale] if kind == "list" else {"words": words, "scale": scale}, "x.pt")
+    name = "x.pt" if kind in {"list", "dict"} else "x.npz"
+    status, out, complaints = atalla_command(
+        "run", blob, "--inputs", name, "--outputs", "y.npz", "--num-runs", "2", *isa
+    )
+    assert (status, complaints) == (0, ""), complaints
+    assert "int64[2×5]    min 0, mean 2.1, max 6" in out
+    with np.load("y.npz") as file:
+        assert file["arr_0"].shape == (2, 3) and (file["arr_0"][1] == 0).all() and (file["arr_0"][0] != 0).all()
+        assert (np.diff(file["arr_1"]) >= 0).all()
+
+
+def test_random_words_are_in_the_table(atalla_command: Call, blob: str) -> None:
+    for seed in range(10):
+        status, out, _ = atalla_command("run", blob, "--seed", str(seed), "--num-runs", "1", "--threads", "2", "--json")
+        document = json.loads(out)
+        assert (
+            status == 0
+            and len(document["latency_ns"]) == len(document["processor_ns"]) == 1
+            and document["threads"] == 2
+        )
+    profile = json.loads(atalla_command("run", blob, "--num-runs", "2", "--profile", "--json")[1])["profile"]
+    assert [row["number"] for row in profile] == list(range(len(profile)))
+    assert any(row["operation"] == "CALL_HOST aten.sort.default" for row in profile)
+    assert all(row["median_ns"] > 0 for row in profile)
+
+
+def test_without_kernels_the_command_says_so_in_one_line(
+    atalla_command: Call, blob: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _say_that_it_is_slow.cache_clear()
+    monkeypatch.delenv("ATALLA_LIBRARY")
+    monkeypatch.setattr(kernels, "LIBRARY", "never_built.so")
+    status, out, complaints = atalla_command("run", blob, "--num-runs", "1")
+    assert status == 0 and "words.atalla: reference, 1 thread" in out
+    assert complaints.startswith("atalla run: the C kernels were not built") and len(complaints.splitlines()) == 1
+    status, _, complaints = atalla_command("run", blob, "--profile")
+    assert status == 2 and "--profile needs the C kernels" in complaints.splitlines()[-1]
+    _say_that_it_is_slow.cache_clear()
+
+
+WRONG = {
+    "": (2, "arguments are required"),
+    "compil x": (2, "invalid choice: 'compil'"),
+    "compile": (2, "arguments are required: MODEL"),
+    "compile mobilenet_v3_smal": (2, "did you mean mobilenet_v3_small?"),
+    "compile gone.pt2": (2, "gone.pt2 does not exist"),
+    "compile junk.pt2": (1, "junk.pt2 is no exported program"),
+    "compile junk.pt2 --weights w.pt": (2, "--weights does not go with junk.pt2"),
+    "compile gone.py:f": (2, "gone.py does not exist"),
+    "compile no.such.package:f": (2, "there is no module no"),
+    "compile net.py:word": (2, "net.py has no function word (did you mean words?)"),
+    "compile net.py:fails": (1, "net.py:fails failed: ValueError: no such luck"),
+    "compile net.py:nothing": (1, "net.py:nothing must give (module, inputs), not NoneType"),
+    "compile net.py:branch": (1, "torch.export cannot capture net.py:branch"),
+    "compile net.py:plain --weights gone.pt": (1, "the weights gone.pt do not fit"),
+    "compile net.py:plain -o no/such/folder/m.atalla": (1, "no/such/folder/m.atalla: No such file or directory"),
+    "disasm gone.atalla": (1, "gone.atalla: No such file or directory"),
+    "disasm junk.pt2": (1, "no sound blob"),
+    "info .": (1, ".: Is a directory"),
+    "run junk.pt2": (1, "no sound blob"),
+    "run words.atalla --num-runs 0": (2, "'0' is not a whole number of at least 1"),
+    "run words.atalla --isa avx1024": (1, "no such instruction set"),
+    "run words.atalla --inputs gone.npz": (1, "gone.npz: No such file or directory"),
+    "run words.atalla --inputs x.txt": (2, "x.txt is neither .npz nor .pt"),
+    "run words.atalla --inputs junk.npz": (1, "junk.npz cannot be read"),
+    "run words.atalla --inputs other.npz": (1, "other.npz holds no input words"),
+    "run words.atalla --inputs few.npz": (1, "1 inputs instead of 2"),
+    "run words.atalla --inputs table.npz": (1, "an index is out of the table's bounds"),
+    "run words.atalla --inputs shape.pt": (1, "input 1 (scale) has shape [1] instead of [2, 1]"),
+    "run words.atalla --outputs y.csv": (2, "y.csv is neither .npz nor .pt"),
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+@pytest.mark.usefixtures("blob")
+def test_what_goes_wrong_is_one_line(atalla_command: Call, line: str) -> None:
+    for name in ("junk.pt2", "junk.npz"):
+        Path(name).write_bytes(b"PK and more than that, but nothing that anybody reads" * 3)
+    np.savez("other.npz", scale=np.ones((2, 1), np.float32))
+    np.savez("few.npz", np.ones((2, 1), np.float32))
+    np.savez("table.npz", words=np.full((2, 5), 7), scale=np.ones((2, 1), np.float32))
+    torch.save([torch.zeros(2, 5, dtype=torch.int64), torch.ones(1)], "shape.pt")
+    status, told = WRONG[line]
+    found, _, complaints = atalla_command(*line.split())
+    assert found == status and told in complaints, complaints
+    assert len(complaints.splitlines()) == 1 and complaints.startswith("atalla")
+
+
+def test_a_closed_pipe_is_no_error(blob: str) -> None:
+    command = [sys.executable, "-m", "atalla", "disasm", blob]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_a_terminal_without_utf8_still_shows_listings(blob: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "atalla", "disasm", blob], capture_output=True, env=environment, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"") and b"CALL_HOST" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
+def test_help_imports_nothing_heavy(run_python: Callable[..., str], arguments: list[str]) -> None:
+    script = f"""
+import sys
+from atalla.cli import main
+try:
+    main({arguments!r})
+except SystemExit as end:
+    assert end.code == 0
+print(sorted({{"torch", "numpy", "torchvision"}} & set(sys.modules)))
+"""
+    assert run_python(script).splitlines()[-1] == "[]"

@@ -1,0 +1,58 @@
+"""Evidence, in small: some of PyTorch's samples of every operator that Atalla has, and what the kept table claims."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from atalla.rules import all_rules
+from tests.atalla.evidence.cases import Case, cases, is_claimed, operators
+from tests.atalla.evidence.judge import judge
+from tests.atalla.evidence.table import TABLE
+
+DTYPES = (torch.float32, torch.int64, torch.bool)
+GROUPS = 8
+BATCH = 120
+UNTESTED = {
+    "aten._assert_scalar.default": "a check that export adds",
+    "aten._assert_tensor_metadata.default": "a check that export adds",
+    "aten._to_dim_order_copy.default": "ExecuTorch's",
+}
+"""Overloads that no sample of PyTorch's has."""
+
+
+def kept() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(TABLE.read_text())
+    return found
+
+
+def some(group: int) -> list[Case]:
+    """Give one sample of each element type, float32 in all layouts, of every so many-th operator."""
+    claimed = [(name, op) for name, op in sorted(operators().items()) if is_claimed(op)]
+    return [case for name, op in claimed[group::GROUPS] for case in cases(name, op, samples=1, others=1, dtypes=DTYPES)]
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_samples_give_what_eager_gives_as_the_table_says(group: int) -> None:
+    table, found = kept()["overloads"], some(group)
+    judged = [one for i in range(0, len(found), BATCH) for one in judge(found[i : i + BATCH])]
+    assert len(judged) == len(found) > 20
+    for one in judged:
+        case = one.case
+        where = f"{case.operator} {case.dtype} {case.layout} {[tuple(t.shape) for t in case.tensors]}: {one.reason}"
+        assert one.verdict != "wrong", where
+        for overload, kind in one.overloads.items():
+            assert kind in table[overload][case.dtype], f"{where}: {overload} is {kind}"
+
+
+def test_the_table_claims_what_was_shown() -> None:
+    """A rule counts where a sample went through it, and none went wrong."""
+    table = kept()["overloads"]
+    wrong = [(name, dtype) for name, found in table.items() for dtype, counts in found.items() if "wrong" in counts]
+    assert not wrong
+    shown = {name for name, found in table.items() if any("native" in counts for counts in found.values())}
+    assert set(all_rules()) - shown == set(UNTESTED)

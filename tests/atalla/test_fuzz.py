@@ -1,0 +1,47 @@
+"""Fuzz, the small form: mutated networks in the fuzzer's own program; the long one is in docs/atalla/fuzzing.md.
+
+``ATALLA_CORPUS=FOLDER pytest tests/atalla/test_fuzz.py`` compares the loaders on what a long run has found.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from atalla.isa import Verdict
+from tests.atalla.native import executable
+from tests.atalla.test_compile import compiled
+from tests.atalla.test_sanitizers import ADDRESS
+from tests.atalla.test_verify import c, python
+
+FUZZ = Path(__file__).with_name("fuzz")
+CORPUS = Path(os.environ.get("ATALLA_CORPUS") or FUZZ / "corpus")
+SMALL = ("mlp", "fallback", "masked", "pools", "rms", "rows", "shapes", "whole_numbers")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_mutated_networks_are_refused_or_run(name: str, shared_folder: Path, tmp_path: Path) -> None:
+    program = executable(shared_folder, FUZZ / "fuzz_blob.c", ADDRESS)
+    (tmp_path / "blob").write_bytes(compiled(name)[0].data)
+    command = [program, "-mutations=400", tmp_path / "blob"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_what_the_fuzzer_kept_does_no_harm(shared_folder: Path) -> None:
+    program = executable(shared_folder, FUZZ / "fuzz_blob.c", ADDRESS)
+    done = subprocess.run([program, *sorted(CORPUS.iterdir())], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.usefixtures("library")
+def test_both_loaders_give_the_same_verdict_on_what_the_fuzzer_kept() -> None:
+    verdicts = set()
+    for file in sorted(CORPUS.iterdir()):
+        data = file.read_bytes()
+        assert (python(data), file.name) == (c(data), file.name)
+        verdicts.add(python(data))
+    assert verdicts == set(Verdict), "the corpus reaches every verdict"

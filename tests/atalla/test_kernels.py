@@ -1,0 +1,127 @@
+"""Kernels: every kind of tile, at sizes around its own, under every instruction set that this processor has."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import atalla
+from atalla.build import build
+from tests.atalla.nets import NETS
+from tests.atalla.test_compile import compiled, same, sets_here
+
+COLUMNS = (1, 7, 8, 16, 20, 32, 45, 100)
+SETS = ("base", "avx2", "avx512")
+
+
+class Products(nn.Module):
+    """Products of one matrix by several, with activations and a residual."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(depth, n, bias=n % 2 == 0) for n in COLUMNS)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        acts = (nn.functional.relu, nn.functional.hardswish, nn.functional.gelu, nn.functional.silu, torch.tanh)
+        made = [layer(x) for layer in self.layers]
+        residual = self.layers[-1](x * 2) + made[-1]
+        return [act(one) for act, one in zip(acts, made, strict=False)] + made[len(acts) :] + [residual]
+
+
+class Depthwise(nn.Module):
+    """One filter a channel, of several widths, strides and dilations."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        sizes = [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (4, 3, 1)]
+        self.layers = nn.ModuleList(
+            nn.Conv2d(channels, channels, k, stride=s, dilation=d, padding=k // 2, groups=channels) for k, s, d in sizes
+        )
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        acts = (nn.functional.relu6, nn.functional.hardswish, nn.functional.silu)
+        made = [acts[i % 3](layer(x)) for i, layer in enumerate(self.layers)]
+        return [*made, self.layers[0](x) + x]
+
+
+class Stem(nn.Module):
+    """Convolutions of few channels, which read the image as it lies."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        sizes = [(3, 2, 1), (7, 2, 1), (3, 1, 1), (1, 1, 1), (3, 3, 2), (4, 1, 3)]
+        self.layers = nn.ModuleList(
+            nn.Conv2d(channels, 18, k, stride=s, dilation=d, padding=k // 2) for k, s, d in sizes
+        )
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        made = [nn.functional.hardswish(layer(x)) for layer in self.layers]
+        return [*made, self.layers[2](x) + made[2]]
+
+
+def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
+    """Give networks and inputs by name."""
+    found: dict[str, tuple[nn.Module, torch.Tensor]] = {}
+    for rows in (1, 2, 5, 6, 13, 29, 200):
+        for depth in (3, 700):
+            found[f"product_{rows}x{depth}"] = (Products(depth), torch.randn(rows, depth))
+    for channels, wide in ((8, 7), (20, 5), (20, 16), (3, 23)):
+        found[f"depthwise_{channels}_{wide}"] = (Depthwise(channels), torch.randn(2, channels, 9, wide))
+    for channels in (1, 3, 4):
+        image = torch.randn(2, channels, 11, 230)
+        found[f"stem_{channels}"] = (Stem(channels), image)
+        found[f"stem_{channels}_last"] = (Stem(channels), image.to(memory_format=torch.channels_last))
+    return found
+
+
+@functools.cache
+def made(name: str) -> tuple[bytes, torch.Tensor, list[torch.Tensor]]:
+    """Give a blob, its input, and what float64 gives."""
+    torch.manual_seed(0)
+    module, x = cases()[name]
+    with torch.no_grad():
+        wanted = [one.float() for one in module.double()(x.double())]
+    program = torch.export.export(module.float().eval(), (x,))
+    return atalla.compile(program).data, x, wanted
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("name", cases())
+def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
+    if isa not in sets_here():
+        return  # test_compile shows that it is refused
+    blob, x, wanted = made(name)
+    same(atalla.load(blob, isa=isa).run((x,)), wanted, 1e-5)
+    same(atalla.load(blob, isa=isa, threads=2).run((x,)), wanted, 1e-5)
+
+
+def test_the_template_for_avx512_is_right_whatever_this_processor_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same C with vectors of 16 floats, made of two of 8 where the processor has none; in a process of its own."""
+    if "avx2" not in sets_here():
+        return
+    path = tmp_path / "libatalla.so"
+    sets = {"kernels_avx2": ("-mavx2", "-mfma"), "kernels_avx512": ("-mavx2", "-mfma")}
+    build(path, ("-DATALLA_ALL_SETS", "-O1", "-Wno-psabi"), sets)
+    monkeypatch.setenv("ATALLA_LIBRARY", str(path))
+    code = "from tests.atalla.test_kernels import agree; agree()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def agree() -> None:
+    """Compare all networks under the instruction set that this processor may lack."""
+    for name in cases():
+        blob, x, wanted = made(name)
+        same(atalla.load(blob, isa="avx512").run((x,)), wanted, 1e-5)
+    for name in NETS:
+        built, inputs, expected = compiled(name)
+        same(atalla.load(built.data, isa="avx512", threads=2).run(inputs), expected, 2e-5)

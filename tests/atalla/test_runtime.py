@@ -1,0 +1,82 @@
+"""Runtime: what happens where the C kernels were not built, are broken, or belong to another version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import atalla
+from atalla import kernels, runtime
+from tests.atalla.test_compile import compiled, same
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Forget the library that was opened, before and after."""
+    kernels.library.cache_clear()
+    runtime._say_that_it_is_slow.cache_clear()
+    monkeypatch.delenv("ATALLA_LIBRARY", raising=False)
+    yield monkeypatch
+    kernels.library.cache_clear()
+    runtime._say_that_it_is_slow.cache_clear()
+
+
+def test_without_kernels_the_reference_runs_and_says_so_once(elsewhere: pytest.MonkeyPatch) -> None:
+    elsewhere.setattr(kernels, "LIBRARY", "never_built.so")
+    made, inputs, wanted = compiled("mlp")
+    with pytest.warns(atalla.ReferenceWarning, match=r"never_built\.so.*python -m atalla\.build") as told:
+        loaded = atalla.load(made.data)
+    assert len(told) == 1 and Path(told[0].filename) == Path(__file__)
+    assert loaded.isa == "reference"
+    same(loaded.run(inputs), wanted, 2e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert atalla.load(made.data).isa == "reference"
+        assert atalla.load(made.data, isa="reference").isa == "reference"
+    with pytest.raises(atalla.KernelError, match=r"not there .*python -m atalla\.build"):
+        atalla.load(made.data, isa="base")
+
+
+def test_a_library_that_was_named_has_to_be_there(elsewhere: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    elsewhere.setenv("ATALLA_LIBRARY", str(tmp_path / "gone.so"))
+    with pytest.raises(atalla.KernelError, match=r"gone\.so"):
+        atalla.load(compiled("mlp")[0].data)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (None, "the C kernels are broken"),
+        ("int other(void) { return 0; }", "the C kernels are broken.*atalla_version"),
+        (
+            "unsigned atalla_version(void) { return 99; } void atalla_isa(void) {} void atalla_times(void) {}",
+            "version 99 of the ABI; this package needs 1",
+        ),
+    ],
+    ids=["no library", "another library", "another version"],
+)
+def test_a_broken_library_is_an_error_not_a_slow_run(
+    elsewhere: pytest.MonkeyPatch, tmp_path: Path, source: str | None, told: str
+) -> None:
+    path = tmp_path / "kernels.so"
+    if source is None:
+        path.write_bytes(b"\x7fELF and nothing else")
+    else:
+        (tmp_path / "kernels.c").write_text(source)
+        compiler = os.environ.get("CC") or "cc"
+        subprocess.run([compiler, "-shared", "-fPIC", str(tmp_path / "kernels.c"), "-o", str(path)], check=True)
+    elsewhere.setenv("ATALLA_LIBRARY", str(path))
+    with pytest.raises(atalla.KernelError, match=told):
+        atalla.load(compiled("mlp")[0].data)
+
+
+def test_the_reference_runs_sound_blobs_only() -> None:
+    data = bytearray(compiled("mlp")[0].data)
+    data[-1] ^= 1
+    with pytest.raises(atalla.BlobError):
+        atalla.load(bytes(data), isa="reference")

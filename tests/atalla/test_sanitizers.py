@@ -1,0 +1,80 @@
+"""Sanitizers: the library with a driver in C, under ASan, UBSan and TSan, as a debug build, and for ARM."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from atalla.build import FLAGS, SETS, SOURCES
+from tests.atalla.native import HERE, executable, run_blob
+from tests.atalla.nets import NETS
+from tests.atalla.test_compile import compiled, same, sets_here
+
+ADDRESS = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+THREAD = ("-O1", "-fsanitize=thread")
+DEBUG = ("-O1", "-DATALLA_DEBUG")
+ARM, QEMU = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+DRIVER = HERE / "run_blob.c"
+
+
+def checked(program: list[str], name: str, folder: Path, tolerance: float = 2e-5, **options: int | str) -> None:
+    """Run a network; what the host computes is not compared, as the driver has no host."""
+    made, inputs, wanted = compiled(name)
+    found = run_blob(program, made.data, inputs, folder, **options)
+    if name != "fallback":
+        same(found, wanted, tolerance)
+
+
+@pytest.mark.parametrize("isa", sorted(sets_here()))
+@pytest.mark.parametrize("name", NETS)
+def test_no_byte_out_of_bounds_and_nothing_undefined(name: str, isa: str, shared_folder: Path, tmp_path: Path) -> None:
+    checked([str(executable(shared_folder, DRIVER, ADDRESS))], name, tmp_path, threads=2, isa=isa)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_threads_do_not_race(name: str, shared_folder: Path, tmp_path: Path) -> None:
+    """Three contexts of one blob at once, each with a pool of two."""
+    checked([str(executable(shared_folder, DRIVER, THREAD))], name, tmp_path, threads=2, contexts=3, runs=3)
+
+
+@pytest.mark.parametrize("isa", sorted(sets_here()))
+@pytest.mark.parametrize("name", NETS)
+def test_each_instruction_writes_its_tensor_only(name: str, isa: str, shared_folder: Path, tmp_path: Path) -> None:
+    """What is dead or not yet written is NaN, so that whoever reads it shows."""
+    checked([str(executable(shared_folder, DRIVER, DEBUG))], name, tmp_path, threads=2, isa=isa)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_another_processor_gives_the_same(name: str, shared_folder: Path, tmp_path: Path) -> None:
+    if not shutil.which(QEMU):
+        pytest.skip(f"there is no {QEMU}")
+    program = executable(shared_folder, DRIVER, ("-O2", "-static"), compiler=ARM, machine="aarch64")
+    checked([QEMU, str(program)], name, tmp_path, threads=2, isa="base")
+
+
+WRAPPED = "malloc", "calloc", "realloc", "posix_memalign", "pthread_create"
+
+
+@pytest.mark.parametrize("name", ["mlp", "fallback", "winograd", "transformer"])
+def test_out_of_memory_is_an_error_wherever_it_happens(name: str, shared_folder: Path, tmp_path: Path) -> None:
+    """Every allocation of loading, reserving, running and planning fails once; nothing leaks."""
+    wraps = tuple(f"-Wl,--wrap={one}" for one in WRAPPED)
+    program = executable(shared_folder, HERE / "no_memory.c", (*ADDRESS, *wraps))
+    (tmp_path / "blob").write_bytes(compiled(name)[0].data)
+    done = subprocess.run([program, tmp_path / "blob"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    lived, planned = map(int, done.stdout.split())
+    assert lived >= 14 and planned >= 20, "fewer allocations than there are in the sources"
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("source", sorted(SOURCES.glob("*.c")), ids=lambda file: file.stem)
+def test_no_compiler_warns(compiler: str, source: Path) -> None:
+    if not shutil.which(compiler):
+        pytest.skip(f"there is no {compiler}")
+    command = [compiler, *FLAGS, *SETS.get(source.stem, ()), "-fsyntax-only", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
