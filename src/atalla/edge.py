@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.records import MOST_DIMS
 from atalla.dims import dim
 from atalla.errors import CompileError
 from atalla.isa import Space
 from atalla.lower import Lowering, UnsupportedError, constant, dtype_of, held_by, value_of
+from atalla.records import MOST_DIMS
 from atalla.rules import all_rules
 
 if TYPE_CHECKING:
