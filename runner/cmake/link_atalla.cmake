@@ -4,6 +4,7 @@ option(RUNNER_ATALLA "Hold AtallaBackend, where src/atalla/csrc is there" ON)
 
 # The instructions that a file of kernels may use, as in src/atalla/build.py.
 set(ATALLA_X86_FLAGS_kernels_avx2 -mavx2 -mfma)
+set(ATALLA_X86_FLAGS_kernels_avx512 -mavx512f -mavx2 -mfma -mprefer-vector-width=512)
 
 function(link_atalla program)
   set(folder "${CMAKE_CURRENT_SOURCE_DIR}/../src/atalla/csrc")

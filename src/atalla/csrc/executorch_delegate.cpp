@@ -210,6 +210,7 @@ class AtallaBackend final : public et::BackendInterface {
     atalla_error why{};
     why.struct_size = sizeof why;
     int status = atalla_open(bytes, size, &handle->blob, &why);
+    if (status == ATALLA_OK) status = atalla_check_constants(handle->blob);
     if (status != ATALLA_OK) {
       ET_LOG(Error, "%s: no sound blob (%d): %s", kName, status, why.text);
       return error_of(status);

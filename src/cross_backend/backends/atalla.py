@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -20,7 +19,6 @@ from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
     from atalla.loader import InstructionRow, Listing
-    from atalla.lower import Fallback
     from atalla.runtime import Loaded
     from cross_backend.machine import Machine
 
@@ -41,7 +39,7 @@ class Atalla(Backend):
         "precision": Option("arithmetic", "fp32", ("fp32",)),
         "threads": THREADS,
     }
-    limits = {"dynamic_shapes": "a blob holds one size of every tensor", "onnx_program": _NOT_ONNX}
+    limits = {"onnx_program": _NOT_ONNX}
 
     def missing(self, machine: Machine) -> Missing | None:
         gap = kernels_gap()
@@ -61,7 +59,7 @@ class Atalla(Backend):
             raise LowerError(f"Atalla cannot compile it: {one_line(error)}") from error
         payload = stem.with_name(stem.name + self.suffix)
         payload.write_bytes(compiled.data)
-        return Lowered(payload, _placement(payload, compiled.fallbacks))
+        return Lowered(payload, _placement(payload))
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _AtallaSession(artifact, options)
@@ -78,33 +76,30 @@ class Atalla(Backend):
         return typical(recorded[1:])
 
 
-def _placement(payload: Path, fallbacks: Sequence[Fallback]) -> Placement:
-    """Read a blob back; the compiler's reasons belong to its calls by their nodes."""
+def _placement(payload: Path) -> Placement:
+    """Read a blob back; it holds the compiler's reasons, by the nodes of its calls."""
     from atalla.isa import Op
     from atalla.loader import parse
 
     data = payload.read_bytes()
     listing = parse(data)
-    why = {fallback.node: fallback for fallback in fallbacks}
+    why = listing.meta["fallbacks"]
     calls = [row for row in listing.instructions if row.op is Op.CALL_HOST]
     return Placement(
         inside=count_operators(instruction_counts(data)),
-        left=_left([(_called(listing, row), why.get(row.node), _flops(listing, row)) for row in calls]),
+        left=_left([(_called(listing, row), why[row.node], row.line, _flops(listing, row)) for row in calls]),
         planned_bytes=listing.arena_bytes,
         constant_bytes=listing.constant_bytes,
     )
 
 
-def _left(calls: Sequence[tuple[str, Fallback | None, int]]) -> tuple[Operators, ...]:
+def _left(calls: Sequence[tuple[str, str, str, int]]) -> tuple[Operators, ...]:
     """Group calls of the host by operator and reason, most expensive first, then most frequent."""
-    groups: dict[tuple[str, str | None], Operators] = {}
-    for name, fallback, flops in calls:
-        key = name, fallback.reason if fallback else None
-        seen = groups.get(key, Operators(*key[:1], 0, key[1], 0))
-        line = (fallback.line,) if fallback and fallback.line else ()
-        groups[key] = dataclasses.replace(
-            seen, count=seen.count + 1, flops=(seen.flops or 0) + flops, lines=tuple(dict.fromkeys(seen.lines + line))
-        )
+    groups: dict[tuple[str, str], Operators] = {}
+    for name, reason, line, flops in calls:
+        seen = groups.get((name, reason), Operators(name, 0, reason, 0))
+        lines = tuple(dict.fromkeys((*seen.lines, *([line] if line else []))))
+        groups[name, reason] = Operators(name, seen.count + 1, reason, (seen.flops or 0) + flops, lines)
     return tuple(sorted(groups.values(), key=lambda row: (-(row.flops or 0), -row.count, row.name)))
 
 
@@ -149,8 +144,7 @@ class _AtallaSession(Session):
 
         threads = self.options["threads"] or 1
         try:
-            data = self.artifact.payload_path.read_bytes()
-            self._loaded = atalla.load(data, threads=threads, profile=self.times)
+            self._loaded = atalla.load(self.artifact.payload_path, threads=threads, profile=self.times)
         except (atalla.AtallaError, OSError) as error:
             raise LoadError(f"Atalla cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
         if self._loaded.listing.calls:

@@ -30,7 +30,7 @@ class AtallaDelegate(ExecuTorchBackend):
         "precision": Option("arithmetic", "fp32", ("fp32",)),
         "threads": THREADS,
     }
-    limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a blob holds one size of every tensor"}
+    limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a delegated blob holds one size of every tensor"}
 
     def missing(self, machine: Machine) -> Missing | None:
         absent = super().missing(machine)
