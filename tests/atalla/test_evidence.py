@@ -13,7 +13,7 @@ from tests.atalla.evidence.cases import Case, cases, is_claimed, operators
 from tests.atalla.evidence.judge import judge
 from tests.atalla.evidence.table import TABLE
 
-DTYPES = (torch.float32, torch.int64, torch.bool)
+DTYPES = (torch.float32, torch.int64)
 GROUPS = 8
 BATCH = 120
 SCALARS = ("add", "div", "eq", "gt", "lt", "mul", "ne", "remainder", "rsub", "sub")
