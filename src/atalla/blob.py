@@ -249,7 +249,7 @@ def raw(tensor: ir.Tensor) -> bytes:
     data: torch.Tensor = tensor.data.detach()
     order = tensor.order if tensor.layout == 0 else tuple(range(data.dim()))
     assert order is not None, "constants are dense"
-    flat = data.permute(order).contiguous().flatten()
+    flat = data.permute(order).flatten().clone(memory_format=torch.contiguous_format)  # one element may have any stride
     return bytes(flat.view(torch.uint8).numpy().tobytes()) if flat.numel() else b""
 
 

@@ -83,6 +83,8 @@ def memory_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...
     """
     import itertools
 
+    if any(equal(extent, 0) for extent in shape):  # what has no elements lies in any order
+        return tuple(range(len(shape)))
     large = [i for i, extent in enumerate(shape) if not equal(extent, 1)]
     if all(isinstance(strides[i], int) and isinstance(shape[i], int) for i in large):
         orders: Iterable[tuple[int, ...]] = [tuple(sorted(large, key=lambda i: (-int(strides[i]), i)))]

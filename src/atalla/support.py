@@ -103,7 +103,7 @@ def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]], known
             f"`{row.name}`",
             ", ".join(f"`{name}`" for name in row.makes) or "view",
             " ".join(str(constraints[need]) for need in row.needs) or "–",
-            _cases(found, "native") or "*untested*",
+            _cases(found, "native") or (_cases(found, "decomposed") and "as decomposed") or "*none*",
             _cases(found, "fallback") or "–",
         )
         lines.append(f"| {' | '.join(cells)} |")

@@ -25,8 +25,19 @@ def max_pool2d(
 
 
 def own_count(asked: Request) -> bool:
-    """The divisor must be the number of elements of a window; rounded up, of those inside of the input."""
-    return asked["divisor"] is None and not (asked["ceil"] and asked["counts_padding"])
+    """The divisor must be the number of elements of a window, and no window reach beyond the padding if that counts."""
+    if asked["divisor"] is not None:
+        return False
+    if not (asked["ceil"] and asked["counts_padding"]):
+        return True
+    sides = zip(
+        asked["x"].shape[-2:], asked.shape[-2:], pair(asked["kernel"]), pair(asked["stride"] or asked["kernel"]),
+        pair(asked["padding"]), strict=True,
+    )  # fmt: skip
+    return all(
+        isinstance(have, int) and isinstance(made, int) and (made - 1) * step + size <= have + 2 * pad
+        for have, made, size, step, pad in sides
+    )
 
 
 @rule("avg_pool2d.default", makes=(Op.POOL2D,), needs=(*NEEDS, own_count))

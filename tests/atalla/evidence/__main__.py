@@ -26,13 +26,14 @@ def main() -> None:
     """Do it."""
     parser = argparse.ArgumentParser(prog="python -m tests.atalla.evidence", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="operators of torch's OpInfo table (default: all)")
-    parser.add_argument("--samples", type=int, default=8, help="of float32, each in three layouts (default 8)")
-    parser.add_argument("--others", type=int, default=4, help="of each other element type (default 4)")
+    parser.add_argument("--samples", type=int, default=5, help="of float32, each in three layouts (default 5)")
+    parser.add_argument("--others", type=int, default=2, help="of each other element type (default 2)")
     parser.add_argument(
         "--log", type=Path, default=Path("evidence.jsonl"), help="what is done (default evidence.jsonl)"
     )
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="every N-th operator, from the I-th on")
     parser.add_argument("--fresh", action="store_true", help="begin anew")
+    parser.add_argument("--claimed", action="store_true", help="only operators that Atalla has")
     given = parser.parse_args()
     known = operators()
     unknown = [name for name in given.names if name not in known]
@@ -42,7 +43,8 @@ def main() -> None:
         given.log.unlink(missing_ok=True)
     done = {json.loads(line)["operator"] for line in lines(given.log)}
     first, count = map(int, given.shard.split("/"))
-    for name in sorted(given.names or known, key=lambda name: (not is_claimed(known[name]), name))[first::count]:
+    chosen = given.names or [name for name, op in known.items() if is_claimed(op) or not given.claimed]
+    for name in sorted(chosen, key=lambda name: (not is_claimed(known[name]), name))[first::count]:
         if name not in done:
             claimed = is_claimed(known[name])
             samples, others = (given.samples, given.others) if claimed else (FEW, 1)

@@ -40,7 +40,8 @@ class Batch(torch.nn.Module):
         self.cases = cases
         for i, case in enumerate(cases):
             for j, tensor in enumerate(case.tensors[len(case.tensors) - case.fixed :]):
-                self.register_buffer(f"fixed_{i}_{j}", tensor)
+                own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
+                self.register_buffer(f"fixed_{i}_{j}", own)
 
     def forward(self, *given: torch.Tensor) -> tuple[Any, ...]:
         made: list[Any] = []
