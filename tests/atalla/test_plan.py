@@ -108,6 +108,20 @@ def test_whatever_the_search_finds_is_sound(buffers: list[Buffer], nodes: int) -
     assert found == plan(buffers, nodes)
 
 
+@pytest.mark.usefixtures("library")
+def test_that_the_bound_cannot_be_reached_is_proved() -> None:
+    """Eleven lines are alive at once, and yet no plan has fewer than twelve."""
+    rows = (
+        (2, 1, 2), (5, 4, 4), (5, 0, 1), (5, 0, 0), (1, 4, 6), (3, 2, 3), (2, 3, 5), (2, 1, 2), (3, 3, 5), (1, 2, 3),
+        (2, 1, 3),
+    )  # fmt: skip
+    buffers = [Buffer(size * ALIGN, first, last) for size, first, last in rows]
+    found = plan(buffers)
+    assert max_live(buffers) == 11 * ALIGN and found.bound == found.peak == 12 * ALIGN
+    assert found.certificate == "optimal"
+    assert not plan(buffers, nodes=0).is_optimal
+
+
 def problem(name: str) -> list[Buffer]:
     with Path(__file__).with_name("plans.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["problem"] == name]
