@@ -241,6 +241,15 @@ def test_what_goes_wrong_is_one_line(atalla_command: Call, line: str) -> None:
     assert len(complaints.splitlines()) == 1 and complaints.startswith("atalla")
 
 
+def test_support_tells_of_all_operators_and_of_one(atalla_command: Call) -> None:
+    assert "aten.mm.default" in atalla_command("support")[1]
+    one = json.loads(atalla_command("support", "slice.Tensor", "--json")[1])["operators"]
+    assert [row["kind"] for row in one] == ["native"]
+    assert one[0]["needs"] == ["Start and step must be known when the program is compiled"]
+    assert atalla_command("support", "linalg_svd")[1].startswith("aten.linalg_svd.default: ")
+    assert atalla_command("support", "nonsense") == (2, "", "atalla support: PyTorch has no operator nonsense\n")
+
+
 def test_a_closed_pipe_is_no_error(blob: str) -> None:
     command = [sys.executable, "-m", "atalla", "disasm", blob]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:

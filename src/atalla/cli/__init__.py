@@ -19,6 +19,7 @@ COMMANDS = {
     "disasm": "list a blob: instructions, tensors with their places, and your lines of Python",
     "info": "say what a blob holds: operations, memory, segments",
     "run": "run a blob, time it, and profile it by instruction",
+    "support": "say what becomes of each operator of PyTorch, and why",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""
 
