@@ -9,8 +9,9 @@ BIN := $(VENV)/bin
 PIP_ARGS ?=
 TEST_ARGS ?= -n 2 --dist loadgroup
 READY := $(VENV)/.ready
+KERNELS := src/atalla/libatalla.so
 
-.PHONY: help setup demo test check format bench runner docs clean
+.PHONY: help setup demo kernels test check format bench runner docs clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +32,12 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Set up and run the main job: two models on five runtimes, verified and ranked (the default)
 	@$(BIN)/cross-backend compare linear_regression mobilenet_v3_small
 
-test: $(READY) ## Run all tests (some minutes)
+$(KERNELS): $(READY) src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/kernels/*.h)
+	$(BIN)/python -m atalla.build
+
+kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
+
+test: $(READY) $(KERNELS) ## Run all tests (half an hour on two cores)
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
 check: $(READY) ## Lint, types, layers, formats, generated docs
@@ -57,4 +63,5 @@ docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python docs/generate.py
 
 clean: ## Delete the environment and build output; the cache stays
+	rm -f src/atalla/libatalla.*
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -5,7 +5,6 @@ python benchmarks/atalla.py [--models mobilenet_v3_small …] [--threads 1 2] [-
 A round gives each runtime as many calls as fill ``--seconds``, in an order that changes; a ratio is the median over the
 rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a noisy
 machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts.
-``--litert PYTHON`` adds LiteRT: an interpreter with litert-torch and ai-edge-litert, which convert the same program.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -57,8 +57,9 @@ def _sessions(model: str, rivals: list[str], threads: int, stack: ExitStack) -> 
     inputs = load_tensors(captured.sample_path)["input"]
     program = load_pt2(captured.folder / captured.program_name)
     given = [torch.from_numpy(one) for one in inputs]
-    blob = atalla.compile(program)
-    calls: dict[str, Call] = {"atalla": atalla.load(blob.data, threads=threads).bind(given)}
+    blob = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "model.atalla"
+    blob.write_bytes(atalla.compile(program).data)
+    calls: dict[str, Call] = {"atalla": atalla.load(blob, threads=threads).bind(given)}
     for rival, row in zip(lowered, exported, strict=True):
         if row.artifact is None or row.resolved is None:
             print(f"{rival} cannot take {model}: {row.reason}", file=sys.stderr)
