@@ -10,6 +10,7 @@ from atalla import ir
 from atalla.dims import equal
 from atalla.isa import Act, Dtype, Op, Space, Step
 from atalla.lower import constant, known
+from atalla.overlap import overlap
 
 if TYPE_CHECKING:
     import torch
@@ -345,11 +346,20 @@ def into_place(program: ir.Program) -> None:
         if order is None or writer.op in {Op.CALL_HOST, Op.GATHER}:
             continue
         place = copied.dst.view([copied.dst.shape[i] for i in order], [copied.dst.strides[i] for i in order])
-        if not (writer.op is Op.EW or _same_rows(writer.dst, place)):
+        if not (writer.op is Op.EW or _same_rows(writer.dst, place)) or _is_used_before(program, copied, writer):
             continue
         writer.dst = place if copied.dst.root is not None or order != sorted(order) else copied.dst
         program.instructions.remove(copied)
         uses = Uses.of(program)
+
+
+def _is_used_before(program: ir.Program, copied: ir.Instruction, writer: ir.Instruction) -> bool:
+    """Say whether something between a writer and a copy of it touches what the copy writes."""
+    assert copied.dst is not None, "a copy writes"
+    place = copied.dst
+    between = program.instructions[program.instructions.index(writer) + 1 : program.instructions.index(copied)]
+    touched = (one for step in between for one in (*ir.written(program, step), *step.reads))
+    return any(overlap(place, one) for one in touched)
 
 
 def permutation(whole: ir.Tensor, view: ir.Tensor) -> list[int] | None:
