@@ -29,15 +29,12 @@ def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
     if program.range_constraints or called & _CONTROL_FLOW:
         return None
     counter = FlopCounterMode(display=False)
-    mkldnn: Any = torch.backends.mkldnn  # it has fused recurrent layers
-    enabled, mkldnn.enabled = mkldnn.enabled, False
+    plain: Any = torch.backends.mkldnn.flags(enabled=False)  # it has fused recurrent layers
     try:
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        with torch.no_grad(), plain, sdpa_kernel(SDPBackend.MATH), FakeTensorMode(allow_non_fake_inputs=True) as fake:
             given = _pytree.tree_map_only(torch.Tensor, fake.from_tensor, tuple(inputs))
             with counter:
                 program.module()(*given)
     except Exception:
         return None
-    finally:
-        mkldnn.enabled = enabled
     return int(counter.get_total_flops())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from atalla.rules import all_rules
-from tests.atalla.evidence.cases import Case, cases, is_claimed, operators
-from tests.atalla.evidence.judge import judge
 from tests.atalla.evidence.table import TABLE
+
+if TYPE_CHECKING:
+    from tests.atalla.evidence.cases import Case
 
 DTYPES = (torch.float32, torch.int64)
 GROUPS = 8
@@ -42,6 +43,9 @@ def kept() -> dict[str, Any]:
 
 def some(group: int) -> list[Case]:
     """Give one sample of each element type, float32 in all layouts, of every so many-th operator."""
+    # PyTorch's samples take seconds to import, and freeze its flags: not where these tests are only collected.
+    from tests.atalla.evidence.cases import cases, is_claimed, operators
+
     claimed = [(name, op) for name, op in sorted(operators().items()) if is_claimed(op)]
     return [case for name, op in claimed[group::GROUPS] for case in cases(name, op, samples=1, others=1, dtypes=DTYPES)]
 
@@ -49,6 +53,8 @@ def some(group: int) -> list[Case]:
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_samples_give_what_eager_gives_as_the_table_says(group: int) -> None:
+    from tests.atalla.evidence.judge import judge
+
     table, found = kept()["overloads"], some(group)
     judged = [one for i in range(0, len(found), BATCH) for one in judge(found[i : i + BATCH])]
     assert len(judged) == len(found) > 20

@@ -218,6 +218,17 @@ def test_work_is_counted_as_by_hand(case: str, tmp_path: Path) -> None:
     assert torch.backends.mkldnn.enabled
 
 
+def test_work_is_counted_where_torch_lets_no_flags_be_set(run_python: Callable[..., str]) -> None:
+    code = """
+import torch
+from cross_backend.flops import count_flops
+torch.backends.disable_global_flags()
+x = torch.ones(2, 4)
+print(count_flops(torch.export.export(torch.nn.Linear(4, 3), (x,)), (x,)))
+"""
+    assert run_python(code).split() == ["48"]
+
+
 @pytest.mark.filterwarnings("ignore:The tensor attributes self._flat_weights")
 def test_fused_recurrent_layers_are_counted_as_their_products() -> None:
     layer = nn.LSTM(4, 5, batch_first=True)

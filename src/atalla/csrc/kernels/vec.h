@@ -169,8 +169,9 @@ INLINE vf vgelu(vf x) {
   p = p * bounded - vset(0.102919601f);
   p = p * bounded - vset(0.636597753f);
   p = p * bounded - vset(1.1283803f);
-  const vf rest = size * vset(0.5f) * vexp_inside(p * bounded);
-  return vfloor_at(x, vset(0.0f)) - vselect(a > vset(4.0f), vset(0.0f), rest);
+  const vf share = vselect(a > vset(4.0f), vset(0.0f), vexp_inside(p * bounded));
+  // Infinity is as eager has it: times nothing it is NaN below 0, and itself above, where a bound keeps it out.
+  return vfloor_at(x, vset(0.0f)) - vabs(vceil_at(x, vset(100.0f))) * vset(0.5f) * share;
 }
 
 INLINE vf vgelu_tanh(vf x) {
