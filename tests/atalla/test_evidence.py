@@ -31,6 +31,7 @@ UNSHOWN = {
         *("_softmax.default", "_log_softmax.default"),  # what softmax is taken apart into where it is not kept
         *("_assert_scalar.default", "_assert_tensor_metadata.default"),  # nothing is done
         "_to_dim_order_copy.default",  # ExecuTorch's _to_copy
+        *("sym_constrain_range.default", "sym_constrain_range_for_size.default"),  # nothing is done, either
     )
 }
 """Overloads that no sample of PyTorch's shows; their number only goes down."""

@@ -68,7 +68,7 @@ class Stem(nn.Module):
 def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     """Give networks and inputs by name."""
     found: dict[str, tuple[nn.Module, torch.Tensor]] = {}
-    for rows in (1, 2, 5, 6, 13, 29, 200):
+    for rows in (1, 2, 5, 6, 13, 29, 200, 384):
         for depth in (3, 700):
             found[f"product_{rows}x{depth}"] = (Products(depth), torch.randn(rows, depth))
     for channels, wide in ((8, 7), (20, 5), (20, 16), (3, 23)):

@@ -228,7 +228,8 @@ typedef struct {
 
 INLINE cut cut_product(size_t rows, size_t columns, unsigned threads) {
   cut found = {.rows = rows, .panels = (columns + AT_PANEL - 1) / AT_PANEL};
-  found.blocks = (rows + MOST_ROWS - 1) / MOST_ROWS;
+  const size_t most = MOST_ROWS / MR * MR;
+  found.blocks = (rows + most - 1) / most;
   found.block = ((rows + found.blocks - 1) / found.blocks + MR - 1) / MR * MR;
   found.blocks = (rows + found.block - 1) / found.block;
   found.chunk = found.panels;
