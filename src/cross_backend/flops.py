@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,15 @@ def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
         return None
     counter = FlopCounterMode(display=False)
     plain: Any = torch.backends.mkldnn.flags(enabled=False)  # it has fused recurrent layers
+    math, fakes = sdpa_kernel(SDPBackend.MATH), FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with torch.no_grad(), plain, sdpa_kernel(SDPBackend.MATH), FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        with (
+            warnings.catch_warnings(action="ignore", category=UserWarning),  # the flags bring those of TF32 along
+            torch.no_grad(),
+            plain,
+            math,
+            fakes as fake,
+        ):
             given = _pytree.tree_map_only(torch.Tensor, fake.from_tensor, tuple(inputs))
             with counter:
                 program.module()(*given)
