@@ -12,6 +12,9 @@ import torch
 from torch import nn
 
 import atalla
+from atalla import ir
+from atalla.blob import encode, plan_arena
+from atalla.isa import OPS, Dtype, Layout, Op, Space
 from atalla.kernels import Context, OpenBlob, _error, library
 from tests.atalla.nets import NETS, Call
 from tests.atalla.test_compile import compiled, same
@@ -210,3 +213,21 @@ def test_the_abi_refuses_structures_of_another_version(size: int) -> None:
     assert library().atalla_describe(blob.handle, options) == BAD_ARGUMENT
     assert library().atalla_open(None, ctypes.c_size_t(0), ctypes.byref(handle), None) == BAD_ARGUMENT
     assert not handle
+
+
+def test_scratch_whose_bytes_cannot_be_counted_is_out_of_memory() -> None:
+    """A stride and a filter of 2^20 rows, for 2^22 columns: 2^64 bytes, which are 0 where products wrap around."""
+    rows, wide = 1 << 20, 1 << 22
+    image = ir.Tensor("image", Dtype.F32, (1, 1, 4, 4), (16, 1, 4, 1), Space.INPUT)
+    weight = ir.Tensor("weight", Dtype.F32, (1, rows, 1), (0, 0, 0), Space.CONST, layout=Layout.PANELS)
+    weight.data = torch.zeros(rows * 16)
+    made = ir.Tensor("made", Dtype.F32, (1, 1, 1, wide), (wide, 1, wide, 1), Space.OUTPUT)
+    words = {
+        name: 1 for name in OPS[Op.CONV2D].attributes if name.startswith(("stride", "dilation", "kernel", "groups"))
+    }
+    words |= {"kernel_h": rows, "stride_w": 1 << 20}
+    step = ir.Instruction(Op.CONV2D, made, (image, weight, None, None), words)
+    program = ir.Program(inputs=[image], outputs=[made], instructions=[step])
+    blob = encode(program, {}, plan_arena(program))
+    with pytest.raises(atalla.KernelError, match="out of memory"):
+        atalla.load(blob)

@@ -82,6 +82,9 @@ typedef struct {
   size_t scratch_bytes;
 } at_call;
 
+// Bytes that were counted in 128 bits, or more than there can be.
+static inline size_t at_bytes(unsigned __int128 count) { return count > SIZE_MAX ? SIZE_MAX : (size_t)count; }
+
 typedef int (*at_kernel)(const at_call* call);
 typedef size_t (*at_need)(const at_call* call);
 

@@ -9,6 +9,9 @@
 #include "debug.h"
 #endif
 
+// Bytes of scratch that no machine has.
+static const size_t MOST_SCRATCH = SIZE_MAX / 2;
+
 struct atalla_context {
   const atalla_blob* blob;
   const at_kernels* kernels;
@@ -113,11 +116,11 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
       const size_t bytes = need ? need(&context->calls[i]) : 0;
       if (bytes > most) most = bytes;
     }
-    most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
+    if (most < MOST_SCRATCH) most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
 #ifdef ATALLA_DEBUG
     most += AT_LINE;
 #endif
-    context->scratch = memory(most * threads);
+    context->scratch = most < MOST_SCRATCH / threads ? memory(most * threads) : NULL;
     if (!context->scratch) status = ATALLA_OUT_OF_MEMORY;
   }
 #ifdef ATALLA_DEBUG

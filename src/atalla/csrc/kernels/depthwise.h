@@ -117,8 +117,8 @@ static size_t dw_pointers(const at_call* call) {
 }
 
 static size_t dw_need(const at_call* call) {
-  const size_t pointers = (size_t)call->words[AT_DWCONV2D_KERNEL_H] * dw_pointers(call);
-  return pointers * sizeof(float*) + (size_t)call->dst.dim[1] * sizeof(float) + AT_LINE;
+  const unsigned __int128 pointers = (unsigned __int128)call->words[AT_DWCONV2D_KERNEL_H] * dw_pointers(call);
+  return at_bytes(pointers * sizeof(float*) + (size_t)call->dst.dim[1] * sizeof(float) + AT_LINE);
 }
 
 static void dw_item(void* argument, size_t item, unsigned thread) {

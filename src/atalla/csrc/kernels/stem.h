@@ -31,8 +31,8 @@ INLINE stem_job stem_of(const at_call* call) {
 
 static size_t stem_need(const at_call* call) {
   const stem_job job = stem_of(call);
-  const size_t taps = job.kernel_h * job.kernel_w * job.channels;
-  return taps * sizeof(float*) + (job.kernel_h * job.channels * job.line) * sizeof(float) + 2 * AT_LINE;
+  const unsigned __int128 rows = job.kernel_h * job.channels;
+  return at_bytes(rows * job.kernel_w * sizeof(float*) + rows * job.line * sizeof(float) + 2 * AT_LINE);
 }
 
 // Column x of the padded row becomes [x % stride][x / stride].
