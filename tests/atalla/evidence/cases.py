@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from atalla.lower import _dtypes
 from atalla.rules import all_rules
+
+with patch.object(torch.backends, "disable_global_flags"):  # it would forbid everyone in this process to set a flag
+    from torch.testing._internal.common_methods_invocations import op_db
 
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo
