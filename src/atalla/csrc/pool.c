@@ -1,28 +1,44 @@
 // A small pool of threads: items are handed out one by one; the caller's thread works, too.
+//
+// Whoever waits looks for a while before it sleeps, since the next instruction is microseconds away. A thread says that
+// it sleeps (`asleep`, `waiting`) before it looks a last time, and the other side looks for sleepers after it wrote what
+// they wait for; all of these are sequentially consistent, so that one of the two sees the other.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "internal.h"
 
+enum { PATIENCE = 2000 };  // looks, of some 40 cycles each
+
 struct at_pool {
   unsigned threads;
   pthread_t* handles;
   pthread_mutex_t lock;
   pthread_cond_t begin, done;
-  uint64_t round;    // of work; guarded by the lock, as are the two below
-  unsigned working;  // threads that have not finished the round
-  bool closing;
   at_body body;
   void* argument;
   size_t items;
-  atomic_size_t next;
+  atomic_uint_fast64_t round;  // of work
+  atomic_uint working;         // threads that have not finished the round
+  atomic_uint asleep;          // threads that wait for `begin`
+  atomic_bool waiting;         // the caller waits for `done`
+  atomic_bool closing;
+  _Alignas(AT_LINE) atomic_size_t next;
 };
 
 typedef struct {
   at_pool* pool;
   unsigned number;
 } worker;
+
+static void look_again(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");
+#endif
+}
 
 static void work(at_pool* pool, unsigned number) {
   for (;;) {
@@ -32,29 +48,38 @@ static void work(at_pool* pool, unsigned number) {
   }
 }
 
+static bool is_idle(at_pool* pool, uint_fast64_t seen) {
+  return atomic_load(&pool->round) == seen && !atomic_load(&pool->closing);
+}
+
 static void* serve(void* argument) {
   const worker me = *(worker*)argument;
   free(argument);
   at_pool* pool = me.pool;
-  uint64_t seen = 0;
-  pthread_mutex_lock(&pool->lock);
-  for (;;) {
-    while (pool->round == seen && !pool->closing) pthread_cond_wait(&pool->begin, &pool->lock);
-    if (pool->closing) break;
-    seen = pool->round;
-    pthread_mutex_unlock(&pool->lock);
+  for (uint_fast64_t seen = 0;; ++seen) {
+    for (unsigned i = 0; i < PATIENCE && is_idle(pool, seen); ++i) look_again();
+    if (is_idle(pool, seen)) {
+      pthread_mutex_lock(&pool->lock);
+      atomic_fetch_add(&pool->asleep, 1);
+      while (is_idle(pool, seen)) pthread_cond_wait(&pool->begin, &pool->lock);
+      atomic_fetch_sub(&pool->asleep, 1);
+      pthread_mutex_unlock(&pool->lock);
+    }
+    if (atomic_load(&pool->closing)) return NULL;
     work(pool, me.number);
-    pthread_mutex_lock(&pool->lock);
-    if (--pool->working == 0) pthread_cond_signal(&pool->done);
+    if (atomic_fetch_sub(&pool->working, 1) == 1 && atomic_load(&pool->waiting)) {
+      pthread_mutex_lock(&pool->lock);
+      pthread_cond_signal(&pool->done);
+      pthread_mutex_unlock(&pool->lock);
+    }
   }
-  pthread_mutex_unlock(&pool->lock);
-  return NULL;
 }
 
 int at_pool_new(unsigned threads, at_pool** result) {
-  at_pool* pool = calloc(1, sizeof *pool);
-  if (!pool) return ATALLA_OUT_OF_MEMORY;
-  pool->threads = 1;
+  void* place = NULL;
+  if (posix_memalign(&place, AT_LINE, sizeof(at_pool)) != 0) return ATALLA_OUT_OF_MEMORY;
+  at_pool* pool = place;
+  *pool = (at_pool){.threads = 1};
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->begin, NULL);
   pthread_cond_init(&pool->done, NULL);
@@ -76,7 +101,7 @@ int at_pool_new(unsigned threads, at_pool** result) {
 void at_pool_free(at_pool* pool) {
   if (!pool) return;
   pthread_mutex_lock(&pool->lock);
-  pool->closing = true;
+  atomic_store(&pool->closing, true);
   pthread_cond_broadcast(&pool->begin);
   pthread_mutex_unlock(&pool->lock);
   for (unsigned i = 1; i < pool->threads; ++i) pthread_join(pool->handles[i - 1], NULL);
@@ -94,17 +119,23 @@ void at_pool_run(at_pool* pool, size_t items, at_body body, void* argument) {
     for (size_t item = 0; item < items; ++item) body(argument, item, 0);
     return;
   }
-  pthread_mutex_lock(&pool->lock);
   pool->body = body;
   pool->argument = argument;
   pool->items = items;
   atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-  pool->working = pool->threads - 1;
-  ++pool->round;
-  pthread_cond_broadcast(&pool->begin);
-  pthread_mutex_unlock(&pool->lock);
+  atomic_store(&pool->working, pool->threads - 1);
+  atomic_fetch_add(&pool->round, 1);
+  if (atomic_load(&pool->asleep)) {
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_broadcast(&pool->begin);
+    pthread_mutex_unlock(&pool->lock);
+  }
   work(pool, 0);
+  for (unsigned i = 0; i < PATIENCE && atomic_load(&pool->working); ++i) look_again();
+  if (!atomic_load(&pool->working)) return;
   pthread_mutex_lock(&pool->lock);
-  while (pool->working) pthread_cond_wait(&pool->done, &pool->lock);
+  atomic_store(&pool->waiting, true);
+  while (atomic_load(&pool->working)) pthread_cond_wait(&pool->done, &pool->lock);
+  atomic_store(&pool->waiting, false);
   pthread_mutex_unlock(&pool->lock);
 }
