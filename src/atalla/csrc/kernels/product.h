@@ -14,7 +14,8 @@ enum {
   NV = AT_PANEL / VL,
   WIDE = VL > 8 ? 2 : 1,  // panels of a full tile
   MOST_ROWS = 192,        // of a block
-  MOST_DEPTH = 320        // of a slice: 20 kB of weights
+  MOST_DEPTH = 320,       // of a slice: 20 kB of weights
+  MOST_BYTES = 400 << 10  // of a block's rows
 };
 
 typedef struct {
@@ -150,13 +151,15 @@ INLINE void tile(const int rows, const int panels, const product* p, const slice
   }
 }
 
-// Asks for a share of the next panel's weights while this one's rows pass.
-INLINE void fetch_next(const product* p, const slice* s, size_t first, size_t rows, size_t column) {
-  if (column >= p->columns) return;
-  const size_t lines = s->taps * s->depth * (AT_PANEL * sizeof(float) / AT_LINE);
-  const char* next = (const char*)(p->weight + column * p->taps * p->depth + (s->tap * p->depth + s->from) * AT_PANEL);
-  const size_t to = (first + MR) * lines / rows;
-  for (size_t i = first * lines / rows; i < to; ++i) __builtin_prefetch(next + i * AT_LINE, 0, 2);
+// Asks for a share of the weights behind this slice's, which come next, while its rows pass.
+INLINE void fetch_next(const product* p, const slice* s, size_t first, size_t rows, size_t column, size_t panels) {
+  const size_t bytes = s->taps * s->depth * AT_PANEL * sizeof(float), all = p->taps * p->depth * AT_PANEL;
+  const float* weight = p->weight + column * p->taps * p->depth + (s->tap * p->depth + s->from) * AT_PANEL;
+  const size_t lines = bytes / AT_LINE, to = (first + MR) * lines / rows;
+  for (size_t panel = 0; panel < panels; ++panel, weight += all) {
+    const char* next = (const char*)weight + bytes;
+    for (size_t i = first * lines / rows; i < to; ++i) __builtin_prefetch(next + i * AT_LINE, 0, 2);
+  }
 }
 
 // All rows of a block by the panels of a tile.
@@ -165,7 +168,7 @@ INLINE void column_of_tiles(const int panels, const product* p, const slice* s, 
   const size_t tiles = (rows + MR - 1) / MR, missing = tiles * MR - rows, less = missing < tiles ? missing : 0;
   size_t first = 0;
   for (; first + MR + less * (MR - 1) <= rows; first += MR) {
-    fetch_next(p, s, first, rows, column + (size_t)panels * AT_PANEL);
+    fetch_next(p, s, first, rows, column, (size_t)panels);
     tile(MR, panels, p, s, first, column);
   }
   for (; less && first < rows; first += MR - 1) tile(MR - 1, panels, p, s, first, column);
@@ -179,45 +182,79 @@ INLINE void column_of_tiles(const int panels, const product* p, const slice* s, 
   if (first < rows) tile(1, panels, p, s, first, column);
 }
 
-static void slice_of_tiles(const product* p, const slice* s, size_t rows, size_t from, size_t to) {
-  size_t i = from;
-#if VL > 8
-  for (; i + WIDE <= to && (i + WIDE) * AT_PANEL <= p->columns; i += WIDE)
-    column_of_tiles(WIDE, p, s, rows, i * AT_PANEL);
-#endif
-  for (; i < to; ++i) column_of_tiles(1, p, s, rows, i * AT_PANEL);
+// How taps and channels are cut into slices.
+typedef struct {
+  size_t taps, depth;   // of a slice
+  size_t parts, count;  // slices of a tap's channels, and of all
+} slicing;
+
+INLINE slicing cut_depth(const product* p) {
+  slicing found = {1, p->depth, 1, p->taps};
+  if (p->depth > MOST_DEPTH) {
+    found.parts = (p->depth + MOST_DEPTH - 1) / MOST_DEPTH;
+    found.depth = (p->depth + found.parts - 1) / found.parts;
+    found.parts = (p->depth + found.depth - 1) / found.depth;
+    found.count = p->taps * found.parts;
+  } else {
+    found.taps = p->depth ? MOST_DEPTH / p->depth : p->taps;
+    found.count = (p->taps + found.taps - 1) / found.taps;
+  }
+  return found;
+}
+
+INLINE slice slice_at(const product* p, const slicing* cut, size_t i) {
+  const size_t tap = i / cut->parts * cut->taps, from = i % cut->parts * cut->depth;
+  const size_t taps = p->taps - tap, depth = p->depth - from;
+  return (slice){
+      .tap = tap,
+      .taps = taps < cut->taps ? taps : cut->taps,
+      .from = from,
+      .depth = depth < cut->depth ? depth : cut->depth,
+      .first = i == 0,
+      .last = i + 1 == cut->count,
+  };
 }
 
 // One row: several panels at once, so that enough sums are on their way.
-static void row_of_tiles(const product* p, const slice* s, size_t from, size_t to) {
+static void row_of_tiles(const product* p, size_t from, size_t to) {
+  const slice whole = {0, p->taps, 0, p->depth, 1, 1};
   size_t i = from;
-  for (; i + 4 <= to && (i + 4) * AT_PANEL <= p->columns; i += 4) tile(1, 4, p, s, 0, i * AT_PANEL);
-  for (; i < to; ++i) tile(1, 1, p, s, 0, i * AT_PANEL);
+  for (; i + 4 <= to && (i + 4) * AT_PANEL <= p->columns; i += 4) tile(1, 4, p, &whole, 0, i * AT_PANEL);
+  for (; i < to; ++i) tile(1, 1, p, &whole, 0, i * AT_PANEL);
 }
 
-// All rows of a block by the panels from `from` to `to`.
+INLINE void slices_of_tiles(const int panels, const product* p, const slicing* cut, size_t from, size_t to, size_t rows,
+                            size_t column) {
+  for (size_t i = from; i < to; ++i) {
+    const slice s = slice_at(p, cut, i);
+    column_of_tiles(panels, p, &s, rows, column);
+  }
+}
+
+// Rows by the panels from `from` to `to`; of each panel, the slices from `first` to `last`.
+static void panels_of_tiles(const product* p, const slicing* cut, size_t first, size_t last, size_t rows, size_t from,
+                            size_t to) {
+  size_t i = from;
+#if VL > 8
+  for (; i + WIDE <= to && (i + WIDE) * AT_PANEL <= p->columns; i += WIDE)
+    slices_of_tiles(WIDE, p, cut, first, last, rows, i * AT_PANEL);
+#endif
+  for (; i < to; ++i) slices_of_tiles(1, p, cut, first, last, rows, i * AT_PANEL);
+}
+
+// All rows of a block by the panels from `from` to `to`. As many slices of a panel follow each other as rows of the
+// block stay in the second-level cache for the next panel.
 static void multiply_block(const product* p, size_t rows, size_t from, size_t to) {
-  const slice whole = {0, p->taps, 0, p->depth, 1, 1};
   if (rows == 1) {
-    row_of_tiles(p, &whole, from, to);
-  } else if (rows <= MR || p->taps * p->depth <= MOST_DEPTH) {
-    slice_of_tiles(p, &whole, rows, from, to);
-  } else if (p->depth > MOST_DEPTH) {
-    const size_t parts = (p->depth + MOST_DEPTH - 1) / MOST_DEPTH, depth = (p->depth + parts - 1) / parts;
-    for (size_t t = 0; t < p->taps; ++t) {
-      for (size_t at = 0; at < p->depth; at += depth) {
-        const size_t rest = p->depth - at;
-        const slice s = {t, 1, at, rest < depth ? rest : depth, t == 0 && at == 0, t + 1 == p->taps && rest <= depth};
-        slice_of_tiles(p, &s, rows, from, to);
-      }
-    }
-  } else {
-    const size_t taps = MOST_DEPTH / p->depth;
-    for (size_t t = 0; t < p->taps; t += taps) {
-      const size_t rest = p->taps - t;
-      const slice s = {t, rest < taps ? rest : taps, 0, p->depth, t == 0, rest <= taps};
-      slice_of_tiles(p, &s, rows, from, to);
-    }
+    row_of_tiles(p, from, to);
+    return;
+  }
+  const slicing cut = rows <= MR ? (slicing){p->taps, p->depth, 1, 1} : cut_depth(p);
+  const size_t bytes = rows * p->depth * sizeof(float);
+  size_t most = bytes <= MOST_BYTES ? cut.count : cut.parts * MOST_BYTES / bytes;
+  if (most == 0) most = 1;
+  for (size_t at = 0; at < cut.count; at += most) {
+    panels_of_tiles(p, &cut, at, cut.count - at < most ? cut.count : at + most, rows, from, to);
   }
 }
 

@@ -111,8 +111,8 @@ static void stem_item(void* argument, size_t item, unsigned thread) {
       }
     }
     p.ahead = first;
-    const slice whole = {0, 1, 0, depth, 1, 1};
-    slice_of_tiles(&p, &whole, rows, 0, panels);
+    const slicing whole = {1, depth, 1, 1};
+    panels_of_tiles(&p, &whole, 0, 1, rows, 0, panels);
   }
 }
 
