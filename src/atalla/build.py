@@ -36,24 +36,36 @@ def is_stale(path: Path) -> bool:
     return not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in sources)
 
 
-def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]] = SETS) -> None:
+def sets_of(machine: str) -> Mapping[str, Sequence[str]]:
+    """Give the files of kernels for a machine's processor, as ``platform.machine`` names it."""
+    return SETS if machine.lower() in {"x86_64", "amd64"} else {"kernels_base": SETS["kernels_base"]}
+
+
+def files_of(sets: Mapping[str, Sequence[str]]) -> tuple[list[Path], list[str]]:
+    """Give the sources of a library with these kernels, and the flags that tell it which kernels it lacks."""
+    lacking = [name for name in SETS if name not in sets]
+    files = [file for file in sorted(SOURCES.glob("*.c")) if file.stem not in lacking]
+    return files, [f"-DATALLA_NO_{name.removeprefix('kernels_').upper()}" for name in lacking]
+
+
+def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]] | None = None) -> None:
     """Compile and link the library; it is there whole or not at all.
 
     Args:
         path: of the library.
         more: flags after all others, for the compiler and the linker: ``-Werror``, ``-fsanitize=address``.
-        sets: file of kernels → the instructions that it may use.
+        sets: file of kernels → the instructions that it may use; if not given, those of ``SETS`` for this machine.
 
     Raises:
         AtallaError: there is no C compiler, it failed, or the library cannot be written.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    only_x86 = set() if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_avx2", "kernels_avx512"}
-    sources = [file for file in sorted(SOURCES.glob("*.c")) if file.stem not in only_x86]
+    sets = sets_of(platform.machine()) if sets is None else sets
+    sources, lacking = files_of(sets)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [Path(folder) / f"{file.stem}.o" for file in sources]
         commands = [
-            [*compiler, *FLAGS, *sets.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
+            [*compiler, *FLAGS, *lacking, *sets.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
             for file, made in zip(sources, objects, strict=True)
         ]
         list(pool.map(_run, commands))

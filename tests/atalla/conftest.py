@@ -1,4 +1,4 @@
-"""What Atalla's tests share: the C library, built once by the compiler that is here."""
+"""What Atalla's tests share: the C library, built anew where the checkout's is older than its sources."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from atalla.build import build
+from atalla.build import build, is_stale
+from atalla.kernels import library_path
 
 
 @pytest.fixture(scope="session")
 def library(shared_folder: Path) -> Iterator[Path]:
-    """Build the library once for all processes, and use it."""
-    path = shared_folder / "libatalla.so"
+    """Give the library, and let whatever a test starts use it."""
+    path = library_path()
     with (shared_folder / "libatalla.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            build(path, ["-Werror"])
+        if is_stale(path):
+            build(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATALLA_LIBRARY", str(path))
         yield path

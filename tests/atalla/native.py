@@ -7,19 +7,31 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import platform
+import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from atalla.build import FLAGS, SETS, SOURCES
+from atalla.build import FLAGS, SOURCES, files_of, sets_of
 from atalla.loader import parse
 from atalla.lower import torch_dtype_of
 
 HERE = Path(__file__).with_name("csrc")
+
+
+def sets_here() -> set[str]:
+    """Ask the system which of our instruction sets the processor has."""
+    flags = set(re.findall(r"\w+", Path("/proc/cpuinfo").read_text())) if Path("/proc/cpuinfo").exists() else set()
+    found = {"base"}
+    if {"avx2", "fma"} <= flags:
+        found.add("avx2")
+    if {"avx2", "fma", "avx512f"} <= flags:
+        found.add("avx512")
+    return found
 
 
 def executable(
@@ -28,6 +40,7 @@ def executable(
     flags: Sequence[str],
     link: Sequence[str] = (),
     *,
+    isas: Collection[str] | None = None,
     compiler: str = "cc",
     machine: str | None = None,
 ) -> Path:
@@ -38,15 +51,17 @@ def executable(
         driver: its source.
         flags: of the compiler, behind the library's own.
         link: flags that only the linker gets.
+        isas: the instruction sets of its kernels, if not all that this processor has.
         compiler: its command.
         machine: the processor that it builds for, if not this.
     """
     if not shutil.which(compiler):
         pytest.skip(f"there is no {compiler}")
-    sets = SETS if (machine or platform.machine()).lower() in {"x86_64", "amd64"} else {"kernels_base": ()}
-    all_files = sorted(SOURCES.glob("*.c"))
-    sources = [file for file in all_files if not file.stem.startswith("kernels_") or file.stem in sets]
-    place = folder / f"native-{hashlib.sha256(' '.join([compiler, *flags]).encode()).hexdigest()[:12]}"
+    wanted = sets_here() if isas is None else isas
+    all_sets = sets_of(machine or platform.machine())
+    sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in wanted}
+    sources, lacking = files_of(sets)
+    place = folder / f"native-{hashlib.sha256(' '.join([compiler, *lacking, *flags]).encode()).hexdigest()[:12]}"
     place.mkdir(exist_ok=True)
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -54,8 +69,8 @@ def executable(
         for file in (*sources, driver):
             objects.append(place / f"{file.stem}.o")
             if not objects[-1].exists():
-                more = ("-I", str(SOURCES), *sets.get(file.stem, ()), *flags)
-                _run([compiler, *FLAGS, "-g", *more, "-c", str(file), "-o", str(objects[-1])])
+                more = ("-I", str(SOURCES), *lacking, *sets.get(file.stem, ()), *flags)
+                _run([compiler, *FLAGS, "-Werror", "-g", *more, "-c", str(file), "-o", str(objects[-1])])
         program = place / driver.stem
         if not program.exists():
             _run([compiler, *flags, *link, *map(str, objects), "-o", str(program), "-lm", "-lpthread"])

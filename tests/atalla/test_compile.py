@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +12,7 @@ import atalla
 from atalla.disasm import disassemble
 from atalla.isa import Act
 from atalla.loader import parse
+from tests.atalla.native import sets_here
 from tests.atalla.nets import NETS
 
 
@@ -56,17 +55,6 @@ def test_kernels_give_what_eager_gives(name: str, isa: str, threads: int) -> Non
     assert loaded.isa == isa
     same(loaded.run(inputs), wanted, 2e-5)
     same(loaded.run(inputs), wanted, 2e-5)  # what the first run left in memory changes nothing
-
-
-def sets_here() -> set[str]:
-    """Ask the system which of our instruction sets the processor has."""
-    flags = set(re.findall(r"\w+", Path("/proc/cpuinfo").read_text())) if Path("/proc/cpuinfo").exists() else set()
-    found = {"base"}
-    if {"avx2", "fma"} <= flags:
-        found.add("avx2")
-    if {"avx2", "fma", "avx512f"} <= flags:
-        found.add("avx512")
-    return found
 
 
 @pytest.mark.usefixtures("library")

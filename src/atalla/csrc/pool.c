@@ -1,8 +1,8 @@
 // A small pool of threads: items are handed out one by one; the caller's thread works, too.
 //
 // Whoever waits looks for a while before it sleeps, since the next instruction is microseconds away. A thread says that
-// it sleeps (`asleep`, `waiting`) before it looks a last time, and the other side looks for sleepers after it wrote what
-// they wait for; all of these are sequentially consistent, so that one of the two sees the other.
+// it sleeps (`asleep`, `waiting`) before it looks a last time, and the other side looks for sleepers after it wrote
+// what they wait for; all of these are sequentially consistent, so that one of the two sees the other.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

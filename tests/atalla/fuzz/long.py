@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from atalla.build import SETS, SOURCES
+from atalla.build import SOURCES, files_of, sets_of
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
 
@@ -31,11 +31,9 @@ MOST_SEED = 15_000
 def build(folder: Path) -> Path:
     """Build the target."""
     clang = os.environ.get("CLANG", "clang")
-    sets = SETS if platform.machine().lower() in {"x86_64", "amd64"} else {"kernels_base": ()}
+    sets = sets_of(platform.machine())
     objects = []
-    for file in (*sorted(SOURCES.glob("*.c")), Path(__file__).with_name("fuzz_blob.c")):
-        if file.stem.startswith("kernels_") and file.stem not in sets:
-            continue
+    for file in (*files_of(sets)[0], Path(__file__).with_name("fuzz_blob.c")):
         objects.append(folder / f"{file.stem}.o")
         more = ("-I", str(SOURCES), *sets.get(file.stem, ()))
         subprocess.run([clang, *FLAGS, *more, "-c", str(file), "-o", str(objects[-1])], check=True)
