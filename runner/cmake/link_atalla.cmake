@@ -1,6 +1,7 @@
-# Compiles Atalla's C kernels and its ExecuTorch delegate into a program, where their sources are in this checkout.
+# Compiles Atalla's C kernels, what opens its blobs, and its ExecuTorch delegate into a program, where their sources are
+# in this checkout.
 # The delegate registers itself; as a source of the program it cannot be dropped by the linker.
-option(RUNNER_ATALLA "Hold AtallaBackend, where src/atalla/csrc is there" ON)
+option(RUNNER_ATALLA "Hold Atalla and AtallaBackend, where src/atalla/csrc is there" ON)
 
 # The instructions that a file of kernels may use, as in src/atalla/build.py.
 set(ATALLA_X86_FLAGS_kernels_avx2 -mavx2 -mfma)
@@ -9,7 +10,8 @@ set(ATALLA_X86_FLAGS_kernels_avx512 -mavx512f -mavx2 -mfma -mprefer-vector-width
 function(link_atalla program)
   set(folder "${CMAKE_CURRENT_SOURCE_DIR}/../src/atalla/csrc")
   if(NOT RUNNER_ATALLA OR MSVC OR NOT EXISTS "${folder}/executorch_delegate.cpp")
-    message(STATUS "runner: without AtallaBackend")
+    message(STATUS "runner: without Atalla")
+    target_sources(${program} PRIVATE src/atalla_absent.cpp)
     return()
   endif()
   find_package(Threads REQUIRED)
@@ -31,8 +33,8 @@ function(link_atalla program)
   target_compile_options(atalla_kernels PRIVATE -O3 -fno-strict-aliasing -fno-math-errno -fno-trapping-math -ffp-contract=fast)
   target_include_directories(atalla_kernels PUBLIC "${folder}")
   target_link_libraries(atalla_kernels PUBLIC Threads::Threads m)
-  target_sources(${program} PRIVATE "${folder}/executorch_delegate.cpp")
+  target_sources(${program} PRIVATE src/atalla_session.cpp "${folder}/executorch_delegate.cpp")
   set_source_files_properties("${folder}/executorch_delegate.cpp" PROPERTIES COMPILE_OPTIONS "-fno-rtti;-fno-exceptions")
   target_link_libraries(${program} PRIVATE atalla_kernels)
-  message(STATUS "runner: holds AtallaBackend")
+  message(STATUS "runner: holds Atalla and AtallaBackend")
 endfunction()

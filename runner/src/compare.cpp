@@ -24,12 +24,6 @@ const std::string& stored_type(const std::string& dtype) {
   return dtype == "bfloat16" ? float32 : dtype;
 }
 
-std::string shown(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const auto extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
-  return "[" + text + "]";
-}
-
 bool same_special(double want, double got) { return want == got || (std::isnan(want) && std::isnan(got)); }
 
 // Adds one output's errors; gives why it is wrong, or an empty text.

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -101,7 +100,7 @@ void check_delegates(const std::vector<std::string>& ids) {
     const auto* backend = et::get_backend_class(id.c_str());
     if (!backend) {
       std::string text = "the ExecuTorch that this runner was built with does not hold " + id;
-      if (id == kAtalla) text += "; build it in a checkout that has src/atalla";
+      if (id == kAtalla) text += "; build it in a checkout that has src/atalla, without -DRUNNER_ATALLA=OFF";
       for (const auto& [known, option] : kBuildOptions) {
         if (id == known)
           text += std::string("; build ") + (id == "MPSBackend" ? "ExecuTorch 1.4" : "ExecuTorch") + " with -D" +
@@ -128,17 +127,7 @@ Tensor copy(const executorch::aten::Tensor& source) {
     if (type == source.scalar_type()) tensor.dtype = name;
   }
   tensor.shape.assign(source.sizes().begin(), source.sizes().end());
-  const auto item = static_cast<std::size_t>(source.element_size());
-  const auto count = static_cast<std::size_t>(source.numel());
-  tensor.data.resize(count * item);
-  const auto* bytes = static_cast<const std::uint8_t*>(source.const_data_ptr());
-  std::vector<std::int64_t> index(tensor.shape.size());
-  for (std::size_t i = 0; i < count; ++i) {  // row-major, whatever the order in memory
-    std::int64_t place = 0;
-    for (std::size_t axis = 0; axis < index.size(); ++axis) place += index[axis] * source.strides()[axis];
-    std::memcpy(tensor.data.data() + i * item, bytes + static_cast<std::size_t>(place) * item, item);
-    for (std::size_t axis = index.size(); axis-- > 0 && ++index[axis] == tensor.shape[axis];) index[axis] = 0;
-  }
+  gather(tensor, source.const_data_ptr(), {source.strides().begin(), source.strides().end()});
   return tensor;
 }
 
@@ -170,10 +159,7 @@ class ExecuTorchSession final : public Session {
       tensors_.push_back(executorch::extension::make_tensor_ptr(std::move(sizes), input.data, type));
       values_.emplace_back(*tensors_.back());
     }
-    if (values_.size() != method_->inputs_size()) {
-      throw Failure(Outcome::kRunFail, "the program takes " + std::to_string(method_->inputs_size()) +
-                                           " input(s), and the sample has " + std::to_string(values_.size()));
-    }
+    check_count(method_->inputs_size(), values_.size());
   }
 
   // Inputs are set every time: the runtime copies them into memory that later operators reuse.

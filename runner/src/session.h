@@ -26,6 +26,9 @@ class Session {
   virtual std::vector<Tensor> outputs() const = 0;
 };
 
+// Throws a Failure where a sample has another number of inputs than the program takes.
+void check_count(std::size_t taken, std::size_t given);
+
 struct Runtime {
   const char* name;
   // Opens an artifact whose payload's digest was checked. Throws Failure, kUnavailable where this machine or this build

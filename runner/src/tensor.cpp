@@ -69,6 +69,19 @@ const Type* find(const std::string& dtype) {
   return type == kTypes.end() ? nullptr : type;
 }
 
+// Calls visit(place in row-major order, place by strides) for every element.
+template <typename Visit>
+void walk(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides, Visit visit) {
+  const auto count = element_count(shape);
+  std::vector<std::int64_t> index(shape.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::int64_t place = 0;
+    for (std::size_t axis = 0; axis < index.size(); ++axis) place += index[axis] * strides[axis];
+    visit(static_cast<std::size_t>(i), static_cast<std::size_t>(place));
+    for (std::size_t axis = index.size(); axis-- > 0 && ++index[axis] == shape[axis];) index[axis] = 0;
+  }
+}
+
 }  // namespace
 
 std::size_t item_size(const std::string& dtype) {
@@ -91,6 +104,29 @@ std::uint64_t element_count(const std::vector<std::int64_t>& shape) {
     count *= static_cast<std::uint64_t>(extent);
   }
   return count;
+}
+
+std::string shown(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const auto extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
+}
+
+void gather(Tensor& tensor, const void* source, const std::vector<std::int64_t>& strides) {
+  const auto item = item_size(tensor.dtype);
+  const auto* from = static_cast<const std::uint8_t*>(source);
+  tensor.data.resize(element_count(tensor.shape) * item);
+  walk(tensor.shape, strides, [&](std::size_t row, std::size_t place) {
+    std::memcpy(tensor.data.data() + row * item, from + place * item, item);
+  });
+}
+
+void scatter(const Tensor& tensor, void* target, const std::vector<std::int64_t>& strides) {
+  const auto item = item_size(tensor.dtype);
+  auto* to = static_cast<std::uint8_t*>(target);
+  walk(tensor.shape, strides, [&](std::size_t row, std::size_t place) {
+    std::memcpy(to + place * item, tensor.data.data() + row * item, item);
+  });
 }
 
 std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit) {

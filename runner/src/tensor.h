@@ -23,6 +23,13 @@ bool is_floating(const std::string& dtype);
 // Gives the number of elements of a shape, or throws std::overflow_error where it does not fit or is negative.
 std::uint64_t element_count(const std::vector<std::int64_t>& shape);
 
+// Gives a shape as text: [1, 3, 224, 224].
+std::string shown(const std::vector<std::int64_t>& shape);
+
+// Copy elements between a tensor of known type and shape and memory where they lie with strides, which count elements.
+void gather(Tensor& tensor, const void* source, const std::vector<std::int64_t>& strides);
+void scatter(const Tensor& tensor, void* target, const std::vector<std::int64_t>& strides);
+
 // Converts elements of any known type, at most `limit` of them.
 std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit = SIZE_MAX);
 

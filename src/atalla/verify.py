@@ -223,16 +223,17 @@ def _bounds(row: Row, number: int, parts: Parts) -> None:
     need(root.root == row.root and root.space == row.space, Verdict.TENSOR)
     need(row.root == number or root.layout == Layout.STRIDED, Verdict.TENSOR)
     size = Dtype(row.dtype).size
-    ends = reach(row)
-    if row.layout == Layout.STRIDED and ends is not None:
-        need(ends[0] >= 0 and (ends[1] + 1) * size <= root.bytes, Verdict.BOUNDS)
+    ends = reach(row) if row.layout == Layout.STRIDED else None
+    reached = 0 if ends is None else (ends[1] + 1) * size
+    need((ends is None or ends[0] >= 0) and reached <= root.bytes, Verdict.BOUNDS)
     need(row.offset >= 0 and row.offset * size <= root.bytes, Verdict.BOUNDS)
     if row.root != number:
         need(not row.bytes and not row.place, Verdict.TENSOR)
         return
     need(row.offset == 0 and row.place >= 0, Verdict.TENSOR)
     if row.space in {Space.INPUT, Space.OUTPUT}:
-        need(row.bytes <= MOST_BYTES, Verdict.BOUNDS)
+        # The caller knows dims and strides, and gives no byte more.
+        need(row.bytes <= MOST_BYTES and row.bytes == reached, Verdict.BOUNDS)
         return
     space = {Space.CONST: len(parts.sections[b"CNST"]), Space.ARENA: parts.arena}.get(Space(row.space), parts.state)
     need(row.place % ALIGN == 0 and row.bytes <= space and row.place <= space - row.bytes, Verdict.BOUNDS)

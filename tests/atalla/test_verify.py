@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Sequence
 
 import pytest
+import torch
 
 import atalla
 from atalla.isa import Verdict
 from atalla.kernels import OpenBlob
-from atalla.records import HEADER, SECTION
+from atalla.loader import parse
+from atalla.records import HEADER, SECTION, TENSOR
 from atalla.verify import verify
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
@@ -104,3 +106,17 @@ def test_both_loaders_give_the_same_verdict(name: str) -> None:
         assert verdict == c(made)
         seen.add(verdict)
     assert len(seen) > 6, "the mutations reach most checks"
+
+
+class Tail(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[3:] * 2
+
+
+def test_an_input_has_no_more_bytes_than_its_caller_is_told() -> None:
+    """Else a view of it, which is within these bytes, reads beyond what the caller gave."""
+    blob = atalla.compile(torch.export.export(Tail(), (torch.zeros(5),))).data
+    listing, changed = parse(blob), bytearray(blob)
+    first_dim = sections(blob)[b"TENS"][0] + TENSOR.size * listing.inputs[0] + 32
+    struct.pack_into("<q", changed, first_dim, 1)
+    assert python(signed(changed)) == c(signed(changed)) == Verdict.BOUNDS

@@ -57,17 +57,20 @@ int at_check_tensor(const atalla_blob* blob, uint32_t number) {
   if (root->root != t->root || root->space != t->space || (t->root != number && root->layout != AT_STRIDED)) {
     return AT_BAD_TENSOR;
   }
-  __int128 low, high;
+  __int128 low, high, reached = 0;
   const __int128 size = (__int128)at_size(t->dtype);
-  if (t->layout == AT_STRIDED && at_reach(t, &low, &high) && (low < 0 || (high + 1) * size > (__int128)root->bytes)) {
-    return AT_BAD_BOUNDS;
+  if (t->layout == AT_STRIDED && at_reach(t, &low, &high)) {
+    reached = (high + 1) * size;
+    if (low < 0 || reached > (__int128)root->bytes) return AT_BAD_BOUNDS;
   }
   if ((__int128)t->offset * size > (__int128)root->bytes || t->offset < 0) return AT_BAD_BOUNDS;
   if (t->root != number) return t->bytes || t->place ? AT_BAD_TENSOR : 0;
   if (t->offset || t->place < 0) return AT_BAD_TENSOR;
   const uint64_t spaces[AT_SPACE_COUNT] = {
       [AT_CONST] = blob->constant_bytes, [AT_ARENA] = blob->arena_bytes, [AT_STATE] = blob->state_bytes};
-  if (t->space == AT_INPUT || t->space == AT_OUTPUT) return t->bytes > MOST_BYTES ? AT_BAD_BOUNDS : 0;
+  if (t->space == AT_INPUT || t->space == AT_OUTPUT) {  // the caller knows dims and strides, and gives no byte more
+    return t->bytes > MOST_BYTES || t->bytes != (uint64_t)reached ? AT_BAD_BOUNDS : 0;
+  }
   if (t->place % AT_LINE) return AT_BAD_BOUNDS;
   if (t->bytes > spaces[t->space] || (uint64_t)t->place > spaces[t->space] - t->bytes) return AT_BAD_BOUNDS;
   if (t->layout != AT_STRIDED && !at_packed_fits(t)) return AT_BAD_BOUNDS;

@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PORTABLE, XNNPACK, VULKAN = "linear_regression_portable", "linear_regression_xnnpack", "linear_regression_vulkan"
+ATALLA, DELEGATE = "linear_regression_atalla", "linear_regression_executorch_atalla"
 QUICK = ("--iterations", "60")
 
 
@@ -23,9 +24,22 @@ def artifact(row, name):
 
 def forge(bundle, name, content):
     """Replace a payload and make the manifest agree, so that nothing but the runtime can notice."""
-    (bundle / f"{name}.pte").write_bytes(content)
 
     def change(row):
-        artifact(row, name).update(size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        found = artifact(row, name)
+        (bundle / found["path"]).write_bytes(content)
+        found.update(size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+    edit(bundle, change)
+
+
+def resample(bundle, kind, index, array):
+    """Replace a tensor of the sample (kind: inputs, expected) by another one, and make the manifest agree."""
+
+    def change(row):
+        entry, content = row["sample"][kind][index], array.tobytes()
+        (bundle / entry["path"]).write_bytes(content)
+        entry.update(dtype=str(array.dtype), shape=list(array.shape), offset=0, size_bytes=len(content))
+        entry.update(sha256=hashlib.sha256(content).hexdigest())
 
     edit(bundle, change)

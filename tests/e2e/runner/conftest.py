@@ -51,6 +51,18 @@ def sound(cli, shared_folder):
     return once(shared_folder, "runner_bundle", bundle) / "linear_regression"
 
 
+@pytest.fixture(scope="session")
+def accelerated(cli, shared_folder):
+    """A bundle of linear_regression with Atalla, alone and inside of ExecuTorch; not to be changed."""
+
+    def bundle(folder):
+        targets = ("atalla", "executorch.atalla", "xnnpack")
+        done = cli("bundle", "linear_regression", "--backends", *targets, "--strict", "--output-dir", folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return once(shared_folder, "runner_bundle_atalla", bundle) / "linear_regression"
+
+
 @pytest.fixture
 def bundle(sound, tmp_path):
     """A copy of that bundle that a test may damage."""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.runner.bundles import PORTABLE, QUICK, ROOT, VULKAN, XNNPACK
+from tests.e2e.runner.bundles import ATALLA, DELEGATE, PORTABLE, QUICK, ROOT, VULKAN, XNNPACK
 
 OWN_BUILD = """
 foreach(pair IN ITEMS executorch=executorch extension_threadpool=executorch_threadpool
@@ -43,7 +43,7 @@ def shell(*command, **extra):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_own_build_of_executorch_brings_its_delegates(sound, tmp_path):
+def test_own_build_of_executorch_brings_its_delegates(sound, accelerated, tmp_path):
     """Bare target names, and a static library that only registers itself, as an ExecuTorch build installs them."""
     package = Path(importlib.util.find_spec("executorch").submodule_search_locations[0])
     (tmp_path / "executorch-config.cmake").write_text(OWN_BUILD.replace("@PACKAGE@", str(package)))
@@ -60,6 +60,12 @@ def test_own_build_of_executorch_brings_its_delegates(sound, tmp_path):
     assert found[XNNPACK]["outcome"] == found[PORTABLE]["outcome"] == "OK"
     assert found[VULKAN]["outcome"] == "LOAD_FAIL", "it is there, and refuses as written above"
     assert "VulkanBackend" in found[VULKAN]["reason"]
+    own = shell(tmp_path / "build" / "cross_backend_runner", accelerated, "--json", *QUICK)
+    found = {row["name"]: row for row in json.loads(own.stdout)["results"]}
+    for name in (ATALLA, DELEGATE):
+        assert found[name]["outcome"] == "UNAVAILABLE"
+        assert "in a checkout that has src/atalla, without -DRUNNER_ATALLA=OFF" in found[name]["reason"]
+    assert found[XNNPACK]["outcome"] == "OK"
 
 
 def test_build_without_the_package_says_so(tmp_path):

@@ -14,12 +14,22 @@ from cross_backend.measure import statistics
 from cross_backend.samples import Measurement
 from cross_backend.selection import rank
 from cross_backend.verify import compare_outputs
-from tests.e2e.runner.bundles import QUICK, XNNPACK
+from tests.e2e.runner.bundles import ATALLA, QUICK, XNNPACK
 
 
+@pytest.mark.parametrize("name", [XNNPACK, ATALLA])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_thread_pool_has_as_many_threads_as_asked_for(threads, sound, built, until):
-    command = [built / "cross_backend_runner", sound, "--only", XNNPACK, "--iterations", "10000000", "--seconds", "20"]
+def test_thread_pool_has_as_many_threads_as_asked_for(threads, name, accelerated, built, until):
+    command = [
+        built / "cross_backend_runner",
+        accelerated,
+        "--only",
+        name,
+        "--iterations",
+        "10000000",
+        "--seconds",
+        "20",
+    ]
     with psutil.Popen([*command, "--threads", str(threads)], stdout=subprocess.DEVNULL) as process:
         try:
             # The second child is the twin; by then the first has been opened and verified.
@@ -59,12 +69,11 @@ def make():
 
 def test_outputs_of_several_types_and_memory_orders(cli, rows, tmp_path):
     (tmp_path / "mixed.py").write_text(MODEL)
-    done = cli(
-        "bundle", f"{tmp_path / 'mixed.py'}:make", "--backends", "portable", "xnnpack", "--output-dir", tmp_path / "out"
-    )
+    targets = ("portable", "xnnpack", "atalla")
+    done = cli("bundle", f"{tmp_path / 'mixed.py'}:make", "--backends", *targets, "--output-dir", tmp_path / "out")
     assert done.returncode == 0, done.stdout + done.stderr
     found = rows(*(tmp_path / "out").iterdir(), *QUICK)
-    assert [row["outcome"] for row in found.values()] == ["OK", "OK"]
+    assert [row["outcome"] for row in found.values()] == ["OK", "OK", "OK"]
     assert all(0 < row["error"]["max_rel"] < 1e-5 for row in found.values())
 
 

@@ -31,23 +31,6 @@ def test_text_report(sound, runner, plain):
     assert lines[-1] == "[ok] 2 of 3 artifacts ran, and every output was right."
 
 
-def test_atalla_is_among_the_delegates(cli, shared_folder, runner, document):
-    """Compiled into the runner from src/atalla; its threads are those that were asked for."""
-    from tests.e2e.runner.conftest import once
-
-    def bundle(folder):
-        done = cli("bundle", "linear_regression", "--backends", "executorch.atalla", "xnnpack", "--output-dir", folder)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    folder = once(shared_folder, "runner_bundle_atalla", bundle) / "linear_regression"
-    for threads in (1, 2):
-        found = document(runner(folder, "--json", "--threads", str(threads), *QUICK))
-        rows = {row["name"]: row for row in found["results"]}
-        assert rows["linear_regression_executorch_atalla"]["outcome"] == "OK", rows
-        assert rows["linear_regression_executorch_atalla"]["error"]["max_rel"] <= 1e-6
-        assert {row["rank"] for row in rows.values()} <= {1, 2}
-
-
 def test_terminal_gets_emoji(sound, built):
     master, slave = pty.openpty()
     command = [built / "cross_backend_runner", sound, *QUICK]
