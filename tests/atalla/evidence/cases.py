@@ -160,4 +160,6 @@ def same(first: Any, second: Any) -> bool:
         return bool(first == second)
     if first.layout is not torch.strided or first.dtype is not second.dtype or first.shape != second.shape:
         return False
+    if first.dtype is torch.complex32:  # which torch does not compare
+        first, second = first.to(torch.complex64), second.to(torch.complex64)
     return torch.equal(first, second) or bool(torch.allclose(first, second, rtol=0, atol=0, equal_nan=True))

@@ -15,11 +15,12 @@ import sys
 from pathlib import Path
 
 from atalla.build import SOURCES, files_of, sets_of
+from tests.atalla.native import sets_here
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
 
 FLAGS = (
-    *("-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-fno-strict-aliasing", "-fno-omit-frame-pointer", "-DFUZZER"),
+    *("-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-fno-strict-aliasing", "-fno-omit-frame-pointer", "-DFUZZER"),
     *("-fsanitize=address,undefined,fuzzer-no-link", "-fno-sanitize-coverage=trace-cmp", "-fno-sanitize-recover=all"),
 )
 ROUND = 500_000
@@ -31,11 +32,13 @@ MOST_SEED = 15_000
 def build(folder: Path) -> Path:
     """Build the target."""
     clang = os.environ.get("CLANG", "clang")
-    sets = sets_of(platform.machine())
+    all_sets = sets_of(platform.machine())
+    sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in sets_here()}
+    files, lacking = files_of(sets)
     objects = []
-    for file in (*files_of(sets)[0], Path(__file__).with_name("fuzz_blob.c")):
+    for file in (*files, Path(__file__).with_name("fuzz_blob.c")):
         objects.append(folder / f"{file.stem}.o")
-        more = ("-I", str(SOURCES), *sets.get(file.stem, ()))
+        more = ("-I", str(SOURCES), *lacking, *sets.get(file.stem, ()))
         subprocess.run([clang, *FLAGS, *more, "-c", str(file), "-o", str(objects[-1])], check=True)
     target = folder / "fuzz_blob"
     link = ("-fsanitize=address,undefined,fuzzer", *map(str, objects), "-o", str(target), "-lm", "-lpthread")
