@@ -381,14 +381,12 @@ def permutation(whole: ir.Tensor, view: ir.Tensor) -> list[int] | None:
 
 
 def without_dead(program: ir.Program) -> None:
-    """Drop instructions that write what nobody reads."""
+    """Drop instructions that write what nobody reads; a call that writes nothing is made for its effect."""
     kept = {id(one) for one in program.outputs if isinstance(one, ir.Tensor)}
     alive: list[ir.Instruction] = []
     for instruction in reversed(program.instructions):
-        wanted = any(
-            id(one.storage) in kept or one.storage.space is Space.STATE for one in ir.written(program, instruction)
-        )
-        if wanted:
+        made = ir.written(program, instruction)
+        if not made or any(id(one.storage) in kept or one.storage.space is Space.STATE for one in made):
             kept.update(id(one.storage) for one in instruction.reads)
             alive.append(instruction)
     program.instructions = alive[::-1]

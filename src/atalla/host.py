@@ -42,10 +42,14 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
                 return None
             raise CompileError(f"{node.target} gives {type(value).__name__}, whose value decides shapes at run time")
         try:
-            dtype = dtype_of(value.dtype)
+            dtype = dtype_of(value.dtype.to_real())
         except UnsupportedError as error:
             raise CompileError(f"{node.target} gives a tensor that a blob cannot hold: {error}") from error
-        outputs.append(low.new(dtype, map(dim, value.shape), map(dim, value.stride())))
+        strides = tuple(map(dim, value.stride()))
+        if value.dtype.is_complex:
+            outputs.append(low.new(dtype, (*map(dim, value.shape), 2), _of_pairs(strides)))
+            return ir.Complex(outputs[-1])
+        outputs.append(low.new(dtype, map(dim, value.shape), strides))
         return outputs[-1]
 
     values = pytree.tree_map(output, node.meta["val"])
@@ -65,6 +69,10 @@ def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], 
             assert isinstance(source, FxNode), "tensors come from nodes"
             operands.append(_as_exported(value, source, low))
             return {"tensor": len(operands) - 1}
+        if isinstance(value, ir.Complex):
+            assert isinstance(source, FxNode), "tensors come from nodes"
+            operands.append(_as_exported(value.pairs, source, low))
+            return {"pairs": len(operands) - 1}
         if isinstance(value, Mapping):
             return {key: one(item, source[key]) for key, item in value.items()}
         if isinstance(value, tuple | list):
@@ -85,6 +93,8 @@ def _word(value: Any, node: Node) -> Any:
         return value
     if isinstance(value, float):
         return {"float": value.hex()}
+    if isinstance(value, complex):
+        return {"complex": [value.real.hex(), value.imag.hex()]}
     if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
         return {"torch": str(value).removeprefix("torch.")}
     if isinstance(value, torch.device):
@@ -99,9 +109,16 @@ def _extent(value: Any, low: Lowering, node: Node) -> ir.Tensor:
     return low.emit(Op.FILL, low.new(Dtype.I64, ()), value=0.0, whole=value)
 
 
+def _of_pairs(strides: Sequence[Any]) -> tuple[Any, ...]:
+    """Give the strides of complex numbers' parts."""
+    return (*(2 * stride for stride in strides), 1)
+
+
 def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
     """Give the same elements in the strides that the operator saw when the program was exported."""
     meant = tuple(map(dim, node.meta["val"].stride()))
+    if node.meta["val"].dtype.is_complex:
+        meant = _of_pairs(meant)
     large = [i for i, extent in enumerate(value.shape) if not equal(extent, 1)]
     if all(equal(value.strides[i], meant[i]) for i in large):
         return value
@@ -109,7 +126,7 @@ def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
 
 
 def invoke(target: str, texts: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run an operator; give its outputs that are tensors.
+    """Run an operator; give its outputs that are tensors, complex ones as pairs.
 
     Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated.
 
@@ -132,7 +149,8 @@ def invoke(target: str, texts: str, operands: Sequence[torch.Tensor]) -> list[to
             result = found(*positional, **named)
     except Exception as error:
         raise KernelError(0, f"{target} failed on the host: {error}") from error
-    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    made = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in made]
 
 
 def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
@@ -152,7 +170,9 @@ def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:
     makers: dict[str, Callable[[Any], Any]] = {
         "tensor": operands.__getitem__,
         "item": lambda number: operands[number].item(),
+        "pairs": lambda number: torch.view_as_complex(operands[number]),
         "float": float.fromhex,
+        "complex": lambda parts: complex(*map(float.fromhex, parts)),
         "torch": _torch_name,
         "device": torch.device,
     }

@@ -77,6 +77,14 @@ class Tensor:
         return f"{self.name}:{self.dtype.name}[{dims}]{where}"
 
 
+@dataclass(frozen=True)
+class Complex:
+    """Complex numbers, which only the host computes with."""
+
+    pairs: Tensor
+    """Real and imaginary parts; its last dim, of 2, the complex tensor does not have."""
+
+
 def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
     """Give a new storage in the arena; contiguous where the strides are not given, or would share elements."""
     shape = tuple(shape)

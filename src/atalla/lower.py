@@ -1,7 +1,7 @@
 """Lower: FX nodes become instructions by one rule an operator; what has no rule becomes a call of the host.
 
-Values of nodes are tensors, numbers, symbolic dims, None, or tuples of these. What depends on constants alone is worked
-out here, by torch.
+Values of nodes are tensors, complex tensors, numbers, symbolic dims, None, or tuples of these. What depends on
+constants alone is worked out here, by torch.
 """
 
 from __future__ import annotations
@@ -215,6 +215,8 @@ def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
         return arguments[0][arguments[1]]
     if getattr(node.target, "__module__", "") in {"_operator", "math"} or "sym" in str(node.target):
         return _shape_arithmetic(node)
+    if _is_complex(node, arguments, named):
+        raise UnsupportedError("no instruction computes with complex numbers")
     folded = _folded(node, arguments, named)
     if folded is not None:
         return folded
@@ -222,6 +224,16 @@ def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
     if rule is None:
         raise UnsupportedError("no instruction does it")
     return rule(lowering, *arguments, **named)
+
+
+def _is_complex(node: Node, arguments: Any, named: Any) -> bool:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    made = (one for one in pytree.tree_leaves(node.meta.get("val")) if isinstance(one, torch.Tensor))
+    return any(isinstance(one, ir.Complex | complex) for one in pytree.tree_leaves((arguments, named))) or any(
+        one.dtype.is_complex for one in made
+    )
 
 
 def _resolved(value: Any, lowering: Lowering) -> Any:
@@ -283,7 +295,7 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[s
 
     mutated = set(program.graph_signature.buffers_to_mutate.values())
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    made: dict[int, ir.Tensor] = {}
+    made: dict[int, ir.Tensor | ir.Complex] = {}
     states: dict[str, ir.Tensor] = {}
     for spec in program.graph_signature.input_specs:
         node = nodes.get(getattr(spec.arg, "name", ""))
@@ -293,6 +305,8 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[s
                     lowering.values[node] = node.meta.get("val")
                 continue
             value = node.meta["val"]
+            if value.dtype.is_complex:
+                raise CompileError(f"input {node.name} is complex: give its parts, and call torch.view_as_complex")
             tensor = ir.dense(node.name, dtype_of(value.dtype), map(dim, value.shape), map(dim, value.stride()))
             tensor.space = Space.INPUT
             _ranges(program, value, lowering.program)
@@ -306,9 +320,18 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[s
             lowering.values[node] = states[spec.target] = _state(held, spec.target)
             continue
         if id(held) not in made:  # tied parameters are one constant
-            made[id(held)] = constant(held, spec.target)
+            made[id(held)] = _held(held, spec.target)
         lowering.values[node] = made[id(held)]
     return states
+
+
+def _held(data: torch.Tensor, name: str) -> ir.Tensor | ir.Complex:
+    """Give a parameter, a buffer or a constant."""
+    import torch
+
+    if data.dtype.is_complex:
+        return ir.Complex(constant(torch.view_as_real(data.detach().resolve_conj()), name))
+    return constant(data, name)
 
 
 def _ranges(program: torch.export.ExportedProgram, value: torch.Tensor, into: ir.Program) -> None:
@@ -368,6 +391,8 @@ def _outputs(program: torch.export.ExportedProgram, lowering: Lowering, states: 
             continue
         if spec.kind is not OutputKind.USER_OUTPUT:
             raise CompileError(f"an output of kind {spec.kind.name} is not compiled: clone the input that is changed")
+        if isinstance(value, ir.Complex):
+            raise CompileError(f"output {node.name} is complex: return torch.view_as_real of it")
         if not isinstance(value, ir.Tensor):
             lowering.program.outputs.append(value)
             continue

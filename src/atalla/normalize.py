@@ -51,4 +51,15 @@ def normalize(program: torch.export.ExportedProgram) -> torch.export.ExportedPro
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch 2.13 copies its own one the old way
         normal: torch.export.ExportedProgram = program.run_decompositions(table)
-    return normal
+    return _in_order(normal)
+
+
+def _in_order(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Make calls that are made for their effect (checks that linear algebra makes) plain nodes, without tokens."""
+    from torch.export.graph_signature import InputKind
+
+    if not any(spec.kind is InputKind.TOKEN for spec in program.graph_signature.input_specs):
+        return program
+    from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
+
+    return _remove_effect_tokens(program)

@@ -152,7 +152,7 @@ VERDICTS = {
     "native": "native: instructions, and right",
     "decomposed": "decomposed: taken apart into instructions, and right",
     "fallback": "fallback: some of it runs on the host, and right",
-    "refused": "refused: a clear error when it is compiled (complex numbers, shapes that depend on data)",
+    "refused": "refused: a clear error when it is compiled (shapes that depend on data)",
     "wrong": "wrong",
     "untested": "untested: `torch.export` cannot",
 }

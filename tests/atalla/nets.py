@@ -13,7 +13,7 @@ Net = tuple[nn.Module, tuple[torch.Tensor, ...]]
 class Call(nn.Module):
     """A module of a function."""
 
-    def __init__(self, function: Callable[..., object], **parts: nn.Module) -> None:
+    def __init__(self, function: Callable[..., object], **parts: nn.Module | nn.Parameter) -> None:
         super().__init__()
         self.function = function
         for name, part in parts.items():
@@ -146,6 +146,20 @@ def fallback() -> Net:
     return Call(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6)), (torch.randn(4, 6),)
 
 
+def spectrum() -> Net:
+    """Complex numbers: of a window's transform, of a filter that is a parameter, and of a number in the source."""
+
+    def forward(m: Call, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        whole = torch.stft(x, 16, 4, window=m.a.weight[0], return_complex=True)
+        filtered = torch.fft.rfft2(x.unflatten(-1, (6, 8))) * m.filter
+        bands = torch.chunk(filtered.conj() * (0.5 + 2j), 2, dim=-2)
+        return m.b(whole.abs()), torch.fft.irfft2(filtered), torch.view_as_real(bands[1]).sum(-1)
+
+    return Call(forward, a=nn.Linear(16, 1), b=nn.Linear(13, 4), filter=nn.Parameter(torch.randn(6, 5) * (1 + 1j))), (
+        torch.randn(3, 48),
+    )
+
+
 def relative_attention() -> Net:
     """A block of T5's encoder."""
 
@@ -265,6 +279,8 @@ NETS = {
     one.__name__: one
     for one in (
         mlp, residual, winograd, squeeze, transformer, eager_attention, masked, shapes, pools, rows, whole_numbers, rms,
-        fallback, relative_attention, causal_block, windows, detector, kept_strides,
+        fallback, spectrum, relative_attention, causal_block, windows, detector, kept_strides,
     )
 }  # fmt: skip
+HOSTED = {"fallback", "spectrum"}
+"""Those that the accelerator cannot do alone."""
