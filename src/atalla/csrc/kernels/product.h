@@ -4,7 +4,8 @@
 //   M rows (pixels of the output), T taps (1 for GEMM), K channels of the input, N columns (channels of the output)
 //
 // Taps and channels are taken in slices whose weights stay in the first-level cache while all rows of a block pass;
-// sums wait in `out` meanwhile. Their order is never changed, so that every tiling gives the same bits.
+// each slice has a sum of its own, which keeps errors small, and whole sums wait in `out`. Slices depend on the depth
+// alone, so that every tiling gives the same bits.
 #pragma once
 
 #include "../internal.h"
@@ -100,19 +101,18 @@ INLINE void finish(const int rows, const int vectors, const int full, const int6
 INLINE void tile_of(const int rows, const int vectors, const int full, const product* p, const slice* s, size_t first,
                     size_t column, size_t count) {
   vf acc[MR][4 * NV];
-  if (!s->first) {
-    for (int r = 0; r < rows; ++r) {
-      const float* sums = p->out[first + (size_t)r] + column;
-      for (int v = 0; v < vectors; ++v) acc[r][v] = load_columns(sums, count, vectors, v, full);
-    }
-  } else {
-    for (int v = 0; v < vectors; ++v) {
-      const vf start = p->bias ? load_columns(p->bias + column, count, vectors, v, full) : vset(0.0f);
-      for (int r = 0; r < rows; ++r) acc[r][v] = start;
-    }
+  for (int v = 0; v < vectors; ++v) {
+    const vf start = s->first && p->bias ? load_columns(p->bias + column, count, vectors, v, full) : vset(0.0f);
+    for (int r = 0; r < rows; ++r) acc[r][v] = start;
   }
   const float* b = p->weight + column * p->taps * p->depth + (s->tap * p->depth + s->from) * AT_PANEL;
   multiply(rows, vectors, p, s, first, b, acc);
+  if (!s->first) {
+    for (int r = 0; r < rows; ++r) {
+      const float* sums = p->out[first + (size_t)r] + column;
+      for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(sums, count, vectors, v, full);
+    }
+  }
   if (!s->last) {
     for (int r = 0; r < rows; ++r) {
       float* out = p->out[first + (size_t)r] + column;
@@ -215,19 +215,28 @@ INLINE slice slice_at(const product* p, const slicing* cut, size_t i) {
   };
 }
 
-// One row: several panels at once, so that enough sums are on their way.
-static void row_of_tiles(const product* p, size_t from, size_t to) {
-  const slice whole = {0, p->taps, 0, p->depth, 1, 1};
-  size_t i = from;
-  for (; i + 4 <= to && (i + 4) * AT_PANEL <= p->columns; i += 4) tile(1, 4, p, &whole, 0, i * AT_PANEL);
-  for (; i < to; ++i) tile(1, 1, p, &whole, 0, i * AT_PANEL);
-}
-
 INLINE void slices_of_tiles(const int panels, const product* p, const slicing* cut, size_t from, size_t to, size_t rows,
                             size_t column) {
   for (size_t i = from; i < to; ++i) {
     const slice s = slice_at(p, cut, i);
     column_of_tiles(panels, p, &s, rows, column);
+  }
+}
+
+// One row: several panels at once, so that enough sums are on their way.
+static void row_of_tiles(const product* p, const slicing* cut, size_t first, size_t last, size_t from, size_t to) {
+  size_t i = from;
+  for (; i + 4 <= to && (i + 4) * AT_PANEL <= p->columns; i += 4) {
+    for (size_t at = first; at < last; ++at) {
+      const slice s = slice_at(p, cut, at);
+      tile(1, 4, p, &s, 0, i * AT_PANEL);
+    }
+  }
+  for (; i < to; ++i) {
+    for (size_t at = first; at < last; ++at) {
+      const slice s = slice_at(p, cut, at);
+      tile(1, 1, p, &s, 0, i * AT_PANEL);
+    }
   }
 }
 
@@ -245,16 +254,17 @@ static void panels_of_tiles(const product* p, const slicing* cut, size_t first, 
 // All rows of a block by the panels from `from` to `to`. As many slices of a panel follow each other as rows of the
 // block stay in the second-level cache for the next panel.
 static void multiply_block(const product* p, size_t rows, size_t from, size_t to) {
-  if (rows == 1) {
-    row_of_tiles(p, from, to);
-    return;
-  }
-  const slicing cut = rows <= MR ? (slicing){p->taps, p->depth, 1, 1} : cut_depth(p);
+  const slicing cut = cut_depth(p);
   const size_t bytes = rows * p->depth * sizeof(float);
   size_t most = bytes <= MOST_BYTES ? cut.count : cut.parts * MOST_BYTES / bytes;
   if (most == 0) most = 1;
   for (size_t at = 0; at < cut.count; at += most) {
-    panels_of_tiles(p, &cut, at, cut.count - at < most ? cut.count : at + most, rows, from, to);
+    const size_t end = cut.count - at < most ? cut.count : at + most;
+    if (rows == 1) {
+      row_of_tiles(p, &cut, at, end, from, to);
+    } else {
+      panels_of_tiles(p, &cut, at, end, rows, from, to);
+    }
   }
 }
 
