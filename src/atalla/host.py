@@ -33,7 +33,6 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
     if not isinstance(node.target, OpOverload):
         raise CompileError(f"{node.target} is not compiled")
     operands: list[ir.Tensor] = []
-    texts = _encoded(arguments, named, node, operands, low)
     outputs: list[ir.Tensor] = []
 
     def output(value: Any) -> Any:
@@ -52,7 +51,12 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
         outputs.append(low.new(dtype, map(dim, value.shape), strides))
         return outputs[-1]
 
-    values = pytree.tree_map(output, node.meta["val"])
+    leaves, spec = pytree.tree_flatten(node.meta["val"])
+    used = _used(node)
+    values = pytree.tree_unflatten([output(leaf) if i in used else None for i, leaf in enumerate(leaves)], spec)
+    tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    given = _encoded(arguments, named, node, operands, low)
+    texts = json.dumps([*given, [place for place, i in enumerate(tensors) if i in used]])
     low.program.calls.append(ir.HostCall(str(node.target), texts, tuple(outputs)))
     number = len(low.program.calls) - 1
     instruction = ir.Instruction(Op.CALL_HOST, None, tuple(operands), {"call": number}, node.name, line_of(node))
@@ -60,8 +64,20 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
     return values
 
 
-def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], low: Lowering) -> str:
-    """Give the arguments as JSON: what JSON has no word for is an object of one key."""
+def _used(node: Node) -> set[int]:
+    """Give which leaves of what a node gives are read; all, if none is."""
+    from torch.utils import _pytree as pytree
+
+    value = node.meta["val"]
+    parts = value if isinstance(value, tuple | list) else [value]
+    owners = [i for i, part in enumerate(parts) for _ in pytree.tree_leaves(part)]
+    read = {user.args[1] if user.target is operator.getitem and parts is value else None for user in node.users}
+    found = {place for place, i in enumerate(owners) if i in read}
+    return set(range(len(owners))) if None in read or not found else found
+
+
+def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], low: Lowering) -> list[Any]:
+    """Give the arguments as JSON has them: what it has no word for is an object of one key."""
     from torch.fx import Node as FxNode
 
     def one(value: Any, source: Any) -> Any:
@@ -82,7 +98,7 @@ def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], 
             return {"item": len(operands) - 1}
         return _word(value, node)
 
-    return json.dumps([one(list(arguments), list(node.args)), one(dict(named), dict(node.kwargs))])
+    return [one(list(arguments), list(node.args)), one(dict(named), dict(node.kwargs))]
 
 
 def _word(value: Any, node: Node) -> Any:
@@ -126,7 +142,7 @@ def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
 
 
 def invoke(target: str, texts: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run an operator; give its outputs that are tensors, complex ones as pairs.
+    """Run an operator; give its outputs that are tensors and are read, complex ones as pairs.
 
     Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated.
 
@@ -144,19 +160,20 @@ def invoke(target: str, texts: str, operands: Sequence[torch.Tensor]) -> list[to
     if not isinstance(found, OpOverload):
         raise KernelError(0, f"{target} is no operator of torch")
     try:
-        positional, named = arguments(texts, operands)
+        positional, named, kept = arguments(texts, operands)
         with torch.no_grad():
             result = found(*positional, **named)
     except Exception as error:
         raise KernelError(0, f"{target} failed on the host: {error}") from error
     made = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    made = made if kept is None else [made[i] for i in kept]
     return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in made]
 
 
-def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
-    """Give the positional and the named arguments that a blob's text says."""
-    positional, named = _decoded(json.loads(texts), operands)
-    return positional, named
+def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any], list[int] | None]:
+    """Give the positional and the named arguments that a blob's text says, and the outputs that are kept; None: all."""
+    positional, named, *kept = _decoded(json.loads(texts), operands)
+    return positional, named, kept[0] if kept else None
 
 
 def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:

@@ -9,6 +9,7 @@ from atalla import ir, pack, reference
 from atalla.isa import Layout, Op, Space
 from atalla.loader import InstructionRow, Listing, TensorRow
 from atalla.lower import torch_dtype_of
+from atalla.plan import ALIGN
 from atalla.records import Bytes, section_rows
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ class Interpreter:
         import torch
 
         self._listing, self._host = listing, host
-        self._arena = torch.zeros(listing.arena_bytes, dtype=torch.uint8)
-        self._constants = torch.frombuffer(bytearray(_constants(data) or b"\0"), dtype=torch.uint8)
-        self.state = torch.empty(listing.state_bytes, dtype=torch.uint8) if state is None else state
+        self._arena = torch.zeros(max(listing.arena_bytes, ALIGN), dtype=torch.uint8)
+        self._constants = torch.frombuffer(bytearray(_constants(data) or bytes(ALIGN)), dtype=torch.uint8)
+        self.state = torch.empty(max(listing.state_bytes, ALIGN), dtype=torch.uint8) if state is None else state
         if state is None:
             self.reset()
         self._weights = {

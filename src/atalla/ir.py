@@ -131,7 +131,7 @@ class HostCall:
     target: str
     """As torch names it: ``aten.sort.default``."""
     arguments: str
-    """JSON: positional and named arguments; tensors by the number of the call's operands."""
+    """JSON: positional and named arguments, tensors by the number of the call's operands; which outputs are kept."""
     outputs: tuple[Tensor, ...]
     """What it writes."""
 

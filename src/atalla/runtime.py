@@ -176,7 +176,7 @@ def aligned(data: Bytes) -> Bytes:
 def _memory(size: int) -> torch.Tensor:
     import torch
 
-    return torch.empty(max(size, 1), dtype=torch.uint8)
+    return torch.empty(max(size, LINE), dtype=torch.uint8)
 
 
 def _fault(value: Any, form: Form) -> str | None:

@@ -146,6 +146,19 @@ def fallback() -> Net:
     return Call(forward, a=nn.Linear(6, 6), b=nn.Linear(6, 6)), (torch.randn(4, 6),)
 
 
+def assigned() -> Net:
+    """Elements that are written in place, and the dim of a number."""
+
+    def forward(m: Call, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = m.a(x).clone()
+        y[:, 0] = y[:, 1] * 2
+        y[1] = 3
+        y[0].copy_(x[:1].sum())
+        return y, y.sum().squeeze(0)
+
+    return Call(forward, a=nn.Linear(6, 4)), (torch.randn(5, 6),)
+
+
 def spectrum() -> Net:
     """Complex numbers: of a window's transform, of a filter that is a parameter, and of a number in the source."""
 
@@ -279,7 +292,7 @@ NETS = {
     one.__name__: one
     for one in (
         mlp, residual, winograd, squeeze, transformer, eager_attention, masked, shapes, pools, rows, whole_numbers, rms,
-        fallback, spectrum, relative_attention, causal_block, windows, detector, kept_strides,
+        fallback, spectrum, assigned, relative_attention, causal_block, windows, detector, kept_strides,
     )
 }  # fmt: skip
 HOSTED = {"fallback", "spectrum"}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 from torch.utils import _pytree as pytree
 
 import atalla
@@ -166,3 +167,22 @@ def test_a_check_of_linear_algebra_is_made_at_each_run() -> None:
     same(loaded.run((torch.eye(3) * 2,)), [torch.eye(3) / 2 + 1], 0)
     with pytest.raises(atalla.KernelError, match="singular"):
         loaded.run((torch.zeros(3, 3),))
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", [None, "reference"])
+@pytest.mark.parametrize(
+    ("function", "x", "outputs"),
+    [
+        (lambda _, x: torch.sort(x, -1)[1] + 1, torch.randn(3, 5), 1),
+        (lambda _, x: torch.sort(x, -1)[0], torch.randn(3, 0), 1),
+        (lambda _, x: torch.sort(x, -1), torch.randn(3, 5), 2),
+        (lambda _, x: nn.functional.pad(x, (1, 1), mode="circular"), torch.randn(0, 3, 3), 1),
+    ],
+)
+def test_a_call_of_the_host_makes_what_is_read(
+    function: Callable[..., object], x: torch.Tensor, outputs: int, isa: str | None
+) -> None:
+    loaded = atalla.load(atalla.compile(torch.export.export(Call(function), (x,))).data, isa=isa)
+    assert {len(call.outputs) for call in loaded.listing.calls} == {outputs}
+    same(loaded.run((x,)), pytree.tree_leaves(function(None, x)), 0)

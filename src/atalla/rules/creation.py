@@ -9,7 +9,7 @@ from atalla import ir
 from atalla.isa import Dtype, Op
 from atalla.lower import Lowering
 from atalla.rules import rule
-from atalla.rules.chain import order_for
+from atalla.rules.chain import broadcast, order_for
 from atalla.rules.constraints import Request
 
 
@@ -20,6 +20,12 @@ def to_copy(low: Lowering, x: ir.Tensor, **_: Any) -> ir.Tensor:
     if dtype is x.dtype:
         return x
     return low.emit(Op.COPY, low.like_node(order_for(shape, [x])), [x])
+
+
+@rule("copy.default", makes=(Op.COPY,))
+def copy(low: Lowering, x: ir.Tensor, value: ir.Tensor, **_: Any) -> ir.Tensor:
+    """Another tensor's elements, in the shape and the element type of the first."""
+    return low.emit(Op.COPY, low.like_node(order_for(x.shape, [x])), [broadcast(value, x.shape)])
 
 
 def known_value(asked: Request) -> bool:

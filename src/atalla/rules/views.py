@@ -71,7 +71,7 @@ def unsqueeze(low: Lowering, x: ir.Tensor, index: int) -> ir.Tensor:
 def squeeze(low: Lowering, x: ir.Tensor, dims: Any = None) -> ir.Tensor:
     """Without dims of one element."""
     given = range(len(x.shape)) if dims is None else [dims] if isinstance(dims, int) else dims
-    gone = {place(i, len(x.shape)) for i in given if equal(x.shape[i], 1)}
+    gone = {place(i, len(x.shape)) for i in given if x.shape and equal(x.shape[i], 1)}  # a dim of a number may be named
     kept = [i for i in range(len(x.shape)) if i not in gone]
     return x.view([x.shape[i] for i in kept], [x.strides[i] for i in kept])
 

@@ -125,7 +125,7 @@ def _flops(listing: Listing, row: InstructionRow) -> int:
     def empty(number: int) -> Any:
         return torch.empty(listing.tensors[number].shape, device="meta")
 
-    positional, named = arguments(call.arguments, [empty(number) for number in row.sources if number is not None])
+    positional, named, _ = arguments(call.arguments, [empty(number) for number in row.sources if number is not None])
     return int(formula(*positional, **named, out_val=empty(call.outputs[0])))
 
 

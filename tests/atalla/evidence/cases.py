@@ -147,7 +147,7 @@ def eager(function: Callable[..., Any], tensors: tuple[torch.Tensor, ...]) -> tu
         warnings.simplefilter("ignore")
         for seed in SEEDS:
             torch.manual_seed(seed)
-            given = [one.detach().clone() for one in tensors]
+            given = [torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).copy_(one) for one in tensors]
             try:
                 with patch.object(torch, "manual_seed", lambda _: None):  # some samples set a seed of their own
                     leaves = pytree.tree_leaves(function(*given))
