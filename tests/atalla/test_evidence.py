@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 DTYPES = (torch.float32, torch.int64)
 GROUPS = 8
 BATCH = 120
-SCALARS = ("add", "div", "eq", "gt", "lt", "mul", "ne", "remainder", "rsub", "sub")
 NETS = (
-    "_native_batch_norm_legit_no_training.default", "_unsafe_view.default", "clamp_max.default", "clamp_min.default",
-    "detach.default", "max_pool2d.default", "pow.Tensor_Scalar", "upsample_nearest2d.vec",
+    "_unsafe_view.default", "clamp_max.default", "clamp_min.default", "detach.default", "max_pool2d.default",
+    "upsample_nearest2d.vec",
 )  # fmt: skip
 UNSHOWN = {
     f"aten.{name}"
     for name in (
         *NETS,  # tests/atalla/nets.py and test_models.py have them
-        *(f"{name}.Scalar" for name in (*SCALARS, "bitwise_and", "bitwise_or", "bitwise_xor", "pow", "where")),
+        *(f"{name}.Scalar" for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "where")),
         *("div.Scalar_mode", "where.ScalarOther", "where.ScalarSelf"),  # the rules of tensors, with a number
         *("_softmax.default", "_log_softmax.default"),  # what softmax is taken apart into where it is not kept
         *("_assert_scalar.default", "_assert_tensor_metadata.default"),  # nothing is done
