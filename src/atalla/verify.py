@@ -279,9 +279,11 @@ def _lists(parts: Parts) -> None:
             mine = rows[:inputs] if row.space == Space.INPUT else rows[inputs:]
             need(row.place < len(mine), Verdict.LISTS)
             need(mine[row.place][:2] == (0, number), Verdict.LISTS)
+    outputs = 0
     for name, arguments, first, made in CALL.iter_unpack(host):
+        outputs += made
         need(name < parts.strings and arguments < parts.strings, Verdict.LISTS)
-        need(first + made <= len(parts.operands), Verdict.LISTS)
+        need(first + made <= len(parts.operands) and outputs <= len(parts.operands), Verdict.LISTS)
         need(NOTHING not in parts.operands[first : first + made], Verdict.LISTS)
         parts.calls.append((name, arguments, first, made))
     parts.inputs, parts.outputs = [number for _, number, _ in rows[:inputs]], rows[inputs:]

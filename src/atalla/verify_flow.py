@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from atalla.isa import Op, Space, Verdict
@@ -13,7 +14,10 @@ from atalla.verify import Parts, Row, Step, need, reach, rows_of
 def flow(parts: Parts) -> None:
     """Check that nothing is read before it is written, and nothing alive is overwritten."""
     lives: dict[int, list[int]] = {}
+    outputs = 0
     for at, step in enumerate(parts.steps):
+        outputs += parts.calls[step.words[0]][3] if step.op == Op.CALL_HOST else 0
+        need(outputs <= len(parts.operands), Verdict.LISTS)  # a call that many make takes its time each time
         _follow(parts, step, at, lives)
     for i, row in enumerate(parts.tensors):
         need(row.root != i or row.space != Space.OUTPUT or (i in lives and lives[i][0] >= 0), Verdict.READ)
@@ -66,9 +70,15 @@ def _overlap(parts: Parts, lives: dict[int, list[int]], space: Space) -> None:
             continue
         first, last = (0, math.inf) if space is Space.STATE else lives.get(i, [-1, -1])
         if first >= 0:
-            blocks.append((first, last, row.place, row.place + row.bytes))
-    alive: list[tuple[float, float, int, int]] = []
-    for block in sorted(blocks, key=lambda one: one[0]):
-        alive = [one for one in alive if one[1] >= block[0]]
-        need(all(one[3] <= block[2] or block[3] <= one[2] for one in alive), Verdict.OVERLAP)
-        alive.append(block)
+            blocks.append((row.place, row.place + row.bytes, first, last))
+    ends = sorted(blocks, key=lambda one: one[3])
+    alive: list[tuple[int, int, float, float]] = []  # by their places: a new one may meet its neighbours only
+    ended = 0
+    for block in sorted(blocks, key=lambda one: one[2]):
+        while ends[ended][3] < block[2]:
+            del alive[bisect_left(alive, ends[ended])]
+            ended += 1
+        at = bisect_left(alive, block)
+        need(at == 0 or alive[at - 1][1] <= block[0], Verdict.OVERLAP)
+        need(at == len(alive) or block[1] <= alive[at][0], Verdict.OVERLAP)
+        alive.insert(at, block)

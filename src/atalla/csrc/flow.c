@@ -27,19 +27,15 @@ static bool is_injective(const at_tensor* t) {
   return true;
 }
 
-typedef struct {
-  uint32_t first, last;  // instructions; first is AT_NOTHING before the first write
-} life;
-
-static int write_one(const at_tensor* t, life* lives, uint32_t step) {
+static int write_one(const at_tensor* t, at_life* lives, uint32_t step) {
   if (t->space == AT_INPUT || t->space == AT_CONST || !is_injective(t)) return AT_BAD_WRITE;
-  life* l = &lives[t->root];
+  at_life* l = &lives[t->root];
   if (l->first == AT_NOTHING) l->first = step;
   l->last = step;
   return 0;
 }
 
-static int read_one(const at_tensor* t, life* lives, uint32_t step) {
+static int read_one(const at_tensor* t, at_life* lives, uint32_t step) {
   const bool is_there = t->space == AT_INPUT || t->space == AT_CONST || t->space == AT_STATE;
   if (!is_there && lives[t->root].first == AT_NOTHING) return AT_BAD_READ;
   lives[t->root].last = step;
@@ -57,16 +53,16 @@ static host_outputs outputs_of(const atalla_blob* blob, const at_insn* insn) {
   return (host_outputs){at_u32(row + 8), at_u32(row + 12)};
 }
 
-static int follow(const atalla_blob* blob, const at_insn* insn, uint32_t step, life* lives) {
-  const host_outputs made = outputs_of(blob, insn);
+static int follow(const atalla_blob* blob, const at_insn* insn, host_outputs made, uint32_t step, at_life* lives) {
+  if (insn->dst != AT_NOTHING) lives[blob->tensors[insn->dst].root].maker = step;
+  for (uint32_t k = 0; k < made.count; ++k) {
+    lives[blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))].root].maker = step;
+  }
   for (unsigned i = 0; i < insn->sources; ++i) {
     const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
     if (number == AT_NOTHING) continue;
     const at_tensor* t = &blob->tensors[number];
-    if (insn->dst != AT_NOTHING && t->root == blob->tensors[insn->dst].root) return AT_BAD_OVERLAP;
-    for (uint32_t k = 0; k < made.count; ++k) {
-      if (blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))].root == t->root) return AT_BAD_OVERLAP;
-    }
+    if (lives[t->root].maker == step) return AT_BAD_OVERLAP;
     const int fault = read_one(t, lives, step);
     if (fault) return fault;
   }
@@ -78,58 +74,23 @@ static int follow(const atalla_blob* blob, const at_insn* insn, uint32_t step, l
   return 0;
 }
 
-typedef struct {
-  uint32_t first, last;
-  uint64_t begin, end;
-} block;
-
-static int by_first(const void* a, const void* b) {
-  const uint32_t x = ((const block*)a)->first, y = ((const block*)b)->first;
-  return x < y ? -1 : x > y;
-}
-
-// Blocks of one space that are alive at once do not share memory: a sweep over time.
-static int check_overlap(const atalla_blob* blob, const life* lives, uint8_t space) {
-  block* blocks = calloc(blob->tensor_count ? blob->tensor_count : 1, sizeof *blocks);
-  if (!blocks) return ATALLA_OUT_OF_MEMORY;
-  size_t count = 0, alive = 0;
-  for (uint32_t i = 0; i < blob->tensor_count; ++i) {
-    const at_tensor* t = &blob->tensors[i];
-    if (t->root != i || t->space != space || t->bytes == 0) continue;
-    const bool always = space == AT_STATE;
-    if (!always && lives[i].first == AT_NOTHING) continue;
-    blocks[count++] = (block){always ? 0 : lives[i].first, always ? AT_NOTHING : lives[i].last, (uint64_t)t->place,
-                              (uint64_t)t->place + t->bytes};
-  }
-  qsort(blocks, count, sizeof *blocks, by_first);
-  int fault = 0;
-  for (size_t i = 0; i < count && !fault; ++i) {
-    const block one = blocks[i];
-    size_t kept = 0;
-    for (size_t k = 0; k < alive; ++k) {  // those that ended are dropped
-      if (blocks[k].last < one.first) continue;
-      if (blocks[k].begin < one.end && one.begin < blocks[k].end) fault = AT_BAD_OVERLAP;
-      blocks[kept++] = blocks[k];
-    }
-    blocks[kept++] = one;
-    alive = kept;
-  }
-  free(blocks);
-  return fault;
-}
-
 int at_check_flow(const atalla_blob* blob) {
-  life* lives = malloc((blob->tensor_count ? blob->tensor_count : 1) * sizeof *lives);
+  at_life* lives = malloc((blob->tensor_count ? blob->tensor_count : 1) * sizeof *lives);
   if (!lives) return ATALLA_OUT_OF_MEMORY;
-  for (uint32_t i = 0; i < blob->tensor_count; ++i) lives[i] = (life){AT_NOTHING, 0};
+  for (uint32_t i = 0; i < blob->tensor_count; ++i) lives[i] = (at_life){AT_NOTHING, 0, AT_NOTHING};
   int fault = 0;
-  for (uint32_t i = 0; i < blob->insn_count && !fault; ++i) fault = follow(blob, &blob->insns[i], i, lives);
+  uint64_t outputs = 0;
+  for (uint32_t i = 0; i < blob->insn_count && !fault; ++i) {
+    const host_outputs made = outputs_of(blob, &blob->insns[i]);
+    outputs += made.count;  // a call that many instructions make would take as long as all of its outputs each time
+    fault = outputs > blob->operand_count ? AT_BAD_LISTS : follow(blob, &blob->insns[i], made, i, lives);
+  }
   for (uint32_t i = 0; i < blob->tensor_count && !fault; ++i) {
     const at_tensor* t = &blob->tensors[i];
     if (t->root == i && t->space == AT_OUTPUT && lives[i].first == AT_NOTHING) fault = AT_BAD_READ;
   }
-  if (!fault) fault = check_overlap(blob, lives, AT_ARENA);
-  if (!fault) fault = check_overlap(blob, lives, AT_STATE);
+  if (!fault) fault = at_check_overlap(blob, lives, AT_ARENA);
+  if (!fault) fault = at_check_overlap(blob, lives, AT_STATE);
   free(lives);
   return fault;
 }

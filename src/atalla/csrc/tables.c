@@ -156,11 +156,13 @@ int at_load_lists(loading* l) {
     const uint8_t* row = blob->io + OUTPUT * ((size_t)first + (size_t)t->place);
     if (at_u32(row) || at_u32(row + 4) != i) return AT_BAD_LISTS;
   }
+  uint64_t outputs = 0;
   for (uint32_t i = 0; i < blob->call_count; ++i) {
     const uint8_t* row = blob->calls + CALL * (size_t)i;
     const uint64_t first = at_u32(row + 8), count = at_u32(row + 12);
     if (at_u32(row) >= blob->string_count || at_u32(row + 4) >= blob->string_count) return AT_BAD_LISTS;
-    if (first + count > blob->operand_count) return AT_BAD_LISTS;
+    outputs += count;
+    if (first + count > blob->operand_count || outputs > blob->operand_count) return AT_BAD_LISTS;
     for (uint64_t k = first; k < first + count; ++k) {
       if (at_u32(blob->operands + 4 * k) == AT_NOTHING) return AT_BAD_LISTS;
     }

@@ -1,0 +1,73 @@
+"""Verify, over time: storages that are alive at once share no byte, whoever looks; calls of the host are made once."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+
+import pytest
+
+from atalla import ir
+from atalla.blob import Arena, encode, plan_arena, storage_bytes
+from atalla.isa import Dtype, Op, Space, Verdict
+from atalla.records import CALL
+from tests.atalla.test_compile import compiled
+from tests.atalla.test_verify import c, python, sections, signed
+
+LINE = 64
+
+
+def lives(count: int, steps: int, rng: random.Random) -> tuple[ir.Program, list[tuple[ir.Tensor, int, int]]]:
+    """Give a program that fills storages and reads each for the last time some steps later."""
+    made = ir.Tensor("made", Dtype.F32, (1,), (1,), Space.OUTPUT)
+    program = ir.Program(outputs=[made])
+    spans = []
+    for i in range(count):
+        extent = rng.randint(1, 4 * LINE // 4)
+        first, last = sorted(rng.choices(range(steps), k=2))
+        spans.append((ir.Tensor(f"t{i}", Dtype.F32, (extent,), (1,), Space.ARENA), first, last))
+    told = []
+    for step in range(steps):
+        for one, first, last in spans:
+            if first == step:
+                program.instructions.append(ir.Instruction(Op.FILL, one, (), {"value": 1.0}))
+                told.append([one, len(program.instructions) - 1, 0])
+            if last == step:
+                program.instructions.append(ir.Instruction(Op.COPY, made, (one.view((1,), (1,)),), {}))
+                next(row for row in told if row[0] is one)[2] = len(program.instructions) - 1
+    return program, [(one, first, last) for one, first, last in told]
+
+
+@pytest.mark.usefixtures("library")
+def test_two_that_are_alive_at_once_share_no_byte() -> None:
+    """Beside what comparing each with each says."""
+    rng, verdicts = random.Random(0), []
+    for trial in range(150):
+        program, spans = lives(rng.randint(1, 90), rng.randint(1, 60), rng)
+        room = rng.choice([4, 40, 4000]) * LINE
+        arena = plan_arena(program)
+        offsets = {id(one): rng.randrange(0, room, LINE) for one, _, _ in spans}
+        if trial % 3 == 0:
+            offsets = arena.offsets
+        blob = encode(program, {}, Arena(replace(arena.plan, peak=max(room + 4 * LINE, arena.plan.peak)), offsets))
+        boxes = [(offsets[id(one)], offsets[id(one)] + storage_bytes(one), a, b) for one, a, b in spans]
+        apart = all(
+            x[1] <= y[0] or y[1] <= x[0] or x[3] < y[2] or y[3] < x[2] for i, x in enumerate(boxes) for y in boxes[:i]
+        )
+        assert python(blob) == c(blob) == (0 if apart else Verdict.OVERLAP)
+        verdicts.append(apart)
+    assert 40 < sum(verdicts) < 120
+
+
+@pytest.mark.usefixtures("library")
+def test_calls_have_no_more_outputs_than_there_are_operands() -> None:
+    """Else looking at all of them takes as long as their number times itself."""
+    blob = bytearray(compiled("fallback")[0].data)
+    start, size = sections(blob)[b"HOST"]
+    assert size == CALL.size
+    operands = sections(blob)[b"OPER"][1] // 4
+    struct.pack_into("<II", blob, start + 8, 0, operands)
+    assert python(signed(blob)) == c(signed(blob)) != Verdict.LISTS, "as many as there are"
+    struct.pack_into("<I", blob, start + 12, operands + 1)
+    assert python(signed(blob)) == c(signed(blob)) == Verdict.LISTS
