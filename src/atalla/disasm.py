@@ -128,7 +128,7 @@ def _pairs(shown: dict[str, Any]) -> dict[str, Any]:
 
 def chain(sources: int, steps: Any) -> str:
     """Give the steps of an EW as one expression for each: ``%2 = %0 + %1``."""
-    from atalla.fuse import number_of
+    from atalla.fuse.uses import number_of
 
     texts = []
     for i, (code, a, b, c) in enumerate(steps):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atalla import ir
-from atalla.fuse import into_place
+from atalla.fuse.place import into_place
 from atalla.isa import Dtype, Op
 from atalla.overlap import overlap
 
