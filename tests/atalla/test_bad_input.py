@@ -14,7 +14,7 @@ from torch import nn
 import atalla
 from atalla import ir
 from atalla.blob import encode, plan_arena
-from atalla.isa import OPS, Dtype, Layout, Op, Space
+from atalla.isa import OPS, Dtype, Layout, Op, Pool, Space
 from atalla.kernels import Context, OpenBlob, _error, library
 from tests.atalla.nets import NETS, Call
 from tests.atalla.test_compile import compiled, same
@@ -231,3 +231,19 @@ def test_scratch_whose_bytes_cannot_be_counted_is_out_of_memory() -> None:
     blob = encode(program, {}, plan_arena(program))
     with pytest.raises(atalla.KernelError, match="out of memory"):
         atalla.load(blob)
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", [None, "base"])
+def test_a_window_far_beyond_its_image_takes_what_the_image_takes(isa: str | None) -> None:
+    """2^40 taps of which 12 are in the image."""
+    wide = 1 << 20
+    image = ir.Tensor("image", Dtype.F32, (1, 2, 3, 4), (24, 1, 8, 2), Space.INPUT)
+    made = ir.Tensor("made", Dtype.F32, (1, 2, 1, 1), (2, 1, 2, 2), Space.OUTPUT)
+    words = dict.fromkeys(OPS[Op.POOL2D].attributes, 1) | {"kind": Pool.MEAN, "kernel_h": wide, "kernel_w": wide}
+    words |= {"top": 5, "left": 7}
+    step = ir.Instruction(Op.POOL2D, made, (image,), words)
+    program = ir.Program(inputs=[image], outputs=[made], instructions=[step])
+    x = torch.randn(1, 2, 3, 4).to(memory_format=torch.channels_last)
+    (found,) = atalla.load(encode(program, {}, plan_arena(program)), isa=isa).run((x,))
+    torch.testing.assert_close(found, x.mean((2, 3), keepdim=True))

@@ -3,6 +3,17 @@
 
 #include "walk.h"
 
+// The taps of a window, one each `step` from `first`, that lie within an image's extent.
+typedef struct {
+  int64_t from, to;
+} taps_inside;
+
+INLINE taps_inside clip(int64_t first, int64_t step, int64_t count, int64_t extent) {
+  const int64_t from = first < 0 ? (step - 1 - first) / step : 0;
+  const int64_t to = first < extent ? (extent - first + step - 1) / step : 0, most = to < count ? to : count;
+  return (taps_inside){from, most > from ? most : from};
+}
+
 static void pool_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
   const at_call* call = *(const at_call* const*)argument;
@@ -15,16 +26,17 @@ static void pool_item(void* argument, size_t item, unsigned thread) {
     const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
     const int64_t left = x * words[AT_POOL2D_STRIDE_W] - words[AT_POOL2D_LEFT];
     float* out = (float*)(void*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
+    const taps_inside rows = clip(top, words[AT_POOL2D_DILATION_H], words[AT_POOL2D_KERNEL_H], src->dim[2]);
+    const taps_inside columns = clip(left, words[AT_POOL2D_DILATION_W], words[AT_POOL2D_KERNEL_W], src->dim[3]);
+    int64_t inside = (rows.to - rows.from) * (columns.to - columns.from);
+    if (kind == AT_POOL_MEAN_PADDED) inside = words[AT_POOL2D_KERNEL_H] * words[AT_POOL2D_KERNEL_W];
     for (size_t c = 0; c < channels; c += VL) {
       const size_t count = channels - c < VL ? channels - c : VL;
       vf found = vset(kind == AT_POOL_MAX ? -INFINITY : 0.0f);
-      int64_t inside = 0;
-      for (int64_t i = 0; i < words[AT_POOL2D_KERNEL_H]; ++i) {
+      for (int64_t i = rows.from; i < rows.to; ++i) {
         const int64_t row = top + i * words[AT_POOL2D_DILATION_H];
-        if (row < 0 || row >= src->dim[2]) continue;
-        for (int64_t j = 0; j < words[AT_POOL2D_KERNEL_W]; ++j) {
+        for (int64_t j = columns.from; j < columns.to; ++j) {
           const int64_t column = left + j * words[AT_POOL2D_DILATION_W];
-          if (column < 0 || column >= src->dim[3]) continue;
           const float* at = image + row * src->stride[2] + column * src->stride[3] + c;
           const vf value = count == VL ? vload(at) : vload_part(at, count);
           if (kind == AT_POOL_MAX) {
@@ -32,10 +44,8 @@ static void pool_item(void* argument, size_t item, unsigned thread) {
           } else {
             found += value;
           }
-          ++inside;
         }
       }
-      if (kind == AT_POOL_MEAN_PADDED) inside = words[AT_POOL2D_KERNEL_H] * words[AT_POOL2D_KERNEL_W];
       if (kind != AT_POOL_MAX) found = found / vset((float)inside);
       if (count == VL) {
         vstore(out + c, found);
