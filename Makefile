@@ -37,7 +37,7 @@ $(KERNELS): $(READY) src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/a
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
-test: $(READY) $(KERNELS) ## Run all tests (half an hour on two cores)
+test: $(READY) $(KERNELS) ## Run all tests (three quarters of an hour on two cores)
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
 check: $(READY) ## Lint, types, layers, formats, generated docs
