@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from atalla.blob import encode, plan_arena
 from atalla.check import check, check_blob
 from atalla.fuse import fuse
+from atalla.isa import Op
 from atalla.lower import Fallback, lower
 from atalla.normalize import normalize
 from atalla.pack import pack
@@ -65,12 +66,14 @@ def compile_normal(
         settle(lowering.program, shapes)
     fuse(lowering.program)
     check(lowering.program, "fuse")
+    hosted = {one.node for one in lowering.program.instructions if one.op is Op.CALL_HOST}
+    fallbacks = tuple(one for one in lowering.fallbacks if one.node in hosted)
     pack(lowering.program, exact=exact)
     check(lowering.program, "pack")
     dynamic = settle(lowering.program) if shapes is None else None
     check(lowering.program, "settle")
     arena = plan_arena(lowering.program)
-    meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in lowering.fallbacks}}
+    meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in fallbacks}}
     data = encode(lowering.program, meta, arena, dynamic)
     check_blob(data)
-    return Compiled(data, lowering.program, tuple(lowering.fallbacks), arena.plan.peak, arena.plan.bound)
+    return Compiled(data, lowering.program, fallbacks, arena.plan.peak, arena.plan.bound)

@@ -163,11 +163,11 @@ def invoke(target: str, texts: str, operands: Sequence[torch.Tensor]) -> list[to
         positional, named, kept = arguments(texts, operands)
         with torch.no_grad():
             result = found(*positional, **named)
+        made = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        made = made if kept is None else [made[i] for i in kept]
+        return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in made]
     except Exception as error:
         raise KernelError(0, f"{target} failed on the host: {error}") from error
-    made = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    made = made if kept is None else [made[i] for i in kept]
-    return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in made]
 
 
 def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any], list[int] | None]:

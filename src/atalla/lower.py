@@ -182,7 +182,10 @@ def lower(program: torch.export.ExportedProgram, rules: Mapping[str, Rule]) -> L
         CompileError: something that neither the accelerator nor a call of the host can do.
     """
     lowering = Lowering()
-    states = _inputs(program, lowering)
+    try:
+        states = _inputs(program, lowering)
+    except UnsupportedError as error:
+        raise CompileError(f"an input or a buffer is of a type that a blob cannot hold: {error}") from error
     for node in program.graph.nodes:
         lowering.node = node
         if node.op == "call_function":

@@ -186,3 +186,32 @@ def test_a_call_of_the_host_makes_what_is_read(
     loaded = atalla.load(atalla.compile(torch.export.export(Call(function), (x,))).data, isa=isa)
     assert {len(call.outputs) for call in loaded.listing.calls} == {outputs}
     same(loaded.run((x,)), pytree.tree_leaves(function(None, x)), 0)
+
+
+@pytest.mark.usefixtures("library")
+def test_what_nobody_reads_is_not_called() -> None:
+    def forward(_: Call, x: torch.Tensor) -> torch.Tensor:
+        b = torch.sort(x)[0]
+        b.copy_(x * 2)
+        return b + torch.zeros_like(torch.sort(x, 0)[0])
+
+    x = torch.randn(300, 50)
+    made = atalla.compile(torch.export.export(Call(forward), (x,)))
+    assert not made.fallbacks and not parse(made.data).calls
+    same(atalla.load(made.data).run((x,)), [x * 2], 0)
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_type_that_a_blob_cannot_hold_is_an_error_of_ours(is_changed: bool) -> None:
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("held", torch.zeros(3, dtype=torch.complex64 if is_changed else torch.uint16))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if is_changed:
+                self.held.add_(x)
+            return x + self.held.abs() if is_changed else x + self.held.float()
+
+    with pytest.raises(atalla.CompileError, match="a type that a blob cannot hold"):
+        atalla.compile(torch.export.export(Held(), (torch.ones(3),)))

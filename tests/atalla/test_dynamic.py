@@ -15,9 +15,11 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import atalla
-from atalla.isa import Verdict
+from atalla.blob import joined
+from atalla.isa import Dtype, Node, Op, Patch, Space, Verdict
 from atalla.kernels import OpenBlob
 from atalla.loader import parse
+from atalla.records import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
 from atalla.runtime import MOST_SHAPES
 from atalla.specialize import specialize
 from atalla.verify import verify
@@ -194,3 +196,32 @@ def test_a_program_that_is_sound_for_its_example_alone_is_refused_for_others() -
         assert first == second != Verdict.SOUND
         found.add(first)
     assert {Verdict.OPERANDS, -1} <= found
+
+
+@pytest.mark.parametrize("size", [5, 1 << 20, 1 << 30])
+def test_a_size_that_becomes_the_number_of_a_call_is_refused(size: int) -> None:
+    """Sound for its example, where it is call 0; whatever is looked up before it is proved anew is out of bounds."""
+
+    def vector(space: Space, number: int) -> bytes:
+        return TENSOR.pack(Dtype.F32, 1, space, 0, number, 0, 16, 0, 4, *[0] * 7, 1, *[0] * 7, 0, 0)
+
+    sections_ = {
+        b"STRT": struct.pack("<II", 1, 1) + b"a",
+        b"OPER": struct.pack("<2I", 0, 1),
+        b"TENS": vector(Space.INPUT, 0) + vector(Space.OUTPUT, 1),
+        b"INSN": INSTRUCTION.pack(Op.CALL_HOST, 1, NOTHING, 0, 0, 1, 0, 0, 0)
+        + INSTRUCTION.pack(Op.END, 0, NOTHING, 0, 0, 0, 0, 0, 0),
+        b"ATTR": struct.pack("<q", 0),
+        b"IOTB": struct.pack("<II", 1, 1) + OUTPUT.pack(0, 0, 0) + OUTPUT.pack(0, 1, 0),
+        b"HOST": CALL.pack(0, 0, 1, 1),
+        b"SYMS": SYMBOLS.pack(1, 1, 0, 1)
+        + SYMBOL.pack(0, 0, 0, 1 << 40, 0, 0, 1, 4)  # dim 0 less 4
+        + NODE.pack(Node.SYMBOL, 0, 0, 0)
+        + PATCH.pack(Patch.WORD, 0, 0, 0),
+        b"CNST": b"",
+    }
+    blob = joined(sections_, 0, 0)
+    assert python(blob) == c(blob) == 0
+    for refused in (lambda: specialize(blob, [(size,)]), lambda: OpenBlob(blob).specialize([(size,)])):
+        with pytest.raises(atalla.AtallaError):
+            refused()

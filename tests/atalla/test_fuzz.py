@@ -14,18 +14,20 @@ import pytest
 from atalla.isa import Verdict
 from tests.atalla.native import executable
 from tests.atalla.test_compile import compiled
+from tests.atalla.test_dynamic import compiled as any_size
 from tests.atalla.test_sanitizers import ADDRESS
 from tests.atalla.test_verify import c, python
 
 FUZZ = Path(__file__).with_name("fuzz")
 CORPUS = Path(os.environ.get("ATALLA_CORPUS") or FUZZ / "corpus")
-SMALL = ("mlp", "fallback", "masked", "pools", "rms", "rows", "shapes", "whole_numbers")
+SMALL = ("any_numbers", "any_mlp", "mlp", "fallback", "masked", "pools", "rms", "rows", "shapes", "whole_numbers")
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_mutated_networks_are_refused_or_run(name: str, shared_folder: Path, tmp_path: Path) -> None:
     program = executable(shared_folder, FUZZ / "fuzz_blob.c", ADDRESS)
-    (tmp_path / "blob").write_bytes(compiled(name)[0].data)
+    made = any_size(name.removeprefix("any_")) if name.startswith("any_") else compiled(name)[0]
+    (tmp_path / "blob").write_bytes(made.data)
     command = [program, "-mutations=400", tmp_path / "blob"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-4000:]

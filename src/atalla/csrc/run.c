@@ -116,10 +116,12 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
       const size_t bytes = need ? need(&context->calls[i]) : 0;
       if (bytes > most) most = bytes;
     }
-    if (most < MOST_SCRATCH) most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
+    if (most < MOST_SCRATCH) {
+      most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
 #ifdef ATALLA_DEBUG
-    most += AT_LINE;
+      most += AT_LINE;
 #endif
+    }
     context->scratch = most < MOST_SCRATCH / threads ? memory(most * threads) : NULL;
     if (!context->scratch) status = ATALLA_OUT_OF_MEMORY;
   }

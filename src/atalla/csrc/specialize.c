@@ -7,8 +7,9 @@
 #include "plan.h"
 #include "symbols.h"
 
-// Plans the arena anew: sizes have changed.
-static int place(atalla_blob* blob) {
+// Plans the arena anew: sizes have changed. Lives are those of the blob `of` which this is a copy, whose words are
+// proved: those of the copy may be anything until it is checked.
+static int place(atalla_blob* blob, const atalla_blob* of) {
   const uint32_t count = blob->tensor_count;
   uint32_t* first = malloc(2 * sizeof *first * (count + 1u));
   uint64_t* bytes = malloc(2 * sizeof *bytes * (count + 1u));
@@ -20,7 +21,7 @@ static int place(atalla_blob* blob) {
   uint32_t arena = 0, *last = first + count;
   uint64_t *offset = bytes + count, total = 0;
   int fault = 0;
-  at_lives(blob, first, last);
+  at_lives(of, first, last);
   for (uint32_t i = 0; i < count && !fault; ++i) {  // those of the arena move to the front
     const at_tensor* t = &blob->tensors[i];
     if (t->root != i || t->space != AT_ARENA) continue;
@@ -43,7 +44,7 @@ static int place(atalla_blob* blob) {
 }
 
 // Writes numbers into the tables of a copy; 0 or a verdict.
-static int rewrite(atalla_blob* blob, const int64_t* values) {
+static int rewrite(atalla_blob* blob, const atalla_blob* of, const int64_t* values) {
   for (uint32_t i = 0; i < blob->dynamic.patch_count; ++i) {
     const at_patch p = at_patch_at(blob, i);
     uint64_t value = (uint64_t)values[p.node];
@@ -66,7 +67,7 @@ static int rewrite(atalla_blob* blob, const int64_t* values) {
     if (bytes > (__int128)MOST_BYTES) return AT_BAD_BOUNDS;
     t->bytes = (uint64_t)bytes;
   }
-  return place(blob);
+  return place(blob, of);
 }
 
 static uint8_t* copied(const void* from, size_t size) {
@@ -163,7 +164,7 @@ static int specialize(const atalla_blob* blob, const atalla_tensor* inputs, int6
     return say(error, ATALLA_BAD_SHAPE, "the program was not exported for these shapes");
   atalla_blob* made = copy_of(blob);
   if (!made) return say(error, ATALLA_OUT_OF_MEMORY, "out of memory");
-  int fault = rewrite(made, values);
+  int fault = rewrite(made, blob, values);
   made->dynamic = (at_symbols){0};
   const int refused = fault ? 0 : compare(made, inputs, error);
   if (!refused) {

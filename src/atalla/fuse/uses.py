@@ -71,7 +71,7 @@ def number_of(bits: int) -> float:
 
 
 def without_dead(program: ir.Program) -> None:
-    """Drop instructions that write what nobody reads; a call that writes nothing is made for its effect."""
+    """Drop instructions that write what nobody reads, and their calls; a call that writes nothing has an effect."""
     kept = {id(one) for one in program.outputs if isinstance(one, ir.Tensor)}
     alive: list[ir.Instruction] = []
     for instruction in reversed(program.instructions):
@@ -80,6 +80,10 @@ def without_dead(program: ir.Program) -> None:
             kept.update(id(one.storage) for one in instruction.reads)
             alive.append(instruction)
     program.instructions = alive[::-1]
+    calls = [one for one in program.instructions if one.op is Op.CALL_HOST]
+    program.calls = [program.calls[one.whole("call")] for one in calls]
+    for number, one in enumerate(calls):
+        one.attributes = {**one.attributes, "call": number}
 
 
 def each_ew(program: ir.Program, rewrite: Callable[[ir.Instruction, Uses], ir.Instruction | None]) -> None:

@@ -67,11 +67,11 @@ static uint64_t told_bytes(const atalla_blob* blob, uint32_t i) {
   } else {
     atalla_describe_output(blob, i - blob->input_count, &t);
   }
-  uint64_t last = 0;
   for (uint32_t d = 0; d < t.rank; ++d) {
     if (t.shape[d] == 0) return 0;
-    last += (uint64_t)((t.shape[d] - 1) * t.strides[d]);
   }
+  uint64_t last = 0;
+  for (uint32_t d = 0; d < t.rank; ++d) last += (uint64_t)(t.shape[d] - 1) * (uint64_t)t.strides[d];
   return t.dtype ? (last + 1) * at_size((uint8_t)t.dtype) : 0;
 }
 
@@ -99,12 +99,32 @@ static void run(const atalla_blob* blob, const char* isa) {
   free(places);
 }
 
+// Runs a blob with symbols for its example's sizes and more.
+static void run_specialized(const atalla_blob* blob, int64_t more) {
+  atalla_info info = {.struct_size = sizeof info};
+  if (atalla_describe(blob, &info) != ATALLA_OK || !info.symbols || info.inputs > 8) return;
+  atalla_tensor inputs[8];
+  int64_t shapes[8][AT_DIMS];
+  for (uint32_t i = 0; i < info.inputs; ++i) {
+    inputs[i] = (atalla_tensor){.struct_size = sizeof *inputs};
+    atalla_describe_input(blob, i, &inputs[i]);
+    for (uint32_t d = 0; d < inputs[i].rank; ++d) shapes[i][d] = inputs[i].shape[d] + more;
+    inputs[i].shape = shapes[i];
+  }
+  atalla_error error = {.struct_size = sizeof error};
+  atalla_blob* made = NULL;
+  if (atalla_specialize(blob, inputs, info.inputs, &made, &error) != ATALLA_OK) return;
+  run(made, NULL);
+  atalla_close(made);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   atalla_error error = {.struct_size = sizeof error};
   atalla_blob* blob = NULL;
   if (atalla_open(data, size, &blob, &error) == ATALLA_OK) {
     run(blob, NULL);
     run(blob, "base");
+    for (int64_t more = 0; more < 3; ++more) run_specialized(blob, more * more);
     atalla_close(blob);
   }
   return 0;

@@ -15,9 +15,11 @@ import sys
 from pathlib import Path
 
 from atalla.build import SOURCES, files_of, sets_of
+from tests.atalla.dynamic_nets import DYNAMIC
 from tests.atalla.native import sets_here
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
+from tests.atalla.test_dynamic import compiled as any_size
 
 FLAGS = (
     *("-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-fno-strict-aliasing", "-fno-omit-frame-pointer", "-DFUZZER"),
@@ -47,10 +49,10 @@ def build(folder: Path) -> Path:
 
 
 def seeds(folder: Path) -> None:
-    """Write the networks that are small enough."""
+    """Write the networks that are small enough, and those with symbols."""
     folder.mkdir(exist_ok=True)
-    for name in NETS:
-        data = compiled(name)[0].data
+    made = {name: compiled(name)[0].data for name in NETS} | {f"any_{name}": any_size(name).data for name in DYNAMIC}
+    for name, data in made.items():
         if len(data) < MOST_SEED:
             (folder / f"{name}.atalla").write_bytes(data)
 

@@ -95,7 +95,7 @@ INLINE void dw_pixel(const dw_tile* t, size_t p, size_t c, size_t count, const i
   for (int i = 0; i < t->kernel_h; ++i) {
     if (!t->inside[i]) continue;
     for (int j = 0; j < t->kernel_w; ++j) {
-      const float* x = t->columns[(size_t)i * t->reach + p * (size_t)t->stride + (size_t)(j * t->dilation)] + c;
+      const float* x = t->columns[(size_t)i * t->reach + p * (size_t)t->stride + (size_t)j * (size_t)t->dilation] + c;
       const float* w = t->weight + (size_t)(i * t->kernel_w + j) * t->channels + c;
       acc += dw_load(x, count, full) * dw_load(w, count, full);
     }
