@@ -39,28 +39,26 @@ def built(shared_folder):
     return once(shared_folder, "runner", build)
 
 
+def bundled(cli, folder, name, targets):
+    """Bundle linear_regression for these targets, once for all processes."""
+
+    def make(place):
+        done = cli("bundle", "linear_regression", "--backends", *targets, "--strict", "--output-dir", place)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return once(folder, name, make) / "linear_regression"
+
+
 @pytest.fixture(scope="session")
 def sound(cli, shared_folder):
     """A bundle of linear_regression; not to be changed."""
-
-    def bundle(folder):
-        targets = ("xnnpack", "portable", "vulkan")
-        done = cli("bundle", "linear_regression", "--backends", *targets, "--strict", "--output-dir", folder)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    return once(shared_folder, "runner_bundle", bundle) / "linear_regression"
+    return bundled(cli, shared_folder, "runner_bundle", ("xnnpack", "portable", "vulkan"))
 
 
 @pytest.fixture(scope="session")
 def accelerated(cli, shared_folder):
     """A bundle of linear_regression with Atalla, alone and inside of ExecuTorch; not to be changed."""
-
-    def bundle(folder):
-        targets = ("atalla", "executorch.atalla", "xnnpack")
-        done = cli("bundle", "linear_regression", "--backends", *targets, "--strict", "--output-dir", folder)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    return once(shared_folder, "runner_bundle_atalla", bundle) / "linear_regression"
+    return bundled(cli, shared_folder, "runner_bundle_atalla", ("atalla", "executorch.atalla", "xnnpack"))
 
 
 @pytest.fixture
