@@ -7,14 +7,17 @@ BIN := $(VENV)/bin
 # Further arguments for pip. On Linux, to get PyTorch's small CPU build from its own index:
 #   make PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_ARGS ?=
-TEST_ARGS ?= -n 2 --dist loadgroup
+# What to test: make test TEST=tests/unit/test_cache.py, or TEST="--last-failed -x"; all where it is not given.
+TEST ?=
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
 KERNELS := src/atalla/libatalla.so
 
-.PHONY: help setup demo kernels test check format bench runner docs clean
+.PHONY: help setup demo kernels test test-all mutants check format bench runner docs clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Create the environment in .venv (2 to 10 minutes, 2 GB; seconds when it is there)
 
@@ -32,13 +35,24 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Set up and run the main job: two models on five runtimes, verified and ranked (the default)
 	@$(BIN)/cross-backend compare linear_regression mobilenet_v3_small
 
+# Where there is no C compiler, the one that pip has builds them.
 $(KERNELS): $(READY) src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/kernels/*.h)
+	@[ -n "$$CC" ] || command -v cc >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt ziglang
 	$(BIN)/python -m atalla.build
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
-test: $(READY) $(KERNELS) ## Run all tests (three quarters of an hour on two cores)
-	$(BIN)/python -m pytest $(TEST_ARGS)
+test: $(READY) ## Run the tests (10 minutes on two cores, 5 from the second time on); TEST="tests/unit/test_cache.py" runs some, TEST=--last-failed those that failed
+	$(if $(TEST),,@tests/system_packages.sh test)
+	@$(MAKE) --no-print-directory $(KERNELS)
+	$(BIN)/python -m pytest -m "not slow" $(TEST_ARGS) $(TEST)
+
+test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kills, other processors, wheels (half an hour)
+	@tests/system_packages.sh test-all
+	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
+
+mutants: $(READY) $(KERNELS) ## Break thirty things on purpose, one after the other, and see that tests fail (20 minutes)
+	$(BIN)/python -m tests.mutants
 
 check: $(READY) ## Lint, types, layers, formats, generated docs
 	$(BIN)/ruff check .
@@ -56,7 +70,7 @@ format: $(READY) ## Put all files into the house's format
 bench: $(READY) runner ## Print the tables behind our claims about speed (some minutes; keep the machine quiet)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (CMake, a C++17 compiler, libssl-dev; seconds)
+runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (a C++17 compiler; seconds)
 	PYTHON=$(BIN)/python runner/build.sh
 
 docs: $(READY) ## Write the generated pages of docs/
@@ -64,4 +78,4 @@ docs: $(READY) ## Write the generated pages of docs/
 
 clean: ## Delete the environment and build output; the cache stays
 	rm -f src/atalla/libatalla.*
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .cache dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

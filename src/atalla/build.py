@@ -5,9 +5,11 @@ python -m atalla.build [FILE]
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,7 +61,7 @@ def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]
     Raises:
         AtallaError: there is no C compiler, it failed, or the library cannot be written.
     """
-    compiler = shlex.split(os.environ.get("CC") or "cc")
+    compiler = _compiler()
     sets = sets_of(platform.machine()) if sets is None else sets
     sources, lacking = files_of(sets)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -79,11 +81,18 @@ def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]
             raise AtallaError(f"{path} cannot be written: {error.strerror}") from error
 
 
+def _compiler() -> list[str]:
+    """Return the command of the C compiler: ``$CC``, ``cc``, or the one that the package ziglang brings."""
+    if not os.environ.get("CC") and not shutil.which("cc") and importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc"]
+    return shlex.split(os.environ.get("CC") or "cc")
+
+
 def _run(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise AtallaError(f"there is no C compiler: {error}") from error
+        raise AtallaError(f"there is no C compiler ({error}); install one, or: pip install ziglang") from error
     if done.returncode:
         raise AtallaError(f"{command[0]} failed: {done.stderr.strip()[-2000:]}")
 

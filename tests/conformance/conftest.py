@@ -63,8 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 names = [name for name in names if expected_here(getattr(_missing(name), kind))]
         if "opens_here" in metafunc.fixturenames:  # what a toolchain runs is never opened in this process
             names = [name for name in names if resolve(name).python == sys.executable]
-    marked = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
-    metafunc.parametrize("backend_name", marked, scope="session")
+    metafunc.parametrize("backend_name", names, scope="session")
 
 
 def expected_here(gap: Gap | None) -> bool:

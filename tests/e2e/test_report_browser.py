@@ -16,7 +16,6 @@ from cross_backend.records import Outcome, Result
 from cross_backend.report import html
 from tests.unit.report import studies
 
-pytestmark = pytest.mark.xdist_group("browser")
 INSTALL = "apt-get install -y --no-install-recommends chromium"
 HOSTILE = "</script><img src=x onerror=alert(1)> \"'& 🦀 " + "long" * 60
 CHAPTERS_WITH_CHARTS = ("latency", "ratio", "batch", "frontier", "cold-start", "throughput", "memory")

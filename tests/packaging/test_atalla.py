@@ -39,7 +39,6 @@ except atalla.KernelError as error:
 print(json.dumps({**found, "file": atalla.__file__}))
 """
 
-pytestmark = pytest.mark.xdist_group("wheel")
 
 
 def installed(wheel: Path, folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:

@@ -29,7 +29,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 @pytest.fixture(scope="session")
-def linear(environment: None) -> Captured:
+def linear() -> Captured:
     """Capture the smallest workload once."""
     return capture_workload("linear_regression", None, Cache())
 
@@ -48,7 +48,6 @@ def capture_net() -> Callable[[str], torch.export.ExportedProgram]:
 
 @pytest.fixture(scope="session")
 def exported(
-    environment: None,
     capture_net: Callable[[str], torch.export.ExportedProgram],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:

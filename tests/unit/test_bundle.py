@@ -50,7 +50,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
 
 
 @pytest.fixture(scope="module")
-def rows(captured: Captured, environment: None) -> list[tuple[Artifact, str, str, float]]:
+def rows(captured: Captured) -> list[tuple[Artifact, str, str, float]]:
     """Lower to a file, to a folder of files, and to a file again."""
     found = []
     for target in ("null", "openvino", "torch"):

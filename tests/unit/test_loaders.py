@@ -263,7 +263,7 @@ class Net(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def made_of_many_types(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_of_many_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = torch.tensor([[-1.0, 0.0, 2.5], [0.5, -0.25, 8.0], [1.0, 3.0, -9.0]])
     captured = write_program(xb.capture(Net(), (x, torch.tensor([2, 0]))), "net", tmp_path_factory.mktemp("captured"))
     return write(captured, ["portable"], {}, tmp_path_factory.mktemp("bundles"))

@@ -214,7 +214,6 @@ class _InPlace(torch.nn.Module):
         return self.linear(x.relu_())
 
 
-@pytest.mark.xdist_group("executorch.xnnpack")
 def test_xnnpack_refuses_a_model_of_which_it_takes_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Cache
 ) -> None:
@@ -231,7 +230,6 @@ def test_xnnpack_refuses_a_model_of_which_it_takes_nothing(
         assert session(torch.tensor([[1.0, 2, 3, 4]] * 2)).tolist() == [[1, 3, 6, 10]] * 2
 
 
-@pytest.mark.xdist_group("executorch.xnnpack")
 def test_xnnpack_says_what_it_left_and_why(tmp_path: Path) -> None:
     class Mixed(torch.nn.Module):
         def __init__(self) -> None:
@@ -250,7 +248,6 @@ def test_xnnpack_says_what_it_left_and_why(tmp_path: Path) -> None:
     assert 0 < placement.coverage < 1 == placement.flop_coverage, "a sum has no matrix product"
 
 
-@pytest.mark.xdist_group("executorch.xnnpack")
 def test_a_model_that_changes_its_input_gives_what_it_promises_or_is_refused(tmp_path: Path) -> None:
     """Compilers add the changed input to the outputs; a session must not."""
     module, x = _InPlace().eval(), torch.linspace(-1, 1, 8).reshape(2, 4)

@@ -273,7 +273,7 @@ def test_an_interrupt_before_anything_was_measured_gives_no_rank(linear: Capture
 
 
 @pytest.mark.slow
-def test_a_task_is_scored(environment: None) -> None:
+def test_a_task_is_scored() -> None:
     captured = capture_workload("digits_cnn", None, Cache())
     assert captured.metric == "top-1 accuracy"
     panel = run_panel(captured, rows_of(captured, "torch"), QUICK, Cache())

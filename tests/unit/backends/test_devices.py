@@ -15,7 +15,7 @@ from cross_backend.tensors import load_tensors
 
 
 @pytest.fixture(scope="module")
-def program(environment: None) -> torch.export.ExportedProgram:
+def program() -> torch.export.ExportedProgram:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Softmax(-1))

@@ -45,7 +45,7 @@ def _depthwise() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 
 @pytest.fixture(scope="module")
-def depthwise(environment: None) -> torch.export.ExportedProgram:
+def depthwise() -> torch.export.ExportedProgram:
     module, inputs = _depthwise()
     return xb.capture(module, inputs)
 
@@ -86,7 +86,7 @@ def test_the_placement_is_what_the_device_then_records(on_vulkan: Artifact) -> N
     assert kinds == {row.name: row.count for row in on_vulkan.placement.inside}
 
 
-def test_the_wrong_default_target_is_caught_as_mismatch(environment: None) -> None:
+def test_the_wrong_default_target_is_caught_as_mismatch() -> None:
     """IREE's own default assumes subgroups of 64; Mesa's software driver has 8, and gets wrong outputs without ours."""
     software = find_devices().devices[0]
     assert "llvmpipe" in software.name, "this test is about Mesa's software driver"
@@ -161,7 +161,7 @@ def test_attention_is_right_where_the_fused_one_is_refused(target: str) -> None:
         torch.testing.assert_close(session(*inputs), module(*inputs), rtol=1e-4, atol=1e-5)
 
 
-def test_a_program_that_the_compiler_refuses_fails_in_one_line(environment: None) -> None:
+def test_a_program_that_the_compiler_refuses_fails_in_one_line() -> None:
     class Sorted(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.linalg.eigvalsh(x @ x.T)

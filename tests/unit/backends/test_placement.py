@@ -140,7 +140,7 @@ LEFT = {
     ),
 }
 """Reasons by dtype, argument, table and known fault; most expensive first, then most frequent, then by name."""
-BACKENDS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LEFT]
+BACKENDS = list(LEFT)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -206,7 +206,6 @@ FLOPS = {
 }  # fmt: skip
 
 
-@pytest.mark.xdist_group("executorch.vulkan")
 @pytest.mark.parametrize("case", FLOPS)
 def test_the_work_of_an_operator_is_what_a_hand_counts(case: str, tmp_path: Path) -> None:
     """Vulkan takes no float64, so that all work is left; what the file tells and what torch counts are the same."""
@@ -219,7 +218,6 @@ def test_the_work_of_an_operator_is_what_a_hand_counts(case: str, tmp_path: Path
     assert placement.weighed(wanted).flop_coverage == (0.0 if wanted else None)
 
 
-@pytest.mark.xdist_group("executorch.xnnpack")
 def test_dynamic_shapes_are_a_reason_and_have_no_coverage_by_work(user: ModuleType) -> None:
     batch = torch.export.Dim("batch", min=2, max=8)
     program = xb.capture(user.Batch().eval(), (torch.randn(4, 4),), ({0: batch},))
@@ -238,7 +236,6 @@ def test_dynamic_shapes_are_a_reason_and_have_no_coverage_by_work(user: ModuleTy
     assert all(row.why for row in placement.left)
 
 
-@pytest.mark.xdist_group("executorch.vulkan")
 def test_branches_of_control_flow_are_told_apart(user: ModuleType) -> None:
     placement = xb.lower(xb.capture(user.Branches(), (torch.ones(3, 3),)), "vulkan", name="branches").placement
     rows = {row.name: row for row in placement.left if row.name != "aten::sum.IntList_out"}

@@ -66,7 +66,7 @@ def test_what_is_asked_for_becomes_a_study(tmp_path: Path) -> None:
     assert ComparisonRunner("linear_regression", ["cpu"], name="mine").study.name == "mine"
 
 
-def test_a_module_is_kept_in_a_file(environment: None) -> None:
+def test_a_module_is_kept_in_a_file() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         module = torch.nn.Linear(4, 2)

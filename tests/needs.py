@@ -1,0 +1,28 @@
+"""Needs: a test that needs a program which is not here is skipped, and says the one command that brings it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+PACKAGES = {
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "c++": "g++",
+    "cc": "gcc",
+    "chromium": "chromium",
+    "clang": "clang",
+    "g++": "g++",
+    "gcc": "gcc",
+    "qemu-aarch64": "qemu-user",
+}
+"""Program → the Debian packages that bring it."""
+OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
+
+
+def program(name: str) -> str:
+    """Return the path of a program; skip the test where there is none."""
+    for one in (name, *OTHER_NAMES.get(name, ())):
+        if found := shutil.which(one):
+            return found
+    pytest.skip(f"there is no {name}; run: sudo apt-get install {PACKAGES[name]}")
