@@ -13,6 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.zygote import Zygote
+
+BEFORE_MAIN = {"PYTHONPATH", "PYTHONUTF8", "PYTHONIOENCODING", "LC_ALL", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD"}
+"""Environment variables that are read before the command's first line."""
 COMMAND = [sys.executable, "-m", "cross_backend"]
 TARGETS = ("xnnpack", "portable", "cpu", "openvino", "torch")
 
@@ -28,12 +32,29 @@ def variables(cache=None, **extra):
 
 
 @pytest.fixture(scope="session")
-def cli():
-    """Run the command to its end: ``cli("export", "x", cache=…, cwd=…, NAME="variable")`` gives the streams as text."""
+def zygote(shared_folder):
+    """A process that forks commands; see ``tests/zygote.py``."""
+    found = Zygote(shared_folder / f"zygote-{os.getpid()}.log")
+    yield found
+    found.close()
 
-    def run(*args, cache=None, cwd=None, timeout=300, before=(), preexec=None, stdout=subprocess.PIPE, **extra):
+
+@pytest.fixture(scope="session")
+def cli(zygote, tmp_path_factory):
+    """Run the command to its end: ``cli("export", "x", cache=…, cwd=…, NAME="variable")`` gives the streams as text.
+
+    It is forked; what needs a process from its very start says ``fresh=True``.
+    """
+    streams = tmp_path_factory.mktemp("streams")
+
+    def run(
+        *args, cache=None, cwd=None, timeout=300, before=(), preexec=None, stdout=subprocess.PIPE, fresh=False, **extra
+    ):
+        words = list(map(str, args))
+        if not (fresh or before or preexec or stdout != subprocess.PIPE or extra.keys() & BEFORE_MAIN):
+            return zygote.run(words, variables(cache, **extra), cwd or Path.cwd(), streams, timeout)
         return subprocess.run(
-            [sys.executable, *before, "-m", "cross_backend", *map(str, args)],
+            [sys.executable, *before, "-m", "cross_backend", *words],
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
