@@ -8,17 +8,16 @@ import fcntl
 import hashlib
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import pytest
 import torch
 
 from atalla.build import FLAGS, SOURCES, files_of, sets_of
 from atalla.loader import parse
 from atalla.lower import torch_dtype_of
+from tests import needs, surroundings
 
 HERE = Path(__file__).with_name("csrc")
 
@@ -35,7 +34,6 @@ def sets_here() -> set[str]:
 
 
 def executable(
-    folder: Path,
     driver: Path,
     flags: Sequence[str],
     link: Sequence[str] = (),
@@ -44,10 +42,9 @@ def executable(
     compiler: str = "cc",
     machine: str | None = None,
 ) -> Path:
-    """Build a driver and the library into one program, each once for all processes; skip where there is no compiler.
+    """Build a driver and the library into one program, each once for all processes and runs; skip where there is no compiler.
 
     Args:
-        folder: where all processes build.
         driver: its source.
         flags: of the compiler, behind the library's own.
         link: flags that only the linker gets.
@@ -55,14 +52,15 @@ def executable(
         compiler: its command.
         machine: the processor that it builds for, if not this.
     """
-    if not shutil.which(compiler):
-        pytest.skip(f"there is no {compiler}")
+    needs.program(compiler)
     wanted = sets_here() if isas is None else isas
     all_sets = sets_of(machine or platform.machine())
     sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in wanted}
     sources, lacking = files_of(sets)
-    place = folder / f"native-{hashlib.sha256(' '.join([compiler, *lacking, *flags]).encode()).hexdigest()[:12]}"
-    place.mkdir(exist_ok=True)
+    headers = [*SOURCES.rglob("*.h"), *driver.parent.glob("*.h")]
+    words = [compiler, _version(compiler), *lacking, *flags, *link, surroundings.digest_of([*sources, *headers, driver])]
+    place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+    place.mkdir(parents=True, exist_ok=True)
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         objects = []
@@ -75,6 +73,10 @@ def executable(
         if not program.exists():
             _run([compiler, *flags, *link, *map(str, objects), "-o", str(program), "-lm", "-lpthread"])
     return program
+
+
+def _version(compiler: str) -> str:
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
 
 
 def _run(command: Sequence[str]) -> None:

@@ -79,24 +79,22 @@ Run = Callable[..., list[torch.Tensor]]
 
 
 @pytest.fixture(scope="session")
-def run(library: Path, shared_folder: Path) -> Iterator[Run]:
+def run(library: Path) -> Run:
     """Give a function that runs a program, given as bytes, in the package's own runtime."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ATALLA_CACHE", str(shared_folder / "delegate"))
-        from executorch.extension.pybindings import _C
+    from executorch.extension.pybindings import _C
 
-        from atalla import build_delegate
+    from atalla import build_delegate
 
-        build_delegate.load()
-        assert "AtallaBackend" in _C._get_registered_backend_names()
-        kept: list[bytes] = []
+    build_delegate.load()
+    assert "AtallaBackend" in _C._get_registered_backend_names()
+    kept: list[bytes] = []
 
-        def call(program: bytes, *inputs: torch.Tensor) -> list[torch.Tensor]:
-            kept.append(program)  # the runtime borrows it
-            method = _C._load_program_from_buffer(program).load_method("forward")
-            return [y.clone() for y in method([x.clone(memory_format=torch.contiguous_format) for x in inputs])]
+    def call(program: bytes, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        kept.append(program)  # the runtime borrows it
+        method = _C._load_program_from_buffer(program).load_method("forward")
+        return [y.clone() for y in method([x.clone(memory_format=torch.contiguous_format) for x in inputs])]
 
-        yield call
+    return call
 
 
 def same(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> None:

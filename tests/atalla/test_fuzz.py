@@ -23,9 +23,10 @@ CORPUS = Path(os.environ.get("ATALLA_CORPUS") or FUZZ / "corpus")
 SMALL = ("any_numbers", "any_mlp", "mlp", "fallback", "masked", "pools", "rms", "rows", "shapes", "whole_numbers")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_mutated_networks_are_refused_or_run(name: str, shared_folder: Path, tmp_path: Path) -> None:
-    program = executable(shared_folder, FUZZ / "fuzz_blob.c", ADDRESS)
+def test_mutated_networks_are_refused_or_run(name: str, tmp_path: Path) -> None:
+    program = executable(FUZZ / "fuzz_blob.c", ADDRESS)
     made = any_size(name.removeprefix("any_")) if name.startswith("any_") else compiled(name)[0]
     (tmp_path / "blob").write_bytes(made.data)
     command = [program, "-mutations=400", tmp_path / "blob"]
@@ -33,8 +34,9 @@ def test_mutated_networks_are_refused_or_run(name: str, shared_folder: Path, tmp
     assert done.returncode == 0, done.stderr[-4000:]
 
 
-def test_what_the_fuzzer_kept_does_no_harm(shared_folder: Path) -> None:
-    program = executable(shared_folder, FUZZ / "fuzz_blob.c", ADDRESS)
+@pytest.mark.slow
+def test_what_the_fuzzer_kept_does_no_harm() -> None:
+    program = executable(FUZZ / "fuzz_blob.c", ADDRESS)
     done = subprocess.run([program, *sorted(CORPUS.iterdir())], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
 

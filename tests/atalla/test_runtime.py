@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import warnings
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import pytest
 
 import atalla
 from atalla import kernels, runtime
+from tests import needs
 from tests.atalla.test_compile import compiled, same
 
 
@@ -68,7 +68,7 @@ def test_a_broken_library_is_an_error_not_a_slow_run(
         path.write_bytes(b"\x7fELF and nothing else")
     else:
         (tmp_path / "kernels.c").write_text(source)
-        compiler = os.environ.get("CC") or "cc"
+        compiler = needs.program("cc")
         subprocess.run([compiler, "-shared", "-fPIC", str(tmp_path / "kernels.c"), "-o", str(path)], check=True)
     elsewhere.setenv("ATALLA_LIBRARY", str(path))
     with pytest.raises(atalla.KernelError, match=told):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from atalla.build import FLAGS, SETS, SOURCES
+from tests import needs
 from tests.atalla.native import HERE, executable, run_blob, sets_here
 from tests.atalla.nets import HOSTED, NETS
 from tests.atalla.test_compile import compiled, same
 
+pytestmark = pytest.mark.slow
 ADDRESS = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 THREAD = ("-O1", "-fsanitize=thread")
 DEBUG = ("-O1", "-DATALLA_DEBUG")
@@ -30,30 +31,29 @@ def checked(program: list[str], name: str, folder: Path, tolerance: float = 2e-5
 
 @pytest.mark.parametrize("isa", sorted(sets_here()))
 @pytest.mark.parametrize("name", NETS)
-def test_no_byte_out_of_bounds_and_nothing_undefined(name: str, isa: str, shared_folder: Path, tmp_path: Path) -> None:
-    checked([str(executable(shared_folder, DRIVER, ADDRESS))], name, tmp_path, threads=2, isa=isa)
+def test_no_byte_out_of_bounds_and_nothing_undefined(name: str, isa: str, tmp_path: Path) -> None:
+    checked([str(executable(DRIVER, ADDRESS))], name, tmp_path, threads=2, isa=isa)
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_threads_do_not_race(name: str, shared_folder: Path, tmp_path: Path) -> None:
+def test_threads_do_not_race(name: str, tmp_path: Path) -> None:
     """Three contexts of one blob at once, each with a pool of two; kernels of every set share work alike."""
     checked(
-        [str(executable(shared_folder, DRIVER, THREAD, isas=["base"]))], name, tmp_path, threads=2, contexts=3, runs=3
+        [str(executable(DRIVER, THREAD, isas=["base"]))], name, tmp_path, threads=2, contexts=3, runs=3
     )
 
 
 @pytest.mark.parametrize("isa", sorted(sets_here()))
 @pytest.mark.parametrize("name", NETS)
-def test_each_instruction_writes_its_tensor_only(name: str, isa: str, shared_folder: Path, tmp_path: Path) -> None:
+def test_each_instruction_writes_its_tensor_only(name: str, isa: str, tmp_path: Path) -> None:
     """What is dead or not yet written is NaN, so that whoever reads it shows."""
-    checked([str(executable(shared_folder, DRIVER, DEBUG))], name, tmp_path, threads=2, isa=isa)
+    checked([str(executable(DRIVER, DEBUG))], name, tmp_path, threads=2, isa=isa)
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_another_processor_gives_the_same(name: str, shared_folder: Path, tmp_path: Path) -> None:
-    if not shutil.which(QEMU):
-        pytest.skip(f"there is no {QEMU}")
-    program = executable(shared_folder, DRIVER, ("-O2", "-static"), compiler=ARM, machine="aarch64")
+def test_another_processor_gives_the_same(name: str, tmp_path: Path) -> None:
+    needs.program(QEMU)
+    program = executable(DRIVER, ("-O2", "-static"), compiler=ARM, machine="aarch64")
     checked([QEMU, str(program)], name, tmp_path, threads=2, isa="base")
 
 
@@ -61,10 +61,10 @@ WRAPPED = "malloc", "calloc", "realloc", "posix_memalign", "pthread_create"
 
 
 @pytest.mark.parametrize("name", ["mlp", "fallback", "winograd", "transformer"])
-def test_out_of_memory_is_an_error_wherever_it_happens(name: str, shared_folder: Path, tmp_path: Path) -> None:
+def test_out_of_memory_is_an_error_wherever_it_happens(name: str, tmp_path: Path) -> None:
     """Every allocation of loading, reserving, running and planning fails once; nothing leaks."""
     wraps = tuple(f"-Wl,--wrap={one}" for one in WRAPPED)
-    program = executable(shared_folder, HERE / "no_memory.c", ADDRESS, wraps)
+    program = executable(HERE / "no_memory.c", ADDRESS, wraps)
     (tmp_path / "blob").write_bytes(compiled(name)[0].data)
     done = subprocess.run([program, tmp_path / "blob"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
@@ -75,8 +75,7 @@ def test_out_of_memory_is_an_error_wherever_it_happens(name: str, shared_folder:
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("source", sorted(SOURCES.glob("*.c")), ids=lambda file: file.stem)
 def test_no_compiler_warns(compiler: str, source: Path) -> None:
-    if not shutil.which(compiler):
-        pytest.skip(f"there is no {compiler}")
+    needs.program(compiler)
     command = [compiler, *FLAGS, *SETS.get(source.stem, ()), "-Werror", "-fsyntax-only", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

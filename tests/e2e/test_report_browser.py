@@ -5,7 +5,6 @@ import csv
 import json
 import math
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +13,9 @@ import pytest
 from cross_backend.measure.statistics import median_interval
 from cross_backend.records import Outcome, Result
 from cross_backend.report import html
+from tests import needs
 from tests.unit.report import studies
 
-INSTALL = "apt-get install -y --no-install-recommends chromium"
 HOSTILE = "</script><img src=x onerror=alert(1)> \"'& 🦀 " + "long" * 60
 CHAPTERS_WITH_CHARTS = ("latency", "ratio", "batch", "frontier", "cold-start", "throughput", "memory")
 PHONE = {"width": 390, "height": 844}
@@ -84,9 +83,7 @@ SERIES_CONTRAST = """() => {
 
 @pytest.fixture(scope="module")
 def browser():
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.fail(f"no browser is installed: {INSTALL}")
+    path = needs.program("chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:

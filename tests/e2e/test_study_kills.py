@@ -18,7 +18,7 @@ from cross_backend.store.rows import to_packet
 from cross_backend.study.driver import key_of, read
 from cross_backend.study.spec import Study
 
-KILLS = int(os.environ.get("CROSS_BACKEND_KILLS", "10"))
+KILLS = [2, pytest.param(int(os.environ.get("CROSS_BACKEND_KILLS", "10")), marks=pytest.mark.slow)]
 LAUNCHES = 2
 TITLES = {"faulty.right": "Right", "onnxruntime.cpu": "ONNX Runtime (CPU)"}
 
@@ -127,10 +127,11 @@ def test_a_stopped_study_goes_on_where_it_was(signum, study, told, streams, unti
     assert {key: after[key] for key in before} == before, "what was stored is as it was"
 
 
-@pytest.mark.timeout(300 + 30 * KILLS)
-def test_killed_at_random_moments_nothing_is_lost(study, told, until, all_gone, tmp_path):
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kills", KILLS)
+def test_killed_at_random_moments_nothing_is_lost(kills, study, told, until, all_gone, tmp_path):
     """Each start goes on with what the killed ones left; a finished study is followed by the next."""
-    moments, path, asked = random.Random(KILLS), tmp_path / "s.sqlite", (("faulty.right",), (1, 2))
+    moments, path, asked = random.Random(kills), tmp_path / "s.sqlite", (("faulty.right",), (1, 2))
     process = study(*asked)
     began = time.monotonic()
     assert process.wait(300) == 0
@@ -138,7 +139,7 @@ def test_killed_at_random_moments_nothing_is_lost(study, told, until, all_gone, 
     before, finished = kept(path)
     assert set(told()) == records(*asked) and finished == {1: True}
     whole = shape(path, 1)
-    for _ in range(KILLS):
+    for _ in range(kills):
         process = study(*asked)
         time.sleep(moments.uniform(0, seconds / 2))
         family = stop(process, signal.SIGKILL) if process.poll() is None else []

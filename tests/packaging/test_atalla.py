@@ -18,6 +18,7 @@ import pytest
 
 from atalla.kernels import LIBRARY
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 NO_COMPILER = {"CC": str(ROOT / "no" / "compiler")}
 SCRIPT = """

@@ -16,6 +16,7 @@ import atalla
 import cross_backend
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

@@ -13,7 +13,7 @@ import pytest
 from cross_backend.bundle import find_artifact, open_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UsageError
-from tests.e2e.bundle_fuzz.cases import LABELS, LIMIT_S, OPENVINO, PORTABLE, XNNPACK, content, manifest, sha256
+from tests.e2e.bundle_fuzz.cases import CASES, LABELS, LIMIT_S, OPENVINO, PORTABLE, XNNPACK, content, manifest, sha256
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +37,12 @@ def sound(linear, cli, tmp_path_factory):
 def bundle(sound, tmp_path):
     """A copy of it that a test may damage."""
     return Path(shutil.copytree(sound, tmp_path / "bundle"))
+
+
+@pytest.fixture(params=[0.1, pytest.param(1.0, marks=pytest.mark.slow)], ids=["a tenth", "all"])
+def count(request):
+    """Give how many cases a loop has."""
+    return lambda name: round(CASES[name] * request.param)
 
 
 class Watch:

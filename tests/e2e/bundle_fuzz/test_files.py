@@ -5,13 +5,13 @@ import random
 
 import pytest
 
-from tests.e2e.bundle_fuzz.cases import CASES, OPENVINO, PORTABLE, XNNPACK, files_of, flip
+from tests.e2e.bundle_fuzz.cases import OPENVINO, PORTABLE, XNNPACK, files_of, flip
 
 
-def test_bits_of_the_files(bundle, examine):
+def test_bits_of_the_files(bundle, examine, count):
     files = files_of(bundle)
     assert len(files) == 7
-    for seed in range(CASES["payload bits"]):
+    for seed in range(count("payload bits")):
         rng = random.Random(seed)
         path = rng.choice(files)
         whole = path.read_bytes()
@@ -21,9 +21,9 @@ def test_bits_of_the_files(bundle, examine):
     assert examine(bundle) is None
 
 
-def test_files_that_were_cut_or_grew(bundle, examine):
+def test_files_that_were_cut_or_grew(bundle, examine, count):
     files = files_of(bundle)
-    for seed in range(CASES["payload cuts"]):
+    for seed in range(count("payload cuts")):
         rng = random.Random(seed)
         path = rng.choice(files)
         whole = path.read_bytes()

@@ -24,6 +24,7 @@ except ArtifactError as error:
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps({"complaint": complaint, "seconds": time.monotonic() - started, "peak_bytes": peak}))
 """
+pytestmark = pytest.mark.slow
 PEAK_BYTES = 2 << 30
 N = 10**6
 SPEC = '{"name":"","dtype":"","shape":[]}'

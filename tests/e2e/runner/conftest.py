@@ -9,23 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.e2e.runner.bundles import PORTABLE, ROOT, artifact, edit
+from tests.surroundings import digest_of
 
 
-def once(shared_folder, name, make):
-    """Make a folder once for all processes of pytest-xdist."""
-    folder = shared_folder / name
-    with (shared_folder / f"{name}.lock").open("w") as lock:
+def once(parent, name, make):
+    """Make a folder once for all processes that use its parent."""
+    folder = parent / name
+    with (parent / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared_folder / f"{name}.done").exists():
+        if not (parent / f"{name}.done").exists():
             make(folder)
-            (shared_folder / f"{name}.done").touch()
+            (parent / f"{name}.done").touch()
     return folder
 
 
 @pytest.fixture(scope="session")
-def built(shared_folder):
+def built(kept_folder):
     """The build folder of the runner and of the probe that shows its arithmetic."""
+    needs.program("c++")
+    sources = [path for folder in ("runner", "src/atalla/csrc") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    made_of = [path for path in sources if "build" not in path.parts]
+    name = f"runner-{digest_of([*made_of, ROOT / 'constraints.txt', ROOT / 'src/cross_backend/_version.py'])}"
 
     def build(folder):
         environment = {**os.environ, "PYTHON": sys.executable}
@@ -36,7 +42,7 @@ def built(shared_folder):
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
 
-    return once(shared_folder, "runner", build)
+    return once(kept_folder, name, build)
 
 
 def bundled(cli, folder, name, targets):
@@ -109,7 +115,7 @@ def harmful(bundle, tmp_path):
         source, library = tmp_path / "harm.c", tmp_path / "libharm.so"
         headers = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
         source.write_text(f"{headers}__attribute__((constructor)) static void harm(void) {{ {body} }}\n")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+        subprocess.run([needs.program("cc"), "-shared", "-fPIC", "-o", library, source], check=True)
         edit(bundle, lambda row: artifact(row, PORTABLE)["placement"].update(delegates={"OpenvinoBackend": 1}))
         return {"OPENVINO_LIB_PATH": str(library)}
 

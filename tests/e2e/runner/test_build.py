@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import needs
 from tests.e2e.runner.bundles import ATALLA, DELEGATE, PORTABLE, QUICK, ROOT, VULKAN, XNNPACK
 
 OWN_BUILD = """
@@ -49,7 +50,7 @@ def test_own_build_of_executorch_brings_its_delegates(sound, accelerated, tmp_pa
     (tmp_path / "executorch-config.cmake").write_text(OWN_BUILD.replace("@PACKAGE@", str(package)))
     (tmp_path / "vulkan.cpp").write_text(OWN_VULKAN)
     headers = [package / "include", package / "include/executorch/runtime/core/portable_type/c10"]
-    compiler = ["c++", "-std=c++17", "-DC10_USING_CUSTOM_GENERATED_MACROS", *(f"-I{folder}" for folder in headers)]
+    compiler = [needs.program("c++"), "-std=c++17", "-DC10_USING_CUSTOM_GENERATED_MACROS", *(f"-I{folder}" for folder in headers)]
     subprocess.run([*compiler, "-c", "vulkan.cpp"], cwd=tmp_path, check=True)
     subprocess.run(["ar", "rcs", "libvulkan_backend.a", "vulkan.o"], cwd=tmp_path, check=True)
     arguments = (f"-Dexecutorch_DIR={tmp_path}", "-DCMAKE_BUILD_TYPE=Debug", "-DRUNNER_ATALLA=OFF")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ASK = """
 from cross_backend.machine import Machine
 from cross_backend.registry import find_backend
+from tests import needs
 print(find_backend("iree.vulkan").missing(Machine.here()))
 """
 
@@ -53,7 +54,7 @@ def test_a_driver_that_crashes_is_one_that_is_not_there(
     (tmp_path / "bad.c").write_text(
         "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { abort(); }\n"
     )
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", "bad.so", "bad.c"], cwd=tmp_path, check=True)
+    subprocess.run([needs.program("cc"), "-shared", "-fPIC", "-o", "bad.so", "bad.c"], cwd=tmp_path, check=True)
     icd = {"file_format_version": "1.0.0", "ICD": {"library_path": str(tmp_path / "bad.so"), "api_version": "1.2.0"}}
     (tmp_path / "bad.json").write_text(json.dumps(icd))
     for name in DRIVERS:

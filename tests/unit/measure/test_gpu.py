@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 
 from cross_backend.errors import UnavailableError
 from cross_backend.measure.gpu import drivers, memory_of
+from tests import needs
 
 LIBRARY = """
 #include <stdio.h>
@@ -63,8 +63,8 @@ print(json.dumps({
 def test_nvml_is_read_in_its_units(
     tmp_path: Path, run_python: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    assert compiler is not None and sys.platform == "linux", "this test builds a shared library for Linux"
+    assert sys.platform == "linux", "this test builds a shared library for Linux"
+    compiler = needs.program("cc")
     (tmp_path / "nvml.c").write_text(LIBRARY)
     library = tmp_path / "libnvidia-ml.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "nvml.c")], check=True)

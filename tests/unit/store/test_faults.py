@@ -25,7 +25,7 @@ from cross_backend.store.spool import REFUSED, folders, waiting
 from tests.unit.store.conftest import PANEL, VERSIONS, further, launch
 
 Begin = Callable[..., Study]
-KILLS = 30
+KILLS = [5, pytest.param(30, marks=pytest.mark.slow)]
 # Libraries are imported once; each line on standard input then forks a writer, which prints each number after it was
 # kept. The writer's samples follow from its numbers, so the test knows what must be there.
 WRITERS = """
@@ -71,14 +71,15 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_killed_at_any_moment_no_kept_launch_is_lost(where: str) -> None:
+@pytest.mark.parametrize("kills", KILLS)
+def test_killed_at_any_moment_no_kept_launch_is_lost(where: str, kills: int) -> None:
     moments = random.Random(0)
     kept = 0
     with subprocess.Popen(
         [sys.executable, "-c", WRITERS, where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as writers:
         assert writers.stdin is not None and writers.stdout is not None
-        for _ in range(KILLS):
+        for _ in range(kills):
             writers.stdin.write("go\n")
             _, start, pid = writers.stdout.readline().split()
             # One more than was told may be there: the kill came between the commit and the print.
@@ -89,7 +90,7 @@ def test_killed_at_any_moment_no_kept_launch_is_lost(where: str) -> None:
             told += map(int, iter(writers.stdout.readline, "dead\n"))
             kept = told[-1] + 1 if told else int(start)
         writers.stdin.close()
-    assert kept > KILLS
+    assert kept > kills
     with Store.open(where) as store:
         study = store.find("quick")
         found = store.launches(study.id, PANEL)
