@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,13 +29,14 @@ def built(shared_folder):
     """The build folder of the runner and of the probe that shows its arithmetic."""
 
     def build(folder):
-        environment = {**os.environ, "PYTHON": sys.executable}
-        for command in (
-            [ROOT / "runner" / "build.sh", folder],
-            ["cmake", "--build", folder, "--target", "runner_probe"],
-        ):
+        def run(*command):
+            environment = {**os.environ, "PYTHON": sys.executable}
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
+
+        run(ROOT / "runner" / "build.sh", folder)
+        cmake = re.search("^CMAKE_COMMAND:INTERNAL=(.*)", (folder / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
+        run(cmake, "--build", folder, "--target", "runner_probe")
 
     return once(shared_folder, "runner", build)
 
