@@ -1,14 +1,16 @@
-"""Durations: how long each test took in this checkout's last runs, kept so that a run begins with what takes longest."""
+"""Durations: how long each test took in this checkout's last run, so that the next one begins with the longest."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 from collections import defaultdict
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.surroundings import KEPT
+
+if TYPE_CHECKING:
+    import pytest
 
 FILE = KEPT / "durations.json"
 

@@ -35,7 +35,10 @@ def cluster() -> Iterator[str]:
     if os.getuid() == 0:
         user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         site = server.parents[1]
-        for part in (f"{server.parent.name}.libs", *(server.relative_to(site) / one for one in ("bin", "lib", "share"))):
+        for part in (
+            f"{server.parent.name}.libs",
+            *(server.relative_to(site) / one for one in ("bin", "lib", "share")),
+        ):
             shutil.copytree(site / part, folder / part, symlinks=True)
         server = folder / server.relative_to(site)
         os.chown(folder, NOBODY, NOBODY)

@@ -1,19 +1,17 @@
-# nlohmann_json and CLI11: from the system, or else fetched at these releases.
-include(FetchContent)
-
-find_package(nlohmann_json 3.10 CONFIG QUIET)
-if(NOT nlohmann_json_FOUND)
-  set(JSON_SystemInclude ON)  # our warnings are not theirs
-  FetchContent_Declare(nlohmann_json
-    URL https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz
-    URL_HASH SHA256=d6c65aca6b1ed68e7a182f4757257b107ae403032760ed6ef121c9d55e81757d)
-  FetchContent_MakeAvailable(nlohmann_json)
-endif()
-
-find_package(CLI11 2.1 CONFIG QUIET)
-if(NOT CLI11_FOUND)
-  FetchContent_Declare(CLI11
-    URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.5.0.tar.gz
-    URL_HASH SHA256=17e02b4cddc2fa348e5dbdbb582c59a3486fa2b2433e70a0c3bacb871334fd55)
-  FetchContent_MakeAvailable(CLI11)
+# nlohmann_json: of the package nlohmann-json of a Python, or else the system's.
+set(RUNNER_PYTHON python3 CACHE STRING "Python whose package nlohmann-json is taken; build.sh gives $PYTHON")
+execute_process(
+  COMMAND "${RUNNER_PYTHON}" -c
+          "import importlib.util as u; s = u.find_spec('nlohmann_json'); print(s.submodule_search_locations[0] if s else '')"
+  OUTPUT_VARIABLE package OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(package AND EXISTS "${package}/include/nlohmann/json.hpp" AND NOT nlohmann_json_DIR)
+  file(TO_CMAKE_PATH "${package}/include" headers)
+  add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)  # imported: our warnings are not theirs
+  target_include_directories(nlohmann_json::nlohmann_json INTERFACE "${headers}")
+  message(STATUS "runner: nlohmann_json of ${package}")
+else()
+  find_package(nlohmann_json 3.10 CONFIG QUIET)
+  if(NOT nlohmann_json_FOUND)
+    message(FATAL_ERROR "There is no nlohmann_json. This brings it:\n  ${RUNNER_PYTHON} -m pip install nlohmann-json")
+  endif()
 endif()

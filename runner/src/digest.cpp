@@ -1,47 +1,16 @@
 #include "digest.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
-#include <array>
 #include <fstream>
-#include <memory>
 #include <stdexcept>
-#include <string_view>
 #include <vector>
+
+#include "sha256.h"
 
 namespace cross_backend {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) fail();
-  }
-
-  void update(std::string_view bytes) {
-    if (EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) != 1) fail();
-  }
-
-  std::string hex() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-    unsigned int size = 0;
-    if (EVP_DigestFinal_ex(context_.get(), digest.data(), &size) != 1) fail();
-    std::string text;
-    for (unsigned int i = 0; i < size; ++i) {
-      text += "0123456789abcdef"[digest[i] >> 4];
-      text += "0123456789abcdef"[digest[i] & 15];
-    }
-    return text;
-  }
-
- private:
-  [[noreturn]] static void fail() { throw std::runtime_error("libcrypto cannot compute SHA-256"); }
-
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 std::string digest_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -60,7 +60,7 @@ Opened opened_from(const json& row) {
 class IsolatedBench final : public Bench {
  public:
   IsolatedBench(const Bundle& bundle, const Artifact& artifact, int threads, double timeout_s)
-      : process_({bundle.folder.string(), "--worker=" + artifact.name, "--threads", std::to_string(threads)}),
+      : process_({"--worker=" + artifact.name, "--threads", std::to_string(threads), "--", bundle.folder.string()}),
         timeout_s_(timeout_s) {}
 
   Opened open() override { return ask(Outcome::kLoadFail, "was opened", {{"op", "open"}}, opened_from); }

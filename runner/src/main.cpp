@@ -1,6 +1,4 @@
 // cross_backend_runner: tests every artifact of a bundle whose runtime is linked in, and ranks them.
-#include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #ifdef _WIN32
@@ -11,6 +9,7 @@
 #endif
 
 #include "bench.h"
+#include "options.h"
 #include "report.h"
 #include "text.h"
 
@@ -27,31 +26,25 @@ struct Options {
   std::string worker;  // an artifact's name: this process is one of an isolated bench
 };
 
-void declare(CLI::App& app, Options& options) {
+CommandLine command_line(Options& options) {
   auto& settings = options.settings;
-  app.add_option("BUNDLE", options.bundle, "Folder that 'cross-backend bundle' wrote")->required();
-  app.add_option("--iterations", settings.iterations, "Most timed calls of each artifact")
-      ->check(CLI::Range(1, 10'000'000))
-      ->capture_default_str();
-  app.add_option("--warmup", settings.warmup, "Untimed calls at the start of each visit")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--seconds", settings.seconds, "Most seconds of timed calls of each artifact")->capture_default_str();
-  app.add_option("--threads", settings.threads, "CPU threads of each artifact")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_option("--timeout", settings.timeout_s, "Longest opening or visit, seconds")->capture_default_str();
-  app.add_option("--only", options.only, "Only these artifacts, by name or target")->type_name("NAME");
-  app.add_option("--platform", options.platform, "Only this platform's artifacts, in its fallback order")
-      ->type_name("NAME");
-  app.add_flag("--json", options.json, "Print one JSON document");
-  app.add_flag("--plain", options.plain, "Print no emoji; also where output is no terminal or NO_COLOR is set");
-  app.add_option("--worker", options.worker)->group("");
-  app.set_version_flag("--version", std::string("cross_backend_runner ") + RUNNER_VERSION);
-}
-
-void check_positive(const char* name, double value) {
-  if (!std::isfinite(value) || value <= 0) throw UsageError(std::string(name) + " must be a positive number.");
+  return {
+      "Test every artifact of a bundle that can run here: verified, timed, ranked.",
+      std::string("cross_backend_runner ") + RUNNER_VERSION,
+      {"BUNDLE", "", "Folder that 'cross-backend bundle' wrote", &options.bundle},
+      {
+          {"--iterations", "N", "Most timed calls of each artifact", &settings.iterations, 1, 10'000'000},
+          {"--warmup", "N", "Untimed calls at the start of each visit", &settings.warmup, 0, 1'000'000},
+          {"--seconds", "N", "Most seconds of timed calls of each artifact", &settings.seconds},
+          {"--threads", "N", "CPU threads of each artifact", &settings.threads, 1, 1024},
+          {"--timeout", "N", "Longest opening or visit, seconds", &settings.timeout_s},
+          {"--only", "NAME", "Only these artifacts, by name or target", &options.only},
+          {"--platform", "NAME", "Only this platform's artifacts, in its fallback order", &options.platform},
+          {"--json", "", "Print one JSON document", &options.json},
+          {"--plain", "", "Print no emoji; also where output is no terminal or NO_COLOR is set", &options.plain},
+          {"--worker", "NAME", "", &options.worker},
+      },
+  };
 }
 
 bool plain_output() {
@@ -65,8 +58,6 @@ void show_progress(const std::string& doing, int done, int total) {
 }
 
 int run(const Options& options) {
-  check_positive("--seconds", options.settings.seconds);
-  check_positive("--timeout", options.settings.timeout_s);
   if (!options.worker.empty()) return serve(options.bundle, options.worker, options.settings.threads);
   const auto bundle = read_bundle(options.bundle);
   const auto artifacts = choose(bundle, options.platform, options.only);
@@ -94,14 +85,11 @@ int complain(const std::string& what) {
 int main(int argc, char** argv) {
   namespace cb = cross_backend;
   cb::Options options;
-  CLI::App app{"Test every artifact of a bundle that can run here: verified, timed, ranked."};
-  app.name("cross_backend_runner");
-  cb::declare(app, options);
   try {
-    app.parse(argc, argv);
-    return cb::run(options);
-  } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : cb::complain(error.what());
+    const auto shown = cb::parse(cb::command_line(options), {argv + 1, argv + argc});
+    if (shown.empty()) return cb::run(options);
+    std::cout << shown << std::flush;
+    return std::cout ? 0 : 1;
   } catch (const cb::BundleError& error) {
     return cb::complain(options.bundle + ": " + error.what());
   } catch (const std::exception& error) {

@@ -1,9 +1,11 @@
 // Reads one JSON document and gives what this program's statistics and comparison make of it, for a test that asks the
-// Python package the same: {"rounds": [[[ns, …], …], …]} or {"expected": […], "outputs": […], "tolerance": …}.
+// Python package the same: {"rounds": [[[ns, …], …], …]}, {"digest": a path}, or {"expected": […], "outputs": […],
+// "tolerance": …}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "compare.h"
+#include "digest.h"
 #include "statistics.h"
 
 namespace {
@@ -37,5 +39,9 @@ json statistics(const std::vector<Rounds>& measured) {
 
 int main() {
   const auto request = json::parse(std::cin);
-  std::cout << (request.contains("rounds") ? statistics(request["rounds"]) : compare(request)) << "\n";
+  if (request.contains("digest")) {
+    std::cout << json(digest_path(request["digest"].get<std::string>())) << "\n";
+  } else {
+    std::cout << (request.contains("rounds") ? statistics(request["rounds"]) : compare(request)) << "\n";
+  }
 }

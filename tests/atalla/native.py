@@ -42,7 +42,7 @@ def executable(
     compiler: str = "cc",
     machine: str | None = None,
 ) -> Path:
-    """Build a driver and the library into one program, each once for all processes and runs; skip where there is no compiler.
+    """Build a driver and the library into one program, once for all runs; skip where there is no compiler.
 
     Args:
         driver: its source.
@@ -57,8 +57,8 @@ def executable(
     all_sets = sets_of(machine or platform.machine())
     sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in wanted}
     sources, lacking = files_of(sets)
-    headers = [*SOURCES.rglob("*.h"), *driver.parent.glob("*.h")]
-    words = [compiler, _version(compiler), *lacking, *flags, *link, surroundings.digest_of([*sources, *headers, driver])]
+    made_of = surroundings.digest_of([*sources, *SOURCES.rglob("*.h"), driver, *driver.parent.glob("*.h")])
+    words = [compiler, _version(compiler), *lacking, *flags, *link, made_of]
     place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
     place.mkdir(parents=True, exist_ok=True)
     with (place / "lock").open("w") as lock:

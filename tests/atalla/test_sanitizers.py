@@ -38,9 +38,7 @@ def test_no_byte_out_of_bounds_and_nothing_undefined(name: str, isa: str, tmp_pa
 @pytest.mark.parametrize("name", NETS)
 def test_threads_do_not_race(name: str, tmp_path: Path) -> None:
     """Three contexts of one blob at once, each with a pool of two; kernels of every set share work alike."""
-    checked(
-        [str(executable(DRIVER, THREAD, isas=["base"]))], name, tmp_path, threads=2, contexts=3, runs=3
-    )
+    checked([str(executable(DRIVER, THREAD, isas=["base"]))], name, tmp_path, threads=2, contexts=3, runs=3)
 
 
 @pytest.mark.parametrize("isa", sorted(sets_here()))

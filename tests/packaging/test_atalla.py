@@ -41,7 +41,6 @@ print(json.dumps({**found, "file": atalla.__file__}))
 """
 
 
-
 def installed(wheel: Path, folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Install a wheel into an environment that sees torch, too; give a function that runs its Python."""
     venv.create(folder / "venv")

@@ -1,7 +1,8 @@
-"""Names in the bundle that these tests use, and ways to change a copy of it."""
+"""Names in the bundle that these tests use, ways to change a copy of it, and the probe."""
 
 import hashlib
 import json
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -43,3 +44,11 @@ def resample(bundle, kind, index, array):
         entry.update(sha256=hashlib.sha256(content).hexdigest())
 
     edit(bundle, change)
+
+
+def probe(built, request):
+    """Ask the runner's arithmetic."""
+    done = subprocess.run(
+        [built / "runner_probe"], input=json.dumps(request), capture_output=True, text=True, timeout=60, check=True
+    )
+    return json.loads(done.stdout)

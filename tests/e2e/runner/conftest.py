@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,18 +30,21 @@ def once(parent, name, make):
 def built(kept_folder):
     """The build folder of the runner and of the probe that shows its arithmetic."""
     needs.program("c++")
-    sources = [path for folder in ("runner", "src/atalla/csrc") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    sources = [
+        path for folder in ("runner", "src/atalla/csrc") for path in (ROOT / folder).rglob("*") if path.is_file()
+    ]
     made_of = [path for path in sources if "build" not in path.parts]
     name = f"runner-{digest_of([*made_of, ROOT / 'constraints.txt', ROOT / 'src/cross_backend/_version.py'])}"
 
     def build(folder):
-        environment = {**os.environ, "PYTHON": sys.executable}
-        for command in (
-            [ROOT / "runner" / "build.sh", folder],
-            ["cmake", "--build", folder, "--target", "runner_probe"],
-        ):
+        def run(*command):
+            environment = {**os.environ, "PYTHON": sys.executable}
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
+
+        run(ROOT / "runner" / "build.sh", folder)
+        cmake = re.search("^CMAKE_COMMAND:INTERNAL=(.*)", (folder / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
+        run(cmake, "--build", folder, "--target", "runner_probe")
 
     return once(kept_folder, name, build)
 

@@ -1,6 +1,5 @@
 """What the runner measures, and that its arithmetic is that of the Python package."""
 
-import json
 import math
 import random
 import subprocess
@@ -14,7 +13,7 @@ from cross_backend.measure import statistics
 from cross_backend.samples import Measurement
 from cross_backend.selection import rank
 from cross_backend.verify import compare_outputs
-from tests.e2e.runner.bundles import ATALLA, QUICK, XNNPACK
+from tests.e2e.runner.bundles import ATALLA, QUICK, XNNPACK, probe
 
 
 @pytest.mark.parametrize("name", [XNNPACK, ATALLA])
@@ -137,13 +136,6 @@ def test_comparison_of_other_types_and_counts(built):
         assert probe(built, {"expected": [one], "outputs": outputs, "tolerance": 1})["verdict"] is False
     halves = {"dtype": "bfloat16", "shape": [1, 4], "data": [0x80, 0x3F] * 4}
     assert probe(built, {"expected": [one], "outputs": [halves], "tolerance": 0})["verdict"] is True
-
-
-def probe(built, request):
-    done = subprocess.run(
-        [built / "runner_probe"], input=json.dumps(request), capture_output=True, text=True, timeout=60, check=True
-    )
-    return json.loads(done.stdout)
 
 
 def tensor(array):

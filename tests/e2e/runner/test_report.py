@@ -1,11 +1,9 @@
-"""What the runner prints, and which command lines it takes."""
+"""What the runner prints, and which artifacts it takes."""
 
 import json
 import os
 import pty
 import subprocess
-
-import pytest
 
 from cross_backend.measure import statistics
 from tests.e2e.runner.bundles import PORTABLE, QUICK, VULKAN, XNNPACK, edit
@@ -71,14 +69,6 @@ def test_json_document(sound, runner, document):
     assert min(row["rank"] or 9 for row in by_name.values()) == 1
 
 
-def test_help_and_version(runner):
-    shown = runner("--help")
-    assert shown.returncode == 0
-    assert all(option in shown.stdout for option in ("BUNDLE", "--iterations", "--only", "--platform", "--json"))
-    assert "--worker" not in shown.stdout
-    assert runner("--version").stdout.startswith("cross_backend_runner 0.")
-
-
 def test_only_and_platform(bundle, rows, refused):
     edit(bundle, lambda row: row["orders"].update(android=[VULKAN, PORTABLE]))
     assert list(rows(bundle, "--platform", "android", *QUICK)) == [VULKAN, PORTABLE]
@@ -87,27 +77,3 @@ def test_only_and_platform(bundle, rows, refused):
     refused(bundle, "--platform", "toaster", words=("toaster", "android"))
     refused(bundle, "--only", "nonsense", words=("nonsense", PORTABLE))
     refused(bundle, "--platform", "android", "--only", XNNPACK, words=(XNNPACK,))
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("--iterations", "0"),
-        ("--iterations", "many"),
-        ("--seconds", "0"),
-        ("--seconds", "nan"),
-        ("--timeout", "inf"),
-        ("--threads", "0"),
-        ("--colour",),
-    ],
-)
-def test_wrong_usage(args, sound, refused):
-    refused(sound, *args, words=(args[0],))
-
-
-def test_no_bundle(tmp_path, refused):
-    refused(words=("BUNDLE",))
-    refused(tmp_path / "nowhere", words=("does not exist",))
-    refused(tmp_path, words=("manifest.json",))
-    (tmp_path / "bundle.zip").write_bytes(b"PK")
-    refused(tmp_path / "bundle.zip", words=("unpacked",))
