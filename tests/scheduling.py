@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdist.scheduler import LoadGroupScheduling
-from xdist.workermanage import WorkerController
 
 from cross_backend.registry import rows
 from tests import durations
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 UNKNOWN_S = {"tests/e2e/": 2.0, "tests/conformance/": 1.0, "tests/packaging/": 2.0, "": 0.1}
 """Seconds of a test that was not seen yet, by where it lies."""

@@ -1,9 +1,9 @@
-"""Zygote: a process that has imported torch and the runtimes, and forks a command, or a worker, in milliseconds.
+"""Zygote: a process that has imported torch and the compilers, and forks a command, or a worker, in milliseconds.
 
 A command of the end-to-end tests needs a process of its own, and so does each of its workers; starting them costs
 seconds of imports, the same ones a thousand times. Here every one is still a process of its own, with its own
-environment, folder, signals, streams and exit status; only ``exec`` and the imports are left out. Tests of what comes
-before ``main``, of killed commands, of memory and of cold starts use real processes (``cli(..., fresh=True)``, ``start``).
+environment, folder, signals, streams and exit status; only ``exec`` and the imports are left out. What is about the
+time before ``main``, killed commands, memory or cold starts uses new processes: ``cli(…, fresh=True)`` and ``start``.
 """
 
 from __future__ import annotations
@@ -162,8 +162,7 @@ def _enter(environment: dict[str, str], streams: tuple[int, int, int]) -> None:
     """Take on what a new process gets: streams, environment, default signals, and no descriptor of anybody else."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    held = {int(name) for name in os.listdir("/proc/self/fd")}
-    for number in held - Forked.kept - {0, 1, 2}:
+    for number in _descriptors() - Forked.kept - {0, 1, 2}:
         with contextlib.suppress(OSError):
             os.close(number)
     os.environ.clear()
@@ -171,6 +170,10 @@ def _enter(environment: dict[str, str], streams: tuple[int, int, int]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.unfreeze()
+
+
+def _descriptors() -> set[int]:
+    return {int(path.name) for path in Path("/proc/self/fd").iterdir()}
 
 
 def serve() -> None:
@@ -185,7 +188,7 @@ def serve() -> None:
 
     workers._started = _started
     gc.freeze()
-    Forked.kept = frozenset(int(name) for name in os.listdir("/proc/self/fd")) - {requests.fileno(), answers.fileno()}
+    Forked.kept = frozenset(_descriptors() - {requests.fileno(), answers.fileno()})
     for line in requests:
         pid = os.fork()
         if pid == 0:

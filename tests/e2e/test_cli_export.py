@@ -156,7 +156,9 @@ def test_several_models(linear, cli, document, tmp_path):
 def test_two_exports_at_once_share_an_empty_cache(cli, document, tmp_path):
     args = ("export", "linear_regression", "--backends", "torch", "cpu", "--json", "--output-dir")
     with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda name: cli(*args, tmp_path / name, cache=tmp_path / "cache"), ("a", "b")))
+        both = list(
+            pool.map(lambda name: cli(*args, tmp_path / name, cache=tmp_path / "cache", fresh=True), ("a", "b"))
+        )
     for result in both:
         assert [row["outcome"] for row in document(result)["results"]] == ["OK", "OK"]
     assert {path.name for path in (tmp_path / "a").iterdir()} == {path.name for path in (tmp_path / "b").iterdir()}

@@ -30,11 +30,9 @@ def once(parent, name, make):
 def built(kept_folder):
     """The build folder of the runner and of the probe that shows its arithmetic."""
     needs.program("c++")
-    sources = [
-        path for folder in ("runner", "src/atalla/csrc") for path in (ROOT / folder).rglob("*") if path.is_file()
-    ]
-    made_of = [path for path in sources if "build" not in path.parts]
-    name = f"runner-{digest_of([*made_of, ROOT / 'constraints.txt', ROOT / 'src/cross_backend/_version.py'])}"
+    sources = [*(ROOT / "runner").rglob("*"), *(ROOT / "src/atalla/csrc").rglob("*")]
+    sources = [path for path in sources if path.is_file() and "build" not in path.relative_to(ROOT).parts]
+    name = f"runner-{digest_of([*sources, ROOT / 'constraints.txt', ROOT / 'src/cross_backend/_version.py'])}"
 
     def build(folder):
         def run(*command):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.backends._vulkan import REMEDY, SOFTWARE, find_devices
+from tests import needs
 
 if TYPE_CHECKING:
     import pytest
