@@ -140,7 +140,7 @@ def _become_command(request: dict[str, Any]) -> NoReturn:
         out, err = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for path in request["streams"])
         _enter(request["environment"], (null, out, err))
         sys.argv = ["cross-backend", *request["arguments"]]
-        sys.path.insert(0, request["cwd"])
+        sys.path[:0] = [request["cwd"], *filter(None, request["environment"].get("PYTHONPATH", "").split(os.pathsep))]
         sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, encoding="utf-8") for fd, mode in enumerate("rww"))  # noqa: PTH123, SIM115
         from cross_backend.cli import main
 

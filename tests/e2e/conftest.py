@@ -15,7 +15,7 @@ import pytest
 
 from tests.zygote import Zygote
 
-BEFORE_MAIN = {"PYTHONPATH", "PYTHONUTF8", "PYTHONIOENCODING", "LC_ALL", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD"}
+BEFORE_MAIN = {"PYTHONUTF8", "PYTHONIOENCODING", "LC_ALL", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD"}
 """Environment variables that are read before the command's first line."""
 COMMAND = [sys.executable, "-m", "cross_backend"]
 TARGETS = ("xnnpack", "portable", "cpu", "openvino", "torch")

@@ -1,5 +1,6 @@
 """``export``: what is written, what a partial failure says, and what comes from the cache."""
 
+import functools
 import json
 import re
 import shutil
@@ -156,9 +157,8 @@ def test_several_models(linear, cli, document, tmp_path):
 def test_two_exports_at_once_share_an_empty_cache(cli, document, tmp_path):
     args = ("export", "linear_regression", "--backends", "torch", "cpu", "--json", "--output-dir")
     with ThreadPoolExecutor(2) as pool:
-        both = list(
-            pool.map(lambda name: cli(*args, tmp_path / name, cache=tmp_path / "cache", fresh=True), ("a", "b"))
-        )
+        start = functools.partial(cli, *args, cache=tmp_path / "cache", fresh=True)
+        both = list(pool.map(start, (tmp_path / "a", tmp_path / "b")))
     for result in both:
         assert [row["outcome"] for row in document(result)["results"]] == ["OK", "OK"]
     assert {path.name for path in (tmp_path / "a").iterdir()} == {path.name for path in (tmp_path / "b").iterdir()}
