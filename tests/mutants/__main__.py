@@ -21,13 +21,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).parents[2]
-ROWS = Path(__file__).with_name("mutants.toml")
-KERNELS = "src/atalla/csrc/"
-LIBRARY = "src/atalla/libatalla.*"
-LONGEST_S = 1800
-"""Of one run of pytest."""
-NO_PROOF = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError")
-"""What a test failed with where the mutant cannot even be loaded."""
+KERNELS, LIBRARY = "src/atalla/csrc/", "src/atalla/libatalla.*"
+NO_PROOF = ("ImportError", "ModuleNotFoundError", "SyntaxError")  # the mutant cannot even be loaded
 
 
 @dataclass(frozen=True)
@@ -36,13 +31,10 @@ class Mutant:
 
     name: str
     file: str
-    old: str
-    """Occurs exactly once in the file."""
+    old: str  # exactly once in it
     new: str
-    why: str
-    """What a user would suffer."""
-    tests: tuple[str, ...]
-    """Where it should be noticed: files, or file::test."""
+    why: str  # what a user would suffer
+    tests: tuple[str, ...]  # where it should be noticed: files, or file::test
 
     def apply(self, root: Path) -> None:
         """Break a copy of the tree."""
@@ -50,7 +42,7 @@ class Mutant:
         text = path.read_text()
         found = text.count(self.old)
         if found != 1:
-            raise ValueError(f"what it replaces occurs {found} times in {self.file}")
+            raise ValueError(f"what it replaces is {found} times in {self.file}")
         changed = text.replace(self.old, self.new)
         if path.suffix == ".py":
             compile(changed, self.file, "exec")
@@ -63,24 +55,24 @@ class Verdict:
 
     name: str
     file: str
-    caught_by: tuple[str, ...]
-    """Ids of the tests that failed with it, and pass without."""
+    caught_by: tuple[str, ...]  # ids of the tests that failed with it, and pass without
     seconds: float
-    error: str | None = None
-    """Why nothing can be said about it."""
+    error: str | None = None  # why nothing can be said about it
+
+    @property
+    def first(self) -> str:
+        """The first of the tests, or what stands in its place."""
+        return f"ERROR: {self.error}" if self.error else self.caught_by[0] if self.caught_by else "SURVIVED"
 
     def __str__(self) -> str:
-        if self.error is not None:
-            return f"ERROR: {self.error}"
-        if not self.caught_by:
-            return f"SURVIVED ({self.seconds:.0f} s)"
         count = len(self.caught_by)
-        return f"caught by {count} test{'s' * (count > 1)} in {self.seconds:.0f} s: {self.caught_by[0]}"
+        how = f"caught by {count} test{'s' * (count > 1)} in {self.seconds:.0f} s: " if count else ""
+        return how + self.first
 
 
 def read_mutants() -> list[Mutant]:
     """Read the list."""
-    rows = tomllib.loads(ROWS.read_text())["mutant"]
+    rows = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())["mutant"]
     return [Mutant(**{**row, "tests": tuple(row["tests"])}) for row in rows]
 
 
@@ -89,8 +81,7 @@ def copy_tree(folder: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    names = [name for name in listed.stdout.split("\0") if name]
-    for source in [*(ROOT / name for name in names), *ROOT.glob(LIBRARY)]:
+    for source in [*(ROOT / name for name in listed.stdout.split("\0") if name), *ROOT.glob(LIBRARY)]:
         if source.is_file():  # one that was deleted is listed until that is committed
             place = folder / source.relative_to(ROOT)
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -106,23 +97,21 @@ def run_tests(root: Path, tests: Sequence[str], *, build: bool, setup_counts: bo
     variables = dict(os.environ)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root / "src"), variables.get("PYTHONPATH"))))
     variables["CROSS_BACKEND_CACHE"] = str(root.parent / "cache")
+
+    def python(*arguments: str, fine: Sequence[int]) -> tuple[int, str]:
+        command = [sys.executable, "-m", *arguments]
+        done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, check=False)
+        last = (done.stdout + done.stderr).strip()[-500:]
+        if done.returncode not in fine:
+            raise ValueError(f"{arguments[0]} ended with status {done.returncode}: {last}")
+        return done.returncode, last
+
     if build or not list(root.glob(LIBRARY)):
-        done = subprocess.run(
-            [sys.executable, "-m", "atalla.build"], cwd=root, env=variables, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise ValueError(f"the kernels cannot be built: {(done.stdout + done.stderr).strip()[-500:]}")
+        python("atalla.build", fine=[0])
     report = root.parent / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-o", "junit_family=xunit1"]
-    command += [f"--junitxml={report}", f"--basetemp={root.parent / 'tmp'}", *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=root, env=variables, capture_output=True, text=True, timeout=LONGEST_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"the tests took more than {LONGEST_S} s") from None
-    if done.returncode not in {0, 1}:  # 2: collection failed; 4: no such test; 5: none ran
-        raise ValueError(f"pytest ended with status {done.returncode}: {(done.stdout + done.stderr).strip()[-500:]}")
+    quiet = ("-q", "-p", "no:cacheprovider", "-n", "0", "-o", "junit_family=xunit1")
+    places = (f"--junitxml={report}", f"--basetemp={root.parent / 'tmp'}")
+    status, last = python("pytest", *quiet, *places, *tests, fine=[0, 1])  # 2: not collected; 4: no such test; 5: none
     cases = list(ET.parse(report).iter("testcase"))
     if all(case.find("skipped") is not None for case in cases):
         raise ValueError("no test was run")
@@ -131,8 +120,8 @@ def run_tests(root: Path, tests: Sequence[str], *, build: bool, setup_counts: bo
         fault = case.find("failure") if case.find("failure") is not None or not setup_counts else case.find("error")
         if fault is not None and not str(fault.get("message")).startswith(NO_PROOF):
             failed.append(f"{case.get('file')}::{case.get('name')}")
-    if done.returncode and not failed:
-        raise ValueError(f"the tests failed before they began: {done.stdout.strip()[-500:]}")
+    if status and not failed:
+        raise ValueError(f"the tests failed before they began: {last}")
     return failed
 
 
@@ -148,17 +137,16 @@ def clean_failures(mutants: Sequence[Mutant]) -> frozenset[str]:
 
 def judge(mutant: Mutant, failing: frozenset[str]) -> Verdict:
     """Run a mutant's tests with it, in a copy of the tree."""
-    started = time.monotonic()
+    started, error = time.monotonic(), None
     caught: tuple[str, ...] = ()
-    error = None
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         root = Path(folder) / "tree"
         copy_tree(root)
         try:
             mutant.apply(root)
             # The runner is built by a fixture: an error there says that it could not be built.
-            built_there = mutant.file.startswith("runner/")
-            found = run_tests(root, mutant.tests, build=mutant.file.startswith(KERNELS), setup_counts=not built_there)
+            counts = not mutant.file.startswith("runner/")
+            found = run_tests(root, mutant.tests, build=mutant.file.startswith(KERNELS), setup_counts=counts)
             caught = tuple(test for test in found if test not in failing)
         except (ValueError, SyntaxError) as fault:
             error = " ".join(str(fault).split())
@@ -166,18 +154,14 @@ def judge(mutant: Mutant, failing: frozenset[str]) -> Verdict:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge the mutants that were named, or all; 0 where every one was caught."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Show which tests catch each mutant.")
+    """Judge mutants; 0 where every one was caught."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there, too")
     parser.add_argument("--list", action="store_true", help="list the mutants and stop")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at a time (default: 1)")
-    parser.add_argument(
-        "--check-clean",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="first run all these tests on the unchanged tree; what fails there does not count",
-    )
+    told = "first run all these tests on the unchanged tree; what fails there does not count"
+    parser.add_argument("--check-clean", action=argparse.BooleanOptionalAction, default=True, help=told)
     options = parser.parse_args(arguments)
     mutants = read_mutants()
     unknown = set(options.names) - {mutant.name for mutant in mutants}
@@ -186,7 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [mutant for mutant in mutants if not options.names or mutant.name in options.names]
     width = max(len(mutant.name) for mutant in chosen)
     if options.list:
-        print("\n".join(f"{mutant.name:{width}}  {mutant.file}: {mutant.why}" for mutant in chosen))
+        for mutant in chosen:
+            print(f"{mutant.name:{width}}  {mutant.file}: {mutant.why}")
         return 0
     failing: frozenset[str] = frozenset()
     if options.check_clean:
@@ -194,15 +179,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failing = clean_failures(chosen)
         told = f"{len(failing)} fail and do not count: {', '.join(sorted(failing))}" if failing else "all pass"
         print(f"without a mutant ({time.monotonic() - started:.0f} s): {told}", flush=True)
+    verdicts: list[Verdict] = []
     with ThreadPoolExecutor(max(1, options.jobs)) as pool:
-        verdicts = []
         for verdict in pool.map(lambda mutant: judge(mutant, failing), chosen):
             verdicts.append(verdict)
             print(f"{verdict.name:{width}}  {verdict}", flush=True)
     print(f"\n{'mutant':{width}}  tests  seconds  first")
     for verdict in verdicts:
-        first = verdict.caught_by[0] if verdict.caught_by else "ERROR" if verdict.error else "SURVIVED"
-        print(f"{verdict.name:{width}}  {len(verdict.caught_by):5}  {verdict.seconds:7.0f}  {first}")
+        print(f"{verdict.name:{width}}  {len(verdict.caught_by):5}  {verdict.seconds:7.0f}  {verdict.first}")
     caught = sum(bool(verdict.caught_by) for verdict in verdicts)
     print(f"{caught} of {len(verdicts)} were caught")
     if options.json is not None:
