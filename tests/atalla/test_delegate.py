@@ -125,6 +125,14 @@ def test_composites_arrive_whole() -> None:
     assert Op.EW not in kinds, "hardswish and the sum are part of a convolution"
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_exact_means_no_winograd(exact: bool) -> None:
+    module, inputs = NETS["winograd"]()
+    (blob,) = blobs(edge(module, inputs, exact=exact))
+    kinds = {row.op for row in parse(blob).instructions}
+    assert (Op.CONV2D_WINO in kinds, Op.CONV2D in kinds) == (not exact, exact)
+
+
 def blobs(lowered: Any) -> list[bytes]:
     from executorch.exir.lowered_backend_module import get_lowered_submodules
 

@@ -66,6 +66,35 @@ class Stem(nn.Module):
         return [*made, self.layers[2](x) + made[2]]
 
 
+class Rows(nn.Module):
+    """What goes along rows, neighbours in memory or not; long sums are made of halves."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        apart = x.reshape(-1, 4)
+        along = [x.sum(1), x.mean(1), x.var(1), x.amax(1), x.softmax(1), x.logsumexp(1)]
+        return [*along, apart.sum(0), apart.mean(0), apart.var(0)]
+
+
+class Pools(nn.Module):
+    """The largest of windows whose elements lie apart, at the edges, too."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        sizes = [(3, 1, 1, 2), (3, 2, 1, 2), (2, 1, 1, 3), (3, 1, 0, 3), (3, 2, 1, 1)]
+        return [nn.functional.max_pool2d(x, k, s, p, d) for k, s, p, d in sizes]
+
+
+class Twice(nn.Module):
+    """A product takes one activation; a second one, and what is added behind one, stay by themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (nn.Linear(20, 20) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        one, two, three = self.first(x).relu(), self.second(x).relu(), self.third(x)
+        return [one.tanh(), two + x, nn.functional.relu6(nn.functional.hardswish(three))]
+
+
 def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     """Give networks and inputs by name."""
     found: dict[str, tuple[nn.Module, torch.Tensor]] = {}
@@ -78,6 +107,10 @@ def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
         image = torch.randn(2, channels, 11, 230)
         found[f"stem_{channels}"] = (Stem(channels), image)
         found[f"stem_{channels}_last"] = (Stem(channels), image.to(memory_format=torch.channels_last))
+    for length in (8, 256, 260, 1000):
+        found[f"rows_{length}"] = (Rows(), torch.randn(3, length))
+    found["pools"] = (Pools(), torch.randn(2, 9, 10, 13))
+    found["twice"] = (Twice(), torch.randn(6, 20))
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cross_backend import launch
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
@@ -39,6 +40,25 @@ def test_visits_keep_the_number_of_runs_and_spread_them(
     runs = sum(visits)
     assert min(settings.launch_runs, MIN_ROUNDS) <= runs <= settings.launch_runs
     assert runs == settings.launch_runs or runs * estimate_ms <= max(settings.launch_s * 1000, MIN_ROUNDS * estimate_ms)
+
+
+def test_every_round_visits_each_target_once_in_an_order_of_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What disturbs the machine for some rounds disturbs all alike, and none always follows the same other one."""
+    names = ["a", "b", "c"]
+    rows = [Exported(name, Outcome.OK) for name in names]
+
+    def visited(index: int) -> list[str]:
+        seen: list[str] = []
+        monkeypatch.setattr(launch, "_visit", lambda entrant, *_: seen.append(entrant.exported.text) or (1,))
+        launch._measure([Entrant(row, described("net", row)) for row in rows], QUICK, index, lambda _turn: None)
+        return seen
+
+    first = visited(0)
+    rounds = [tuple(first[at : at + len(names)]) for at in range(0, len(first), len(names))]
+    assert len(rounds) == ROUNDS and all(sorted(one) == names for one in rounds)
+    assert set(rounds) == set(itertools.permutations(names)), "each of the six orders"
+    assert first == visited(0), "the seed decides"
+    assert first != visited(1), "of each launch anew"
 
 
 def test_two_targets_share_all_rounds_of_the_one_that_has_fewer() -> None:

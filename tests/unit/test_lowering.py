@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import cross_backend as xb
+from cross_backend import lowering
 from cross_backend.artifact import Artifact, Operators, Placement
 from cross_backend.backend import Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
 from cross_backend.cache import Cache
@@ -142,6 +143,16 @@ def test_the_key_depends_on_what_the_payload_depends_on(linear: Captured) -> Non
     }
     assert len(keys) == 5
     assert artifact_key(replace(linear, workload="other name"), torch_like) in keys
+
+
+def test_the_key_depends_on_the_versions_of_what_lowers(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = artifact_key(linear, resolve("cpu"))
+    installed = lowering.version_of
+    for name in resolve("cpu").backend.distributions:
+        monkeypatch.setattr(lowering, "version_of", lambda one, n=name: "0.0" if one == n else installed(one))
+        assert artifact_key(linear, resolve("cpu")) != before, name
+    monkeypatch.setattr(lowering, "version_of", installed)
+    assert artifact_key(linear, resolve("cpu")) == before
 
 
 def test_a_cached_artifact_carries_the_name_it_is_asked_for(linear: Captured, cache: Cache) -> None:

@@ -109,6 +109,13 @@ def test_a_torch_output_does_not_share_the_runtimes_memory() -> None:
     assert tensor.tolist() == [1, 1]
 
 
+def test_a_numpy_output_does_not_share_the_runtimes_memory() -> None:
+    array = np.ones(2, np.float32)
+    (kept,) = in_kind_of([np.ones(1)], [array])
+    array[:] = 5
+    assert kept.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
 def test_random_inputs_fit_and_repeat(dtype: str) -> None:
     specs = [TensorSpec("a", dtype, (2, "batch", 3)), TensorSpec("b", dtype, ())]

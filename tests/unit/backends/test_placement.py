@@ -140,12 +140,23 @@ LEFT = {
     ),
 }
 """Reasons by dtype, argument, table and known fault; most expensive first, then most frequent, then by name."""
+PIECES = {
+    "executorch.portable": {},
+    "executorch.vulkan": {"VulkanBackend": 4},
+    "executorch.xnnpack": {"XnnpackBackend": 4},
+}
+"""Delegates of the odd network."""
 BACKENDS = list(LEFT)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_says_what_was_left_why_and_from_which_line(name: str, lowered: Lowered) -> None:
     assert lowered(name).placement.left == LEFT[name]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in PIECES])
+def test_pieces_are_counted_one_by_one(name: str, lowered: Lowered) -> None:
+    assert lowered(name).placement.delegates == PIECES[name]
 
 
 @pytest.mark.parametrize("name", BACKENDS)

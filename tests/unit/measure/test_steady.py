@@ -41,6 +41,12 @@ def test_what_never_is_steady_is_told(shape: str, calls: int, simulated: ModuleT
     assert ends(simulated, shape, calls).count(None) >= 38
 
 
+def test_a_slow_rise_without_a_sudden_change_is_told() -> None:
+    """No step of it is larger than what counts as the same level; its halves differ by more."""
+    assert steady_from([1 + 0.042 * call / 50 for call in range(50)]) is None
+    assert steady_from([1 + 0.030 * call / 50 for call in range(50)]) == 0
+
+
 def test_outliers_anywhere_move_nothing() -> None:
     values = np.full(120, 5.0)
     for index in (0, 40, 60, 119):
