@@ -8,6 +8,7 @@ import time
 import pytest
 
 from cross_backend.measure.throughput import closed_loop
+from tests.unit.measure.conftest import Clock
 
 
 def rate(streams: int, call_s: float, seconds: float = 0.5) -> float:
@@ -16,21 +17,23 @@ def rate(streams: int, call_s: float, seconds: float = 0.5) -> float:
 
 
 def test_two_streams_of_a_sleeping_call_do_twice_as_much_as_one() -> None:
-    ratio = max(rate(2, 0.01) / rate(1, 0.01) for _ in range(2))  # the second try is for a machine that is busy
-    assert 1.7 < ratio < 2.3
+    ratios = [0.0]
+    while len(ratios) < 10 and not 1.7 < ratios[-1] < 2.3:  # a busy machine wakes sleepers late
+        ratios.append(rate(2, 0.01) / rate(1, 0.01))
+    assert 1.7 < ratios[-1] < 2.3, ratios
 
 
-def test_every_window_counts_the_calls_that_fit_into_it() -> None:
-    counted = closed_loop([lambda: time.sleep(0.01)], 0.5, windows=5)
+def test_every_window_counts_the_calls_that_fit_into_it(clock: Clock) -> None:
+    counted = closed_loop([lambda: clock.sleep(0.01)], 0.5, windows=5)
     assert (len(counted.calls), counted.window_ns) == (5, 100_000_000)
-    assert max(counted.calls) <= 10 and sorted(counted.calls)[2] > 5
+    assert all(calls == pytest.approx(10, rel=0.01) for calls in counted.calls)
 
 
-def test_calls_longer_than_the_loop_count_by_their_share() -> None:
+def test_calls_longer_than_the_loop_count_by_their_share(clock: Clock) -> None:
     """0.2 s of calls of 0.3 s are two thirds of a call: neither none nor a whole one."""
-    counted = closed_loop([lambda: time.sleep(0.3)], 0.2, windows=4)
-    assert sum(counted.calls) == pytest.approx(2 / 3, rel=0.1)
-    assert all(share == pytest.approx(1 / 6, rel=0.2) for share in counted.calls)
+    counted = closed_loop([lambda: clock.sleep(0.3)], 0.2, windows=4)
+    assert sum(counted.calls) == pytest.approx(2 / 3, rel=0.01)
+    assert all(share == pytest.approx(1 / 6, rel=0.01) for share in counted.calls)
 
 
 def test_warm_up_and_first_calls_are_not_counted() -> None:
