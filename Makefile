@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 PIP_ARGS ?=
 # What to test: make test TEST=tests/unit/test_cache.py, or TEST="--last-failed -x"; all where it is not given.
 TEST ?=
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+# One process more than processors: some wait for what they started.
+JOBS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
 KERNELS := src/atalla/libatalla.so

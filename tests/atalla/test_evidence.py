@@ -51,7 +51,7 @@ def some(group: int) -> list[Case]:
 
 
 @pytest.mark.usefixtures("library")
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, GROUPS))])
 def test_samples_give_what_eager_gives_as_the_table_says(group: int) -> None:
     from tests.atalla.evidence.judge import judge
 

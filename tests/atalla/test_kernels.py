@@ -136,6 +136,7 @@ def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
     same(atalla.load(blob, isa=isa, threads=2).run((x,)), wanted, 1e-5)
 
 
+@pytest.mark.slow
 def test_the_template_for_avx512_is_right_whatever_this_processor_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

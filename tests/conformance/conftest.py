@@ -22,6 +22,8 @@ from cross_backend.verify import tolerance_of
 from tests.conftest import chosen_backends
 
 KINDS = {"notimpl": "ours to do", "notyet": "theirs to do", "never": "makes no sense"}
+COMPILED = ("torch.aot_inductor",)
+"""What a C++ compiler makes, at 15 s a model, so that ``make test`` lowers it once, in another place."""
 _KNOWN = Path(__file__).parent / "known"
 
 
@@ -82,6 +84,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         call = getattr(item, "callspec", None)
         name = call.params.get("backend_name") if call else None
+        if name in COMPILED:
+            item.add_marker(pytest.mark.slow)
         listed = known_failures(name).get(item.originalname) if name and isinstance(item, pytest.Function) else None
         if listed:
             item.add_marker(pytest.mark.xfail(strict=True, reason=": ".join(listed)))

@@ -272,7 +272,6 @@ def test_an_interrupt_before_anything_was_measured_gives_no_rank(linear: Capture
     assert panel.interrupted and panel.ranked == [] and panel.noise_floor is None
 
 
-@pytest.mark.slow
 def test_a_task_is_scored() -> None:
     captured = capture_workload("digits_cnn", None, Cache())
     assert captured.metric == "top-1 accuracy"

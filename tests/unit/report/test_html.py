@@ -245,6 +245,7 @@ print(json.dumps([count, int(peak_kb) * 1024]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux tells it")
 def test_ten_million_samples(run_python: Callable[..., str], tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
