@@ -31,8 +31,10 @@ class ByGroup(LoadGroupScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, test = nodeid.partition("::")
+        if file.startswith("tests/e2e/runner/"):
+            return "runner"
         first = test.rpartition("[")[2].rstrip("]").split("-")[0]
-        return first if file.startswith("tests/conformance/") and first in rows() else file
+        return first.partition(".")[0] if file.startswith("tests/conformance/") and first in rows() else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if not self._is_sorted:

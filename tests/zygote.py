@@ -117,6 +117,7 @@ def _started(log: Path, command: list[str], variables: dict[str, str] | None) ->
 
 
 def _become_worker(args: list[str], environment: dict[str, str], ends: tuple[int, int, int]) -> NoReturn:
+    status = 1
     try:
         os.setsid()
         _enter(environment, ends)
@@ -124,12 +125,14 @@ def _become_worker(args: list[str], environment: dict[str, str], ends: tuple[int
         from cross_backend.worker import main
 
         main()
+    except SystemExit as error:
+        status = _status_of(error)
     except BaseException:
         import traceback
 
         traceback.print_exc()
     finally:
-        os._exit(1)
+        os._exit(status)
 
 
 def _become_command(request: dict[str, Any]) -> NoReturn:
@@ -146,7 +149,7 @@ def _become_command(request: dict[str, Any]) -> NoReturn:
 
         status = main()
     except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        status = _status_of(error)
     except BaseException:
         import traceback
 
@@ -156,6 +159,10 @@ def _become_command(request: dict[str, Any]) -> NoReturn:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         os._exit(status)
+
+
+def _status_of(error: SystemExit) -> int:
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
 def _enter(environment: dict[str, str], streams: tuple[int, int, int]) -> None:

@@ -74,6 +74,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 def test_the_caller_survives_payloads_that_abort_the_runtime(sound, tmp_path):
     """Whatever the damage does, the outputs that come out are right."""
     bundles = [forge(sound, tmp_path / what, damage) for what, damage in DAMAGES.items()]
@@ -93,6 +94,7 @@ def saved(tensor):
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_the_caller_survives_samples_that_lie(sound, tmp_path):
     """The sample is the same for all artifacts, so nothing can be verified and nothing is opened."""
     samples = {

@@ -50,6 +50,7 @@ def shell(*command, **extra):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_own_build_of_executorch_brings_its_delegates(sound, accelerated, tmp_path):
     """Bare target names, and a static library that only registers itself, as an ExecuTorch build installs them."""
     package = Path(importlib.util.find_spec("executorch").submodule_search_locations[0])

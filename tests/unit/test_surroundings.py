@@ -1,0 +1,90 @@
+"""The tests' own surroundings: nothing of the user's is seen, and a forked command is a process like any other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cross_backend.cache import Cache
+from cross_backend.store import Store
+from cross_backend.toolchains import root
+from tests import surroundings
+from tests.zygote import Zygote
+
+ENTER = """
+import json, os, signal
+from tests import surroundings
+surroundings.enter(is_main=True)
+names = ("CROSS_BACKEND_CACHE", "CROSS_BACKEND_TOOLCHAINS", "XDG_DATA_HOME", "CROSS_BACKEND_DB", "NO_COLOR")
+print(json.dumps([{name: os.environ.get(name) for name in names}, signal.getsignal(signal.SIGINT) == signal.SIG_IGN]))
+print(surroundings.run_folder().is_dir())
+surroundings.leave()
+print(surroundings.run_folder().exists())
+"""
+
+NET = """
+import os
+import torch
+def net():
+    print("to a log")
+    return torch.nn.Linear(2, 1), torch.ones(1, int(os.environ["WIDTH"]))
+"""
+
+
+def test_nothing_lies_in_the_users_folders() -> None:
+    run = surroundings.run_folder()
+    assert Cache().root == run / "cache" and root() == run / "toolchains"
+    with Store.open() as store:
+        assert Path(str(store.place)).is_relative_to(run / "data")
+
+
+def test_what_the_users_shell_says_is_not_heard(tmp_path: Path) -> None:
+    """Nor that interrupts are ignored, as in the background."""
+    said = {"CROSS_BACKEND_CACHE": "/mine", "CROSS_BACKEND_TOOLCHAINS": "/mine", "XDG_DATA_HOME": "/mine"}
+    said |= {"CROSS_BACKEND_DB": "/mine.sqlite", "NO_COLOR": "1", "PYTHONPATH": str(surroundings.ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", ENTER],
+        env={**os.environ, **said},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "mine" not in done.stdout and '"CROSS_BACKEND_DB": null, "NO_COLOR": null' in done.stdout
+    assert done.stdout.splitlines()[0].endswith("false]") and done.stdout.splitlines()[1:] == ["True", "False"]
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    """Start one."""
+    made = Zygote(tmp_path_factory.mktemp("zygote") / "log")
+    yield made
+    made.close()
+
+
+def test_a_forked_command_has_its_own_streams_status_folder_and_environment(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache"), "WIDTH": "2"}
+    arguments = ["export", "net.py:net", "--backends", "torch", "--output-dir", "out"]
+    done = zygote.run(arguments, environment, tmp_path, tmp_path, 120)
+    assert done.returncode == 0 and (tmp_path / "out" / "net_torch.pt2").is_file(), done.stderr
+    assert "to a log" not in done.stdout + done.stderr
+    assert any("to a log" in log.read_text() for log in (tmp_path / "cache" / "logs").iterdir())
+    wrong = zygote.run(arguments, {**environment, "WIDTH": "3"}, tmp_path, tmp_path, 120)
+    assert wrong.returncode == 1 and wrong.stderr.splitlines()[-1].startswith("cross-backend export: ")
+    assert zygote.run(["--version"], environment, tmp_path, tmp_path, 120).stdout.startswith("cross-backend ")
+    assert zygote.run(["exprot"], environment, tmp_path, tmp_path, 120).returncode == 2
+
+
+def test_a_forked_command_that_takes_too_long_is_killed(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import time\ndef net():\n    time.sleep(60)\n")
+    environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache")}
+    with pytest.raises(subprocess.TimeoutExpired):
+        zygote.run(["export", "net.py:net", "--backends", "torch"], environment, tmp_path, tmp_path, 1)
+    assert zygote.run(["--version"], environment, tmp_path, tmp_path, 120).returncode == 0, "the zygote lives"
