@@ -73,7 +73,7 @@ def test_a_forked_command_has_its_own_streams_status_folder_and_environment(zygo
     environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache"), "WIDTH": "2"}
     arguments = ["export", "net.py:net", "--backends", "torch", "--output-dir", "out"]
     done = zygote.run(arguments, environment, tmp_path, tmp_path, 120)
-    assert done.returncode == 0 and (tmp_path / "out" / "net_torch.pt2").is_file(), done.stderr
+    assert done.returncode == 0 and (tmp_path / "out" / "net_net_torch.pt2").is_file(), done.stderr
     assert "to a log" not in done.stdout + done.stderr
     assert any("to a log" in log.read_text() for log in (tmp_path / "cache" / "logs").iterdir())
     wrong = zygote.run(arguments, {**environment, "WIDTH": "3"}, tmp_path, tmp_path, 120)
