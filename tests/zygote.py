@@ -144,7 +144,8 @@ def _become_command(request: dict[str, Any]) -> NoReturn:
         _enter(request["environment"], (null, out, err))
         sys.argv = ["cross-backend", *request["arguments"]]
         sys.path[:0] = [request["cwd"], *filter(None, request["environment"].get("PYTHONPATH", "").split(os.pathsep))]
-        sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, encoding="utf-8") for fd, mode in enumerate("rww"))  # noqa: PTH123, SIM115
+        sys.stdin, sys.stdout = (os.fdopen(fd, mode, encoding="utf-8", closefd=False) for fd, mode in enumerate("rw"))
+        sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
         from cross_backend.cli import main
 
         status = main()
