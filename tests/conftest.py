@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
+from cross_backend import workers
 from cross_backend.errors import UsageError
 from cross_backend.registry import full_name, rows
 from tests import surroundings
 from tests.durations import Durations
+from tests.zygote import Forked, Zygote, start_worker
 
 VENDOR_WARNINGS = (
     # torch 2.13 pickles its own LeafSpec when a program is copied or saved.
@@ -100,6 +102,21 @@ def shared_folder() -> Path:
 def kept_folder() -> Path:
     """Give a folder that this checkout's runs share; what lies in it is named by the content that it was made of."""
     return surroundings.KEPT
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """Give the process that forks this one's commands and workers."""
+    made = Zygote(surroundings.run_folder() / f"zygote-{os.getpid()}.log")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def forked_workers(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers of this process be forks: for tests that are not about starting, importing or memory."""
+    monkeypatch.setattr(workers, "_started", start_worker)
+    monkeypatch.setattr(Forked, "zygote", zygote)
 
 
 @pytest.fixture(scope="session")

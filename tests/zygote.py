@@ -9,18 +9,24 @@ time before ``main``, killed commands, memory or cold starts uses new processes:
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
+_LONGEST = 1 << 17
+"""Of a request, which holds an environment; bytes."""
 COMMANDS = ("backends", "bundle", "compare", "doctor", "export", "explain", "inspect", "models", "run", "study")
 PRELOADED = (
     *("torch", "torch.export", "torch._dynamo", "sqlalchemy.dialects.sqlite"),
@@ -33,16 +39,18 @@ PRELOADED = (
 
 
 class Zygote:
-    """The test's side: starts the process, and asks it for commands."""
+    """The test's side: starts the process, and asks it for commands and workers."""
 
     def __init__(self, log: Path) -> None:
-        with log.open("wb") as file:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with log.open("wb") as file, theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
                 stderr=file,
                 env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
+                pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
 
@@ -55,7 +63,9 @@ class Zygote:
             subprocess.TimeoutExpired: it did not end in time, and was killed.
         """
         streams = [folder / "stdout", folder / "stderr"]
-        pid = self._ask(arguments=arguments, environment=environment, cwd=str(cwd), streams=list(map(str, streams)))
+        with contextlib.ExitStack() as stack:
+            ends = [stack.enter_context(open(os.devnull, "rb")), *(stack.enter_context(f.open("wb")) for f in streams)]  # noqa: PTH123
+            pid = self._ask([end.fileno() for end in ends], arguments=arguments, environment=environment, cwd=str(cwd))
         killer = threading.Timer(timeout_s, os.kill, (pid, signal.SIGKILL))
         killer.start()
         status = self._answer()
@@ -66,43 +76,62 @@ class Zygote:
             raise subprocess.TimeoutExpired(arguments, timeout_s, out, err)
         return subprocess.CompletedProcess(arguments, status, out, err)
 
+    def fork_worker(self, arguments: list[str], environment: dict[str, str], ends: Sequence[int]) -> int:
+        """Fork a worker that is a child of this process; return its process id.
+
+        The zygote forks twice, and orphans go to their nearest ancestor that asked for them.
+        """
+        with _adopting():
+            return self._ask(ends, worker=arguments, environment=environment)
+
     def close(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._socket.close()
 
-    def _ask(self, **request: Any) -> int:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
+    def _ask(self, ends: Sequence[int], **request: Any) -> int:
+        socket.send_fds(self._socket, [json.dumps(request).encode()], ends)
         return self._answer()
 
     def _answer(self) -> int:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the zygote died; see its log"
-        return int(line)
+        answer = self._socket.recv(_LONGEST)
+        assert answer, "the zygote died; see its log"
+        return int(answer)
+
+
+@contextlib.contextmanager
+def _adopting() -> Iterator[None]:
+    """Let processes below this one whose parent ends become its children (``man 2const PR_SET_CHILD_SUBREAPER``)."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(36, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(36, 0, 0, 0, 0)
 
 
 class Forked(subprocess.Popen[bytes]):
-    """A worker that begins as a fork of the command that asks for it."""
+    """A worker that begins as a fork, of the zygote or else of this process."""
 
     kept: frozenset[int] = frozenset()
     """File descriptors that libraries hold, and that a fork keeps."""
+    zygote: Zygote | None = None
 
     def _execute_child(  # type: ignore[override]
         self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any
     ) -> None:
         p2cread, _, _, c2pwrite, _, errwrite = rest[3:9]
-        self.pid = os.fork()
+        ends = (p2cread, c2pwrite, errwrite)
+        self.pid = self.zygote.fork_worker(list(args), dict(env), ends) if self.zygote else os.fork()
         if self.pid == 0:
-            _become_worker(args, env, (p2cread, c2pwrite, errwrite))
+            _become_worker(args, env, ends)
         self._child_created = True
         for end in (p2cread, c2pwrite):
             os.close(end)
 
 
-def _started(log: Path, command: list[str], variables: dict[str, str] | None) -> subprocess.Popen[bytes]:
+def start_worker(log: Path, command: list[str], variables: dict[str, str] | None) -> subprocess.Popen[bytes]:
     """Stand in for ``cross_backend.workers._started``: fork where the interpreter is this one."""
     kind = Forked if command[0] == sys.executable else subprocess.Popen
     with log.open("ab") as file:
@@ -116,7 +145,7 @@ def _started(log: Path, command: list[str], variables: dict[str, str] | None) ->
         )
 
 
-def _become_worker(args: list[str], environment: dict[str, str], ends: tuple[int, int, int]) -> NoReturn:
+def _become_worker(args: Sequence[str], environment: dict[str, str], ends: Sequence[int]) -> NoReturn:
     status = 1
     try:
         os.setsid()
@@ -135,13 +164,11 @@ def _become_worker(args: list[str], environment: dict[str, str], ends: tuple[int
         os._exit(status)
 
 
-def _become_command(request: dict[str, Any]) -> NoReturn:
+def _become_command(request: dict[str, Any], ends: Sequence[int]) -> NoReturn:
     status = 1
     try:
         os.chdir(request["cwd"])
-        null = os.open(os.devnull, os.O_RDONLY)
-        out, err = (os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for path in request["streams"])
-        _enter(request["environment"], (null, out, err))
+        _enter(request["environment"], ends)
         sys.argv = ["cross-backend", *request["arguments"]]
         sys.path[:0] = [request["cwd"], *filter(None, request["environment"].get("PYTHONPATH", "").split(os.pathsep))]
         sys.stdin, sys.stdout = (os.fdopen(fd, mode, encoding="utf-8", closefd=False) for fd, mode in enumerate("rw"))
@@ -166,7 +193,7 @@ def _status_of(error: SystemExit) -> int:
     return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
-def _enter(environment: dict[str, str], streams: tuple[int, int, int]) -> None:
+def _enter(environment: dict[str, str], streams: Sequence[int]) -> None:
     """Take on what a new process gets: streams, environment, default signals, and no descriptor of anybody else."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -184,27 +211,46 @@ def _descriptors() -> set[int]:
     return {int(path.name) for path in Path("/proc/self/fd").iterdir()}
 
 
-def serve() -> None:
-    """Fork a command a request, one after the other; answer with its process id, and at its end with its status."""
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def serve(requests: socket.socket) -> None:
+    """Fork one after the other; answer with a process id, and at a command's end with its status."""
     sys.path.insert(0, str(ROOT))
     for name in PRELOADED:
         importlib.import_module(name)
     assert threading.active_count() == 1, "a fork would lose threads"
     from cross_backend import workers
 
-    workers._started = _started
+    workers._started = start_worker
     gc.freeze()
-    Forked.kept = frozenset(_descriptors() - {requests.fileno(), answers.fileno()})
-    for line in requests:
-        pid = os.fork()
-        if pid == 0:
-            _become_command(json.loads(line))
-        print(pid, file=answers, flush=True)
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+    Forked.kept = frozenset(_descriptors() - {requests.fileno()})
+    while (received := socket.recv_fds(requests, _LONGEST, 3))[0]:
+        request, ends = json.loads(received[0]), received[1]
+        if "worker" in request:
+            requests.send(_orphan(partial(_become_worker, request["worker"], request["environment"], ends)))
+        else:
+            pid = _fork(partial(_become_command, request, ends))
+            requests.send(str(pid).encode())
+            requests.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+        for end in ends:
+            os.close(end)
+
+
+def _fork(become: Callable[[], NoReturn]) -> int:
+    return os.fork() or become()
+
+
+def _orphan(become: Callable[[], NoReturn]) -> bytes:
+    """Fork twice; return the inner one's process id when its parent is gone."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, str(_fork(become)).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    answer = os.read(read, 32)
+    os.close(read)
+    os.close(write)
+    return answer
 
 
 if __name__ == "__main__":
-    serve()
+    serve(socket.socket(fileno=int(sys.argv[1])))

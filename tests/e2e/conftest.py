@@ -13,8 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.zygote import Zygote
-
 BEFORE_MAIN = {"PYTHONUTF8", "PYTHONIOENCODING", "LC_ALL", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD"}
 """Environment variables that are read before the command's first line."""
 COMMAND = [sys.executable, "-m", "cross_backend"]
@@ -29,14 +27,6 @@ def variables(cache=None, **extra):
     if "PYTHONPATH" in kept and "PYTHONPATH" in extra:
         extra["PYTHONPATH"] += os.pathsep + kept["PYTHONPATH"]
     return {**kept, "PYTHONUTF8": "1", **extra}
-
-
-@pytest.fixture(scope="session")
-def zygote(shared_folder):
-    """A process that forks commands; see ``tests/zygote.py``."""
-    found = Zygote(shared_folder / f"zygote-{os.getpid()}.log")
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from cross_backend.errors import CaptureError, CrossBackendError, LowerError, Us
 from cross_backend.free_batch import export_onnx_file, write_onnx
 from cross_backend.workloads import find_workload
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 MODEL = """
 import torch
 

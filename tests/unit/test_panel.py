@@ -29,6 +29,8 @@ from cross_backend.samples import Measurement
 from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.trial import ROUNDS, Settings, open_worker
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0)
 
 
