@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
+GARBAGE = (100_000, 20, 100)
+"""How rarely the collector runs in processes that hold torch."""
 _LONGEST = 1 << 17
 """Of a request, which holds an environment; bytes."""
 COMMANDS = ("backends", "bundle", "compare", "doctor", "export", "explain", "inspect", "models", "run", "study")
@@ -204,7 +206,6 @@ def _enter(environment: dict[str, str], streams: Sequence[int]) -> None:
     os.environ.update(environment)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.unfreeze()
 
 
 def _descriptors() -> set[int]:
@@ -221,6 +222,7 @@ def serve(requests: socket.socket) -> None:
 
     workers._started = start_worker
     gc.freeze()
+    gc.set_threshold(*GARBAGE)
     Forked.kept = frozenset(_descriptors() - {requests.fileno()})
     while (received := socket.recv_fds(requests, _LONGEST, 3))[0]:
         request, ends = json.loads(received[0]), received[1]

@@ -24,6 +24,9 @@ from tests.conftest import chosen_backends
 KINDS = {"notimpl": "ours to do", "notyet": "theirs to do", "never": "makes no sense"}
 COMPILED = ("torch.aot_inductor",)
 """What a C++ compiler makes, at 15 s a model, so that ``make test`` lowers it once, in another place."""
+ONCE = ("test_leaves_the_callers_program_as_it_was",)
+"""Tests that lower anew, and so are in ``make test`` for a few backends only: one of each vendor."""
+FEW = ("atalla", "executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager")
 _KNOWN = Path(__file__).parent / "known"
 
 
@@ -84,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         call = getattr(item, "callspec", None)
         name = call.params.get("backend_name") if call else None
-        if name in COMPILED:
+        if name in COMPILED or (isinstance(item, pytest.Function) and item.originalname in ONCE and name not in FEW):
             item.add_marker(pytest.mark.slow)
         listed = known_failures(name).get(item.originalname) if name and isinstance(item, pytest.Function) else None
         if listed:

@@ -217,7 +217,13 @@ FLOPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", FLOPS)
+FEW = ("plain", "attention", "nothing")
+"""Of the operators, which take seconds each; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in FEW else pytest.param(case, marks=pytest.mark.slow) for case in FLOPS]
+)
 def test_the_work_of_an_operator_is_what_a_hand_counts(case: str, tmp_path: Path) -> None:
     """Vulkan takes no float64, so that all work is left; what the file tells and what torch counts are the same."""
     function, shapes, wanted = FLOPS[case]

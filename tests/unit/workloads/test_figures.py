@@ -27,7 +27,11 @@ def figures() -> Callable[[str], tuple[int, int]]:
     return module.figures  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", HERE)
+FEW = ("linear_regression", "digits_cnn", "mobilenet_v3_small", "vit_b_16", "t5_encoder", "whisper_tiny")
+"""One of each family; the others are slow."""
+
+
+@pytest.mark.parametrize("name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in HERE])
 def test_parameters_and_flops_are_those_of_the_model(name: str, figures: Callable[[str], tuple[int, int]]) -> None:
     assert figures(name) == (WORKLOADS[name].parameters, WORKLOADS[name].flops)
 
