@@ -15,6 +15,7 @@ PACKAGES = {
     "g++": "g++",
     "gcc": "gcc",
     "qemu-aarch64": "qemu-user",
+    "vulkaninfo": "vulkan-tools",
 }
 """Program → the Debian packages that bring it."""
 OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
@@ -26,3 +27,11 @@ def program(name: str) -> str:
         if found := shutil.which(one):
             return found
     pytest.skip(f"there is no {name}; run: sudo apt-get install {PACKAGES[name]}")
+
+
+def vulkan() -> None:
+    """Skip the test where there is no Vulkan device, not even Mesa's in software."""
+    from cross_backend.backends._vulkan import find_devices
+
+    if not find_devices().devices:
+        pytest.skip(f"{find_devices().why_none}; run: sudo apt-get install libvulkan1 mesa-vulkan-drivers")

@@ -19,6 +19,7 @@ from atalla import AtallaError, CompileError
 from atalla.build import SETS
 from atalla.isa import Op
 from atalla.loader import parse
+from tests import needs
 from tests.atalla.nets import NETS
 
 pytest.importorskip("executorch")
@@ -81,6 +82,7 @@ Run = Callable[..., list[torch.Tensor]]
 @pytest.fixture(scope="session")
 def run(library: Path) -> Run:
     """Give a function that runs a program, given as bytes, in the package's own runtime."""
+    needs.program("c++")
     from executorch.extension.pybindings import _C
 
     from atalla import build_delegate

@@ -32,6 +32,7 @@ from cross_backend.loaders import LOADERS, write_loaders
 from cross_backend.lowering import lower
 from cross_backend.platforms import PLATFORMS
 from cross_backend.registry import resolve
+from tests import needs
 
 GRAMMARS = {".dart": tree_sitter_dart_orchard, ".kt": tree_sitter_kotlin, ".swift": tree_sitter_swift}
 PACKAGE = Path(importlib.util.find_spec("executorch").submodule_search_locations[0])  # type: ignore[union-attr,index]
@@ -198,6 +199,7 @@ Open = Callable[..., Opened]
 @pytest.fixture(scope="module")
 def program(sources: Path) -> Path:
     """Compile a program around the C++ loader; any warning is an error."""
+    needs.program("g++")
     (sources / "main.cpp").write_text(PROGRAM)
     done = run(*COMPILE, sources / "main.cpp", "-o", sources / "main", *LINK)
     assert done.returncode == 0, done.stderr
@@ -462,6 +464,7 @@ def test_the_cpp_loader_digests_as_hashlib_does(program: Path, size: int) -> Non
 
 def test_another_digest_can_be_given_to_the_cpp_loader(sources: Path) -> None:
     """One in hardware, for example."""
+    needs.program("g++")
     (sources / "hook.cpp").write_text(
         "#include <cstddef>\nvoid mine(const unsigned char*, std::size_t, unsigned char*);\n"
         '#define CROSS_BACKEND_SHA256 mine\n#include "load_best.hpp"\n'
@@ -471,6 +474,7 @@ def test_another_digest_can_be_given_to_the_cpp_loader(sources: Path) -> None:
 
 
 def test_the_compiler_finds_a_mistake(sources: Path, tmp_path: Path) -> None:
+    needs.program("g++")
     text = (sources / "load_best.hpp").read_text(encoding="utf-8")
     (tmp_path / "load_best.hpp").write_text(text.replace("load_forward()", "load_forwards()"))
     (tmp_path / "main.cpp").write_text(PROGRAM)

@@ -21,6 +21,7 @@ from cross_backend.errors import ArtifactError, LoadError, LowerError
 from cross_backend.records import Outcome
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, to_numpy
+from tests import needs
 
 DISASSEMBLY = """\
 vm.rodata[0] = 6D61696E246173796E635F64697370617463685F305F6D61746D756C5F347834783136
@@ -52,6 +53,7 @@ def depthwise() -> torch.export.ExportedProgram:
 
 @pytest.fixture(scope="module")
 def on_vulkan(depthwise: torch.export.ExportedProgram) -> Artifact:
+    needs.vulkan()
     return xb.lower(depthwise, "iree.vulkan", name="depthwise")
 
 
@@ -88,6 +90,7 @@ def test_the_placement_is_what_the_device_then_records(on_vulkan: Artifact) -> N
 
 def test_the_wrong_default_target_is_caught_as_mismatch() -> None:
     """IREE's own default assumes subgroups of 64; Mesa's software driver has 8, and gets wrong outputs without ours."""
+    needs.vulkan()
     software = find_devices().devices[0]
     assert "llvmpipe" in software.name, "this test is about Mesa's software driver"
     module, inputs = _depthwise()
@@ -102,6 +105,7 @@ def test_the_wrong_default_target_is_caught_as_mismatch() -> None:
 
 
 def test_a_module_for_other_subgroups_is_refused(depthwise: torch.export.ExportedProgram) -> None:
+    needs.vulkan()
     here = find_devices().devices[0].subgroup
     other = 16 if here != 16 else 32
     artifact = xb.lower(depthwise, f"iree.vulkan?subgroup={other}", name="depthwise")
@@ -110,6 +114,7 @@ def test_a_module_for_other_subgroups_is_refused(depthwise: torch.export.Exporte
 
 
 def test_an_artifact_is_known_by_its_devices_subgroups() -> None:
+    needs.vulkan()
     backend = resolve("iree.vulkan").backend
     assert backend.depends_on({"subgroup": "auto"}) == f"subgroup {find_devices().devices[0].subgroup}"
     assert backend.depends_on({"subgroup": "16"}) is None, "the target's own text says it"
@@ -155,6 +160,8 @@ class _Attention(nn.Module):
 
 @pytest.mark.parametrize("target", ["iree.llvm_cpu", "iree.vulkan"])
 def test_attention_is_right_where_the_fused_one_is_refused(target: str) -> None:
+    if target == "iree.vulkan":
+        needs.vulkan()
     module, inputs = _Attention().eval(), tuple(torch.randn(2, 4, 8, 16) for _ in range(3))
     artifact = xb.lower(xb.capture(module, inputs), target, name="attention")
     with xb.load(artifact) as session:
