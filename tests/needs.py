@@ -29,6 +29,14 @@ def program(name: str) -> str:
     pytest.skip(f"there is no {name}; run: sudo apt-get install {PACKAGES[name]}")
 
 
+def no_space() -> None:
+    """Skip the test where a vendor's compiler breaks at a space in this environment's path."""
+    from cross_backend.backends._packages import space_gap
+
+    if gap := space_gap("iree-compile"):
+        pytest.skip(str(gap))
+
+
 def vulkan() -> None:
     """Skip the test where there is no Vulkan device, not even Mesa's in software."""
     from cross_backend.backends._vulkan import find_devices

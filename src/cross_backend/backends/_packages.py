@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
 
 from cross_backend.backend import Gap, Missing
@@ -22,6 +24,19 @@ def missing_toolchain(name: str) -> Gap | None:
         return None
     pins = ", ".join(f"{distribution} {version}" for distribution, version in toolchain.pins)
     return Gap(f"needs the toolchain {name} ({pins}): {toolchain.why}", f"cross-backend toolchain add {name}")
+
+
+def space_gap(compiler: str, prefix: str = sys.prefix) -> Gap | None:
+    """Say that a vendor's compiler breaks at a space in the path of this environment; None where there is none.
+
+    It starts its linker, or a C++ compiler, by a command line without quotes.
+    """
+    if not re.search(r"\s", prefix):
+        return None
+    return Gap(
+        f"{compiler} cannot compile from an environment whose path holds a space ({prefix})",
+        "install cross-backend in an environment whose path has none",
+    )
 
 
 def _gap(distributions: Sequence[str], extra: str) -> Gap | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact, Placement, count_operators
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
-from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
@@ -184,7 +184,7 @@ class _CompiledSession(_ProgramSession):
 
 def _compiler_gap() -> Gap | None:
     if any(shutil.which(name) for name in ("g++", "clang++", "c++", "cl")):
-        return None
+        return space_gap("TorchInductor")
     return Gap("needs a C++ compiler", "install g++ or clang++ (Debian: apt-get install g++)")
 
 

@@ -56,7 +56,14 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and give its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _main(list(sys.argv[1:] if argv is None else argv))
+    except BrokenPipeError:  # '| head' closed the pipe: be silent, as other tools are
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _main(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="cross-backend",
         description="One PyTorch or ONNX model in, every inference backend out: verified, measured, ranked.",
@@ -87,6 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except UsageError as error:
         return _complain(args.command, error, 2)
+    except BrokenPipeError:
+        raise
     except (CrossBackendError, OSError) as error:
         return _complain(args.command, error, 1)
     except KeyboardInterrupt:
@@ -101,12 +110,8 @@ def _run(command: str, rest: Sequence[str]) -> int:
     args, unknown = parser.parse_known_args(rest)
     if unknown:
         parser.unknown(unknown)
-    try:
-        status: int = module.main(args)
-        sys.stdout.flush()
-    except BrokenPipeError:  # '| head' closed the pipe: be silent, as other tools are
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    status: int = module.main(args)
+    sys.stdout.flush()
     return status
 
 

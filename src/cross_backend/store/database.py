@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -142,6 +143,8 @@ def _sqlite(path: Path, mode: Mode, busy_s: float) -> Engine:
     name = f"file:{quote(str(path))}?mode={mode}"
 
     def connect() -> sqlite3.Connection:
+        if mode is Mode.WRITING:
+            _share_rights(path)
         # The driver's own idea of when a transaction begins is switched off: ours do, below.
         return sqlite3.connect(name, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False)
 
@@ -165,6 +168,20 @@ def _sqlite(path: Path, mode: Mode, busy_s: float) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return engine
+
+
+def _share_rights(path: Path) -> None:
+    """Make the files beside a database writable where it is.
+
+    SQLite makes them with the rights that the database has then; one that was opened while it was read-only would stay
+    read-only when its owner changes that.
+    """
+    for beside in (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-shm")):
+        with contextlib.suppress(OSError):
+            found = beside.lstat()
+            plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1  # nobody's link to another file of ours
+            if plain and os.access(path, os.W_OK) and not os.access(beside, os.W_OK):
+                beside.chmod(stat.S_IMODE(path.stat().st_mode))
 
 
 def _is_ours_or_new(connection: sqlite3.Connection) -> bool:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,7 +88,8 @@ def write_program(file, text):
 @pytest.fixture
 def bare_python(tmp_path):
     """A Python without installed packages."""
-    return write_program(tmp_path / "environment" / "python", f'exec env -u PYTHONPATH {sys.executable} -S "$@"')
+    text = f'exec env -u PYTHONPATH {shlex.quote(sys.executable)} -S "$@"'
+    return write_program(tmp_path / "environment" / "python", text)
 
 
 def refused(*command, **extra):

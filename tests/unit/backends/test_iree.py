@@ -135,6 +135,7 @@ def test_says_on_which_device_it_ran_and_that_it_is_software(on_vulkan: Artifact
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (3, 4)])
 def test_runs_on_as_many_threads_as_asked(depthwise: torch.export.ExportedProgram, threads: int, most: int) -> None:
     """Beside its workers IREE has one thread that waits for events."""
+    needs.no_space()
     artifact = xb.lower(depthwise, "iree.llvm_cpu", name="depthwise")
     module, inputs = _depthwise()
 
@@ -160,8 +161,7 @@ class _Attention(nn.Module):
 
 @pytest.mark.parametrize("target", ["iree.llvm_cpu", "iree.vulkan"])
 def test_attention_is_right_where_the_fused_one_is_refused(target: str) -> None:
-    if target == "iree.vulkan":
-        needs.vulkan()
+    needs.vulkan() if target == "iree.vulkan" else needs.no_space()
     module, inputs = _Attention().eval(), tuple(torch.randn(2, 4, 8, 16) for _ in range(3))
     artifact = xb.lower(xb.capture(module, inputs), target, name="attention")
     with xb.load(artifact) as session:
@@ -182,10 +182,12 @@ def test_a_program_that_the_compiler_refuses_fails_in_one_line() -> None:
 def test_a_damaged_module_is_refused_by_the_runtime_too(
     depthwise: torch.export.ExportedProgram, tmp_path: Path
 ) -> None:
+    needs.no_space()
     artifact = xb.lower(depthwise, "iree.llvm_cpu", name="depthwise", output_dir=tmp_path)
     artifact.payload_path.write_bytes(b"PK\3\4" + bytes(1000))
     with pytest.raises(ArtifactError, match="is not the payload"):
         xb.load(artifact)
+    needs.no_space()
     resolved = resolve("iree.llvm_cpu")
     with pytest.raises(LoadError, match="IREE cannot load"), resolved.backend.load(artifact, resolved.options):
         pass
