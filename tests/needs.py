@@ -33,7 +33,7 @@ def no_space() -> None:
     """Skip the test where a vendor's compiler breaks at a space in this environment's path."""
     from cross_backend.backends._packages import space_gap
 
-    if gap := space_gap("iree-compile"):
+    if gap := space_gap():
         pytest.skip(str(gap))
 
 

@@ -89,7 +89,7 @@ def test_backends_as_json(cli, document):
     rows = {row["name"]: row for row in found["backends"]}
     assert list(rows) == sorted(rows)
     ours = {"torch.eager", "executorch.portable", "executorch.xnnpack"}
-    if not space_gap("TorchInductor"):
+    if not space_gap():
         ours |= {"torch.compile", "torch.aot_inductor"}
     for name in ours | {"onnxruntime.cpu", "openvino", "null"}:
         row = rows[name]

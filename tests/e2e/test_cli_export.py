@@ -357,7 +357,7 @@ def test_all_backends_are_the_registrys(linear, cli, document, tmp_path):
     here = {name for name, row in rows.items() if row["outcome"] == "OK"}
     assert {"executorch.coreml", "executorch.portable", "executorch.vulkan", "executorch.xnnpack"} <= here
     assert {"onnxruntime.cpu", "openvino", "torch.compile", "torch.eager"} <= here
-    assert ("torch.aot_inductor" in here) == (space_gap("TorchInductor") is None)
+    assert ("torch.aot_inductor" in here) == (space_gap() is None)
     assert all(rows[name]["outcome"] == "UNAVAILABLE" and rows[name]["reason"] for name in set(rows) - here)
 
 

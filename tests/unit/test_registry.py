@@ -136,6 +136,6 @@ def test_a_broken_package_breaks_only_its_own_backend(
 
 @pytest.mark.parametrize(("prefix", "broken"), [("/opt/my models/.venv", True), ("/opt/models/.venv", False)])
 def test_compilers_that_break_at_a_space_are_not_available_there(prefix: str, broken: bool) -> None:
-    gap = space_gap("iree-compile", prefix)
+    gap = space_gap(prefix)
     assert (gap is not None) == broken
     assert gap is None or (prefix in gap.reason and "path" in gap.remedy)

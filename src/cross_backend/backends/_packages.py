@@ -26,15 +26,15 @@ def missing_toolchain(name: str) -> Gap | None:
     return Gap(f"needs the toolchain {name} ({pins}): {toolchain.why}", f"cross-backend toolchain add {name}")
 
 
-def space_gap(compiler: str, prefix: str = sys.prefix) -> Gap | None:
-    """Say that a vendor's compiler breaks at a space in the path of this environment; None where there is none.
+def space_gap(prefix: str = sys.prefix) -> Gap | None:
+    """Say that there is a space in the path of this environment, for compilers that break at it; None if there is none.
 
-    It starts its linker, or a C++ compiler, by a command line without quotes.
+    They start a linker, or a C++ compiler, by a command line without quotes.
     """
     if not re.search(r"\s", prefix):
         return None
     return Gap(
-        f"{compiler} cannot compile from an environment whose path holds a space ({prefix})",
+        f"cannot compile from an environment whose path holds a space ({prefix})",
         "install cross-backend in an environment whose path has none",
     )
 

@@ -184,7 +184,7 @@ class _CompiledSession(_ProgramSession):
 
 def _compiler_gap() -> Gap | None:
     if any(shutil.which(name) for name in ("g++", "clang++", "c++", "cl")):
-        return space_gap("TorchInductor")
+        return space_gap()
     return Gap("needs a C++ compiler", "install g++ or clang++ (Debian: apt-get install g++)")
 
 

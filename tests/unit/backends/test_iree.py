@@ -169,6 +169,8 @@ def test_attention_is_right_where_the_fused_one_is_refused(target: str) -> None:
 
 
 def test_a_program_that_the_compiler_refuses_fails_in_one_line() -> None:
+    needs.no_space()
+
     class Sorted(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.linalg.eigvalsh(x @ x.T)
@@ -206,6 +208,7 @@ def test_outputs_stay_on_the_device_until_they_are_read(on_vulkan: Artifact) -> 
 
 
 def test_takes_an_old_onnx_file(tmp_path: Path) -> None:
+    needs.no_space()
     import onnx
     from onnx import TensorProto, helper
 

@@ -27,7 +27,7 @@ class IreeLlvmCpu(IreeBackend):
     payload_depends_on_cpu = True
 
     def missing(self, machine: Machine) -> Missing | None:
-        gap = space_gap("iree-compile")
+        gap = space_gap()
         return super().missing(machine) or (Missing(lower=gap) if gap else None)
 
     def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
