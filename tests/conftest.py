@@ -114,18 +114,22 @@ def kept_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    """Give the process that forks this one's commands and workers."""
+def zygote() -> Iterator[Zygote | None]:
+    """Give the process that forks this one's commands and workers; None but on Linux, where each is started."""
+    if sys.platform != "linux":
+        yield None
+        return
     made = Zygote(surroundings.run_folder() / f"zygote-{os.getpid()}.log")
     yield made
     made.close()
 
 
 @pytest.fixture
-def forked_workers(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_workers(zygote: Zygote | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers of this process be forks: for tests that are not about starting, importing or memory."""
-    monkeypatch.setattr(workers, "_started", start_worker)
-    monkeypatch.setattr(Forked, "zygote", zygote)
+    if zygote is not None:
+        monkeypatch.setattr(workers, "_started", start_worker)
+        monkeypatch.setattr(Forked, "zygote", zygote)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def cli(zygote, tmp_path_factory):
         *args, cache=None, cwd=None, timeout=300, before=(), preexec=None, stdout=subprocess.PIPE, fresh=False, **extra
     ):
         words = list(map(str, args))
-        if not (fresh or before or preexec or stdout != subprocess.PIPE or extra.keys() & BEFORE_MAIN):
+        if zygote and not (fresh or before or preexec or stdout != subprocess.PIPE or extra.keys() & BEFORE_MAIN):
             return zygote.run(words, variables(cache, **extra), cwd or Path.cwd(), streams, timeout)
         return subprocess.run(
             [sys.executable, *before, "-m", "cross_backend", *words],

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from cross_backend.toolchains import root
 from tests import surroundings
 from tests.zygote import Zygote
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="commands are forked on Linux only")
 ENTER = """
 import json, os, signal
 from tests import surroundings
@@ -60,14 +60,7 @@ def test_what_the_users_shell_says_is_not_heard(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0].endswith("false]") and done.stdout.splitlines()[1:] == ["True", "False"]
 
 
-@pytest.fixture(scope="module")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    """Start one."""
-    made = Zygote(tmp_path_factory.mktemp("zygote") / "log")
-    yield made
-    made.close()
-
-
+@linux
 def test_a_forked_command_has_its_own_streams_status_folder_and_environment(zygote: Zygote, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
     environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache"), "WIDTH": "2"}
@@ -82,6 +75,7 @@ def test_a_forked_command_has_its_own_streams_status_folder_and_environment(zygo
     assert zygote.run(["exprot"], environment, tmp_path, tmp_path, 120).returncode == 2
 
 
+@linux
 def test_a_forked_command_that_takes_too_long_is_killed(zygote: Zygote, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("import time\ndef net():\n    time.sleep(60)\n")
     environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache")}
