@@ -101,10 +101,18 @@ def refused(*command, **extra):
     return done.stderr
 
 
+@pytest.fixture
+def cmake_of_pip(monkeypatch):
+    """Put this environment's CMake on the PATH, where there may be no other."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("cmake_of_pip")
 def test_build_without_the_package_says_so(bare_python, tmp_path):
     assert "no package executorch" in refused(tmp_path / "build", PYTHON=str(bare_python))
 
 
+@pytest.mark.usefixtures("cmake_of_pip")
 def test_build_without_json_says_what_brings_it(bare_python, tmp_path):
     (tmp_path / "executorch-config.cmake").touch()
     arguments = (f"-Dexecutorch_DIR={tmp_path}", NO_SYSTEM_JSON)
