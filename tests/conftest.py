@@ -136,7 +136,7 @@ def forked_workers(zygote: Zygote | None, monkeypatch: pytest.MonkeyPatch) -> No
 def run_python() -> Callable[..., str]:
     """Give a function that runs a script in a fresh interpreter and gives its standard output."""
 
-    def run(script: str, *arguments: str, path: Path | None = None, timeout_s: float = 120) -> str:
+    def run(script: str, *arguments: str, path: Path | None = None, timeout_s: float = 300) -> str:
         variables = dict(os.environ)
         if path is not None:
             variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(path), variables.get("PYTHONPATH"))))

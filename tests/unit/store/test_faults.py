@@ -194,7 +194,7 @@ def _fill_a_limited_file(tmp_path: Path, elsewhere: Path) -> None:
 
 def _run(prefix: list[str], script: str, *arguments: str) -> str:
     done = subprocess.run(
-        [*prefix, sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [*prefix, sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -232,7 +232,7 @@ def test_many_processes_may_open_a_new_database_at_once(where: str) -> None:
         )
         for _ in range(4)
     ]
-    answers = [process.communicate(timeout=60) for process in running]
+    answers = [process.communicate(timeout=300) for process in running]
     assert [out for out, _ in answers] == ["[]\n"] * 4, answers
 
 
