@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options
-from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends.iree._lower import write_module
 from cross_backend.backends.iree._placement import read_placement
 
@@ -26,7 +26,9 @@ class IreeBackend(Backend):
     runtime_modules = ("iree.runtime",)
 
     def missing(self, machine: Machine) -> Missing | None:
-        return missing_packages(self.distributions, ("iree-base-runtime",), "iree")
+        gap = space_gap()
+        absent = missing_packages(self.distributions, ("iree-base-runtime",), "iree")
+        return absent or (Missing(lower=gap) if gap else None)
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         payload = stem.with_name(stem.name + self.suffix)

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Missing, Options, Session
-from cross_backend.backends._packages import space_gap
+from cross_backend.backend import THREADS, Options, Session
 from cross_backend.backends._timings import typical
 from cross_backend.backends.iree._iree import IreeBackend
 from cross_backend.backends.iree._profile import record
 from cross_backend.backends.iree._session import IreeSession, create_driver
-from cross_backend.machine import Machine
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
@@ -25,10 +23,6 @@ class IreeLlvmCpu(IreeBackend):
     title = "IREE (CPU)"
     options = {"threads": THREADS}
     payload_depends_on_cpu = True
-
-    def missing(self, machine: Machine) -> Missing | None:
-        gap = space_gap()
-        return super().missing(machine) or (Missing(lower=gap) if gap else None)
 
     def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
         flags = [
