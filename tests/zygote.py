@@ -51,7 +51,6 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
