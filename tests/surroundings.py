@@ -52,7 +52,7 @@ def enter(*, is_main: bool) -> None:
         "ATALLA_CACHE": str(KEPT / "atalla"),
         "TORCHINDUCTOR_CACHE_DIR": str(KEPT / "inductor"),
         "TERM": "xterm-256color",
-        "OMP_WAIT_POLICY": "PASSIVE",  # several processes share the processors; threads that spin take a quarter of them
+        "OMP_WAIT_POLICY": "PASSIVE",  # processes share the processors, and threads that spin waste a quarter
     }
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # In the background (`make test &`) it is ignored, and so it would be in every child that a test interrupts.
