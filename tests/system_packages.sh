@@ -16,7 +16,7 @@ install=(apt-get install -y --no-install-recommends "${missing[@]}")
 if ((EUID == 0)); then
   as=()
 elif command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
-  echo "tests/system_packages.sh: sudo ${install[*]} (Ctrl-C: go on without)" >&2
+  echo "tests/system_packages.sh: sudo ${install[*]}" >&2
   as=(sudo)
 else
   echo "tests/system_packages.sh: some tests will be skipped; to run them too: sudo ${install[*]}" >&2
