@@ -18,8 +18,8 @@ UNKNOWN_S = {"tests/e2e/": 2.0, "tests/conformance/": 1.0, "tests/packaging/": 2
 
 
 class ByGroup(LoadGroupScheduling):
-    """Keeps the tests of a vendor, of the runner, and else of a file in one process: what it imports, compiles and makes
-    for them is done once. Groups are given out longest first.
+    """Keeps the tests of a vendor, of the runner, and else of a file in one process: what it imports, compiles and
+    makes for them is done once. Groups are given out longest first.
 
     Groups are what ``xdist_group`` and ``--dist loadgroup`` are for, but pytest-xdist 3.8 writes the group into a
     private field that pytest 9.2 no longer reads; so the group is read from the test's own name.
