@@ -235,6 +235,15 @@ def test_the_work_of_an_operator_is_what_a_hand_counts(case: str, tmp_path: Path
     assert placement.weighed(wanted).flop_coverage == (0.0 if wanted else None)
 
 
+def test_vulkans_patterns_are_traced_once(tmp_path: Path) -> None:
+    inputs, vulkan = (torch.randn(2, 3),), resolve("vulkan")
+    vulkan.backend.lower(xb.capture(Call(torch.sin), inputs), vulkan.options, tmp_path / "payload", [inputs])
+    from executorch.backends.vulkan.patterns import fusable_patterns
+
+    traced = [entry.get_graphs_fn for entry in fusable_patterns.values() if entry.get_graphs_fn is not None]
+    assert traced and all(get() is get() for get in traced)
+
+
 def test_dynamic_shapes_are_a_reason_and_have_no_coverage_by_work(user: ModuleType) -> None:
     batch = torch.export.Dim("batch", min=2, max=8)
     program = xb.capture(user.Batch().eval(), (torch.randn(4, 4),), ({0: batch},))
