@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import atalla
-from atalla import kernels, runtime
+from atalla import build, kernels, runtime
 from tests import needs
 from tests.atalla.test_compile import compiled, same
 
@@ -80,3 +81,19 @@ def test_the_reference_runs_sound_blobs_only() -> None:
     data[len(data) // 8] ^= 1  # not of the weights, whose checksum is looked at on request only
     with pytest.raises(atalla.BlobError):
         atalla.load(bytes(data), isa="reference")
+
+
+@pytest.mark.parametrize(("said", "found", "first"), [("clang -m64", None, "clang"), ("", "/usr/bin/cc", "cc")])
+def test_the_compiler_is_what_is_said_or_the_systems(
+    monkeypatch: pytest.MonkeyPatch, said: str, found: str | None, first: str
+) -> None:
+    monkeypatch.setenv("CC", said)
+    monkeypatch.setattr(build.shutil, "which", lambda name: found)
+    assert build._compiler()[0] == first
+
+
+def test_without_a_compiler_the_one_of_pip_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: name == "ziglang")
+    assert build._compiler() == [sys.executable, "-m", "ziglang", "cc"]
