@@ -19,10 +19,23 @@ ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".cache" / "tests"
 _RUN = "CROSS_BACKEND_TEST_RUN"
 """Environment variable by which the processes of a run find its folder."""
-_SHARED = ("artifacts", "captures")
-"""Kinds of cache entries that runs share: their keys say all that they depend on."""
+_SHARED = ("artifacts", "captures", "trusted")
+"""Kinds of cache entries that runs share: their keys say all that they depend on; trusted digests are of these."""
 _MAKERS = (
-    *("artifact.py", "backend.py", "cache.py", "capture.py", "export.py", "flops.py", "lowering.py", "onnx_file.py"),
+    *(
+        "artifact.py",
+        "backend.py",
+        "cache.py",
+        "capture.py",
+        "deviation.py",
+        "sample.py",
+        "second_input.py",
+        "trust.py",
+        "export.py",
+        "flops.py",
+        "lowering.py",
+        "onnx_file.py",
+    ),
     *("registry.py", "target.py", "tensors.py", "toolchains.py", "backends/**/*.py", "workloads/**/*.py"),
 )
 """Our code that makes captures and artifacts; Atalla's compiler comes on top."""

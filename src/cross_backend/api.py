@@ -16,6 +16,7 @@ from cross_backend.errors import UsageError
 from cross_backend.lowering import check_lowers
 from cross_backend.lowering import lower as lower_captured
 from cross_backend.registry import Resolved, resolve
+from cross_backend.trust import keep
 from cross_backend.workers import Worker
 from cross_backend.workloads import Workload, find_workload
 
@@ -82,6 +83,8 @@ def compare(
     model: Program | torch.nn.Module | str,
     targets: Sequence[str],
     inputs: Sequence[Any] | None = None,
+    *,
+    trust: bool = False,
     **settings: Any,
 ) -> Panel:
     """Lower, verify, measure and rank.
@@ -91,6 +94,7 @@ def compare(
             ``file.py:function``, a file.
         targets: backend names with options.
         inputs: positional example inputs of a module.
+        trust: open a ``.pt2`` file although it holds code and was not made on this machine; remembered by its digest.
         settings: fields of :class:`cross_backend.trial.Settings`: num_runs, seconds, threads, timeout_s, seed.
 
     Returns:
@@ -102,6 +106,8 @@ def compare(
     """
     cache = Cache()
     if isinstance(model, str):
+        if trust:
+            keep(cache, Path(model))
         return panel.compare(find_workload(model), targets, trial.Settings(**settings), exporting.Settings(cache))
     program = model if inputs is None else capture(cast("torch.nn.Module", model), inputs)
     captured = _captured(cast("Program", program), "model", cache)

@@ -264,6 +264,16 @@ class Backend(ABC):
     def load(self, artifact: Artifact, options: Options) -> Session:
         """Give a session for an artifact whose digest was checked; ``with`` opens it."""
 
+    def code_in(self, artifact: Artifact) -> str | None:
+        """Return what in a payload is code, which runs when it is opened; None where it is data.
+
+        Code is opened only if this machine made it, or the user trusts it (``trust.py``).
+
+        Raises:
+            CrossBackendError: the payload is damaged.
+        """
+        return None
+
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
         """Run with the runtime's own profiler and give what it says, most expensive first.
 

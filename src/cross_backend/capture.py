@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from cross_backend import trust
 from cross_backend.artifact import digest_path
+from cross_backend.cache import Cache
+from cross_backend.deviation import deviation, scale_of
 from cross_backend.errors import ArtifactError, CaptureError, one_line
-from cross_backend.flops import count_flops
+from cross_backend.flops import count_accumulations, count_flops
 from cross_backend.onnx_file import read_onnx
+from cross_backend.sample import make_sample
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
@@ -65,7 +71,7 @@ class Captured:
 
     @property
     def sample_path(self) -> Path:
-        """Groups ``input`` and ``expected``."""
+        """What :func:`cross_backend.sample.make_sample` gave."""
         return self.folder / "sample.npz"
 
     @property
@@ -97,7 +103,11 @@ class Captured:
     def program(self) -> Program:
         """Load the program; imports torch for ``.pt2``."""
         path = self.folder / self.program_name
-        return OnnxProgram(path) if path.suffix == ".onnx" else load_pt2(path)
+        if path.suffix == ".onnx":
+            return OnnxProgram(path)
+        program = load_pt2(path)
+        program.example_inputs = _structured(program, load_tensors(self.sample_path)["input"])
+        return program
 
     @classmethod
     def read(cls, folder: Path) -> Captured:
@@ -156,13 +166,68 @@ def load_pt2(path: Path) -> ExportedProgram:
 
     Raises:
         CaptureError: damaged, or not made by torch.export.
+        UntrustedError: opening it would run code, and it was neither made here nor trusted.
     """
     import torch
 
+    code = code_in_pt2(path)
+    if code is not None:
+        trust.require(Cache(), path, code)
+        logging.getLogger("torch._export.serde.serialize").setLevel(logging.ERROR)  # its warning of pickles is garbled
     try:
         return torch.export.load(path)
     except Exception as error:
         raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
+
+
+def save_pt2(program: ExportedProgram, path: Path) -> None:
+    """Save a program without its example inputs, which torch would pickle; the sample file has them."""
+    import torch
+
+    given = program.example_inputs
+    program.example_inputs = None
+    try:
+        torch.export.save(program, path)
+    finally:
+        program.example_inputs = given
+    if code_in_pt2(path) is not None:  # a constant that is no plain tensor, say
+        trust.keep(Cache(), path)
+
+
+def code_in_pt2(path: Path) -> str | None:
+    """Return what in a ``.pt2`` file could run code when it is opened; None where nothing could.
+
+    Raises:
+        CaptureError: damaged, or not made by torch.export.
+    """
+    from atalla.pt2_file import code_in
+
+    try:
+        return code_in(path, _holds_tensors)
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
+
+
+def _holds_tensors(pickled: bytes) -> bool:
+    """Whether a pickle holds tensors and plain values only, so that torch reads it without running anything."""
+    import torch
+
+    try:
+        torch.load(io.BytesIO(pickled), weights_only=True)
+    except Exception:
+        return False
+    return True
+
+
+def _structured(program: ExportedProgram, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return a program's positional and keyword inputs, of flat NumPy arrays."""
+    import torch
+    from torch.utils import _pytree
+
+    in_spec = program.call_spec.in_spec
+    assert in_spec is not None, "torch.export always writes one"
+    args, kwargs = _pytree.tree_unflatten([torch.from_numpy(x.copy()) for x in leaves], in_spec)
+    return tuple(args), dict(kwargs)
 
 
 def write_capture(workload: Workload, folder: Path) -> Captured:
@@ -189,7 +254,7 @@ def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured
     """Store a program that the caller captured; its expected outputs are those of the program run eagerly."""
     started = time.perf_counter()
     inputs, module = example_inputs(program), program.module()
-    return _store(program, Workload(name, module, inputs), folder, inputs, run_eagerly(module, inputs), started)
+    return _store(program, Workload(name, module, inputs), folder, inputs, run_eagerly(module, inputs), module, started)
 
 
 def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
@@ -209,24 +274,55 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
     for row in {0, batch - 1} if batch > 1 else ():
         alone = [to_numpy(y) for y in run_eagerly(reference, row_of(inputs, row, has_rows))]
         check_row(workload.name, batch, row, [to_numpy(y) for y in expected], alone)
-    captured = run_eagerly(program.module(), inputs)
+    return _store(program, workload, folder, inputs, expected, reference, started)
+
+
+def _check_same(name: str, expected: Sequence[Any], captured: Sequence[Any], tolerance: float) -> None:
+    """Compare what the captured program computes with what the eager model does.
+
+    Raises:
+        CaptureError: they differ by more than rounding.
+    """
     for want, got in zip(expected, captured, strict=True):
-        if not _same(want, got):
+        same = want.shape == got.shape and want.dtype == got.dtype
+        if same and want.dtype.kind in "fc":
+            same = not want.size or float(deviation(want, got, scale_of(want, None)).max()) <= tolerance
+        elif same:
+            same = bool((want == got).all())
+        if not same:
             raise CaptureError(
-                f"the captured {workload.name} does not compute what the eager model does: it depends on more than "
+                f"the captured {name} does not compute what the eager model does: it depends on more than "
                 "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
             )
-    return _store(program, workload, folder, inputs, expected, started)
 
 
-def _same(want: Any, got: Any) -> bool:
+def _perturbed(program: ExportedProgram, inputs: Sequence[Any], seed: int) -> list[Any] | None:
+    """Run a program with every floating point number in it, and its inputs, changed by one rounding error or none.
+
+    Results of the two runs differ by what rounding does to this program (D. S. Parker, *Monte Carlo Arithmetic*, 1997).
+    None where it cannot be run so.
+    """
     import torch
+    from torch.utils import _pytree
 
-    return (
-        want.shape == got.shape
-        and want.dtype == got.dtype
-        and torch.allclose(want, got, rtol=1e-4, atol=1e-6, equal_nan=True)
-    )
+    random = torch.Generator().manual_seed(seed)
+
+    def change(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
+            return x
+        steps = torch.randint(-1, 2, x.shape, generator=random)
+        return x.detach() * (1 + steps * torch.finfo(x.dtype).eps).to(x.dtype)
+
+    module = program.module()
+    state = {name: change(x) for name, x in (*module.named_parameters(), *module.named_buffers())}
+    try:
+        with torch.no_grad():
+            outputs = torch.func.functional_call(
+                module, state, _pytree.tree_map(change, row_major(inputs)), strict=False
+            )
+    except Exception:
+        return None
+    return [to_numpy(y) for y in _pytree.tree_leaves(outputs)]
 
 
 def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
@@ -281,22 +377,58 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _store(
-    program: ExportedProgram, workload: Workload, folder: Path, inputs: Any, expected: Any, started: float
+    program: ExportedProgram,
+    workload: Workload,
+    folder: Path,
+    inputs: Any,
+    expected: Any,
+    reference: Any,
+    started: float,
 ) -> Captured:
-    import torch
     from torch.utils import _pytree
 
-    leaves = _pytree.tree_leaves(inputs)
-    torch.export.save(program, folder / "program.pt2")
-    save_tensors(folder / "sample.npz", {"input": leaves, "expected": expected})
+    leaves, structure = _pytree.tree_flatten(inputs)
     graph = {node.name: node for node in program.graph.nodes}
-    flops = count_flops(program, inputs)
     signature = program.graph_signature
     specs = {
         "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
+    save_pt2(program, folder / "program.pt2")
+    save_tensors(folder / "sample.npz", _sample(program, workload.name, leaves, structure, expected, reference))
+    flops = count_flops(program, inputs)
     return _write_record(folder, workload, "program.pt2", digest_program(program), specs, flops, started)
+
+
+def _sample(
+    program: ExportedProgram, name: str, leaves: Sequence[Any], structure: Any, expected: Any, reference: Any
+) -> dict[str, Any]:
+    """Return the sample's groups; the captured program must agree with the eager model on both inputs.
+
+    Raises:
+        CaptureError: it does not.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    module = program.module()
+
+    def run(callee: Any, arrays: Sequence[Any]) -> list[Any]:
+        given = _pytree.tree_unflatten([torch.from_numpy(x.copy()) for x in arrays], structure)
+        return [to_numpy(y) for y in run_eagerly(callee, given)]
+
+    inputs, wanted = [to_numpy(x) for x in leaves], [to_numpy(y) for y in expected]
+    again = [
+        outputs
+        for seed in range(2)
+        if (outputs := _perturbed(program, _pytree.tree_unflatten(leaves, structure), seed))
+    ]
+    groups = make_sample(inputs, wanted, lambda arrays: run(reference, arrays), again, count_accumulations(program))
+    tolerance = min(max(1e-4, 16 * float(groups["rounding"][0])), 1e-2)  # random numbers look like large rounding
+    _check_same(name, wanted, run(module, inputs), tolerance)
+    if "input2" in groups:
+        _check_same(name, groups["expected2"], run(module, groups["input2"]), tolerance)
+    return groups
 
 
 def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
@@ -314,13 +446,16 @@ def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
 
 
 def digest_program(program: ExportedProgram) -> str:
-    """Digest what a program computes: its code, signature and tensors, independent of file timestamps."""
+    """Return the digest of what a program computes: all its graphs, its signature and tensors, not its file's times."""
     import torch
 
+    top = program.graph_module
+    graphs = {name: module.code for name, module in top.named_modules() if isinstance(module, torch.fx.GraphModule)}
     digest = hashlib.sha256(
-        f"{program.graph_module.code}\0{program.graph_signature}\0{program.range_constraints}".encode()
+        f"{json.dumps(graphs, sort_keys=True)}\0{program.graph_signature}\0{program.range_constraints}".encode()
     )
-    tensors = {**program.state_dict, **program.constants}
+    inner = {f"{name}.": tensor for name, tensor in (*top.named_parameters(), *top.named_buffers())}
+    tensors = {**inner, **program.state_dict, **program.constants}
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(name.encode())
@@ -333,7 +468,7 @@ def digest_program(program: ExportedProgram) -> str:
 def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) -> Captured:
     """Store an ONNX file as one file, with the outputs of ONNX's own reference evaluator."""
     given = read_onnx(path, folder / "program.onnx", workload.batch)
-    save_tensors(folder / "sample.npz", {"input": given.sample, "expected": given.expected})
+    save_tensors(folder / "sample.npz", given.sample)
     digest = digest_path(folder / "program.onnx")
     specs = {"inputs": given.inputs, "outputs": given.outputs}
     return _write_record(folder, workload, "program.onnx", digest, specs, None, started)

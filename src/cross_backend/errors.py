@@ -8,6 +8,7 @@
     ├── CaptureError               the model could not be built or captured
     ├── LowerError                 a program could not be lowered to a target
     ├── ArtifactError              a file is missing, corrupt, truncated or not what its manifest says
+    │   └── UntrustedError     a file holds code that was not made on this machine
     ├── ReportError                a report cannot be written where it was asked for
     ├── LoadError                  a runtime refused an artifact; carries every candidate's reason for load_best
     ├── RunError                   a runtime failed, or was handed inputs that do not fit
@@ -64,6 +65,10 @@ class LowerError(CrossBackendError):
 
 class ArtifactError(CrossBackendError):
     """A file on disk is missing, damaged, or does not match its manifest."""
+
+
+class UntrustedError(ArtifactError):
+    """A file holds code, was not made on this machine, and is not trusted."""
 
 
 class ReportError(CrossBackendError):

@@ -32,6 +32,7 @@ def load_best(
     *,
     timeout_s: float = FIRST_LOAD_S,
     retry: bool = False,
+    trust: bool = False,
 ) -> Session:
     """Open the first artifact that works here, in fallback order.
 
@@ -46,6 +47,7 @@ def load_best(
         model: workload name, needed where a folder holds several.
         timeout_s: longest answer of the child.
         retry: forget what failed or crashed here before.
+        trust: open artifacts that hold code although they were not made on this machine; remembered by digest.
 
     Raises:
         UsageError: several workloads and no ``model``, an unknown platform, or no time at all.
@@ -56,7 +58,7 @@ def load_best(
         raise UsageError(f"timeout_s must be above 0, not {timeout_s}.")
     cache = Cache()
     candidates, rejected = in_order(Path(path), platform, model, cache)
-    opener = _Opener(cache, timeout_s)
+    opener = _Opener(cache, timeout_s, trust=trust)
     first: list[tuple[Artifact, Rejected | None]] = [(artifact, None) for artifact in candidates]
     demoted: list[tuple[Artifact, Rejected | None]] = []
     for again, tried in ((retry, first), (True, demoted)):
@@ -85,8 +87,8 @@ class _DemotedError(CrossBackendError):
 class _Opener:
     """Opens one artifact in this process, after a child has shown that it works."""
 
-    def __init__(self, cache: Cache, timeout_s: float) -> None:
-        self._cache, self._memory, self._timeout_s = cache, Memory(cache), timeout_s
+    def __init__(self, cache: Cache, timeout_s: float, *, trust: bool) -> None:
+        self._cache, self._memory, self._timeout_s, self._trust = cache, Memory(cache), timeout_s, trust
 
     def open(self, artifact: Artifact, *, again: bool) -> Session:
         """Open it.
@@ -99,7 +101,7 @@ class _Opener:
         missing = missing_here(resolved.backend)
         if missing is not None and missing.run is not None:
             raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
-        session = load(artifact)  # checks digests, opens nothing
+        session = load(artifact, trust=self._trust)  # checks digests, opens nothing
         identity, runtime = f"{artifact.sha256} {artifact.sample_sha256} {artifact.target}", versions(resolved)
         known = self._memory.verdict(identity, runtime)
         if known is not None and known.verdict is Verdict.WRONG:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,3 +47,46 @@ def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
     except Exception:
         return None
     return int(counter.get_total_flops())
+
+
+def count_accumulations(program: ExportedProgram) -> int:
+    """Return the terms of all sums along a program, one output element of each operator: what its rounding grows with.
+
+    Products of matrices and convolutions sum over what their weights have in common with their input, reductions over
+    what they leave out.
+    """
+    import torch
+
+    modules = [module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    return sum(_terms(node) for module in modules for node in module.graph.nodes if node.op == "call_function")
+
+
+def _terms(node: Any) -> int:
+    import torch
+
+    shapes = [
+        tuple(x.meta["val"].shape)
+        for x in node.all_input_nodes
+        if isinstance(x.meta.get("val"), torch.Tensor) and x.meta["val"].is_floating_point()
+    ]
+    name = str(node.target).partition(".")[2].partition(".")[0] if "aten." in str(node.target) else ""
+    try:
+        if "conv" in name and len(shapes) > 1:
+            return math.prod(map(int, shapes[1][1:]))
+        if name in {"linear", "mm", "matmul", "bmm", "addmm", "baddbmm", "scaled_dot_product_attention"} and shapes:
+            return max(int(shape[-1]) for shape in shapes[:3])
+        if name in {
+            "sum",
+            "mean",
+            "softmax",
+            "layer_norm",
+            "group_norm",
+            "cumsum",
+            "var",
+            "avg_pool2d",
+            "adaptive_avg_pool2d",
+        }:
+            return max(int(math.prod(shapes[0]) / max(math.prod(node.meta["val"].shape), 1)), int(shapes[0][-1]))
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, RuntimeError):  # a free extent has no number
+        return 1
+    return 1

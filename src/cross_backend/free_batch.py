@@ -14,7 +14,7 @@ from cross_backend.capture import capture, example_inputs, load_pt2, row_major, 
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UsageError, one_line
 from cross_backend.machine import version_of
 from cross_backend.tensors import to_numpy
-from cross_backend.verify import compare_outputs, tolerance_of
+from cross_backend.verify import compare_outputs
 from cross_backend.workers import Worker
 from cross_backend.workloads import Source, Workload, find_workload
 from cross_backend.workloads.batching import batched, fix_batch, has_free_batch
@@ -165,6 +165,6 @@ def _check(file: Path, name: str, batch: int, inputs: Sequence[Any], expected: S
         outputs = session.run(None, feed)
     except Exception as error:
         raise LowerError(f"the ONNX file of {name} does not run with a batch of {batch}: {one_line(error)}") from error
-    found = compare_outputs(expected, outputs, tolerance_of({}))
+    found = compare_outputs({"expected": expected}, [outputs])
     if not found.verdict:
         raise LowerError(f"the ONNX file of {name} is wrong at a batch of {batch}: {found.reason}.")

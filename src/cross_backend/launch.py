@@ -107,6 +107,7 @@ def run_launch(
             *_many_in_one(captured),
         ),
         time.perf_counter() - started,
+        captured.digest,
     )
     return launch, interrupted
 
@@ -157,9 +158,9 @@ def _open(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, 
             sample_output=verified.head,
             measurements=instruments.cold_start(entrant.worker, opened, verified.answer),
         )
-        if not verified.comparison.verdict:
-            reason = f"wrong outputs: {verified.comparison.reason}"
-            entrant.result = replace(entrant.result, outcome=Outcome.MISMATCH, reason=reason)
+        outcome = verified.comparison.outcome
+        if outcome is not Outcome.OK:
+            entrant.result = replace(entrant.result, outcome=outcome, reason=verified.comparison.why)
             entrant.worker.kill()
             return
         if first:
@@ -285,9 +286,8 @@ def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, setting
     )
     verified = verify(worker, resolved.options, settings)
     result = replace(result, comparison=verified.comparison, sample_output=verified.head)
-    if not verified.comparison.verdict:
-        reason = f"wrong outputs: {verified.comparison.reason}"
-        return Launch((replace(result, outcome=Outcome.MISMATCH, reason=reason),))
+    if verified.comparison.outcome is not Outcome.OK:
+        return Launch((replace(result, outcome=verified.comparison.outcome, reason=verified.comparison.why),))
     entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
     _look(entrant, artifact, resolved, settings)
     if not entrant.running:

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cross_backend import trust
 from cross_backend._version import __version__
 from cross_backend.artifact import BUNDLED_SUFFIX, Artifact, Placement, digest_path, size_of
 from cross_backend.backend import Gap
@@ -91,7 +92,10 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
         artifact.write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved))
     # Another process may have published first: what it wrote is what lies there.
-    return LoweredTo(named(Artifact.read(place / "artifact.json"), captured, resolved), cached=False)
+    made = Artifact.read(place / "artifact.json")
+    if resolved.backend.code_in(made) is not None:
+        trust.keep(cache, made.payload_path)
+    return LoweredTo(named(made, captured, resolved), cached=False)
 
 
 def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:

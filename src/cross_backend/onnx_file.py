@@ -6,12 +6,14 @@ row; all rows come from ONNX Runtime without any optimisation, which must agree 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import CaptureError, UnavailableError, one_line
+from cross_backend.sample import make_sample
 from cross_backend.tensors import TensorSpec, random_inputs
 from cross_backend.workloads.batching import check_row, numpy_rows
 
@@ -22,10 +24,9 @@ class OnnxFile:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    sample: Sequence[Any]
-    """Seeded random inputs; free extents are 1."""
-    expected: Sequence[Any]
-    """What the reference evaluator gives for them, or what agrees with it."""
+    sample: Mapping[str, Sequence[Any]]
+    """What ``sample.make_sample`` gives for seeded random inputs, free extents 1; the reference is ONNX's evaluator, or
+    what agrees with it."""
 
 
 def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
@@ -55,25 +56,37 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
     free = [bool(spec.shape) and not isinstance(spec.shape[0], int) for spec in inputs]
     if batch is None or (batch == 1 and not any(free)):
         onnx.save(model, copy)
-        return OnnxFile(inputs, _outputs(model), one_row, _evaluate(model, one_row, path))
+        sample = _sample(model, copy, one_row, _evaluate(model, one_row, path), path)
+        return OnnxFile(inputs, _outputs(model), sample)
     if not any(free):
         extents = " and ".join(dict.fromkeys(str(spec.shape[0]) if spec.shape else "no extent" for spec in inputs))
         raise CaptureError(
             f"{path.name} has a fixed batch of {extents}; export it with a free batch dimension: "
             f"cross-backend export MODEL --onnx {path.name}."
         )
-    sample = [numpy_rows(x, batch) if is_free else x for x, is_free in zip(one_row, free, strict=True)]
+    rows = [numpy_rows(x, batch) if is_free else x for x, is_free in zip(one_row, free, strict=True)]
     alone = {
-        row: _evaluate(model, [x[row : row + 1] if f else x for x, f in zip(sample, free, strict=True)], path)
+        row: _evaluate(model, [x[row : row + 1] if f else x for x, f in zip(rows, free, strict=True)], path)
         for row in sorted({0, batch - 1})
     }
     _fix_batch(model, batch, path)
     onnx.save(model, copy)
-    expected = alone[0] if batch == 1 else _run_plainly(model, copy, sample, path)
+    expected = alone[0] if batch == 1 else _run_plainly(model, copy, rows, path)
     for row, outputs in alone.items():
         if batch > 1:
             check_row(path.name, batch, row, expected, outputs)
-    return OnnxFile(_inputs(model), _outputs(model), sample, expected)
+    return OnnxFile(_inputs(model), _outputs(model), _sample(model, copy, rows, expected, path))
+
+
+def _sample(model: Any, copy: Path, inputs: Sequence[Any], expected: Sequence[Any], path: Path) -> dict[str, Any]:
+    """Return the sample's groups; ONNX Runtime runs the second input, and the first, which tells the rounding."""
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        return [np.asarray(y) for y in _run_plainly(model, copy, arrays, path)]
+
+    import numpy as np
+
+    return make_sample(inputs, [np.asarray(y) for y in expected], run, [run(inputs)], count_terms(model))
 
 
 def _inputs(model: Any) -> tuple[TensorSpec, ...]:
@@ -143,3 +156,14 @@ def _run_plainly(model: Any, copy: Path, inputs: Sequence[Any], path: Path) -> S
     except Exception:
         return _evaluate(model, inputs, path)
     return outputs
+
+
+def count_terms(model: Any) -> int:
+    """Return the terms of all sums of products along a model, by the weights' shapes; see ``sample.rounding_of``."""
+    terms = 1
+    weights = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        dims = next((weights[name] for name in node.input if len(weights.get(name, ())) > 1), None)
+        if dims is not None and node.op_type in {"Conv", "Gemm", "MatMul"}:
+            terms += math.prod(dims[1:]) if node.op_type == "Conv" else max(dims[-2:])
+    return terms

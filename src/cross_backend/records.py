@@ -30,6 +30,8 @@ class Outcome(StrEnum):
     TIMEOUT = "TIMEOUT"
     MISMATCH = "MISMATCH"
     """It ran, and its outputs are wrong."""
+    NOT_PROVED = "NOT_PROVED"
+    """It ran, its outputs are those of the reference, and that proves nothing: they do not depend on the input, say."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Comparison:
     max_abs: float
     """Largest absolute difference."""
     max_rel: float
-    """Largest absolute difference of an output over the largest magnitude of its reference."""
+    """Largest deviation of an element: its difference over its own magnitude plus its scale; see ``deviation``."""
     sqnr_db: float
     """Signal to quantisation noise ratio, 10·log10(Σ ref² / Σ (out − ref)²), dB; infinite when equal."""
     cosine: float
@@ -50,6 +52,22 @@ class Comparison:
     """Whether the outputs are right."""
     reason: str | None = None
     """Why not, in one clause."""
+    unproved: str | None = None
+    """Why equal outputs prove nothing, in one clause; None where they prove something."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """How a trial ended that gave these outputs."""
+        if not self.verdict:
+            return Outcome.MISMATCH
+        return Outcome.NOT_PROVED if self.unproved else Outcome.OK
+
+    @property
+    def why(self) -> str | None:
+        """Why the outcome is not OK."""
+        if not self.verdict:
+            return f"wrong outputs: {self.reason}"
+        return f"not proved, because {self.unproved}" if self.unproved else None
 
     def to_json(self) -> dict[str, Any]:
         """Give the row of the JSON document; infinities become null."""
@@ -61,6 +79,7 @@ class Comparison:
             "tolerance": self.tolerance,
             "verdict": self.verdict,
             "reason": self.reason,
+            "unproved": self.unproved,
         }
 
     @classmethod
@@ -70,7 +89,13 @@ class Comparison:
         numbers = {
             key: missing if row[key] is None else float(row[key]) for key in ("max_abs", "max_rel", "sqnr_db", "cosine")
         }
-        return cls(**numbers, tolerance=float(row["tolerance"]), verdict=bool(row["verdict"]), reason=row["reason"])
+        return cls(
+            **numbers,
+            tolerance=float(row["tolerance"]),
+            verdict=bool(row["verdict"]),
+            reason=row["reason"],
+            unproved=row.get("unproved"),
+        )
 
 
 @dataclass(frozen=True)
@@ -234,6 +259,8 @@ class Launch:
     """What disturbed the whole machine meanwhile, by cause."""
     seconds: float = 0.0
     """Wall time of the pass."""
+    program: str = ""
+    """Digest of the captured workload; empty where none was captured, and in launches of older versions."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from cross_backend.registry import Resolved, full_name, missing_here, resolve
 from cross_backend.remembered import Measured, Memory
 from cross_backend.samples import Measurement
 from cross_backend.target import Target
+from cross_backend.trust import keep, require
 
 
 def rank(measured: Mapping[int, Measurement], medians: Mapping[int, float], floor: float | None) -> dict[int, int]:
@@ -41,15 +42,17 @@ def rank(measured: Mapping[int, Measurement], medians: Mapping[int, float], floo
     return ranks
 
 
-def load(artifact: Artifact | Path | str, **options: Any) -> Session:
+def load(artifact: Artifact | Path | str, *, trust: bool = False, **options: Any) -> Session:
     """Give a session for an artifact; ``with`` opens it.
 
     Args:
         artifact: an artifact, or the path of its payload or manifest.
+        trust: open it although it holds code that was not made on this machine; remembered by its digest.
         options: override load options of its target, for example ``threads=1``.
 
     Raises:
         ArtifactError: missing, damaged, or the payload is not what the manifest says.
+        UntrustedError: it holds code from elsewhere.
         UnavailableError: its backend cannot run here.
     """
     if not isinstance(artifact, Artifact):
@@ -70,7 +73,21 @@ def load(artifact: Artifact | Path | str, **options: Any) -> Session:
             f"cross-backend run {artifact.payload_path}",
         )
     artifact.check()
+    check_code(artifact, resolved, Cache(), trust=trust)
     return resolved.backend.load(replace(artifact, target=str(resolved.target)), resolved.options)
+
+
+def check_code(artifact: Artifact, resolved: Resolved, cache: Cache, *, trust: bool = False) -> None:
+    """Refuse a payload that holds code from elsewhere, or trust it from now on.
+
+    Raises:
+        UntrustedError: as it says.
+    """
+    code = resolved.backend.code_in(artifact)
+    if code is not None:
+        if trust:
+            keep(cache, artifact.payload_path)
+        require(cache, artifact.payload_path, code)
 
 
 def resolve_artifact(artifact: Artifact) -> Resolved:

@@ -18,7 +18,7 @@ from cross_backend.machine import Machine
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
 from cross_backend.records import Comparison, Execution
 from cross_backend.registry import Resolved, resolve
-from cross_backend.verify import tolerance_of
+from cross_backend.verify import precision_of
 from cross_backend.workers import Worker
 
 WARM_SERIES = 50
@@ -120,7 +120,7 @@ def open_worker(
 
 def verify(worker: Worker, options: Options, settings: Settings) -> Verified:
     """Compare a worker's outputs on the sample with the reference."""
-    answer = worker.call("verify", settings.timeout_s, tolerance=tolerance_of(options))
+    answer = worker.call("verify", settings.timeout_s, precision=precision_of(options))
     head = tuple(answer["head"]) if len(answer["head"]) <= SAMPLE_HEAD else ()
     return Verified(Comparison.from_json(answer["comparison"]), head, answer)
 

@@ -10,11 +10,12 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from cross_backend import trust
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
 from cross_backend.bundle import find_artifact
@@ -75,7 +76,7 @@ class _Server:
             return _load(resolved, artifact, options)
 
         (resolved, options), import_ns = cold_start.timed(import_all)
-        artifact = find_artifact(Path(manifest))
+        artifact = _artifact(manifest, resolved)
         sample = _sample(artifact)
         baseline_bytes = memory.begin()
         session, load_ns = cold_start.timed(load)
@@ -88,7 +89,7 @@ class _Server:
     def profile(self, manifest: str, target: str, threads: int | None, runs: int) -> dict[str, Any]:
         """Run an artifact on its sample inputs with the runtime's profiler, in a session of its own."""
         resolved, options = _resolve(target, threads)
-        artifact = find_artifact(Path(manifest))
+        artifact = _artifact(manifest, resolved)
         try:
             timings = resolved.backend.profile(artifact, options, _sample(artifact)["input"], runs)
         except CrossBackendError:
@@ -100,7 +101,7 @@ class _Server:
     def execution(self, manifest: str, target: str, threads: int | None) -> dict[str, Any]:
         """Say where an artifact's work really runs, found in a session of its own."""
         resolved, options = _resolve(target, threads)
-        artifact = find_artifact(Path(manifest))
+        artifact = _artifact(manifest, resolved)
         found = _measured(lambda: resolved.backend.execution(artifact, options, _sample(artifact)["input"]))
         return {"execution": found.to_json() if found else None}
 
@@ -123,16 +124,18 @@ class _Server:
         produced = [to_numpy(y) for y in self._produce()]
         if outputs is not None:
             save_tensors(Path(outputs), {"output": produced})
-        return {"head": [float(v) for v in produced[0].reshape(-1)[:8]] if produced else []}
+        return {"head": _head(produced)}
 
-    def verify(self, tolerance: float) -> dict[str, Any]:
-        """Run once on the sample and compare with what eager float32 gave; time the call where it is the first."""
+    def verify(self, precision: str) -> dict[str, Any]:
+        """Run on the sample's inputs and compare with what eager float32 gave; time the call where it is the first."""
         first = self._session is not None and not self._was_called
         produced, ns = cold_start.timed(self._produce)
-        outputs = [to_numpy(y) for y in produced]
-        expected = self._sample["expected"]
-        head = [float(v) for v in outputs[0].reshape(-1)[:8]] if outputs else []
-        comparison = compare_outputs(expected, outputs, tolerance).to_json()
+        outputs = [[to_numpy(y).copy() for y in produced]]
+        if "input2" in self._sample:
+            outputs.append([to_numpy(y).copy() for y in _called(self._opened().bind(self._sample["input2"]))])
+            self._run = self._opened().bind(self._sample["input"])
+        head = _head(outputs[0])
+        comparison = compare_outputs(self._sample, outputs, precision).to_json()
         return {"comparison": comparison, "head": head, "first_ns": ns if first else None}
 
     def measure(self, samples: int, warmup: int, seconds: float) -> dict[str, Any]:
@@ -193,19 +196,28 @@ class _Server:
         return self._run
 
     def _produce(self) -> Tensors:
-        run = self._bound()
-        try:
-            return run()
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise RunError(f"it failed: {one_line(error)}") from error
+        return _called(self._bound())
 
 
 _OPERATIONS = (
     "bind", "capture", "execution", "lower", "measure", "memory", "open", "open_loop", "profile", "run", "score",
     "throughput", "unbundle", "verify", "write_onnx",
 )  # fmt: skip
+
+
+def _called(run: Callable[[], Tensors]) -> Tensors:
+    """Call; whatever the runtime raises becomes one of our errors."""
+    try:
+        return run()
+    except CrossBackendError:
+        raise
+    except Exception as error:
+        raise RunError(f"it failed: {one_line(error)}") from error
+
+
+def _head(outputs: Sequence[Any]) -> list[float]:
+    """Return the first few values of the first output; of complex ones the real parts."""
+    return [float(v.real) for v in outputs[0].reshape(-1)[:8]] if outputs else []
 
 
 def _resolve(target: str, threads: int | None) -> tuple[Resolved, Options]:
@@ -215,6 +227,15 @@ def _resolve(target: str, threads: int | None) -> tuple[Resolved, Options]:
     if "threads" in options and options["threads"] is None:
         options["threads"] = threads
     return resolved, options
+
+
+def _artifact(manifest: str, resolved: Resolved) -> Artifact:
+    """Read an artifact; one that holds code from elsewhere is refused."""
+    artifact = find_artifact(Path(manifest))
+    code = resolved.backend.code_in(artifact)
+    if code is not None:
+        trust.require(Cache(), artifact.payload_path, code)
+    return artifact
 
 
 def _load(resolved: Resolved, artifact: Artifact, options: Options) -> Session:

@@ -30,15 +30,16 @@ _LONGEST_ANSWER_BYTES = 256_000_000
 """A longer line on the pipe is no answer of ours, and is not collected to its end."""
 _BOOTSTRAP = """
 import importlib.util, sys
-folder = sys.argv[1]
-init = folder + "/__init__.py"
-spec = importlib.util.spec_from_file_location("cross_backend", init, submodule_search_locations=[folder])
-package = sys.modules["cross_backend"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(package)
+for name in ("atalla", "cross_backend"):
+    folder = sys.argv[1] + "/" + name
+    init = folder + "/__init__.py"
+    spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[folder])
+    package = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
 from cross_backend.worker import main
 main()
 """
-# Another interpreter gets this very package, and nothing else of the environment that the package lies in.
+# Another interpreter gets these very packages, and nothing else of the environment that they lie in.
 
 
 def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
@@ -84,7 +85,9 @@ class Worker:
         self.memory_limit_bytes = memory_limit_bytes
         log.parent.mkdir(parents=True, exist_ok=True)
         self.started_ns = time.perf_counter_ns()  # the clock of ``measure.cold_start``
-        self._process = _started(log, [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parent), *preload], variables)
+        self._process = _started(
+            log, [python, "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[1]), *preload], variables
+        )
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -18,7 +18,7 @@ import cross_backend as xb
 from cross_backend.artifact import Artifact
 from cross_backend.registry import resolve
 from cross_backend.toolchains import find_toolchain
-from cross_backend.verify import tolerance_of
+from cross_backend.verify import precision_of
 from cross_backend.workers import Worker
 
 TARGETS = {"onnxruntime_openvino": "onnxruntime.openvino", "onnxruntime_qnn": "onnxruntime.qnn"}
@@ -62,7 +62,7 @@ def execution(python: str, artifact: Artifact, target: str) -> dict[str, Any]:
 def verified(python: str, artifact: Artifact, target: str, log: Path) -> bool:
     with Worker(log, python) as worker:
         worker.call("open", 300, manifest=str(artifact.payload_path), target=target, threads=1)
-        answer = worker.call("verify", 300, tolerance=tolerance_of(resolve(target).options))
+        answer = worker.call("verify", 300, precision=precision_of(resolve(target).options))
     return bool(answer["comparison"]["verdict"])
 
 

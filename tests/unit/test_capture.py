@@ -326,3 +326,28 @@ def test_a_damaged_capture_is_refused(how: str, linear: Captured, tmp_path: Path
         path.write_text(content[how])
     with pytest.raises(ArtifactError, match="is not a captured workload"):
         Captured.read(folder)
+
+
+# --- the whole program is its identity -----------------------------------------------------------------------------
+
+
+def branching(x: Any, factor: float, kind: str) -> Any:
+    if kind == "cond":
+        return torch.cond(x.sum() > 0, lambda x: x * factor, lambda x: x - 1.0, (x,))
+    if kind == "while_loop":
+        found = torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * factor), (torch.tensor(0), x))
+        return found[1]
+    if kind == "map":
+        return torch._higher_order_ops.map(lambda row: row * factor, x)
+    with torch.no_grad() if kind == "no_grad" else torch.autocast("cpu", torch.bfloat16):
+        return (x * factor).float() + torch.mm(x, x.T).float().sum()
+
+
+@pytest.mark.parametrize("kind", ["cond", "while_loop", "map", "no_grad", "autocast"])
+def test_what_changes_inside_of_a_region_is_another_program(kind: str) -> None:
+    """The text of the top graph is the same; the branch that was edited was served from the cache once."""
+    programs = [
+        torch.export.export(net(lambda m, x, f=factor: branching(x, f, kind)), (X,)) for factor in (2.0, 3.0, 2.0)
+    ]
+    digests = [digest_program(program) for program in programs]
+    assert digests[0] == digests[2] != digests[1]

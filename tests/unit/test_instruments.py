@@ -58,7 +58,7 @@ def opened(exported: Path, tmp_path: Path) -> Iterator[tuple[Worker, dict[str, A
     manifest = str(exported / "net_onnxruntime.json")
     with Worker(tmp_path / "worker.log") as worker:
         answer = worker.call("open", PATIENCE_S, manifest=manifest, target="onnxruntime.cpu", threads=1)
-        yield worker, answer, worker.call("verify", PATIENCE_S, tolerance=1e-4)
+        yield worker, answer, worker.call("verify", PATIENCE_S, precision="fp32")
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_the_cold_start_is_told_step_by_step(opened: tuple[Worker, dict[str, Any
     assert found["cold_start.process"] > 20e6, "an interpreter does not start faster"
     assert found["cold_start.load"] / 1e9 == pytest.approx(open_answer["load_s"])
     assert found["cold_start.first_inference"] < found["cold_start.process"]
-    again = worker.call("verify", PATIENCE_S, tolerance=1e-4)
+    again = worker.call("verify", PATIENCE_S, precision="fp32")
     assert [m.metric for m in cold_start(worker, open_answer, again)][-1] == "cold_start.load", "it was no first call"
 
 
@@ -116,7 +116,7 @@ def test_a_second_opening_is_not_cold(opened: tuple[Worker, dict[str, Any], dict
     manifest = str(exported / "net_onnxruntime.json")
     again = worker.call("open", PATIENCE_S, manifest=manifest, target="onnxruntime.cpu", threads=1)
     assert cold_start(worker, again, verify_answer) == ()
-    assert worker.call("verify", PATIENCE_S, tolerance=1e-4)["first_ns"] > 0
+    assert worker.call("verify", PATIENCE_S, precision="fp32")["first_ns"] > 0
 
 
 def test_importing_is_apart_from_loading(tmp_path: Path, make_artifact: Callable[..., Artifact]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import DAMAGE, plain_name
-from cross_backend.bundle.manifest import MANIFEST, MAX_MANIFEST_BYTES, SAMPLE, read_manifest, size_in
+from cross_backend.bundle.manifest import MANIFEST, MAX_MANIFEST_BYTES, SAMPLE, SAMPLE_GROUPS, read_manifest, size_in
 from cross_backend.errors import ArtifactError, one_line
 
 MAX_FILES = 10_000
@@ -66,7 +66,7 @@ def unpack(path: Path, folder: Path) -> None:
 
 def _allowed_bytes(row: Mapping[str, Any]) -> dict[str, int]:
     """Give top-level file or folder → bytes that it may unpack to, by what the manifest says."""
-    samples = [*row["sample"]["inputs"], *row["sample"]["expected"]]
+    samples = [one for kind in SAMPLE_GROUPS for one in row["sample"].get(kind, ())]
     allowed = {SAMPLE: sum(size_in(one["offset"]) + size_in(one["size_bytes"]) for one in samples)}
     if row["labels"] is not None:
         allowed[plain_name(row["labels"]["path"])] = MAX_MANIFEST_BYTES

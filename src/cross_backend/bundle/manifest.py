@@ -20,6 +20,15 @@ VERSION = 1
 """Manifest version. History: 1, the first."""
 MANIFEST = "manifest.json"
 SAMPLE = "sample"
+SAMPLE_GROUPS = {
+    "inputs": "input",
+    "expected": "expected",
+    "inputs2": "input2",
+    "expected2": "expected2",
+    "scale": "scale",
+    "rounding": "rounding",
+}
+"""Key of the manifest's sample → group of a sample file; all but the first two may be absent."""
 LABELS = "labels.txt"
 MAX_MANIFEST_BYTES = 16 << 20
 """Longer manifests are refused before they are parsed."""
@@ -158,7 +167,7 @@ def size_in(value: Any) -> int:
 def _sample_digest(sample: Mapping[str, Any]) -> str:
     """Give the digest that the sample folder must have, as ``digest_path`` computes it."""
     files = {}
-    for row in (*sample["inputs"], *sample["expected"]):
+    for row in (row for kind in SAMPLE_GROUPS for row in sample.get(kind, ())):
         parent, _, name = str(row["path"]).partition("/")
         if parent != SAMPLE:
             raise ValueError(f"sample file {row['path']!r} does not lie in {SAMPLE}/")

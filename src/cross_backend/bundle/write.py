@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from cross_backend._version import __version__
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.bundle.archive import ZIP_DAMAGE, open_zip, pack
-from cross_backend.bundle.manifest import FORMAT, LABELS, MANIFEST, MAX_MANIFEST_BYTES, SAMPLE, VERSION
+from cross_backend.bundle.manifest import FORMAT, LABELS, MANIFEST, MAX_MANIFEST_BYTES, SAMPLE, SAMPLE_GROUPS, VERSION
 from cross_backend.errors import UsageError
 from cross_backend.loaders import write_loaders
 from cross_backend.remembered import Measured
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def write_bundle(
     captured: Captured,
-    artifacts: Sequence[tuple[Artifact, str, str, float]],
+    artifacts: Sequence[tuple[Artifact, str, str, Mapping[str, float]]],
     orders: Mapping[str, Sequence[str]],
     measured: Mapping[str, Measured],
     parent: Path,
@@ -37,7 +37,7 @@ def write_bundle(
 
     Args:
         captured: the program, its sample and labels.
-        artifacts: (artifact, public name, title for people, tolerance), in fallback order.
+        artifacts: (artifact, public name, title for people, what ``verify.tolerances_of`` gave), in fallback order.
         orders: platform → public names in that platform's order.
         measured: public name → what was measured on this machine.
         parent: folder that exists.
@@ -93,12 +93,12 @@ def _may_replace(place: Path) -> bool:
 def _fill(
     folder: Path,
     captured: Captured,
-    artifacts: Sequence[tuple[Artifact, str, str, float]],
+    artifacts: Sequence[tuple[Artifact, str, str, Mapping[str, float]]],
     orders: Mapping[str, Sequence[str]],
     measured: Mapping[str, Measured],
 ) -> None:
     rows = []
-    for artifact, name, title, tolerance in artifacts:
+    for artifact, name, title, tolerances in artifacts:
         payload = name + (artifact.payload_path.suffix if artifact.payload_path.is_file() else "")
         if artifact.payload_path.is_file():
             shutil.copyfile(artifact.payload_path, folder / payload)
@@ -113,7 +113,7 @@ def _fill(
                 "path": payload,
                 "size_bytes": artifact.size_bytes,
                 "sha256": artifact.sha256,
-                "tolerance": tolerance,
+                **tolerances,
                 "placement": artifact.placement.to_json(),
                 "estimate": dict(artifact.estimate),
                 "versions": dict(artifact.versions),
@@ -148,8 +148,8 @@ def _write_sample(folder: Path, captured: Captured) -> dict[str, list[dict[str, 
 
     (folder / SAMPLE).mkdir()
     groups = load_tensors(captured.sample_path)
-    rows: dict[str, list[dict[str, Any]]] = {"inputs": [], "expected": []}
-    for kind, group in (("inputs", "input"), ("expected", "expected")):
+    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in SAMPLE_GROUPS}
+    for kind, group in SAMPLE_GROUPS.items():
         for index, tensor in enumerate(groups.get(group, ())):
             path = folder / SAMPLE / f"{group}_{index}.npy"
             little_endian = np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("<")).reshape(tensor.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,26 @@ def add_model(parser: argparse.ArgumentParser, *, nargs: str) -> None:
         help="checkpoint file, or published weights: IMAGENET1K_V1 (torchvision), bert-base-uncased or a folder "
         "(transformers)",
     )
+    add_trust(parser)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--trust``."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="open what holds code (pickles, compiled libraries) although it was not made on this machine; remembered",
+    )
+
+
+def trust_files(models: Sequence[str]) -> None:
+    """Trust the files among the models that were named, by their digests."""
+    from cross_backend.cache import Cache
+    from cross_backend.trust import keep
+
+    for path in map(Path, models):
+        if path.suffix == ".pt2" and path.is_file():
+            keep(Cache(), path)
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:

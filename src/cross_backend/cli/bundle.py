@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_work, export_progress, share, with_precision, writable_folder
+from cross_backend.cli._options import (
+    add_trust,
+    add_work,
+    export_progress,
+    share,
+    trust_files,
+    with_precision,
+    writable_folder,
+)
 from cross_backend.errors import LowerError, UsageError
 from cross_backend.records import Outcome
 
@@ -53,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the bundle is DIR/<model> (default: bundles)",
     )
+    add_trust(parser)
     add_work(parser)
 
 
@@ -66,6 +75,8 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
+    if args.trust:
+        trust_files([args.model])
     source = find_workload(args.model, args.weights)
     parent = writable_folder(args.output_dir)
     terminal = Terminal(quiet=args.json)
@@ -142,12 +153,14 @@ def _named(
     return {platform: [made[text] for text in order if text in made] for platform, order in orders.items()}
 
 
-def _contents(row: Exported, name: str) -> tuple[Any, str, str, float]:
-    from cross_backend.verify import tolerance_of
+def _contents(row: Exported, name: str) -> tuple[Any, str, str, Mapping[str, float]]:
+    from cross_backend.tensors import load_tensors
+    from cross_backend.verify import tolerances_of
 
     assert row.artifact is not None and row.resolved is not None
     artifact = replace(row.artifact, target=str(row.resolved.target))  # with the options that shape how it is opened
-    return artifact, name, row.resolved.backend.title, tolerance_of(row.resolved.options)
+    sample = load_tensors(artifact.sample_path) if artifact.sample_path else {}
+    return artifact, name, row.resolved.backend.title, tolerances_of(sample, row.resolved.options)
 
 
 def _measure(captured: Captured, rows: Sequence[Exported], settings: Any) -> None:

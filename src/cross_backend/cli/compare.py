@@ -15,6 +15,7 @@ from cross_backend.cli._options import (
     chosen_targets,
     export_progress,
     margin,
+    trust_files,
     writable_folder,
 )
 from cross_backend.machine import Machine
@@ -74,6 +75,8 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.trial import Settings
     from cross_backend.workloads import find_workload
 
+    if args.trust:
+        trust_files(args.models)
     sources = [find_workload(model, args.weights, args.batch) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     terminal = Terminal(quiet=args.json)

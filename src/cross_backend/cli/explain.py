@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cross_backend.cli import positive_float, print_json
-from cross_backend.cli._options import add_json, export_progress
+from cross_backend.cli._options import add_json, add_trust, export_progress, trust_files
 from cross_backend.errors import LowerError
 
 
@@ -19,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=positive_float, metavar="SECONDS", default=1800.0, help="longest lowering (default: 1800)"
     )
+    add_trust(parser)
     add_json(parser)
 
 
@@ -32,6 +33,8 @@ def main(args: argparse.Namespace) -> int:
 
     resolve(args.backend)  # a wrong name is told before anything is done
     terminal = Terminal(quiet=args.json)
+    if args.trust:
+        trust_files([args.model])
     source = find_workload(args.model, args.weights)
     with export_progress(terminal) as observe:
         captured, rows = export(source, [args.backend], Settings(Cache(), timeout_s=args.timeout), observe)

@@ -14,6 +14,7 @@ from cross_backend.cli._options import (
     chosen_targets,
     export_progress,
     share,
+    trust_files,
     with_precision,
     writable_folder,
 )
@@ -86,6 +87,8 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.workloads import WORKLOADS, find_workload
 
     models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
+    if args.trust:
+        trust_files(models)
     sources = [find_workload(model, args.weights, args.batch) for model in models]
     terminal = Terminal(quiet=args.json)
     onnx = _write_onnx(terminal, sources, args) if args.onnx else None

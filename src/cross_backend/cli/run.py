@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import positive_float, positive_int, print_json
-from cross_backend.cli._options import add_json, check_threads
+from cross_backend.cli._options import add_json, add_trust, check_threads
 from cross_backend.cli._run_bundled import is_bundled, run_bundled
 from cross_backend.cli._run_steps import finish, resolve_runnable, run_once
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
@@ -66,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=positive_float, default=600.0, metavar="SECONDS", help="longest answer (default: 600)"
     )
+    add_trust(parser)
     add_json(parser)
 
 
@@ -141,10 +142,12 @@ def _run(
 ) -> Result | None:
     """Open in a worker, verify and measure; None where the user's own inputs were run and printed instead."""
     from cross_backend.panel import measure_alone
+    from cross_backend.selection import check_code
     from cross_backend.trial import open_worker
 
     artifact.check()
     resolved = resolve_runnable(artifact)
+    check_code(artifact, resolved, cache, trust=args.trust)
     with ExitStack() as stack:
         worker, opened = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
         if args.input is not None:

@@ -117,6 +117,7 @@ def _run_panel(one: _Panel) -> Panel:
             before.append(_fail_all(spec.targets, key, error))
             one.keep(0, before[0])
         return one.finish(before)
+    _check_same_program(key, before, captured)
     launches, interrupted = run_launches(
         captured,
         rows,
@@ -133,6 +134,19 @@ def _run_panel(one: _Panel) -> Panel:
         remember(captured, panel.results, one.settings, one.cache)
     _take_instruments(one, captured, rows, panel)
     return one.finish(launches)
+
+
+def _check_same_program(key: PanelKey, before: Sequence[Launch], captured: Captured) -> None:
+    """Refuse to go on with a panel whose stored launches are of another program.
+
+    Raises:
+        CrossBackendError: what is joined would be two models.
+    """
+    if {launch.program for launch in before} - {"", captured.digest}:
+        raise CrossBackendError(
+            f"{key}: the model is another one than when its {len(before)} stored launch(es) were measured (its code, "
+            "or what that imports, changed); give the study another name to begin anew, or put the model back to go on."
+        )
 
 
 def _fail_all(targets: Sequence[str], key: PanelKey, error: CrossBackendError) -> Launch:

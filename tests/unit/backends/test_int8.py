@@ -7,7 +7,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.registry import resolve
-from cross_backend.verify import TOLERANCES, compare_outputs, tolerance_of
+from cross_backend.verify import compare_outputs, precision_of
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,12 @@ def test_xnnpack_int8_is_smaller_and_near(net: tuple[torch.nn.Module, torch.Tens
     assert quantised.size_bytes < full.size_bytes / 2
     assert quantised.placement.delegates == {"XnnpackBackend": 1}
     with xb.load(quantised) as session:
-        comparison = compare_outputs([model(x).detach().numpy()], [session(x.numpy())], TOLERANCES["int8"])
+        comparison = compare_outputs({"expected": [model(x).detach().numpy()]}, [[session(x.numpy())]], "int8")
     assert comparison.verdict
     assert 15 < comparison.sqnr_db < 80, "an exact result would mean that nothing was quantised"
 
 
-def test_tolerance_follows_the_precision() -> None:
-    assert tolerance_of(resolve("xnnpack").options) == TOLERANCES["fp32"]
-    assert tolerance_of(resolve("xnnpack?precision=int8").options) == TOLERANCES["int8"]
-    assert tolerance_of(resolve("openvino?precision=bf16").options) == TOLERANCES["bf16"]
+def test_a_target_says_its_precision() -> None:
+    assert precision_of(resolve("xnnpack").options) == "fp32"
+    assert precision_of(resolve("xnnpack?precision=int8").options) == "int8"
+    assert precision_of(resolve("openvino?precision=bf16").options) == "bf16"

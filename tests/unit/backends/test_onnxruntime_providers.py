@@ -14,7 +14,7 @@ from cross_backend.errors import UnsupportedError
 from cross_backend.machine import Machine
 from cross_backend.registry import BACKENDS, find_backend, full_name, resolve
 from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain
-from cross_backend.verify import tolerance_of
+from cross_backend.verify import precision_of
 
 LINUX = replace(Machine.here(), system="linux", arch="x86_64")
 ARM, MAC, WINDOWS = (
@@ -106,8 +106,8 @@ def test_settings_ask_for_the_precision_of_the_target() -> None:
     assert settings("onnxruntime.openvino?threads=3") == {
         "device_type": "CPU", "precision": "FP32", "num_of_threads": "3",
     }  # fmt: skip
-    assert tolerance_of(resolve("onnxruntime.qnn").options) == 2e-2
-    assert tolerance_of(resolve("tensorrt").options) == tolerance_of(resolve("cuda").options) == 1e-4
+    assert precision_of(resolve("onnxruntime.qnn").options) == "fp16"
+    assert precision_of(resolve("tensorrt").options) == precision_of(resolve("cuda").options) == "fp32"
 
 
 @pytest.mark.parametrize(

@@ -319,13 +319,15 @@ def test_latency_is_never_sharper_than_processes_allow() -> None:
 
 
 def test_samples_may_be_packed_and_many() -> None:
-    """Ten million samples in well under a second."""
+    """Ten million samples take no longer than sorting them a few times: no Python loop runs over them."""
     values = array("q", np.random.default_rng(0).integers(900_000, 1_100_000, 250_000).tolist())
     packed = Measurement("latency", "ns", (values, np.asarray(values), tuple(values)) + (values,) * 37, (20, 20))
     assert packed.count == 10_000_000
     started = time.process_time()
     found, ratio = latency_ms(packed), paired_ratio(packed, packed)
-    assert time.process_time() - started < 3, "0.5 s on an idle machine"
+    taken = time.process_time()
+    np.sort(np.concatenate([np.asarray(row) for row in packed.rounds]))
+    assert taken - started < 20 * (time.process_time() - taken), "about as long on an idle machine"
     assert found.value == pytest.approx(statistics.median(values) / 1e6)
     assert ratio is not None and ratio.value == 1
 

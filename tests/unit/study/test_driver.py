@@ -77,6 +77,34 @@ def test_a_study_that_was_cut_off_goes_on_behind_what_is_stored(broken: Study, s
         assert [row.finished is not None for row in store.studies()] == [True, True], "a finished one is begun anew"
 
 
+HELPED = "import torch, helped\ndef model():\n    return torch.nn.Threshold(0.0, helped.factor), torch.ones(1, 3)\n"
+
+
+def test_launches_of_two_models_are_never_joined(store: Store, cache: Cache, tmp_path: Path) -> None:
+    """The study's own text is the same; a module that the model imports changed while the study was cut off."""
+    (tmp_path / "helping.py").write_text(HELPED)
+    (tmp_path / "helped.py").write_text("factor = 1.0\n")
+    workload = WorkloadSpec.find(f"{tmp_path / 'helping.py'}:model")
+    study = Study("helped", (workload,), ("torch",), (1,), settings=replace(QUICK, launches=2, max_launches=2))
+
+    def cut(key: PanelKey, what: str) -> None:
+        raise KeyboardInterrupt
+
+    with store:
+        with pytest.raises(KeyboardInterrupt):
+            run(study, store, cache, Watch(stored=cut))
+        key = key_of(study.panels()[0])
+        before = store.launches(1, key)
+        assert len(before) == 1 and before[0].program
+        (tmp_path / "helped.py").write_text("factor = 2.0\n")
+        with pytest.raises(CrossBackendError, match="the model is another one"):
+            run(study, store, cache)
+        assert store.launches(1, key) == before
+        (tmp_path / "helped.py").write_text("factor = 1.0\n")
+        results = run(study, store, cache)
+        assert results.finished and {launch.program for launch in store.launches(1, key)} == {before[0].program}
+
+
 def test_a_capture_that_fails_later_takes_nothing_from_what_is_stored(
     broken: Study, store: Store, cache: Cache
 ) -> None:

@@ -13,6 +13,7 @@ from cross_backend.backends.iree._lower import write_module
 from cross_backend.backends.iree._placement import read_placement
 
 if TYPE_CHECKING:
+    from cross_backend.artifact import Artifact
     from cross_backend.capture import Program
     from cross_backend.machine import Machine
 
@@ -29,6 +30,9 @@ class IreeBackend(Backend):
         gap = space_gap()
         absent = missing_packages(self.distributions, ("iree-base-runtime",), "iree")
         return absent or (Missing(lower=gap) if gap else None)
+
+    def code_in(self, artifact: Artifact) -> str | None:
+        return "compiled machine code"
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         payload = stem.with_name(stem.name + self.suffix)

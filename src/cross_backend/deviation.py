@@ -1,0 +1,67 @@
+"""Deviation: how far an output is from its reference, element by element, on a scale that no mask or outlier sets.
+
+An element's error is judged against its own magnitude plus how much such elements change from one input to another:
+what a network computes is in that change. A masked logit of −1e9 changes nothing, and one huge element changes only
+its own scale, so neither hides an error beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+QUANTILE = 0.75
+"""Of the changes along a line of elements: three quarters may be masked, one quarter may be outliers."""
+FEWEST = 8
+"""Elements along an axis from which on they have a scale of their own."""
+
+
+def scale_of(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """Return the scale of each element of an output.
+
+    It is the largest of the 75 % quantiles of the changes between the two references along each axis through the
+    element, and over the whole output: boxes in pixels beside scores below one keep scales of their own.
+
+    Args:
+        first: reference output for the first input; floating point or complex.
+        second: for the second input; magnitudes count instead of changes where None.
+
+    Returns:
+        float64, of the output's shape, at least 0.
+    """
+    import numpy as np
+
+    wide = first.astype(np.complex128 if first.dtype.kind == "c" else np.float64)
+    with np.errstate(all="ignore"):
+        change = np.abs(wide if second is None else wide - second)
+    change = np.where(np.isfinite(change), change, 0.0)
+    moved = change[change > 0]
+    scale = np.full(change.shape, float(np.quantile(moved, QUANTILE)) if moved.size else 0.0)
+    if moved.size * 2 > change.size:  # where most is masked, a line's own quantile is that of its mask
+        scale[:] = np.quantile(change, QUANTILE)
+    for axis, extent in enumerate(change.shape):
+        if extent >= FEWEST and extent < change.size:
+            np.maximum(scale, np.quantile(change, QUANTILE, axis=axis, keepdims=True), out=scale)
+    return scale
+
+
+def deviation(
+    want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Return |want − got| / (|want| + scale) of each element; 0 where both are equal, NaN and infinities included.
+
+    Args:
+        want: reference; floating point or complex.
+        got: of the same shape and type.
+        scale: what :func:`scale_of` gave.
+    """
+    import numpy as np
+
+    kind = np.complex128 if want.dtype.kind == "c" else np.float64
+    a, b = want.astype(kind), got.astype(kind)
+    with np.errstate(all="ignore"):
+        found = np.abs(a - b) / (np.abs(a) + scale)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0.0, np.where(np.isnan(found), np.inf, found))

@@ -1,0 +1,66 @@
+"""A second input, made of the first: other values in the same range, so that a model takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = tuple[np.ndarray[Any, Any], ...]
+
+SHRINK = 0.75
+"""Factor of floating point values: it keeps signs, and ranges that hold 0."""
+
+
+def second_inputs(inputs: Sequence[Any]) -> Iterator[Arrays]:
+    """Yield inputs of the same shapes and types that differ from those given, the tamest first.
+
+    Values are moved along the last axis, then reversed, then shuffled: indices, tokens and masks stay valid. Floating
+    point values are scaled, too. The last one draws floating point values anew, with the mean and spread of the old.
+
+    Args:
+        inputs: NumPy arrays.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+
+    def moved(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.roll(x, 1, axis=-1) if x.ndim else x
+
+    def reversed_(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.flip(x)
+
+    def shuffled(x: np.ndarray[Any, Any]) -> Any:
+        return rng.permutation(x.reshape(-1)).reshape(x.shape)
+
+    for move in (moved, reversed_, shuffled):
+        found = tuple(_shrunk(np.array(move(x), order="C")) for x in inputs)
+        if _differ(inputs, found):
+            yield found
+    found = tuple(_drawn(x, rng) for x in inputs)
+    if _differ(inputs, found):
+        yield found
+
+
+def _shrunk(x: np.ndarray[Any, Any]) -> Any:
+    import numpy as np
+
+    return np.asarray(x * SHRINK, x.dtype) if x.dtype.kind in "fc" else x
+
+
+def _drawn(x: np.ndarray[Any, Any], rng: np.random.Generator) -> Any:
+    import numpy as np
+
+    if x.dtype.kind != "f" or not x.size or not np.isfinite(x).all():
+        return x
+    wide = x.astype(np.float64)
+    return np.asarray(wide.mean() + (wide.std() or 1.0) * rng.standard_normal(x.shape), x.dtype)
+
+
+def _differ(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    import numpy as np
+
+    return any(not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
