@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cross_backend.artifact import digest_path
 from cross_backend.errors import ArtifactError, CaptureError, one_line
+from cross_backend.flattening import flat_call, flat_tensors, flatten, structure_of
 from cross_backend.flops import count_flops
 from cross_backend.onnx_file import read_onnx
+from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
+from cross_backend.user_code import with_place
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
 
@@ -34,6 +38,10 @@ class OnnxProgram:
 
 Program: TypeAlias = "ExportedProgram | OnnxProgram"
 """What every backend lowers."""
+
+
+STRUCTURE = "structure.json"
+"""File beside a captured program that says what the model itself takes and gives."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,12 @@ class Captured:
         path = self.folder / "labels.txt"
         return path if path.is_file() else None
 
+    @property
+    def structure(self) -> Structure | None:
+        """What the model itself takes and gives; None for ONNX files, which have flat tensors only."""
+        path = self.folder / STRUCTURE
+        return Structure.from_json(json.loads(path.read_text())) if path.is_file() else None
+
     def check(self) -> None:
         """Compare the files with the record.
 
@@ -115,16 +129,24 @@ class Captured:
             raise ArtifactError(f"{folder} is not a captured workload ({one_line(error)}).") from error
 
 
-def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any = None) -> ExportedProgram:
+def capture(
+    module: torch.nn.Module,
+    inputs: Sequence[Any] = (),
+    dynamic_shapes: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+) -> ExportedProgram:
     """Capture a module with ``torch.export``.
 
     Args:
         module: put into evaluation mode for the capture.
-        inputs: positional example inputs; captured in row-major layout, because compilers bake the strides in.
+        inputs: positional example inputs, in any structure; captured in row-major layout, because compilers bake the
+            strides in. Numbers, texts and None among them become part of the program.
         dynamic_shapes: as ``torch.export.export`` takes them; static where None.
+        kwargs: example inputs by name.
 
     Raises:
-        CaptureError: torch cannot export it.
+        CaptureError: torch cannot export it, or it takes or gives what cannot be shipped.
     """
     import torch
 
@@ -133,10 +155,25 @@ def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any 
     try:
         with contextlib.suppress(NotImplementedError):  # a program's module has one mode
             module.eval()
+        args, (named,) = row_major(inputs), row_major([dict(kwargs or {})])
         with torch.no_grad():
-            return torch.export.export(module, row_major(inputs), dynamic_shapes=dynamic_shapes)
+            program = torch.export.export(module, args, named or None, dynamic_shapes=dynamic_shapes)
     except Exception as error:
-        raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {one_line(error)}") from error
+        raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {_why(error)}") from error
+    structure_of(program)  # says now what cannot be shipped
+    return program
+
+
+def _why(error: Exception) -> str:
+    """Say why torch refuses a module, and in which line of it."""
+    strange = re.match(r"(?:Found|Unsupported input type) <class '(.+?)'>", str(error))
+    if strange is None:
+        return with_place(error)
+    name = strange[1].rpartition(".")[2]
+    return (
+        f"it takes or gives a {name}, which torch does not know: register it (torch.export.register_dataclass({name}), "
+        "once, before the capture), or take and give a dict."
+    )
 
 
 def row_major(inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -173,9 +210,7 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
     """
     started = time.perf_counter()
     if workload.calibration:
-        save_tensors(
-            folder / "calibration.npz", {f"sample{i}": inputs for i, inputs in enumerate(workload.calibration)}
-        )
+        save_tensors(folder / "calibration.npz", {f"sample{i}": _leaves(x) for i, x in enumerate(workload.calibration)})
     if workload.task is not None:
         save_tensors(folder / "task.npz", {"input": [workload.task.inputs], "label": [workload.task.labels]})
     if workload.labels:
@@ -185,9 +220,16 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
     return _write_torch(workload, folder, started)
 
 
+def _leaves(inputs: Any) -> list[Any]:
+    from torch.utils import _pytree
+
+    return [leaf for leaf in _pytree.tree_leaves(inputs) if hasattr(leaf, "dtype")]
+
+
 def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured:
     """Store a program that the caller captured; its expected outputs are those of the program run eagerly."""
     started = time.perf_counter()
+    program = _flattened(program, folder)
     inputs, module = example_inputs(program), program.module()
     return _store(program, Workload(name, module, inputs), folder, inputs, run_eagerly(module, inputs), started)
 
@@ -195,20 +237,23 @@ def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured
 def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
     batch, has_rows = workload.batch or 1, None
     if isinstance(workload.model, Path):
-        program = load_pt2(workload.model)
+        program = _flattened(load_pt2(workload.model), folder)
         inputs = example_inputs(program)
         reference: Any = program.module()
+        alone: Any = reference
         if workload.batch is not None:
             inputs, has_rows = fix_batch(program, inputs, workload.batch, workload.model.name)
             program = capture(reference, inputs) if any(has_rows) else program
     else:
-        inputs = row_major(workload.inputs)
-        program = capture(workload.model, inputs)
-        reference = workload.model
+        captured_as = capture(workload.model, workload.inputs, kwargs=workload.kwargs)
+        inputs = row_major(flat_tensors(captured_as, workload.inputs, workload.kwargs))
+        program = _flattened(captured_as, folder)
+        reference = flat_call(workload.model, captured_as)
+        alone = flat_call(workload.model, captured_as, any_constants=True)
     expected = run_eagerly(reference, inputs)
     for row in {0, batch - 1} if batch > 1 else ():
-        alone = [to_numpy(y) for y in run_eagerly(reference, row_of(inputs, row, has_rows))]
-        check_row(workload.name, batch, row, [to_numpy(y) for y in expected], alone)
+        single = [to_numpy(y) for y in run_eagerly(alone, row_of(inputs, row, has_rows))]
+        check_row(workload.name, batch, row, [to_numpy(y) for y in expected], single)
     captured = run_eagerly(program.module(), inputs)
     for want, got in zip(expected, captured, strict=True):
         if not _same(want, got):
@@ -217,6 +262,13 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
                 "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
             )
     return _store(program, workload, folder, inputs, expected, started)
+
+
+def _flattened(program: ExportedProgram, folder: Path) -> ExportedProgram:
+    """Give a program of flat positional tensors; the model's own structure is kept in the folder."""
+    flat = flatten(program)
+    (folder / STRUCTURE).write_text(json.dumps(flat.structure.to_json(), allow_nan=False) + "\n")
+    return flat.program
 
 
 def _same(want: Any, got: Any) -> bool:
@@ -267,8 +319,10 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
         with torch.no_grad():
             given = row_major(inputs)
             outputs = tuple(_pytree.tree_leaves(module(*given)))
+    except CaptureError:
+        raise
     except Exception as error:
-        raise CaptureError(f"the model fails on its own example inputs: {one_line(error)}") from error
+        raise CaptureError(f"the model fails on its own example inputs: {with_place(error)}") from error
     for before, after in zip(_pytree.tree_leaves(inputs), _pytree.tree_leaves(given), strict=True):
         if isinstance(before, torch.Tensor) and not torch.equal(before.nan_to_num(), after.nan_to_num()):
             raise CaptureError("the model changes its inputs in place; make it a pure function.")
@@ -350,7 +404,7 @@ def _write_record(
 ) -> Captured:
     """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
-    beside = [files[key] for key in files if key.endswith((".npz", ".txt"))]
+    beside = [files[key] for key in files if key.endswith((".npz", ".txt", STRUCTURE))]
     row = {
         "workload": workload.name,
         "program_name": program_name,

@@ -151,7 +151,7 @@ def _capture_key(source: Source) -> str | None:
     return key_of({"workload": source.identity, "name": source.name, "source": _source_digest()})
 
 
-_CAPTURE_FILES = ("capture.py", "onnx_file.py", "tensors.py", "workloads/batching.py")
+_CAPTURE_FILES = ("capture.py", "flattening.py", "onnx_file.py", "structure.py", "tensors.py", "workloads/batching.py")
 """Our own code that captures depend on."""
 
 

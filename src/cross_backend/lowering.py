@@ -81,6 +81,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             size_bytes=size_of(lowered.payload),
             inputs=captured.inputs,
             outputs=captured.outputs,
+            structure=captured.structure,
             placement=lowered.placement.weighed(captured.flops),
             estimate=lowered.estimate,
             versions=versions(resolved),

@@ -127,8 +127,8 @@ def test_the_folder_holds_what_the_page_lists_and_nothing_else(made: Path) -> No
 def test_the_manifest_has_the_keys_of_the_page(made: Path, captured: Captured) -> None:
     row = manifest(made)
     assert set(row) == {
-        "format", "version", "model", "program", "made_by", "inputs", "outputs", "sample", "labels", "artifacts",
-        "orders",
+        "format", "version", "model", "program", "made_by", "inputs", "outputs", "structure", "sample", "labels",
+        "artifacts", "orders",
     }  # fmt: skip
     assert (row["format"], row["version"], row["model"]) == ("cross-backend-bundle", 1, "typed")
     assert row["program"] == captured.digest
@@ -301,7 +301,17 @@ def test_it_reads_what_was_written(
     for found, (artifact, name, _, _) in zip(bundle.artifacts, rows, strict=True):
         found.check()
         assert (found.name, found.workload, found.program) == (name, "typed", captured.digest)
-        for field in ("target", "sha256", "size_bytes", "placement", "estimate", "versions", "inputs", "outputs"):
+        for field in (
+            "target",
+            "sha256",
+            "size_bytes",
+            "placement",
+            "estimate",
+            "versions",
+            "inputs",
+            "outputs",
+            "structure",
+        ):
             assert getattr(found, field) == getattr(artifact, field), field
         assert found.manifest_path == made / "manifest.json" and found.payload_path.exists()
 
@@ -442,9 +452,23 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "no target": (lambda row: row["artifacts"][0].update(target="../x"), "not a target"),
     "other labels": (lambda row: row["labels"].update(sha256="0" * 64), "labels.txt was changed"),
+    "a structure of less": (lambda row: row["structure"].update(outputs="tensor"), "other numbers of inputs or out"),
+    "code in a structure": (
+        lambda row: row["structure"].update(outputs={"named": "P", "fields": [["x=print(1)", "tensor"]]}),
+        "must be valid identifiers",
+    ),
     "no version": (lambda row: row.pop("version"), "KeyError: 'version'"),
     "a version in words": (lambda row: row.update(version="two"), "invalid literal"),
 }  # fmt: skip
+
+
+def test_a_manifest_that_was_written_before_structures_gives_flat_outputs(bundle: Path) -> None:
+    edit(bundle, lambda row: row.pop("structure"))
+    (artifact,) = (a for a in Bundle.read(bundle).artifacts if a.name == TORCH)
+    sample = load_tensors(bundle / "sample")
+    with xb.load(artifact) as session:
+        outputs = session(*sample["input"])
+    assert isinstance(outputs, tuple) and len(outputs) == len(sample["expected"])
 
 
 @pytest.mark.parametrize("what", REFUSED)
