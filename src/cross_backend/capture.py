@@ -16,6 +16,7 @@ from cross_backend.artifact import digest_path
 from cross_backend.errors import ArtifactError, CaptureError, one_line
 from cross_backend.flattening import flat_call, flat_tensors, flatten, structure_of
 from cross_backend.flops import count_flops
+from cross_backend.foreign_operators import define_operators
 from cross_backend.onnx_file import read_onnx
 from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
@@ -192,12 +193,19 @@ def load_pt2(path: Path) -> ExportedProgram:
     """Load a ``.pt2`` file.
 
     Raises:
-        CaptureError: damaged, or not made by torch.export.
+        CaptureError: damaged, not made by torch.export, or in need of operators that are not here.
     """
     import torch
 
     try:
-        return torch.export.load(path)
+        try:
+            return torch.export.load(path)
+        except Exception:
+            if define_operators(path):
+                return torch.export.load(path)
+            raise
+    except CaptureError:
+        raise
     except Exception as error:
         raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
 

@@ -364,6 +364,19 @@ def test_an_onnx_file_is_a_workload_with_a_reference_of_its_own(tmp_path: Path) 
     np.testing.assert_allclose(sample["expected"][0], expected[0].numpy(), rtol=1e-5)
 
 
+def test_a_pt2_file_that_calls_operators_of_other_packages_says_which(tmp_path: Path) -> None:
+    """It is not damaged."""
+    path = tmp_path / "twice.pt2"
+    with torch.library._scoped_library("tests_foreign", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        torch.library.register_fake("tests_foreign::twice", torch.empty_like, lib=library)
+        torch.export.save(xb.capture(net(lambda m, x: torch.ops.tests_foreign.twice(x)), (X,)), path)
+        load_pt2(path)
+    with pytest.raises(CaptureError, match="calls the operator tests_foreign::twice, which torch does not have here"):
+        load_pt2(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"not onnx", b"\x08\x0a" * 40])
 def test_a_damaged_onnx_file_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.onnx").write_bytes(content)

@@ -164,7 +164,10 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
 
+    from cross_backend.workloads._torchvision import mend_imports
+
     _require(f"{path.name}:{function}", _TORCH)
+    mend_imports()
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise CaptureError(f"{path} is not a Python file.")
