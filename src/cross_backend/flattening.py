@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.errors import CaptureError
+from cross_backend.errors import CaptureError, one_line
 from cross_backend.structure import MAX_DEPTH, TENSOR, Node, Structure, constant, mapping, named, sequence
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def flatten(program: ExportedProgram) -> Flat:
     plain_outputs = outputs is TENSOR or (outputs.kind == "tuple" and all(part is TENSOR for _, part in outputs.parts))
     if plain_inputs and plain_outputs:
         return Flat(program, structure)
-    return Flat(_flat_program(program), structure)
+    free = _free_extents(program)
+    return Flat(_traced_again(program, free) if any(free.values()) else _flat_program(program), structure)
 
 
 def structure_of(program: ExportedProgram) -> Structure:
@@ -201,6 +202,52 @@ def _kind(spec: Any, where: str) -> tuple[Any, str, list[Any]]:
     if all(isinstance(key, _pytree.SequenceKey) for key in found) and not isinstance(example, dict):
         return "tuple" if isinstance(example, tuple) else "list", "", list(range(len(found)))
     return "dict", "", [getattr(key, "key", getattr(key, "name", None)) for key in found]
+
+
+def _free_extents(program: ExportedProgram) -> dict[str, list[int]]:
+    """Give the dimensions of each user input that are free, by its name."""
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    shapes = {arg.name: values[arg.name].shape for arg in _user_inputs(program) if _is_tensor(arg)}
+    return {name: [i for i, n in enumerate(shape) if not isinstance(n, int)] for name, shape in shapes.items()}
+
+
+def _traced_again(program: ExportedProgram, free: Mapping[str, list[int]]) -> ExportedProgram:
+    """Capture a program of free extents again, called with flat tensors.
+
+    torch writes what it knows of the extents in terms of the arguments' names and structure, and reads it whenever it
+    makes a module of the program, so that changing those is not enough.
+
+    Raises:
+        CaptureError: it has no example inputs, or an extent is free no more.
+    """
+    import inspect
+
+    import torch
+
+    if program.example_inputs is None:
+        raise CaptureError(
+            "the program holds no example inputs; export it again with torch.export.export(module, inputs)."
+        )
+    inner = program.module()
+    call = flat_call(inner, program)
+
+    def forward(*tensors: Any) -> tuple[Any, ...]:
+        return call(*tensors)
+
+    names = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in free]
+    forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    module = torch.nn.Module()
+    module.add_module("inner", inner)
+    module.forward = forward
+    shapes = tuple(dict.fromkeys(extents, torch.export.Dim.AUTO) for extents in free.values())
+    try:
+        with torch.no_grad():
+            flat = torch.export.export(module, flat_tensors(program, *program.example_inputs), dynamic_shapes=shapes)
+    except Exception as error:
+        raise CaptureError(f"torch.export cannot capture the program with flat tensors: {one_line(error)}") from error
+    if list(_free_extents(flat).values()) != list(free.values()):
+        raise CaptureError("an extent is free only where the model is called with its own structure; flatten it.")
+    return flat
 
 
 def _flat_program(program: ExportedProgram) -> ExportedProgram:

@@ -121,6 +121,11 @@ class _Plain(nn.Module):
         return {"y": x.sin() + bias}
 
 
+class _Inside(nn.Module):
+    def forward(self, batch: dict[str, torch.Tensor], *, more: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"y": batch["x"].sin() + more[0]}
+
+
 def test_a_class_that_torch_knows_becomes_a_dict(tmp_path: Path, run_python: Callable[..., str]) -> None:
     xb.lower(xb.capture(GivesRegistered(), (X,)), "cpu", name="net", output_dir=tmp_path)
     code = """
@@ -174,10 +179,12 @@ def test_a_workload_with_keyword_inputs_has_batches(net: nn.Module, tmp_path: Pa
 
 
 def test_a_free_batch_may_be_inside_of_a_structure() -> None:
-    workload = Workload("plain", _Plain(), (X[:1],), kwargs={"bias": Y[:1]})
+    workload = Workload("inside", _Inside(), ({"x": X[:1]},), kwargs={"more": [Y[:1]]})
     program = flatten(capture_free(workload)).program
-    (given,) = program.module()(X.repeat(3, 1), Y.repeat(3, 1))
-    torch.testing.assert_close(given, (X.sin() + Y).repeat(3, 1))
+    for made in (program, program.run_decompositions()):  # torch writes down anew what it knows of the extents
+        (given,) = made.module()(X.repeat(3, 1), Y.repeat(3, 1))
+        torch.testing.assert_close(given, (X.sin() + Y).repeat(3, 1))
+    assert [str(name) for name in program.graph_signature.user_inputs] == ["batch_x", "more_0"]
 
 
 SOURCE = """
