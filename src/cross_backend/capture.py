@@ -363,12 +363,6 @@ def _store(
 
 def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
     """Describe a user input or output; symbolic extents become texts."""
-    import torch
-
-    if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bfloat16:
-        raise CaptureError(f"input {name!r} is bfloat16, which NumPy lacks; take float32 and cast inside.")
-    if not isinstance(leaf, torch.Tensor):
-        raise CaptureError(f"input {name!r} is a {type(leaf).__name__}; only tensors can be inputs.")
     node = graph.get(str(name))
     shape = leaf.shape if node is None else node.meta["val"].shape
     dtype = str(leaf.dtype).removeprefix("torch.")
