@@ -172,7 +172,7 @@ class Artifact:
     bundled_sha256: str | None = None
     """Digest of that file."""
     structure: Structure | None = None
-    """What the model itself takes and gives; None where only flat tensors are known."""
+    """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
     described_by: str | None = None
     """Name of the manifest that describes it, where that is a bundle's and not its own."""
 

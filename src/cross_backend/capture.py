@@ -90,7 +90,7 @@ class Captured:
 
     @property
     def structure(self) -> Structure | None:
-        """What the model itself takes and gives; None for ONNX files, which have flat tensors only."""
+        """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
         path = self.folder / STRUCTURE
         return Structure.from_json(json.loads(path.read_text())) if path.is_file() else None
 
@@ -273,9 +273,11 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
 
 
 def _flattened(program: ExportedProgram, folder: Path) -> ExportedProgram:
-    """Give a program of flat positional tensors; the model's own structure is kept in the folder."""
+    """Give a program of flat positional tensors; the model's own structure is kept in the folder, where it has one."""
     flat = flatten(program)
-    (folder / STRUCTURE).write_text(json.dumps(flat.structure.to_json(), allow_nan=False) + "\n")
+    names = [str(name) for name in flat.program.graph_signature.user_inputs]
+    if flat.structure != Structure.of_flat(names, flat.structure.outputs.count):
+        (folder / STRUCTURE).write_text(json.dumps(flat.structure.to_json(), allow_nan=False) + "\n")
     return flat.program
 
 

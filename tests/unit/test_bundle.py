@@ -452,9 +452,14 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "no target": (lambda row: row["artifacts"][0].update(target="../x"), "not a target"),
     "other labels": (lambda row: row["labels"].update(sha256="0" * 64), "labels.txt was changed"),
-    "a structure of less": (lambda row: row["structure"].update(outputs="tensor"), "other numbers of inputs or out"),
+    "a structure of less": (
+        lambda row: row.update(structure={"arguments": [], "outputs": "tensor"}),
+        "other numbers of inputs or outputs",
+    ),
     "code in a structure": (
-        lambda row: row["structure"].update(outputs={"named": "P", "fields": [["x=print(1)", "tensor"]]}),
+        lambda row: row.update(
+            structure={"arguments": [], "outputs": {"named": "P", "fields": [["x=print(1)", "tensor"]]}}
+        ),
         "must be valid identifiers",
     ),
     "no version": (lambda row: row.pop("version"), "KeyError: 'version'"),

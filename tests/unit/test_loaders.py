@@ -444,6 +444,7 @@ def test_the_python_loader_runs_what_it_opened(module: Any, bundle: Path) -> Non
     x = np.load(bundle / "sample" / "input_0.npy")
     for given in (x, x.tolist(), np.asfortranarray(x)):
         (y,) = best(np.asarray(given, np.float32))
+        np.testing.assert_array_equal(best.forward(np.asarray(given, np.float32)), y)
         np.testing.assert_allclose(y, np.load(bundle / "sample" / "expected_0.npy"), rtol=1e-4)
 
 
