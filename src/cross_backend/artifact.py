@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import ArtifactError, UsageError
+from cross_backend.structure import Structure
 from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
 
 FORMAT = "cross-backend-artifact"
-VERSION = 2
-"""Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory."""
+VERSION = 3
+"""Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory;
+3, the structure of what the model takes and gives."""
 BUNDLED_SUFFIX = ".bpte"
 """Ending of ExecuTorch's bundled programs."""
 MAX_NAME_BYTES = 255
@@ -169,6 +171,8 @@ class Artifact:
     """Name of the same program with the sample inside, in ExecuTorch's bundled format; where it was asked for."""
     bundled_sha256: str | None = None
     """Digest of that file."""
+    structure: Structure | None = None
+    """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
     described_by: str | None = None
     """Name of the manifest that describes it, where that is a bundle's and not its own."""
 
@@ -205,6 +209,7 @@ class Artifact:
             "bundled": {"path": self.bundled, "sha256": self.bundled_sha256} if self.bundled else None,
             "inputs": [spec.to_json() for spec in self.inputs],
             "outputs": [spec.to_json() for spec in self.outputs],
+            "structure": self.structure.to_json() if self.structure else None,
             "placement": self.placement.to_json(),
             "estimate": dict(self.estimate),
             "versions": dict(self.versions),
@@ -243,6 +248,7 @@ class Artifact:
                 )
             sample, bundled = row.get("sample") or {}, row.get("bundled") or {}
             Target.parse(str(row["target"]))
+            inputs, outputs = (tuple(map(TensorSpec.from_json, row[key])) for key in ("inputs", "outputs"))
             return cls(
                 folder=manifest.parent,
                 name=manifest.stem,
@@ -252,8 +258,9 @@ class Artifact:
                 payload=plain_name(row["payload"]["path"]),
                 sha256=str(row["payload"]["sha256"]),
                 size_bytes=int(row["payload"]["size_bytes"]),
-                inputs=tuple(TensorSpec.from_json(spec) for spec in row["inputs"]),
-                outputs=tuple(TensorSpec.from_json(spec) for spec in row["outputs"]),
+                inputs=inputs,
+                outputs=outputs,
+                structure=Structure.read(row.get("structure"), len(inputs), len(outputs)),
                 placement=Placement.from_json(row["placement"]),
                 estimate={str(k): float(v) for k, v in row.get("estimate", {}).items()},
                 versions={str(k): str(v) for k, v in row["versions"].items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from cross_backend.artifact import Artifact, Placement
 from cross_backend.errors import CrossBackendError, RunError, UnsupportedError, UsageError, one_line, unknown_name
 from cross_backend.records import Execution, Timing
+from cross_backend.structure import Structure
 from cross_backend.tensors import Tensors, TensorSpec, check_inputs, in_kind_of
 
 if TYPE_CHECKING:
@@ -134,7 +136,11 @@ class Rejected:
 
 
 class Session(ABC):
-    """An open artifact on a device, held only inside ``with``."""
+    """An open artifact on a device, held only inside ``with``.
+
+    Threads may call one session at the same time: the calls take turns. A bound call belongs to one thread, which calls
+    nothing else of its session meanwhile: it takes no turn, so that it can be timed.
+    """
 
     def __init__(self, artifact: Artifact, options: Options) -> None:
         self.artifact = artifact
@@ -142,21 +148,25 @@ class Session(ABC):
         self.target = artifact.target
         self.inputs: tuple[TensorSpec, ...] = artifact.inputs
         self.outputs: tuple[TensorSpec, ...] = artifact.outputs
+        self.structure = artifact.structure or Structure.of_flat([s.name for s in self.inputs], len(self.outputs))
+        self._turn = threading.Lock()
         self.rejected: tuple[Rejected, ...] = ()
         self.is_open = False
 
     def __enter__(self) -> Self:
-        if not self.is_open:
-            self._open()
-            self.is_open = True
+        with self._turn:
+            if not self.is_open:
+                self._open()
+                self.is_open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.is_open:
-            self.is_open = False
-            self._close()
+        with self._turn:
+            if self.is_open:
+                self.is_open = False
+                self._close()
 
     def bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         """Check, convert and copy inputs; give a call that runs the program on them.
@@ -180,16 +190,26 @@ class Session(ABC):
         except Exception as error:
             raise RunError(f"{self.target} cannot take these inputs: {one_line(error)}") from error
 
-    def __call__(self, *inputs: Any) -> Any:
-        """Run once: one output as itself, several as a tuple; torch tensors in, torch tensors out."""
-        run = self.bind(inputs)
-        try:
-            outputs = in_kind_of(inputs, run())
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise RunError(f"{self.target} failed: {one_line(error)}") from error
-        return outputs[0] if len(outputs) == 1 else outputs
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run once: takes what the model takes, or its flat tensors, and gives what it gives; torch in, torch out.
+
+        Of a model's own classes, named tuples come back as such, dataclasses as dicts.
+
+        Raises:
+            RunError: it is not what the model takes, or the runtime failed.
+        """
+        inputs = self.structure.take(args, kwargs)
+        with self._turn:  # a runtime has one memory for its outputs, which are copied before the next call
+            run = self.bind(inputs)
+            try:
+                outputs = in_kind_of(inputs, run())
+            except CrossBackendError:
+                raise
+            except Exception as error:
+                raise RunError(f"{self.target} failed: {one_line(error)}") from error
+        if len(outputs) != len(self.outputs):
+            raise RunError(f"{self.target} gave {len(outputs)} output(s) instead of {len(self.outputs)}.")
+        return self.structure.give(outputs)
 
     @abstractmethod
     def _open(self) -> None:

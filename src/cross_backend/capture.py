@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
-import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cross_backend import trust
 from cross_backend.artifact import digest_path
-from cross_backend.cache import Cache
-from cross_backend.deviation import deviation, scale_of
 from cross_backend.errors import ArtifactError, CaptureError, one_line
-from cross_backend.flops import count_accumulations, count_flops
+from cross_backend.flattening import flat_call, flat_tensors, flatten, structure_of
+from cross_backend.flops import count_flops
 from cross_backend.onnx_file import read_onnx
-from cross_backend.sample import make_sample
+from cross_backend.pt2 import load_pt2, save_pt2
+from cross_backend.reference import reference_sample, row_major, run_eagerly
+from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
+from cross_backend.user_code import with_place
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
 
@@ -40,6 +40,10 @@ class OnnxProgram:
 
 Program: TypeAlias = "ExportedProgram | OnnxProgram"
 """What every backend lowers."""
+
+
+STRUCTURE = "structure.json"
+"""File beside a captured program that says what the model itself takes and gives."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,12 @@ class Captured:
         path = self.folder / "labels.txt"
         return path if path.is_file() else None
 
+    @property
+    def structure(self) -> Structure | None:
+        """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
+        path = self.folder / STRUCTURE
+        return Structure.from_json(json.loads(path.read_text())) if path.is_file() else None
+
     def check(self) -> None:
         """Compare the files with the record.
 
@@ -125,16 +135,24 @@ class Captured:
             raise ArtifactError(f"{folder} is not a captured workload ({one_line(error)}).") from error
 
 
-def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any = None) -> ExportedProgram:
+def capture(
+    module: torch.nn.Module,
+    inputs: Sequence[Any] = (),
+    dynamic_shapes: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+) -> ExportedProgram:
     """Capture a module with ``torch.export``.
 
     Args:
         module: put into evaluation mode for the capture.
-        inputs: positional example inputs; captured in row-major layout, because compilers bake the strides in.
+        inputs: positional example inputs, in any structure; captured in row-major layout, because compilers bake the
+            strides in. Numbers, texts and None among them become part of the program.
         dynamic_shapes: as ``torch.export.export`` takes them; static where None.
+        kwargs: example inputs by name.
 
     Raises:
-        CaptureError: torch cannot export it.
+        CaptureError: torch cannot export it, or it takes or gives what cannot be shipped.
     """
     import torch
 
@@ -143,80 +161,25 @@ def capture(module: torch.nn.Module, inputs: Sequence[Any], dynamic_shapes: Any 
     try:
         with contextlib.suppress(NotImplementedError):  # a program's module has one mode
             module.eval()
+        args, (named,) = row_major(inputs), row_major([dict(kwargs or {})])
         with torch.no_grad():
-            return torch.export.export(module, row_major(inputs), dynamic_shapes=dynamic_shapes)
+            program = torch.export.export(module, args, named or None, dynamic_shapes=dynamic_shapes)
     except Exception as error:
-        raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {one_line(error)}") from error
+        raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {_why(error)}") from error
+    structure_of(program)  # says now what cannot be shipped
+    return program
 
 
-def row_major(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Lay tensors out in row-major order; dimensions of extent 1 get their canonical stride, too."""
-    import torch
-    from torch.utils import _pytree
-
-    def lay_out(leaf: Any) -> Any:
-        return leaf.clone(memory_format=torch.contiguous_format) if isinstance(leaf, torch.Tensor) else leaf
-
-    laid_out: tuple[Any, ...] = _pytree.tree_map(lay_out, tuple(inputs))
-    return laid_out
-
-
-def load_pt2(path: Path) -> ExportedProgram:
-    """Load a ``.pt2`` file.
-
-    Raises:
-        CaptureError: damaged, or not made by torch.export.
-        UntrustedError: opening it would run code, and it was neither made here nor trusted.
-    """
-    import torch
-
-    code = code_in_pt2(path)
-    if code is not None:
-        trust.require(Cache(), path, code)
-        logging.getLogger("torch._export.serde.serialize").setLevel(logging.ERROR)  # its warning of pickles is garbled
-    try:
-        return torch.export.load(path)
-    except Exception as error:
-        raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
-
-
-def save_pt2(program: ExportedProgram, path: Path) -> None:
-    """Save a program without its example inputs, which torch would pickle; the sample file has them."""
-    import torch
-
-    given = program.example_inputs
-    program.example_inputs = None
-    try:
-        torch.export.save(program, path)
-    finally:
-        program.example_inputs = given
-    if code_in_pt2(path) is not None:  # a constant that is no plain tensor, say
-        trust.keep(Cache(), path)
-
-
-def code_in_pt2(path: Path) -> str | None:
-    """Return what in a ``.pt2`` file could run code when it is opened; None where nothing could.
-
-    Raises:
-        CaptureError: damaged, or not made by torch.export.
-    """
-    from atalla.pt2_file import code_in
-
-    try:
-        return code_in(path, _holds_tensors)
-    except (OSError, ValueError) as error:
-        raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
-
-
-def _holds_tensors(pickled: bytes) -> bool:
-    """Whether a pickle holds tensors and plain values only, so that torch reads it without running anything."""
-    import torch
-
-    try:
-        torch.load(io.BytesIO(pickled), weights_only=True)
-    except Exception:
-        return False
-    return True
+def _why(error: Exception) -> str:
+    """Say why torch refuses a module, and in which line of it."""
+    strange = re.match(r"(?:Found|Unsupported input type) <class '(.+?)'>", str(error))
+    if strange is None:
+        return with_place(error)
+    name = strange[1].rpartition(".")[2]
+    return (
+        f"it takes or gives a {name}, which torch does not know: register it (torch.export.register_dataclass({name}), "
+        "once, before the capture), or take and give a dict."
+    )
 
 
 def _structured(program: ExportedProgram, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -238,9 +201,7 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
     """
     started = time.perf_counter()
     if workload.calibration:
-        save_tensors(
-            folder / "calibration.npz", {f"sample{i}": inputs for i, inputs in enumerate(workload.calibration)}
-        )
+        save_tensors(folder / "calibration.npz", {f"sample{i}": _leaves(x) for i, x in enumerate(workload.calibration)})
     if workload.task is not None:
         save_tensors(folder / "task.npz", {"input": [workload.task.inputs], "label": [workload.task.labels]})
     if workload.labels:
@@ -250,9 +211,16 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
     return _write_torch(workload, folder, started)
 
 
+def _leaves(inputs: Any) -> list[Any]:
+    from torch.utils import _pytree
+
+    return [leaf for leaf in _pytree.tree_leaves(inputs) if hasattr(leaf, "dtype")]
+
+
 def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured:
     """Store a program that the caller captured; its expected outputs are those of the program run eagerly."""
     started = time.perf_counter()
+    program = _flattened(program, folder)
     inputs, module = example_inputs(program), program.module()
     return _store(program, Workload(name, module, inputs), folder, inputs, run_eagerly(module, inputs), module, started)
 
@@ -260,69 +228,33 @@ def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured
 def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
     batch, has_rows = workload.batch or 1, None
     if isinstance(workload.model, Path):
-        program = load_pt2(workload.model)
+        program = _flattened(load_pt2(workload.model), folder)
         inputs = example_inputs(program)
         reference: Any = program.module()
+        alone: Any = reference
         if workload.batch is not None:
             inputs, has_rows = fix_batch(program, inputs, workload.batch, workload.model.name)
             program = capture(reference, inputs) if any(has_rows) else program
     else:
-        inputs = row_major(workload.inputs)
-        program = capture(workload.model, inputs)
-        reference = workload.model
+        captured_as = capture(workload.model, workload.inputs, kwargs=workload.kwargs)
+        inputs = row_major(flat_tensors(captured_as, workload.inputs, workload.kwargs))
+        program = _flattened(captured_as, folder)
+        reference = flat_call(workload.model, captured_as)
+        alone = flat_call(workload.model, captured_as, any_constants=True)
     expected = run_eagerly(reference, inputs)
     for row in {0, batch - 1} if batch > 1 else ():
-        alone = [to_numpy(y) for y in run_eagerly(reference, row_of(inputs, row, has_rows))]
-        check_row(workload.name, batch, row, [to_numpy(y) for y in expected], alone)
+        single = [to_numpy(y) for y in run_eagerly(alone, row_of(inputs, row, has_rows))]
+        check_row(workload.name, batch, row, [to_numpy(y) for y in expected], single)
     return _store(program, workload, folder, inputs, expected, reference, started)
 
 
-def _check_same(name: str, expected: Sequence[Any], captured: Sequence[Any], tolerance: float) -> None:
-    """Compare what the captured program computes with what the eager model does.
-
-    Raises:
-        CaptureError: they differ by more than rounding.
-    """
-    for want, got in zip(expected, captured, strict=True):
-        same = want.shape == got.shape and want.dtype == got.dtype
-        if same and want.dtype.kind in "fc":
-            same = not want.size or float(deviation(want, got, scale_of(want, None)).max()) <= tolerance
-        elif same:
-            same = bool((want == got).all())
-        if not same:
-            raise CaptureError(
-                f"the captured {name} does not compute what the eager model does: it depends on more than "
-                "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
-            )
-
-
-def _perturbed(program: ExportedProgram, inputs: Sequence[Any], seed: int) -> list[Any] | None:
-    """Run a program with every floating point number in it, and its inputs, changed by one rounding error or none.
-
-    Results of the two runs differ by what rounding does to this program (D. S. Parker, *Monte Carlo Arithmetic*, 1997).
-    None where it cannot be run so.
-    """
-    import torch
-    from torch.utils import _pytree
-
-    random = torch.Generator().manual_seed(seed)
-
-    def change(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
-            return x
-        steps = torch.randint(-1, 2, x.shape, generator=random)
-        return x.detach() * (1 + steps * torch.finfo(x.dtype).eps).to(x.dtype)
-
-    module = program.module()
-    state = {name: change(x) for name, x in (*module.named_parameters(), *module.named_buffers())}
-    try:
-        with torch.no_grad():
-            outputs = torch.func.functional_call(
-                module, state, _pytree.tree_map(change, row_major(inputs)), strict=False
-            )
-    except Exception:
-        return None
-    return [to_numpy(y) for y in _pytree.tree_leaves(outputs)]
+def _flattened(program: ExportedProgram, folder: Path) -> ExportedProgram:
+    """Give a program of flat positional tensors; the model's own structure is kept in the folder, where it has one."""
+    flat = flatten(program)
+    names = [str(name) for name in flat.program.graph_signature.user_inputs]
+    if flat.structure != Structure.of_flat(names, flat.structure.outputs.count):
+        (folder / STRUCTURE).write_text(json.dumps(flat.structure.to_json(), allow_nan=False) + "\n")
+    return flat.program
 
 
 def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
@@ -350,32 +282,6 @@ def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
     return tuple(args)
 
 
-def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Run a torch module on positional inputs without gradients and flatten its outputs.
-
-    Raises:
-        CaptureError: it fails, or gives something that is not a tensor.
-    """
-    import torch
-    from torch.utils import _pytree
-
-    try:
-        with torch.no_grad():
-            given = row_major(inputs)
-            outputs = tuple(_pytree.tree_leaves(module(*given)))
-    except Exception as error:
-        raise CaptureError(f"the model fails on its own example inputs: {one_line(error)}") from error
-    for before, after in zip(_pytree.tree_leaves(inputs), _pytree.tree_leaves(given), strict=True):
-        if isinstance(before, torch.Tensor) and not torch.equal(before.nan_to_num(), after.nan_to_num()):
-            raise CaptureError("the model changes its inputs in place; make it a pure function.")
-    for output in outputs:
-        if not isinstance(output, torch.Tensor):
-            raise CaptureError(
-                f"the model gives a {type(output).__name__} among its outputs; only tensors can be shipped."
-            )
-    return outputs
-
-
 def _store(
     program: ExportedProgram,
     workload: Workload,
@@ -395,50 +301,15 @@ def _store(
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
     save_pt2(program, folder / "program.pt2")
-    save_tensors(folder / "sample.npz", _sample(program, workload.name, leaves, structure, expected, reference))
+    save_tensors(
+        folder / "sample.npz", reference_sample(program, workload.name, leaves, structure, expected, reference)
+    )
     flops = count_flops(program, inputs)
     return _write_record(folder, workload, "program.pt2", digest_program(program), specs, flops, started)
 
 
-def _sample(
-    program: ExportedProgram, name: str, leaves: Sequence[Any], structure: Any, expected: Any, reference: Any
-) -> dict[str, Any]:
-    """Return the sample's groups; the captured program must agree with the eager model on both inputs.
-
-    Raises:
-        CaptureError: it does not.
-    """
-    import torch
-    from torch.utils import _pytree
-
-    module = program.module()
-
-    def run(callee: Any, arrays: Sequence[Any]) -> list[Any]:
-        given = _pytree.tree_unflatten([torch.from_numpy(x.copy()) for x in arrays], structure)
-        return [to_numpy(y) for y in run_eagerly(callee, given)]
-
-    inputs, wanted = [to_numpy(x) for x in leaves], [to_numpy(y) for y in expected]
-    again = [
-        outputs
-        for seed in range(2)
-        if (outputs := _perturbed(program, _pytree.tree_unflatten(leaves, structure), seed))
-    ]
-    groups = make_sample(inputs, wanted, lambda arrays: run(reference, arrays), again, count_accumulations(program))
-    tolerance = min(max(1e-4, 16 * float(groups["rounding"][0])), 1e-2)  # random numbers look like large rounding
-    _check_same(name, wanted, run(module, inputs), tolerance)
-    if "input2" in groups:
-        _check_same(name, groups["expected2"], run(module, groups["input2"]), tolerance)
-    return groups
-
-
 def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
     """Describe a user input or output; symbolic extents become texts."""
-    import torch
-
-    if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bfloat16:
-        raise CaptureError(f"input {name!r} is bfloat16, which NumPy lacks; take float32 and cast inside.")
-    if not isinstance(leaf, torch.Tensor):
-        raise CaptureError(f"input {name!r} is a {type(leaf).__name__}; only tensors can be inputs.")
     node = graph.get(str(name))
     shape = leaf.shape if node is None else node.meta["val"].shape
     dtype = str(leaf.dtype).removeprefix("torch.")
@@ -485,7 +356,7 @@ def _write_record(
 ) -> Captured:
     """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
-    beside = [files[key] for key in files if key.endswith((".npz", ".txt"))]
+    beside = [files[key] for key in files if key.endswith((".npz", ".txt", STRUCTURE))]
     row = {
         "workload": workload.name,
         "program_name": program_name,

@@ -151,7 +151,10 @@ def _capture_key(source: Source) -> str | None:
     return key_of({"workload": source.identity, "name": source.name, "source": _source_digest()})
 
 
-_CAPTURE_FILES = ("capture.py", "onnx_file.py", "tensors.py", "workloads/batching.py")
+_CAPTURE_FILES = (
+    *("capture.py", "deviation.py", "flattening.py", "flops.py", "onnx_file.py", "pt2.py", "reference.py", "sample.py"),
+    *("second_input.py", "structure.py", "tensors.py", "workloads/batching.py"),
+)
 """Our own code that captures depend on."""
 
 

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.backends.onnxruntime import export_onnx
 from cross_backend.cache import Cache
-from cross_backend.capture import capture, example_inputs, load_pt2, row_major, run_eagerly
+from cross_backend.capture import capture, example_inputs
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UsageError, one_line
+from cross_backend.flattening import flat_call, flat_tensors, flatten
 from cross_backend.machine import version_of
+from cross_backend.pt2 import load_pt2
+from cross_backend.reference import row_major, run_eagerly
 from cross_backend.tensors import to_numpy
 from cross_backend.verify import compare_outputs
 from cross_backend.workers import Worker
@@ -96,7 +99,7 @@ _Runs = dict[int, tuple[Sequence[Any], Sequence[Any]]]
 def _program(workload: Workload) -> tuple[ExportedProgram, _Runs]:
     """Capture with a free batch dimension, and run the original eagerly."""
     if isinstance(workload.model, Path):
-        program = load_pt2(workload.model)
+        program = flatten(load_pt2(workload.model)).program
         if not has_free_batch(program):
             raise CaptureError(
                 f"{workload.model.name} was exported with a fixed batch; export it again with a free batch dimension "
@@ -105,9 +108,10 @@ def _program(workload: Workload) -> tuple[ExportedProgram, _Runs]:
         module: Any = program.module()
         given = {n: fix_batch(program, example_inputs(program), n, workload.model.name)[0] for n in CHECKED}
     else:
-        module = workload.model
-        program = capture_free(workload)
-        given = {n: batched(workload, n).inputs for n in CHECKED}
+        captured = capture_free(workload)
+        program, module = flatten(captured).program, flat_call(workload.model, captured)
+        rows = {n: batched(workload, n) for n in CHECKED}
+        given = {n: flat_tensors(captured, many.inputs, many.kwargs) for n, many in rows.items()}
     return program, {n: (_flat(inputs), _flat(run_eagerly(module, inputs))) for n, inputs in given.items()}
 
 
@@ -121,12 +125,16 @@ def capture_free(workload: Workload) -> ExportedProgram:
     from torch.utils import _pytree
 
     assert isinstance(workload.model, torch.nn.Module)
-    inputs = row_major(batched(workload, _TRACED).inputs)
+    rows = batched(workload, _TRACED)
+    inputs, (kwargs,) = row_major(rows.inputs), row_major([rows.kwargs])
     shapes, batch = torch.export.ShapesCollection(), torch.export.Dim(_DIMENSION)
-    for tensor in _pytree.tree_leaves(inputs):
-        shapes[tensor] = {0: batch}
+    for leaf in _pytree.tree_leaves((inputs, kwargs)):
+        if isinstance(leaf, torch.Tensor):
+            shapes[leaf] = {0: batch}
     try:
-        return capture(workload.model, inputs, shapes.dynamic_shapes(workload.model, inputs))
+        return capture(
+            workload.model, inputs, shapes.dynamic_shapes(workload.model, inputs, kwargs or None), kwargs=kwargs
+        )
     except CaptureError as error:
         raise CaptureError(f"{workload.name} cannot take a free batch dimension: {_why(error)}") from error
 

@@ -82,6 +82,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             size_bytes=size_of(lowered.payload),
             inputs=captured.inputs,
             outputs=captured.outputs,
+            structure=captured.structure,
             placement=lowered.placement.weighed(captured.flops),
             estimate=lowered.estimate,
             versions=versions(resolved),
@@ -187,5 +188,8 @@ def versions(resolved: Resolved) -> dict[str, str]:
 def _source_digest() -> str:
     """Digest our own lowering code, so that a change to it is never served from the cache."""
     folder = Path(__file__).parent
-    files = [*sorted((folder / "backends").rglob("*.py")), folder / "artifact.py", folder / "capture.py"]
+    files = [
+        *sorted((folder / "backends").rglob("*.py")),
+        *(folder / name for name in ("artifact.py", "capture.py", "pt2.py")),
+    ]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -133,7 +133,8 @@ def lowered(backend_name: str, lowers_here: None) -> Lower:
     @cache
     def lower(name: str) -> Lowered:
         model = models.build(name)
-        program = xb.capture(model.module, model.inputs, model.dynamic_shapes)
+        args, kwargs = model.call(*model.inputs)
+        program = xb.capture(model.module, args, model.dynamic_shapes, kwargs=kwargs)
         return Lowered(model, xb.lower(program, backend_name, name=name))
 
     return lower

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,23 +22,39 @@ class Model:
     others: tuple[torch.Tensor, ...]
     """A second set of inputs of the same shapes."""
     dynamic_shapes: Any = None
+    call: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] = lambda *flat: (flat, {})
+    """Flat inputs → what the module itself takes: arguments, and arguments by name."""
 
     def expected(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Give what eager float32 gives."""
+        args, kwargs = self.call(*(x.clone() for x in inputs))
         with torch.no_grad():
-            return torch.utils._pytree.tree_leaves(self.module(*(x.clone() for x in inputs)))
+            return tensors_of(self.module(*args, **kwargs))
+
+
+class Scores(NamedTuple):
+    """What ``multi`` gives first."""
+
+    raw: torch.Tensor
+    label: torch.Tensor
 
 
 class _Multi(nn.Module):
-    """Floats and token ids in; a dict of scores and an integer label out."""
+    """A dict of floats, and token ids in a tuple by name; a dict of a named tuple, None and a list out."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tokens, self.features, self.head = nn.Embedding(11, 8), nn.Linear(3, 8), nn.Linear(8, 5)
 
-    def forward(self, x: torch.Tensor, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        scores = self.head(self.features(x) + self.tokens(ids).mean(dim=1))
-        return {"scores": scores, "label": scores.argmax(dim=1)}
+    def forward(
+        self, batch: dict[str, torch.Tensor], scale: float = 1.0, *, tokens: tuple[torch.Tensor, int]
+    ) -> dict[str, Any]:
+        scores = self.head(self.features(batch["x"]) + self.tokens(tokens[0]).mean(dim=tokens[1]))
+        return {"scores": Scores(scores, scores.argmax(dim=1)), "more": None, "scaled": [scores * scale]}
+
+
+def _call_multi(x: torch.Tensor, ids: torch.Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return ({"x": x}, 2.0), {"tokens": (ids, 1)}
 
 
 class _Corners(nn.Module):
@@ -66,7 +82,7 @@ def _mlp() -> Model:
 
 def _multi() -> Model:
     ids = torch.randint(0, 11, (2, 2, 4))
-    return Model(_Multi(), (torch.randn(2, 3), ids[0]), (torch.randn(2, 3), ids[1]))
+    return Model(_Multi(), (torch.randn(2, 3), ids[0]), (torch.randn(2, 3), ids[1]), call=_call_multi)
 
 
 def _corners() -> Model:
@@ -102,9 +118,14 @@ def build(name: str) -> Model:
     return model
 
 
+def tensors_of(value: Any) -> list[Any]:
+    """Give the tensors inside of any structure, in order."""
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if hasattr(leaf, "shape")]
+
+
 def assert_right(outputs: Any, expected: Sequence[torch.Tensor], tolerance: float) -> None:
     """Compare what a session gave with eager float32: count, dtype, shape, and every value."""
-    given = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    given = tensors_of(outputs)
     assert len(given) == len(expected)
     for got, want in zip(given, expected, strict=True):
         array = to_numpy(got)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from cross_backend.backend import Backend
 from cross_backend.errors import ArtifactError, RunError, UsageError
 from cross_backend.tensors import to_numpy
 from tests.conformance.conftest import Lower, Open, Right
-from tests.conformance.models import BOUND
+from tests.conformance.models import BOUND, tensors_of
 
 LOAD = """
 import sys
@@ -47,6 +48,30 @@ def test_takes_scalars_and_unread_inputs(lowered: Lower, opened: Open, right: Ri
     model = lowered("corners").model
     right(opened("corners")(*model.inputs), model.expected(model.inputs))
     right(opened("corners")(*_arrays(model.others)), model.expected(model.others))
+
+
+def test_takes_and_gives_the_models_own_structure(lowered: Lower, opened: Open, right: Right) -> None:
+    model, session = lowered("multi").model, opened("multi")
+    args, kwargs = model.call(*model.others)
+    outputs = session(*args, **kwargs)
+    right(outputs, model.expected(model.others))
+    assert list(outputs) == ["scores", "more", "scaled"] and outputs["more"] is None
+    assert outputs["scores"]._fields == ("raw", "label") and isinstance(outputs["scaled"], list)
+    with pytest.raises(RunError, match="batch must be a dict of 'x', but a Tensor was given"):
+        session(model.inputs[0], **kwargs)
+
+
+def test_two_threads_may_call_one_session(lowered: Lower, opened: Open, right: Right) -> None:
+    """Each gets the outputs of its own inputs, whatever the runtime keeps in one place."""
+    model, session = lowered("cnn").model, opened("cnn")
+
+    def call(inputs: tuple[torch.Tensor, ...]) -> None:
+        expected = model.expected(inputs)
+        for _ in range(40):
+            right(session(*inputs), expected)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(call, (model.inputs, model.others)))
 
 
 @pytest.mark.parametrize("name", ["mlp", "multi"])
@@ -86,14 +111,14 @@ def test_results_outlive_the_next_call(lowered: Lower, opened: Open, right: Righ
 def test_answers_in_the_kind_of_its_inputs(lowered: Lower, opened: Open) -> None:
     model, session = lowered("multi").model, opened("multi")
     tensors, arrays = session(*model.inputs), session(*_arrays(model.inputs))
-    assert isinstance(tensors, tuple) and all(isinstance(y, torch.Tensor) for y in tensors)
-    assert isinstance(arrays, tuple) and all(isinstance(y, np.ndarray) for y in arrays)
+    assert all(isinstance(y, torch.Tensor) for y in tensors_of(tensors))
+    assert all(isinstance(y, np.ndarray) for y in tensors_of(arrays))
     assert isinstance(opened("mlp")(*lowered("mlp").model.inputs), torch.Tensor), "one output is given as itself"
 
 
 def test_gives_what_its_specification_says(lowered: Lower, opened: Open) -> None:
     session = opened("multi")
-    outputs = session(*lowered("multi").model.inputs)
+    outputs = tensors_of(session(*lowered("multi").model.inputs))
     assert len(outputs) == len(session.outputs)
     assert all(spec.accepts(y) for spec, y in zip(session.outputs, outputs, strict=True))
 

@@ -43,9 +43,42 @@ def leaves():
     raise SystemExit("bye")
 
 
+def of_torchvision():
+    import torchvision.models
+    from torchvision.transforms import v2
+
+    torch.manual_seed(0)
+    size = v2.Resize(8).size[0]
+    norm = torchvision.models.convnext.LayerNorm2d(3)
+    return norm, (torch.rand(1, 3, size, size),)
+
+
 def does_not_fit():
     return torch.nn.Linear(3, 2), (torch.ones(1, 5),)
+
+
+class Wrong(torch.nn.Module):
+    def forward(self, x):
+        return x @ torch.ones(4, 4)
+
+
+def does_not_fit_inside():
+    return Wrong(), (torch.ones(1, 5),)
+
+
+class Structured(torch.nn.Module):
+    def forward(self, pair, *, scale):
+        return {"y": (pair["a"] + pair["b"]) * scale, "more": None}
+
+
+def structured():
+    return Structured(), ({"a": torch.ones(1, 3), "b": torch.ones(1, 3)},), {"scale": 2}
 '''
+
+
+def line_of(text):
+    """Give the line of the file that holds a text."""
+    return next(number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line)
 
 
 @pytest.fixture
@@ -104,10 +137,11 @@ def test_file_without_a_function_says_how_to_write_it(own, cli, usage_error):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("raises", ("net.py:raises", "ValueError", "weights are in another castle")),
+        ("raises", ("net.py:raises", f"net.py:{line_of('raise Val')}: ValueError", "weights are in another castle")),
         ("gives_nothing", ("net.py:gives_nothing", "must return (module, inputs)", "NoneType")),
         ("leaves", ("net.py:leaves", "SystemExit")),
         ("does_not_fit", ()),
+        ("does_not_fit_inside", (f"net.py:{line_of('x @ torch')}: RuntimeError",)),
     ],
 )
 def test_function_that_fails_is_one_line(function, words, own, cli, complaint):
@@ -118,7 +152,20 @@ def test_function_that_fails_is_one_line(function, words, own, cli, complaint):
 
 def test_file_that_is_no_python(own, cli, complaint):
     own.write_text("def model(:\n")
-    complaint(cli("export", f"{own}:model", "--output-dir", own.parent / "out"), 1, "net.py", "SyntaxError")
+    complaint(cli("export", f"{own}:model", "--output-dir", own.parent / "out"), 1, "net.py:1: SyntaxError")
+
+
+def test_function_may_use_torchvision_beside_any_torch(own, cli, document):
+    """The package index's torchvision does not import beside a torch for CPUs, where nobody mends it."""
+    result = cli("export", f"{own}:of_torchvision", "--backends", "torch", "--output-dir", own.parent / "out", "--json")
+    assert document(result)["results"][0]["outcome"] == "OK"
+
+
+def test_function_may_give_structures_and_keyword_inputs(own, cli, document):
+    targets = ("cpu", "torch")
+    result = cli("compare", f"{own}:structured", "--backends", *targets, "--num-runs", "12", "--json")
+    rows = document(result)["results"]
+    assert [(row["outcome"], row["error"]["verdict"]) for row in rows] == [("OK", True)] * 2
 
 
 @pytest.mark.parametrize("name", ["absent.py:model", "absent.pt2", "absent.onnx", "absent.pte"])

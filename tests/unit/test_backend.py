@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +32,26 @@ class _Doubler(Session):
 
     def _close(self) -> None:
         self.seen.append("close")
+
+
+class _Shared(Session):
+    """Gives its input through the one memory that it has."""
+
+    def _open(self) -> None:
+        self.memory: Any = np.zeros_like(X)
+        self.begun = threading.Event()
+
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        def run() -> Tensors:
+            self.memory[:] = inputs[0]
+            self.begun.set()
+            time.sleep(0.005)
+            return [self.memory]
+
+        return run
+
+    def _close(self) -> None:
+        self.memory[:] = np.nan
 
 
 class _Broken(_Doubler):
@@ -126,10 +149,34 @@ def test_one_output_is_given_as_itself(session: _Doubler) -> None:
 
 def test_several_outputs_are_given_as_a_tuple(make_artifact: Callable[..., Artifact]) -> None:
     artifact = make_artifact()
-    two = Artifact(**{**vars(artifact), "inputs": artifact.inputs * 2})
+    two = Artifact(**{**vars(artifact), "inputs": artifact.inputs * 2, "outputs": artifact.outputs * 2})
     with _Doubler(two, {}) as session:
         given = session(X, X + 1)
     assert isinstance(given, tuple) and len(given) == 2
+
+
+def test_threads_take_turns(make_artifact: Callable[..., Artifact]) -> None:
+    """A runtime that keeps its outputs in one place must not give one caller what another asked for."""
+    with _Shared(make_artifact(), {}) as session, ThreadPoolExecutor(2) as pool:
+        for number, given in pool.map(lambda number: (number, session(X * 0 + number)), [1, 2] * 10):
+            np.testing.assert_array_equal(given, X * 0 + number)
+
+
+def test_a_session_is_not_closed_while_it_runs(make_artifact: Callable[..., Artifact]) -> None:
+    session = _Shared(make_artifact(), {}).__enter__()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(session, X)
+        assert session.begun.wait(10)
+        session.__exit__(None, None, None)
+        np.testing.assert_array_equal(running.result(), X)
+    with pytest.raises(RunError, match="closed"):
+        session(X)
+
+
+def test_what_gives_another_number_of_outputs_is_an_error(session: _Doubler) -> None:
+    session.outputs *= 2
+    with session, pytest.raises(RunError, match="gave 1 output"):
+        session(X)
 
 
 def test_a_session_tells_its_target_and_specifications(session: _Doubler) -> None:

@@ -56,7 +56,7 @@ def rows(captured: Captured) -> list[tuple[Artifact, str, str, float]]:
     for target in ("null", "openvino", "torch"):
         resolved = resolve(target)
         artifact = lower(captured, resolved, Cache()).artifact
-        found.append((artifact, f"{captured.workload}_{resolved.stem}", resolved.backend.title, 1e-4))
+        found.append((artifact, f"{captured.workload}_{resolved.stem}", resolved.backend.title, {"tolerance": 1e-4}))
     return found
 
 
@@ -127,8 +127,8 @@ def test_the_folder_holds_what_the_page_lists_and_nothing_else(made: Path) -> No
 def test_the_manifest_has_the_keys_of_the_page(made: Path, captured: Captured) -> None:
     row = manifest(made)
     assert set(row) == {
-        "format", "version", "model", "program", "made_by", "inputs", "outputs", "sample", "labels", "artifacts",
-        "orders",
+        "format", "version", "model", "program", "made_by", "inputs", "outputs", "structure", "sample", "labels",
+        "artifacts", "orders",
     }  # fmt: skip
     assert (row["format"], row["version"], row["model"]) == ("cross-backend-bundle", 1, "typed")
     assert row["program"] == captured.digest
@@ -143,12 +143,12 @@ def test_the_manifest_has_the_keys_of_the_page(made: Path, captured: Captured) -
 def test_each_artifact_has_the_keys_of_the_page(made: Path, rows: list[tuple[Artifact, str, str, float]]) -> None:
     found = manifest(made)["artifacts"]
     assert [row["name"] for row in found] == [NULL, OPENVINO, TORCH], "in fallback order"
-    for row, (artifact, _, title, tolerance) in zip(found, rows, strict=True):
+    for row, (artifact, _, title, tolerances) in zip(found, rows, strict=True):
         assert set(row) == {
             "name", "target", "title", "path", "size_bytes", "sha256", "tolerance", "placement", "estimate", "versions",
             "export_s", "measured",
         }  # fmt: skip
-        assert (row["target"], row["title"], row["tolerance"]) == (artifact.target, title, tolerance)
+        assert (row["target"], row["title"], row["tolerance"]) == (artifact.target, title, tolerances["tolerance"])
         assert row["placement"] == json.loads(json.dumps(artifact.placement.to_json()))
         assert row["versions"] == dict(artifact.versions)
         payload = made / row["path"]
@@ -185,7 +185,7 @@ def test_labels_are_one_name_a_line(made: Path) -> None:
 
 def test_a_model_without_classes_has_no_labels(linear: Captured, tmp_path: Path) -> None:
     artifact = lower(linear, resolve("null"), Cache()).artifact
-    place = write_bundle(linear, [(artifact, "a", "Null", 1e-4)], {}, {}, tmp_path)
+    place = write_bundle(linear, [(artifact, "a", "Null", {"tolerance": 1e-4})], {}, {}, tmp_path)
     assert manifest(place)["labels"] is None and not (place / "labels.txt").exists()
     assert Bundle.read(place).labels == ()
 
@@ -286,7 +286,7 @@ def test_when_writing_fails_the_older_bundle_is_untouched(
     lost = rows[0][0].copy_to(tmp_path.parent / f"{tmp_path.name}_lost", "lost", "null", "sample.npz")
     lost.payload_path.unlink()
     with pytest.raises(OSError, match="lost"):
-        write_bundle(captured, [*rows, (lost, "typed_lost", "Lost", 1e-4)], {}, {}, tmp_path)
+        write_bundle(captured, [*rows, (lost, "typed_lost", "Lost", {"tolerance": 1e-4})], {}, {}, tmp_path)
     assert content(tmp_path) == before and [path.name for path in tmp_path.iterdir()] == [place.name]
 
 
@@ -301,7 +301,17 @@ def test_it_reads_what_was_written(
     for found, (artifact, name, _, _) in zip(bundle.artifacts, rows, strict=True):
         found.check()
         assert (found.name, found.workload, found.program) == (name, "typed", captured.digest)
-        for field in ("target", "sha256", "size_bytes", "placement", "estimate", "versions", "inputs", "outputs"):
+        for field in (
+            "target",
+            "sha256",
+            "size_bytes",
+            "placement",
+            "estimate",
+            "versions",
+            "inputs",
+            "outputs",
+            "structure",
+        ):
             assert getattr(found, field) == getattr(artifact, field), field
         assert found.manifest_path == made / "manifest.json" and found.payload_path.exists()
 
@@ -442,9 +452,28 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "no target": (lambda row: row["artifacts"][0].update(target="../x"), "not a target"),
     "other labels": (lambda row: row["labels"].update(sha256="0" * 64), "labels.txt was changed"),
+    "a structure of less": (
+        lambda row: row.update(structure={"arguments": [], "outputs": "tensor"}),
+        "other numbers of inputs or outputs",
+    ),
+    "code in a structure": (
+        lambda row: row.update(
+            structure={"arguments": [], "outputs": {"named": "P", "fields": [["x=print(1)", "tensor"]]}}
+        ),
+        "must be valid identifiers",
+    ),
     "no version": (lambda row: row.pop("version"), "KeyError: 'version'"),
     "a version in words": (lambda row: row.update(version="two"), "invalid literal"),
 }  # fmt: skip
+
+
+def test_a_manifest_that_was_written_before_structures_gives_flat_outputs(bundle: Path) -> None:
+    edit(bundle, lambda row: row.pop("structure"))
+    (artifact,) = (a for a in Bundle.read(bundle).artifacts if a.name == TORCH)
+    sample = load_tensors(bundle / "sample")
+    with xb.load(artifact) as session:
+        outputs = session(*sample["input"])
+    assert isinstance(outputs, tuple) and len(outputs) == len(sample["expected"])
 
 
 @pytest.mark.parametrize("what", REFUSED)

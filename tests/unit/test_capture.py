@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import itertools
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,17 +18,12 @@ import torch
 from torch import nn
 
 import cross_backend as xb
-from cross_backend.capture import (
-    Captured,
-    OnnxProgram,
-    digest_program,
-    load_pt2,
-    run_eagerly,
-    write_capture,
-)
+from cross_backend.capture import Captured, OnnxProgram, digest_program, write_capture
 from cross_backend.capture import write_program as write
 from cross_backend.errors import ArtifactError, CaptureError, CrossBackendError
 from cross_backend.flops import count_flops
+from cross_backend.pt2 import load_pt2
+from cross_backend.reference import run_eagerly
 from cross_backend.tensors import check_inputs, load_tensors
 from cross_backend.workloads import Task, Workload
 
@@ -48,6 +46,26 @@ def net(function: Callable[..., Any] = lambda m, x: m.linear(x), seed: int = 0) 
         return _Call(function).eval()
 
 
+class _Unknown:
+    """A class that torch was not told of."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+
+class _Sized(nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"y": x + 1, "n": x.shape[0]}
+
+
+USER_NET = """import torch
+
+
+class Wrong(torch.nn.Module):
+    def forward(self, x):
+        weights = torch.ones(3, 3)
+        return x @ weights
+"""
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
 
 
@@ -180,10 +198,12 @@ def test_a_bare_tensor_is_not_taken_apart() -> None:
         (lambda m, x: x.no_such_method(), "cannot capture"),
         (lambda m, x: m.linear(x) + torch.rand(2, 4), "pure function"),
         (lambda m, x: m.linear(x) + m.count.add_(1), "pure function"),
-        (lambda m, x: (m.linear(x), None), "NoneType among its outputs"),
-        (lambda m, x: (m.linear(x), 3), "int among its outputs"),
+        (lambda m, x: (None, 3), "gives no tensor"),
+        (lambda m, x: (m.linear(x), math.inf), r"output\[1\] cannot be kept: inf"),
+        (lambda m, x: {"a": m.linear(x), "b": x.bfloat16()}, r"output\['b'\] is bfloat16, which NumPy lacks; convert"),
+        (lambda m, x: _Unknown(x), "a _Unknown, which torch does not know: register it"),
     ],
-    ids=["item", "data dependent", "error", "random", "counter", "none", "number"],
+    ids=["item", "data dependent", "error", "random", "counter", "nothing", "infinity", "bfloat16", "unknown class"],
 )
 def test_what_cannot_be_captured_says_why(function: Callable[..., Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=message) as caught:
@@ -191,9 +211,44 @@ def test_what_cannot_be_captured_says_why(function: Callable[..., Any], message:
     assert "\n" not in str(caught.value)
 
 
-def test_inputs_must_be_tensors(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="only tensors can be inputs"):
-        store(net(lambda m, x, n: m.linear(x) * n), (X, 3), tmp_path)
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ((X.bfloat16(),), "input inputs_0 is bfloat16, which NumPy lacks; give it a float32 tensor and convert inside"),
+        (({"a": X.bfloat16()},), r"input inputs_0\['a'\] is bfloat16"),
+        ((_Unknown(X),), "a _Unknown, which torch does not know: register it"),
+    ],
+    ids=["bfloat16", "inside", "unknown class"],
+)
+def test_what_cannot_be_an_input_is_said_when_the_module_is_captured(inputs: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(CaptureError, match=message) as caught:
+        xb.capture(net(lambda m, x: x), inputs)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_number_that_the_sizes_decide_is_said_when_the_module_is_captured() -> None:
+    rows = torch.export.Dim("rows", max=9)
+    with pytest.raises(CaptureError, match=r"output\['n'\] is no tensor but a number that the sizes"):
+        xb.capture(_Sized(), (X,), ({0: rows},))
+
+
+def test_outputs_beside_tensors_are_those_of_the_eager_model(tmp_path: Path) -> None:
+    """A number of the capture that another run would not give must not be shipped as the model's."""
+    counts = itertools.count()
+    with pytest.raises(CaptureError, match="beside tensors is not what it gave when it was captured"):
+        store(net(lambda m, x: (m.linear(x), next(counts))), (X,), tmp_path)
+
+
+def test_an_error_names_the_line_of_the_model_that_it_came_from(tmp_path: Path) -> None:
+    (tmp_path / "user_net.py").write_text(USER_NET)
+    spec = importlib.util.spec_from_file_location("user_net", tmp_path / "user_net.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(CaptureError, match=r"cannot capture Wrong: .*user_net\.py:7: RuntimeError: "):
+        xb.capture(module.Wrong(), (X,))
+    with pytest.raises(CaptureError, match=r"fails on its own example inputs: .*user_net\.py:7: RuntimeError: mat1"):
+        run_eagerly(module.Wrong(), (X,))
 
 
 Q = torch.ones(1, 2, 8, 16)
@@ -302,6 +357,19 @@ def test_an_onnx_file_is_a_workload_with_a_reference_of_its_own(tmp_path: Path) 
     check_inputs(captured.inputs, sample["input"])
     expected = run_eagerly(net(), [torch.from_numpy(sample["input"][0])])
     np.testing.assert_allclose(sample["expected"][0], expected[0].numpy(), rtol=1e-5)
+
+
+def test_a_pt2_file_that_calls_operators_of_other_packages_says_which(tmp_path: Path) -> None:
+    """It is not damaged."""
+    path = tmp_path / "twice.pt2"
+    with torch.library._scoped_library("tests_foreign", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        torch.library.register_fake("tests_foreign::twice", torch.empty_like, lib=library)
+        torch.export.save(xb.capture(net(lambda m, x: torch.ops.tests_foreign.twice(x)), (X,)), path)
+        load_pt2(path)
+    with pytest.raises(CaptureError, match="calls the operator tests_foreign::twice, which torch does not have here"):
+        load_pt2(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"not onnx", b"\x08\x0a" * 40])

@@ -251,7 +251,7 @@ def write(captured: Any, targets: list[str], orders: dict[str, list[str]], paren
     for target in targets:
         resolved = resolve(target)
         artifact = lower(captured, resolved, Cache()).artifact
-        rows.append((artifact, f"{captured.workload}_{resolved.stem}", resolved.backend.title, 1e-4))
+        rows.append((artifact, f"{captured.workload}_{resolved.stem}", resolved.backend.title, {"tolerance": 1e-4}))
     return write_bundle(captured, rows, orders, {}, parent)
 
 
@@ -263,17 +263,20 @@ def made(linear: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Net(torch.nn.Module):
-    """Two inputs, and outputs of three types; one of them with NaN and infinities where that is right."""
+    """Outputs of three types; one of them with NaN and infinities where that is right."""
 
-    def forward(self, x: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        chosen = x[rows]
-        return chosen.log(), (chosen * 10).to(torch.int64), chosen > 0
+    def forward(
+        self, batch: dict[str, torch.Tensor], *, of: tuple[list[torch.Tensor], int]
+    ) -> tuple[torch.Tensor, dict[str, Any], list[Any]]:
+        chosen = batch["x"][of[0][0]]
+        return chosen.log(), {"tens": (chosen * of[1]).to(torch.int64), "none": None}, [chosen > 0]
 
 
 @pytest.fixture(scope="module")
 def made_of_many_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = torch.tensor([[-1.0, 0.0, 2.5], [0.5, -0.25, 8.0], [1.0, 3.0, -9.0]])
-    captured = write_program(xb.capture(Net(), (x, torch.tensor([2, 0]))), "net", tmp_path_factory.mktemp("captured"))
+    program = xb.capture(Net(), ({"x": x},), kwargs={"of": ([torch.tensor([2, 0])], 10)})
+    captured = write_program(program, "net", tmp_path_factory.mktemp("captured"))
     return write(captured, ["portable"], {}, tmp_path_factory.mktemp("bundles"))
 
 
@@ -441,7 +444,23 @@ def test_the_python_loader_runs_what_it_opened(module: Any, bundle: Path) -> Non
     x = np.load(bundle / "sample" / "input_0.npy")
     for given in (x, x.tolist(), np.asfortranarray(x)):
         (y,) = best(np.asarray(given, np.float32))
+        np.testing.assert_array_equal(best.forward(np.asarray(given, np.float32)), y)
         np.testing.assert_allclose(y, np.load(bundle / "sample" / "expected_0.npy"), rtol=1e-4)
+
+
+def test_the_python_loader_takes_and_gives_the_models_own_structure(module: Any, typed: Path) -> None:
+    best = module.load_best(typed, "linux")
+    x, rows = (np.load(typed / "sample" / f"input_{i}.npy") for i in range(2))
+    log, tens, positive = (np.load(typed / "sample" / f"expected_{i}.npy") for i in range(3))
+    for of in (([rows], 10), ((rows,), None)):
+        got = best.forward({"x": x}, of=of)
+        np.testing.assert_allclose(got[0], log, rtol=1e-4)
+        assert isinstance(got, tuple) and list(got[1]) == ["tens", "none"] and got[1]["none"] is None
+        np.testing.assert_array_equal(got[1]["tens"], tens)
+        np.testing.assert_array_equal(got[2][0], positive)
+    np.testing.assert_array_equal(best(x, rows)[2], positive)
+    with pytest.raises(TypeError, match="the model takes batch, of"):
+        best.forward({"x": x}, rows=rows)
 
 
 def test_the_python_loader_is_a_program_of_its_own(bundle: Path) -> None:

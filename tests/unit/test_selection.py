@@ -204,7 +204,7 @@ NAMES = ["linear_regression_null", "linear_regression_torch", "linear_regression
 @pytest.fixture(scope="module")
 def bundled(linear: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [
-        (lower(linear, resolve(target), Cache()).artifact, name, target, 1e-4)
+        (lower(linear, resolve(target), Cache()).artifact, name, target, {"tolerance": 1e-4})
         for target, name in zip(("null", "torch", "cpu"), NAMES, strict=True)
     ]
     orders: dict[str, list[str]] = {"linux": NAMES[:0:-1], "web": NAMES[1:], "embedded": []}

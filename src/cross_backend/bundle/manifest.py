@@ -12,12 +12,13 @@ from typing import Any
 
 from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name
 from cross_backend.errors import ArtifactError, one_line
+from cross_backend.structure import Structure
 from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
 
 FORMAT = "cross-backend-bundle"
 VERSION = 1
-"""Manifest version. History: 1, the first."""
+"""Manifest version. History: 1, the first; ``structure`` was added within it."""
 MANIFEST = "manifest.json"
 SAMPLE = "sample"
 SAMPLE_GROUPS = {
@@ -77,11 +78,13 @@ class Bundle:
         rows = row["artifacts"]
         if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_ARTIFACTS:
             raise ValueError(f"it must hold 1 to {MAX_ARTIFACTS} artifacts")
+        inputs, outputs = _specs(row, "inputs", "inputs"), _specs(row, "outputs", "expected")
         shared: dict[str, Any] = {
             "workload": plain_name(row["model"]),
             "program": _digest(row["program"]),
-            "inputs": _specs(row, "inputs", "inputs"),
-            "outputs": _specs(row, "outputs", "expected"),
+            "inputs": inputs,
+            "outputs": outputs,
+            "structure": Structure.read(row.get("structure"), len(inputs), len(outputs)),
             "sample_sha256": _sample_digest(row["sample"]),
         }
         artifacts = tuple(_read_artifact(folder, one, shared) for one in rows)

@@ -121,7 +121,7 @@ def _fill(
                 "measured": dataclasses.asdict(result) if result else None,
             }
         )
-    labels = None
+    labels, structure = None, captured.structure
     if captured.labels_path is not None:
         shutil.copyfile(captured.labels_path, folder / LABELS)
         labels = {"path": LABELS, "sha256": digest_path(folder / LABELS)}
@@ -133,6 +133,7 @@ def _fill(
         "made_by": {"cross-backend": __version__},
         "inputs": [spec.to_json() for spec in captured.inputs],
         "outputs": [spec.to_json() for spec in captured.outputs],
+        "structure": structure.to_json() if structure else None,
         "sample": _write_sample(folder, captured),
         "labels": labels,
         "artifacts": rows,

@@ -22,6 +22,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
 
     from cross_backend.cache import Cache
     from cross_backend.capture import capture, digest_program
+    from cross_backend.flattening import flatten
     from cross_backend.free_batch import capture_free
     from cross_backend.workloads import Workload
 
@@ -34,7 +35,8 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     if strange:
         raise UsageError(f"inputs are torch tensors, not {strange[0]}: ComparisonRunner(model=module, inputs=(x,), …).")
     name = type(module).__name__
-    program = capture(module, inputs) if batch_sizes == (1,) else capture_free(Workload(name, module.eval(), inputs))
+    captured = capture(module, inputs) if batch_sizes == (1,) else capture_free(Workload(name, module.eval(), inputs))
+    program = flatten(captured).program  # its file can be read where the classes of its own structure are not known
     cache = Cache()
     path = cache.root / "modules" / digest_program(program)[:32] / f"{name}.pt2"
     if not path.is_file():

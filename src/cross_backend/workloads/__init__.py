@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
 from cross_backend.machine import version_of
+from cross_backend.user_code import with_place
 from cross_backend.workloads.table import WORKLOADS, Row
 
 __all__ = ["WORKLOADS", "Row", "Source", "Task", "Workload", "file_of", "find_workload", "load_checkpoint"]
@@ -43,7 +44,8 @@ class Workload:
     model: torch.nn.Module | Path
     """A module in evaluation mode, or the path of a ``.pt2`` or ``.onnx`` file."""
     inputs: tuple[Any, ...] = ()
-    """Positional example inputs, torch tensors; empty for files, which bring their own specification."""
+    """Positional example inputs, torch tensors in any structure; empty for files, which bring their own
+    specification."""
     calibration: tuple[tuple[Any, ...], ...] = ()
     """Inputs for quantisers to observe; the example inputs serve where there are none."""
     task: Task | None = None
@@ -52,6 +54,8 @@ class Workload:
     """Names of the classes, by index of the output; empty where there are none."""
     batch: int | None = None
     """Extent of the batch dimension that was asked for; as it came where None."""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Example inputs by name."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +160,14 @@ def _python_source(text: str, path: Path, function: str, weights: str | None) ->
 
 
 def _build_python(path: Path, function: str, name: str, weights: str | None) -> Workload:
-    """Run the user's function: it returns ``(module, inputs)`` or a Workload."""
+    """Run the user's function: it returns ``(module, inputs)``, ``(module, inputs, kwargs)`` or a Workload."""
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
 
+    from cross_backend.workloads._torchvision import mend_imports
+
     _require(f"{path.name}:{function}", _TORCH)
+    mend_imports()
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise CaptureError(f"{path} is not a Python file.")
@@ -176,7 +183,7 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
     except CrossBackendError:
         raise
     except (Exception, SystemExit) as error:
-        raise CaptureError(f"{path}:{function} failed: {one_line(error)}") from error
+        raise CaptureError(f"{path}:{function} failed: {with_place(error)}") from error
     if isinstance(built, Workload):
         if weights is not None:
             if isinstance(built.model, Path):
@@ -184,14 +191,23 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
             load_checkpoint(built.model, weights)
         return built
     try:
-        model, inputs = built
+        model, inputs, *more = built
+        kwargs = dict(*more)
         inputs = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
         model.eval()
     except (TypeError, ValueError, AttributeError) as error:
-        raise CaptureError(f"{path}:{function} must return (module, inputs), not {type(built).__name__}.") from error
+        raise CaptureError(
+            f"{path}:{function} must return (module, inputs) or (module, inputs, kwargs), not {_made(built)}."
+        ) from error
     if weights is not None:
         load_checkpoint(model, weights)
-    return Workload(name, model, inputs)
+    return Workload(name, model, inputs, kwargs=kwargs)
+
+
+def _made(built: Any) -> str:
+    if isinstance(built, tuple | list):
+        return f"({', '.join(type(one).__name__ for one in built)})"
+    return type(built).__name__
 
 
 def load_checkpoint(module: torch.nn.Module, path: str) -> None:

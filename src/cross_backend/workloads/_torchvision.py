@@ -11,6 +11,10 @@ from __future__ import annotations
 import functools
 import importlib.util
 import logging
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +24,22 @@ _SCHEMAS = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _keep: list[Any] = []  # the operator library is undefined again when it is collected
+
+
+class _Mender(MetaPathFinder):
+    """Finds nothing; whoever looks for torchvision finds it importable."""
+
+    def find_spec(self, name: str, *_: Sequence[str] | ModuleType | None) -> ModuleSpec | None:
+        if name == "torchvision":
+            sys.meta_path.remove(self)
+            make_importable()
+        return None
+
+
+def mend_imports() -> None:
+    """Make torchvision importable once somebody imports it: a user's file, or a package that it uses."""
+    if "torchvision" not in sys.modules and not any(isinstance(finder, _Mender) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Mender())
 
 
 @functools.cache

@@ -50,11 +50,13 @@ def batched(workload: Workload, batch: int | None) -> Workload:
     name = batched_name(workload.name, batch)
     if isinstance(workload.model, Path) or batch == 1:
         return replace(workload, name=name, batch=batch)
+    inputs, kwargs = _repeated((workload.inputs, workload.kwargs), batch, workload.name)
     return replace(
         workload,
         name=name,
         batch=batch,
-        inputs=_repeated(workload.inputs, batch, workload.name),
+        inputs=inputs,
+        kwargs=kwargs,
         calibration=tuple(_repeated(inputs, batch, workload.name) for inputs in workload.calibration),
     )
 
@@ -62,14 +64,17 @@ def batched(workload: Workload, batch: int | None) -> Workload:
 def _repeated(inputs: Sequence[Any], batch: int, name: str) -> tuple[Any, ...]:
     from torch.utils import _pytree
 
-    for index, leaf in enumerate(_pytree.tree_leaves(tuple(inputs))):
-        shape = tuple(getattr(leaf, "shape", ()))
+    leaves = [leaf for leaf in _pytree.tree_leaves(tuple(inputs)) if hasattr(leaf, "shape")]
+    for index, leaf in enumerate(leaves):
+        shape = tuple(leaf.shape)
         if not shape or shape[0] != 1:
             raise CaptureError(
                 f"{name} cannot be run in batches of {batch}: its example input {index} has the shape {list(shape)}; "
                 "give an example of one sample, with a leading extent of 1."
             )
-    repeated: tuple[Any, ...] = _pytree.tree_map(lambda leaf: torch_rows(leaf, batch), tuple(inputs))
+    repeated: tuple[Any, ...] = _pytree.tree_map(
+        lambda leaf: torch_rows(leaf, batch) if hasattr(leaf, "shape") else leaf, tuple(inputs)
+    )
     return repeated
 
 

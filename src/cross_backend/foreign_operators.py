@@ -1,0 +1,54 @@
+"""Foreign operators: those that a ``.pt2`` file calls and torch alone does not have."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import re
+import zipfile
+import zlib
+from pathlib import Path
+
+from cross_backend.errors import CaptureError
+from cross_backend.workloads._torchvision import make_importable
+
+_CALL = re.compile(rb"\btorch\.ops\.(\w+)\.(\w+)")
+_MAX_BYTES = 256 << 20
+"""Longest graph that is looked through."""
+_DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
+
+
+def define_operators(path: Path) -> bool:
+    """Import torchvision where a file that could not be read calls its operators; say whether to read it again.
+
+    Raises:
+        CaptureError: the file calls an operator that nothing here defines.
+    """
+    called = _called(path)
+    before = _missing(called)
+    if any(name.startswith("torchvision::") for name in before) and importlib.util.find_spec("torchvision"):
+        make_importable()
+        importlib.import_module("torchvision")
+    missing = _missing(called)
+    if missing:
+        raise CaptureError(
+            f"{path} calls the operator {missing[0]}, which torch does not have here: install the package that brings "
+            "it, and give the model as file.py:function with a file that imports that package."
+        )
+    return missing != before
+
+
+def _called(path: Path) -> set[tuple[str, str]]:
+    """Give namespace and name of every operator that an archive's graphs call; of none where it is no archive."""
+    found: set[tuple[str, str]] = set()
+    with contextlib.suppress(*_DAMAGE), zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if info.filename.endswith(".json") and info.file_size <= _MAX_BYTES:
+                found |= {(space.decode(), name.decode()) for space, name in _CALL.findall(archive.read(info))}
+    return found
+
+
+def _missing(called: set[tuple[str, str]]) -> list[str]:
+    import torch
+
+    return sorted(f"{space}::{name}" for space, name in called if not hasattr(getattr(torch.ops, space), name))
