@@ -78,6 +78,13 @@ def test_a_result_has_the_keys_that_scripts_rely_on() -> None:
     )  # fmt: skip
 
 
+def test_a_ratio_to_the_leader_is_an_interval_or_null() -> None:
+    row = replace(MEASURED, ratio=Interval(1.15, 1.12, 1.18)).to_json()
+    assert row["ratio"] == {"value": 1.15, "low": 1.12, "high": 1.18}
+    assert replace(MEASURED, ratio=Interval(2.0, 0.0, math.inf)).to_json()["ratio"]["high"] is None
+    assert RESULT.to_json()["ratio"] is None
+
+
 def test_absent_values_are_null() -> None:
     row = RESULT.to_json()
     absent = (
@@ -108,14 +115,16 @@ def test_ranked_results_come_fastest_first(machine: Machine) -> None:
 
 
 def test_the_document_is_one_for_several_panels(machine: Machine) -> None:
-    first = Panel("a", (replace(MEASURED, workload="a"),), 0.02, {"threads": 1}, machine)
+    first = Panel("a", (replace(MEASURED, workload="a"),), 0.02, {"threads": 1}, machine, found_from=0.05)
     second = Panel("b", (replace(RESULT, workload="b"),), None, {"threads": 1}, machine, interrupted=True)
     third = Panel("c", (), 0.05, {"threads": 1}, machine)
     found = json.loads(json.dumps(document([first, second, third], machine), allow_nan=False))
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     assert found["machine"]["digest"] == machine.digest
     assert (found["noise_floor"], found["interrupted"], found["settings"]) == (0.05, True, {"threads": 1})
     assert [(row["workload"], row["noise_floor"]) for row in found["results"]] == [("a", 0.02), ("b", None)]
+    assert [(row["workload"], row["found_from"]) for row in found["panels"]] == [("a", 0.05), ("b", None), ("c", None)]
+    assert [(row["launches"], row["interrupted"]) for row in found["panels"]] == [(1, False), (1, True), (1, False)]
 
 
 def test_an_empty_document_is_valid(machine: Machine) -> None:

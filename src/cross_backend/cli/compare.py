@@ -70,7 +70,8 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.cache import Cache
     from cross_backend.export import Settings as ExportSettings
     from cross_backend.panel import compare
-    from cross_backend.report.terminal import Terminal, print_panel
+    from cross_backend.report.printed import print_panel
+    from cross_backend.report.terminal import Terminal
     from cross_backend.trial import Settings
     from cross_backend.workloads import find_workload
 

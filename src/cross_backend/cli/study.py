@@ -153,7 +153,7 @@ def _print(results: StudyResults, args: argparse.Namespace, terminal: Terminal) 
 
         print_json(document(results))
         return
-    from cross_backend.report.terminal import print_study
+    from cross_backend.report.printed import print_study
 
     print_study(terminal, results)
 
