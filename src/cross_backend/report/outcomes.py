@@ -27,7 +27,7 @@ MEANINGS: Mapping[str, str] = {
     "RUN_FAIL": "it failed while it ran",
     "TIMEOUT": "it took too long",
     "MISMATCH": "it ran, and its outputs are wrong",
-    "NOT_PROVED": "it ran, and its outputs could not be told right",
+    "NOT_PROVED": "it ran, its outputs are those of the reference, and that proves nothing",
 }
 """Outcome → what it means; all but OK, which has a rank or says why not."""
 

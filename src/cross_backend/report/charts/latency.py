@@ -83,7 +83,7 @@ def boxes(view: View, slots: Mapping[str, int]) -> Chart | None:
         [row.label for row in rows],
         LATENCY,
         [value for row in rows for value in _held(row).marks],
-        notes=[f"{milliseconds(_held(row).marks[3])}" for row in rows],
+        notes=[figures.duration(_held(row).marks[3], row.result.latency_ms) for row in rows],
         row=30,
     )
     drawing, x = frame.drawing, frame.x
@@ -104,7 +104,7 @@ def boxes(view: View, slots: Mapping[str, int]) -> Chart | None:
             drawing.rect(x(value) - 3, middle - 6, 6, 12, "touch", f"{row.label}: {name} {milliseconds(value)} ms")
     note = (
         "Box: P25 to P75 with the median; line: P5 to P95; short strokes: smallest sample, P99, largest sample; "
-        "shape behind: density. The number on the right is the median in ms."
+        "shape behind: density. The figure on the right is the median."
     )
     return Chart(title, drawing.markup(), _marks_table(rows), note, view.key)
 
