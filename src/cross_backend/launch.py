@@ -22,15 +22,17 @@ from cross_backend.errors import CrossBackendError, WorkerError, one_line
 from cross_backend.export import Exported
 from cross_backend.machine import Machine
 from cross_backend.measure.disturbance import Snapshot, causes
-from cross_backend.measure.statistics import MIN_ROUNDS
 from cross_backend.records import Launch, Outcome, Result
 from cross_backend.registry import Resolved, missing_here
 from cross_backend.trial import (
     ROUNDS,
+    WARM_AGAIN_S,
     WARM_CALLS,
+    WARM_UP_S,
     Settings,
     execution,
     open_worker,
+    plan_visits,
     sample,
     too_few_processors,
     verify,
@@ -40,10 +42,6 @@ from cross_backend.workers import Worker
 
 WARM_BELOW_MS = 50.0
 """Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
-
-
-_SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_length())[::-1])
-"""Turns in an order of which every beginning is spread over the whole launch: by reversed bits (van der Corput)."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -60,6 +58,7 @@ def run_launch(
     cache: Cache,
     before: Sequence[Launch] = (),
     progress: Progress = silent,
+    wanted: Sequence[int] | None = None,
 ) -> tuple[Launch, bool]:
     """Open, verify and measure every target that has not failed in an earlier launch.
 
@@ -70,23 +69,29 @@ def run_launch(
         cache: where the workers' logs go.
         before: earlier launches of the same panel.
         progress: told of every step.
+        wanted: indices of the targets that are started again, fastest first; all where None.
 
     Returns:
         The launch, and whether it was interrupted: then it holds what was finished.
     """
     entrants = [_entrant(captured, row, rows[:index], index, before, settings) for index, row in enumerate(rows)]
     twin_of, twin, interrupted = before[0].twin_of if before else None, None, False
+    warm_up_s = WARM_AGAIN_S if before and settings.deciding else WARM_UP_S
     started, machine_before = time.perf_counter(), Snapshot.take()
     with ExitStack() as stack:
         try:
             for step, entrant in enumerate(entrants):
+                if wanted is not None and step not in wanted:
+                    continue
                 progress(f"open and verify {entrant.result.target}", step, len(entrants) + 1 + ROUNDS)
                 if entrant.result.outcome is Outcome.OK:
-                    _open(entrant, settings, cache, stack, first=not before)
+                    _open(entrant, settings, cache, stack, warm_up_s, first=not before)
             if not before:
                 twin_of = _fastest(entrants)
+            elif wanted is not None:
+                twin_of = next((index for index in wanted if entrants[index].running), None)
             if twin_of is not None and entrants[twin_of].running:
-                twin = _open_twin(entrants[twin_of], settings, cache, stack)
+                twin = _open_twin(entrants[twin_of], settings, cache, stack, warm_up_s)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
             opened, steps = len(entrants) + 1, len(entrants) + 1 + ROUNDS
             show = lambda turn: progress("measure, interleaved", opened + turn, steps)  # noqa: E731
@@ -135,7 +140,9 @@ def _entrant(
     return Entrant(row, result)
 
 
-def _open(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool) -> None:
+def _open(
+    entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, warm_up_s: float, *, first: bool
+) -> None:
     """Open in a worker of its own, verify, see where it runs, and warm it up."""
     row = entrant.exported
     if row.artifact is None or row.resolved is None:
@@ -165,7 +172,7 @@ def _open(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, 
         if first:
             _look(entrant, row.artifact, row.resolved, settings)
         if entrant.running:
-            _warm_up(entrant, settings)
+            _warm_up(entrant, settings, warm_up_s)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
 
@@ -196,10 +203,10 @@ def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> Non
         entrant.result = replace(entrant.result, task={metric: score})
 
 
-def _warm_up(entrant: Entrant, settings: Settings) -> None:
+def _warm_up(entrant: Entrant, settings: Settings, most_s: float = WARM_UP_S) -> None:
     assert entrant.worker is not None
-    entrant.estimate_ms, warning = warm_up(entrant.worker, settings)
-    if warning is not None:
+    entrant.estimate_ms, warning = warm_up(entrant.worker, settings, most_s)
+    if warning is not None and most_s == WARM_UP_S:
         entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, warning))
 
 
@@ -209,10 +216,10 @@ def _fastest(entrants: Sequence[Entrant]) -> int | None:
     return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
 
 
-def _open_twin(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> Entrant:
+def _open_twin(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, warm_up_s: float) -> Entrant:
     """Open a target a second time, in a process of its own; where that fails, the floor is not measured."""
     twin = Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
-    _open(twin, settings, cache, stack, first=False)
+    _open(twin, settings, cache, stack, warm_up_s, first=False)
     return twin
 
 
@@ -230,20 +237,6 @@ def _many_in_one(captured: Captured) -> tuple[str, ...]:
     if captured.batch > 1 or len(extents) != 1 or extents <= {1} or not all(isinstance(n, int) for n in extents):
         return ()
     return (f"fixed leading extent of {extents.pop()}: a call may hold as many samples, and counts as one inference",)
-
-
-def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
-    """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them.
-
-    Slow targets do not take part in every round. Those of two targets are nested, so that the one that takes part in
-    fewer shares all of its rounds with the other.
-    """
-    affordable = int(settings.launch_s * 1000 / max(estimate_ms, 1e-6))
-    runs = min(settings.launch_runs, max(affordable, MIN_ROUNDS))
-    visits = [runs // ROUNDS] * ROUNDS
-    for turn in _SPREAD[: runs % ROUNDS]:
-        visits[turn] += 1
-    return visits
 
 
 def _measure(visited: Sequence[Entrant], settings: Settings, index: int, show: Callable[[int], None]) -> None:
