@@ -11,6 +11,8 @@ UNITS = ((1e3, "s"), (1.0, "ms"), (1e-3, "µs"), (1e-6, "ns"))
 """(Milliseconds, name) of the units of time, the largest first."""
 MOST_DIGITS = 4
 """Significant digits of a figure however narrow its interval; ``--json`` has all."""
+WIDE = 3.0
+"""An interval whose ends differ by more than this factor says what order of magnitude, not which digit."""
 
 
 def decimals(value: float, half_width: float | None) -> int:
@@ -38,10 +40,14 @@ def half_width(interval: Interval) -> float:
     return (interval.high - interval.low) / 2
 
 
-def bracket(interval: Interval, places: int) -> str:
-    """Give ``[low, high]``; an end that says nothing is infinite."""
-    high = number(interval.high, places) if interval.high < 1000 * abs(interval.value) else "∞"
-    return f"[{number(interval.low, places)}, {high}]"
+def with_interval(found: Interval, places: int) -> str:
+    """Give ``value [low, high]``, all to the same digit; each to two significant digits where the interval is wide."""
+    numbers = (found.value, found.low, found.high)
+    if 0 < WIDE * found.low < found.high:
+        value, low, high = (number(end, 1 - math.floor(math.log10(end))) for end in numbers)
+    else:
+        value, low, high = (number(end, places) for end in numbers)
+    return f"{value} [{low}, {high if found.high < 1000 * abs(found.value) else '∞'}]"
 
 
 def _unit(value_ms: float) -> tuple[float, str]:
@@ -64,7 +70,7 @@ def interval(found: Interval) -> str:
     """Give the interval of a duration, in the unit and with the digits of the duration itself."""
     scale, _ = _unit(found.value)
     scaled = Interval(found.value / scale, found.low / scale, found.high / scale)
-    return bracket(scaled, decimals(scaled.value, half_width(scaled)))
+    return with_interval(scaled, decimals(scaled.value, half_width(scaled))).partition(" ")[2]
 
 
 def ratio(found: Interval | None) -> str:
@@ -73,8 +79,7 @@ def ratio(found: Interval | None) -> str:
         return "–"
     if found.value == found.low == found.high == 1:
         return "1"
-    places = _clear_of(1.0, found)
-    return f"{number(found.value, places)} {bracket(found, places)}"
+    return with_interval(found, _clear_of(1.0, found))
 
 
 def _clear_of(border: float, found: Interval) -> int:
@@ -107,14 +112,16 @@ def faster(leader: str, other: str, found: Interval) -> str:
         return f"{leader} is {ratio(found)} times as fast as {other}"
     percent = Interval(*((end - 1) * 100 for end in (found.value, found.low, found.high)))
     places = max(_clear_of(0.0, percent), 0)
-    return f"{leader} is faster than {other} by {number(percent.value, places)} % {bracket(percent, places)}"
+    figure, low, high = (number(end, places) for end in (percent.value, percent.low, percent.high))
+    return f"{leader} is faster than {other} by {figure} % [{low}, {high}]"
 
 
 def share(found: float) -> str:
-    """Give a difference as a share, rounded up to two digits: 0.0832 is ``8.4 %``."""
-    percent = found * 100
-    if not 0 < percent < math.inf:
-        return f"{percent:.0f} %"
-    step = 10.0 ** (math.floor(math.log10(percent)) - 1)
-    up = math.ceil(percent / step - 1e-9) * step
-    return f"{number(up, max(0, 1 - math.floor(math.log10(up))))} %"
+    """Give a difference rounded up to two digits: 0.0832 is ``8.4 %``, 1.3 is ``2.3 times``."""
+    if not 0 < found < math.inf:
+        return f"{found * 100:.0f} %"
+    size = found * 100 if found < 1 else 1 + found
+    step = 10.0 ** (math.floor(math.log10(size)) - 1)
+    up = math.ceil(size / step - 1e-9) * step
+    text = number(up, max(0, 1 - math.floor(math.log10(up))))
+    return f"{text} %" if found < 1 else f"{text} times"

@@ -18,7 +18,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 def text(results: StudyResults) -> str:
     """Give the study: verdicts, rankings, what has no rank, instruments, placement, circumstances, warnings."""
     shown = views(results)
-    lines = [f"# {escaped(results.name)}", "", *_verdicts(shown), escaped(verdicts.surely_found(results.panels)), ""]
+    lines = [f"# {escaped(results.name)}", "", *_verdicts(shown)]
+    if found := verdicts.surely_found(results.panels):
+        lines += [escaped(found), ""]
     if not results.finished:
         lines += ["**Not finished: this is what was measured until now.**", ""]
     lines += [f"Begun {escaped(results.started)}.", ""]

@@ -32,7 +32,10 @@ def panel_html(panel: Panel) -> str:
 def study_html(results: StudyResults) -> str:
     """Give the fastest of each panel, the rankings with their verdicts, and every reason once."""
     shown = views(results)
-    parts = [f"<h3>{escape(results.name)}</h3>", _paragraph(verdicts.surely_found(results.panels))]
+    parts = [
+        f"<h3>{escape(results.name)}</h3>",
+        *map(_paragraph, filter(None, [verdicts.surely_found(results.panels)])),
+    ]
     if not results.finished:
         parts.append(_paragraph("Not finished: this is what was measured until now.", "b"))
     overview, stopped = study_tables.overview(shown), study_tables.stopped(shown)

@@ -96,7 +96,8 @@ def _print_ranking(terminal: Terminal, panel: Panel) -> None:
 def _sentence(terminal: Terminal, text: str, indent: int = 3) -> None:
     """Print a mark and a sentence; words that the line has no room for go below its first word."""
     below = indent + (3 if terminal.fancy else 2)
-    width = max(terminal.out.width - below - 1, 20)
+    marks = 1 if terminal.fancy else 4  # words stand for them, which are longer
+    width = max(terminal.out.width - below - marks, 20)
     for index, line in enumerate(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)):
         terminal.text(" " * (below if index else indent) + line)
 
@@ -111,7 +112,9 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
     gain = tables.speedup(panel)
     if gain is not None:
         lines.append(f"⚡ Speed improvement: {gain[2]}x over slowest ({gain[1].title})")
-    lines += [f"⚖️ Tie at rank {group[0].rank}: {verdicts.listed(group)}" for group in tables.ties(panel)]
+    lines += [
+        f"⚖️ Tie at rank {group[0].rank}: {verdicts.listed(group)}" for group in tables.ties(panel) if group[0].rank != 1
+    ]
     lines += [f"🔍 {text}" for text in (verdicts.told_apart(panel), verdicts.surely_found([panel])) if text]
     lines += [f"⚠️ {warning}" for warning in panel.warnings]
     lines += [f"⚠️ {result.title}: {warning}" for result in panel.ranked for warning in result.warnings]
@@ -126,7 +129,8 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
     terminal.text(f"🚀 cross-backend study: {results.name}", style="bold")
     terminal.text("=" * 55)
     terminal.text(f"📊 {results.machine.cpu}")
-    _sentence(terminal, f"🔍 {verdicts.surely_found(results.panels)}", 0)
+    if found := verdicts.surely_found(results.panels):
+        _sentence(terminal, f"🔍 {found}", 0)
     if not results.finished:
         terminal.text("⚠️ Not finished: this is what was measured until now.")
     if not shown:

@@ -136,7 +136,9 @@ def percent(share: float | None) -> str:
 
 def error(comparison: Comparison | None) -> str:
     """Give the largest error as a share of the largest output."""
-    return NONE if comparison is None else f"{comparison.max_rel:.1e}"
+    if comparison is None:
+        return NONE
+    return f"{comparison.max_rel:.1e}" if comparison.max_rel else "0"
 
 
 def decibels(comparison: Comparison | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cross_backend.records import Panel, Result
 from cross_backend.report import figures, tables
 
-SMALLER = 1.05
+SMALLER = 1.1
 """Files are told apart by size where one is larger than the smallest by more than this factor."""
 
 
@@ -44,8 +44,8 @@ def _among_equals(first: Sequence[Result]) -> str:
             texts = f"{tables.percent(max(covered))}, the next {tables.percent(others_cover)}"
             left, why = best, f"{why + ' and ' if why else ''}the best coverage ({texts})"
     if len(left) > 1:
-        also = f"; they have {why}" if why else ""
-        return f"Ship any of {listed(left, 'or')}: {shared}{also}, and nothing else decides."
+        these = f", which have {why}" if why else ""
+        return f"Ship {listed(left, 'or')}{these}: {shared}, and nothing else decides."
     return f"Ship {left[0].title}, because it has {why}: {shared} at {_took(left[0])}."
 
 
@@ -59,31 +59,28 @@ def _took(result: Result) -> str:
 
 
 def told_apart(panel: Panel) -> str:
-    """Say what was told apart from the first rank; empty where there is nothing to compare."""
+    """Say how much faster the first is than the next that was told apart; empty where there is nothing to compare."""
     ranked = panel.ranked
-    first = [result for result in ranked if result.rank == 1]
     after = next((result for result in ranked if result.rank != 1), None)
-    if len(ranked) < 2:
-        return ""
     if after is None:
-        return f"No difference was found between {listed(first)}."
-    apart = f"{after.title} takes longer"
-    if after.ratio is not None:
-        apart = figures.faster(first[0].title, after.title, after.ratio)
-    return f"{apart}." if len(first) == 1 else f"{apart}; no difference was found between {listed(first)}."
+        return "No difference was found." if len(ranked) > 1 else ""
+    if after.ratio is None:
+        return f"{after.title} takes longer."
+    return f"{figures.faster(ranked[0].title, after.title, after.ratio)}."
 
 
 def surely_found(panels: Sequence[Panel]) -> str:
-    """Say from what size on a difference would surely have been found, in the worst of the panels."""
-    known = [panel.found_from for panel in panels if panel.found_from is not None]
+    """Say from what size on a difference would surely be found, in the worst of the panels; empty without a pair."""
+    compared = [panel for panel in panels if len(panel.ranked) > 1]
+    known = [panel.found_from for panel in compared if panel.found_from is not None]
+    if not compared:
+        return ""
     if not known:
-        return "The noise floor was not measured, so small differences between ranks mean nothing."
+        return "Too little was measured to say what difference would surely be found."
     worst, best = figures.share(max(known)), figures.share(min(known))
-    where = "A" if len(panels) == 1 else "In every panel a"
-    if len(known) < len(panels):
-        where = (
-            f"The noise floor was not measured in {len(panels) - len(known)} of {len(panels)} panels; in the others a"
-        )
+    where = "A" if len(compared) == 1 else "In every panel a"
+    if len(known) < len(compared):
+        where = f"In {len(compared) - len(known)} of {len(compared)} panels too little was measured; in the others a"
     least = f"; in the best panel from {best} on" if best != worst else ""
     return f"{where} difference of {worst} or more would surely be found (95 of 100 times{least}); smaller ones may be."
 

@@ -23,8 +23,10 @@ ONE = Interval(1.0, 1.0, 1.0)
         (Interval(110.31, 95.7, 127.2), "110 [96, 127]"),
         (Interval(386.2, 330.1, 447.9), "390 [330, 450]"),
         (Interval(12345.6, 12000.0, 12700.0), "12,300 [12,000, 12,700]"),
-        (Interval(1.0, 0.519, 1.927), "1.0 [0.5, 1.9]"),
-        (Interval(2.0, 0.01, 1e300), "2 [0, ∞]"),
+        (Interval(1.0, 0.519, 1.927), "1.0 [0.52, 1.9]"),
+        (Interval(7.77, 0.0772, 782.5), "7.8 [0.077, 780]"),
+        (Interval(1.17, 0.938, 1.46), "1.2 [0.9, 1.5]"),
+        (Interval(2.0, 0.01, 1e300), "2.0 [0.010, ∞]"),
         (ONE, "1"),
         (None, "–"),
     ],
@@ -69,7 +71,7 @@ def test_a_duration_is_in_the_unit_that_reads_best(value_ms: float, text: str) -
         (Interval(3.502, 3.216, 3.590), "3.50 ms [3.22, 3.59]"),
         (Interval(0.0042131, 0.004212, 0.0042142), "4.213 µs [4.212, 4.214]"),
         (Interval(386.0, 330.0, 447.0), "390 ms [330, 450]"),
-        (Interval(3.0, 1.0, 9.0), "3 ms [1, 9]"),
+        (Interval(3.0, 1.0, 9.0), "3 ms [1.0, 9.0]"),
     ],
 )
 def test_a_duration_has_the_digits_that_its_interval_knows(found: Interval, text: str) -> None:
@@ -103,7 +105,8 @@ def test_how_much_faster(found: Interval, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("found", "text"),
-    [(0.222, "23 %"), (0.08, "8.0 %"), (0.0832, "8.4 %"), (0.0999, "10 %"), (0.00512, "0.52 %"), (1.234, "130 %"),
+    [(0.222, "23 %"), (0.08, "8.0 %"), (0.0832, "8.4 %"), (0.0999, "10 %"), (0.00512, "0.52 %"), (1.234, "2.3 times"),
+     (142.6, "150 times"),
      (0.0, "0 %"), (math.inf, "inf %")],
 )  # fmt: skip
 def test_a_size_that_is_found_is_rounded_up(found: float, text: str) -> None:

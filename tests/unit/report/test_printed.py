@@ -65,7 +65,7 @@ def test_a_tie_for_the_first_place_names_all(panel: Panel, monkeypatch: pytest.M
     ("change", "line"),
     [
         ({"interrupted": True}, "Interrupted: this is what was finished"),
-        ({"found_from": None}, "noise floor was not measured"),
+        ({"found_from": None}, "Too little was measured to say"),
     ],
 )
 def test_what_limits_a_comparison_is_told(

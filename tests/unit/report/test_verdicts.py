@@ -66,23 +66,23 @@ EQUAL = "A, B and C share the first rank"
         ),
         (
             (of("A", 2_500_000), of("B", 2_500_000), of("C", 2_510_000)),
-            f"Ship any of A, B or C: {EQUAL}, and nothing else decides.",
+            f"Ship A, B or C: {EQUAL}, and nothing else decides.",
         ),
         (
             (of("A", 2_500_000), of("B", 2_500_000), of("C", 9_000_000)),
             (
-                f"Ship any of A or B: {EQUAL}; they have the smallest file (2.5 MB, the next 9.0 MB), and nothing else "
-                "decides."
+                "Ship A or B, which have the smallest file (2.5 MB, the next 9.0 MB): A, B and C share the first rank, "
+                "and nothing else decides."
             ),
         ),
-        ((of("A", None), of("B", 1), of("C", 2)), f"Ship any of A, B or C: {EQUAL}, and nothing else decides."),
+        ((of("A", None), of("B", 1), of("C", 2)), f"Ship A, B or C: {EQUAL}, and nothing else decides."),
     ],
 )
 def test_between_equals_the_file_decides_then_the_coverage(tied: Sequence[Result], text: str) -> None:
     found = panel(*tied, ranked("Slow", 4, 5.0))
     assert verdicts.ship(found) == text
-    assert verdicts.told_apart(found).endswith("; no difference was found between A, B and C.")
-    assert verdicts.told_apart(panel(*tied)) == "No difference was found between A, B and C."
+    assert verdicts.told_apart(found).endswith(" times as fast as Slow.")
+    assert verdicts.told_apart(panel(*tied)) == "No difference was found."
 
 
 def test_what_was_told_apart_has_its_size() -> None:
@@ -95,16 +95,19 @@ def test_what_was_told_apart_has_its_size() -> None:
 
 def test_the_size_that_is_surely_found_is_said_to_be_no_limit() -> None:
     """A smaller difference may have been found: that it "cannot be told apart" would be false."""
-    assert verdicts.surely_found([panel()]) == (
+    pair = (ranked("Fast", 1, 0.5), ranked("Slow", 2, 5.0))
+    good, rough, unknown = (panel(*pair, found_from=found) for found in (0.083, 0.2, None))
+    alone = panel(pair[0])
+    assert verdicts.surely_found([good]) == (
         "A difference of 8.3 % or more would surely be found (95 of 100 times); smaller ones may be."
     )
-    assert verdicts.surely_found([panel(), panel(found_from=0.2)]) == (
+    assert verdicts.surely_found([good, alone, rough]) == (
         "In every panel a difference of 20 % or more would surely be found (95 of 100 times; in the best panel from "
         "8.3 % on); smaller ones may be."
     )
-    assert verdicts.surely_found([panel(), panel(found_from=None)]) == (
-        "The noise floor was not measured in 1 of 2 panels; in the others a difference of 8.3 % or more would surely "
-        "be found (95 of 100 times); smaller ones may be."
+    assert verdicts.surely_found([good, unknown]) == (
+        "In 1 of 2 panels too little was measured; in the others a difference of 8.3 % or more would surely be found "
+        "(95 of 100 times); smaller ones may be."
     )
-    for panels in ([], [panel(found_from=None)]):
-        assert "noise floor was not measured" in verdicts.surely_found(panels)
+    assert "Too little was measured" in verdicts.surely_found([unknown, alone])
+    assert verdicts.surely_found([]) == verdicts.surely_found([alone]) == ""

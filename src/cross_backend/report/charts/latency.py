@@ -119,8 +119,7 @@ def ratios(view: View) -> Chart | None:
     title = "Ratio to the fastest"
     frame = row_plot(
         f"{title}: {view.label}",
-        "The median over rounds of each target's latency over that of the fastest, with its 95 % interval; "
-        "what lies in the band cannot be told apart from the fastest.",
+        "Each target's latency over that of the fastest, with its interval; one that holds 1 shows no difference.",
         [label for label, _ in rows],
         Axis("times the latency of the fastest (logarithmic)", log=True),
         [*(end for _, ratio in rows for end in (ratio.low, ratio.high)), *band],
@@ -146,4 +145,4 @@ def ratios(view: View) -> Chart | None:
         if floor is not None
         else "No noise floor is known."
     )
-    return Chart(title, drawing.markup(), data, f"Paired by round, with 95 % intervals. {shaded}", view.key)
+    return Chart(title, drawing.markup(), data, f"Paired by round, with intervals. {shaded}", view.key)
