@@ -20,7 +20,7 @@ def test_json_contract(five, document):
     result, _ = five
     found = document(result)
     assert result.stderr == ""
-    assert found["schema"] == 1 and found["machine"]["cpu"]
+    assert found["schema"] == 2 and found["machine"]["cpu"]
     assert isinstance(found["noise_floor"], float) and found["noise_floor"] > 0
     assert {row["target"] for row in found["results"]} == FIVE
     for row in found["results"]:
@@ -33,6 +33,20 @@ def test_json_contract(five, document):
         assert {"max_abs", "max_rel", "sqnr_db", "verdict"} <= set(row["error"])
         assert row["error"]["verdict"] is True and row["error"]["max_rel"] < 1e-4
         assert 0 < row["coverage"] <= 1 and row["size_bytes"] > 0
+
+
+def test_json_tells_ratios_and_what_would_be_found(five, document):
+    found = document(five[0])
+    (panel,) = found["panels"]
+    assert (panel["workload"], panel["batch"], panel["threads"]) == ("linear_regression", 1, 1)
+    assert panel["found_from"] > 0 and panel["launches"] >= 1 and panel["settings"]["seconds"] == 1
+    ratios = {row["target"]: row["ratio"] for row in found["results"]}
+    assert {"value": 1.0, "low": 1.0, "high": 1.0} in ratios.values()
+    for row in found["results"]:
+        ratio = row["ratio"]
+        assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
+        if row["rank"] == 1:
+            assert ratio["low"] <= 1, "what shares the leader's rank was not told apart from it"
 
 
 def test_ranks_follow_the_medians(five, document):
@@ -72,13 +86,27 @@ def test_closing_table_follows_the_demo(linear, cli, plain):
     plain(result.stdout + result.stderr)
     shown = result.stdout
     for title in ("PyTorch", "XNNPACK (CPU)", "ONNX Runtime (CPU)"):
-        assert re.search(rf"^\[ok\] {re.escape(title)}.*: [\d.]+ ms avg, [\d.]+ ms median$", shown, re.MULTILINE), title
+        took = r"[\d.,]+ (ms|µs)"
+        assert re.search(rf"^\[ok\] {re.escape(title)}.*: {took} avg, {took} median$", shown, re.MULTILINE), title
     assert re.search(r"^\[fail\] Null.*MISMATCH", shown, re.MULTILINE)
     ranking = shown.index("Performance Ranking:")
     assert ranking < shown.index("Summary:")
-    for word in ("1. ", "Fastest: ", "2.718", "max error", "coverage", "cannot be told apart"):
+    for word in ("1. ", "Ship ", "Fastest: ", "2.718", "max error", "coverage", "would surely be found (95 of 100"):
         assert word in shown[ranking:]
     assert "measure, interleaved" in result.stderr and "measure, interleaved" not in shown
+
+
+def test_80_columns_are_enough_for_what_decides(linear, cli):
+    result = cli("compare", "linear_regression", "--backends", "xnnpack", "cpu", "portable", *QUICK, COLUMNS="80")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if "Performance Ranking:" in line) + 2
+    header, *rows = lines[start : lines.index("", start)]
+    assert header.split()[:3] == ["Backend", "ratio", "median"] and len(rows) == 3
+    assert re.search(r"\) +1 +", rows[0]), "the leader's own ratio is 1"
+    for row in rows[1:]:
+        assert re.search(r" [\d.,]+ +\[[\d.,]+, [\d.,∞]+\] +[\d.,]+ (ms|µs|ns) ", row), row
+    assert max(map(len, lines[start:])) <= 80
 
 
 def test_what_fails_keeps_its_row(linear, cli, document):

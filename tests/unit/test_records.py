@@ -6,6 +6,7 @@ import json
 import math
 from array import array
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
-from cross_backend.records import Comparison, Outcome, Panel, Result, document, finite
+from cross_backend.records import SCHEMA, Comparison, Outcome, Panel, Result, document, finite
 from cross_backend.samples import Interval, Measurement
 
 GOOD = Comparison(1e-6, 1e-6, 120.0, 1.0, 1e-4, verdict=True)
@@ -130,3 +131,11 @@ def test_the_document_is_one_for_several_panels(machine: Machine) -> None:
 def test_an_empty_document_is_valid(machine: Machine) -> None:
     found = document([], machine)
     assert (found["noise_floor"], found["interrupted"], found["results"]) == (None, False, [])
+
+
+def test_the_page_about_the_document_names_every_key(machine: Machine) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    found = document([Panel("a", (MEASURED,), 0.02, {}, machine)], machine)
+    keys = {*found, *found["panels"][0], *found["results"][0], *found["results"][0]["latency_ms"]}
+    assert {key for key in keys if f'"{key}":' not in page} == set()
+    assert f'"schema": {SCHEMA},' in page and f"| {SCHEMA} |" in page

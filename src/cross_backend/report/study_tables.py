@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cross_backend.measure.percentiles import percentiles as estimated
 from cross_backend.report import figures, tables
@@ -153,18 +153,25 @@ def overview(views: Sequence[View]) -> Table:
 
 def stopped(views: Sequence[View]) -> Table:
     """Give what has no rank and why: a reason once, with all targets that it stopped, and where."""
-    places: dict[tuple[str, str, str], list[str]] = {}
+    found = []
     for view in views:
         for row in view.stopped:
             outcome = str(row.result.outcome)
-            key = (outcome, note(row).removeprefix(f"{outcome}: "), row.result.title)
-            places.setdefault(key, []).append(f"{view.panel.workload} ×{view.panel.batch}")
-    titles: dict[tuple[str, str, str], list[str]] = {}
-    for (outcome, why, title), at in places.items():
-        at_text = "all panels" if len(at) == len(views) > 1 else ", ".join(dict.fromkeys(at))
-        titles.setdefault((outcome, at_text, why), []).append(title)
-    rows = tuple((", ".join(named), outcome, at, why) for (outcome, at, why), named in titles.items())
+            found.append((view, row.result.title, (outcome, note(row).removeprefix(f"{outcome}: "))))
+    rows = tuple((titles, outcome, at, why) for titles, at, (outcome, why) in _once(found, len(views)))
     return Table("Without a rank, and why", ("backend", "outcome", "where", "why"), rows)
+
+
+def _once(found: Iterable[tuple[View, str, tuple[str, ...]]], panels: int) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Give what was found of (panel, target) once: all targets that have it in the same panels, and in which."""
+    places: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for view, title, what in found:
+        places.setdefault((what, title), []).append(f"{view.panel.workload} ×{view.panel.batch}")
+    titles: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for (what, title), at in places.items():
+        where_text = "all panels" if len(at) == panels > 1 else ", ".join(dict.fromkeys(at))
+        titles.setdefault((what, where_text), []).append(title)
+    return [(", ".join(named), at, what) for (what, at), named in titles.items()]
 
 
 def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[str] = ()) -> Table | None:
@@ -177,20 +184,33 @@ def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[s
         order: parts that come first, in this order.
     """
     parts = _parts(views, prefix, order)
+    if not parts:
+        return _nothing_measured(views, title, prefix)
     rows = []
     for view in views:
         for row in view.rows:
-            why = "; ".join(filter(None, (absences(row, prefix), *notes(row, prefix))))
+            why = _why_not(row, prefix)
             medians = []
             for part in parts:
                 found = row.measurement(f"{prefix}.{part}" if part else prefix)
                 medians.append(tables.quantity(median(found), found.unit) if found else NONE)
             if why or any(text != NONE for text in medians):
                 rows.append((*where(view), row.label, *medians, why))
-    if not rows:
-        return None
     headers = (*WHERE, "backend", *(NAMES.get(part, part.replace("_", " ")) for part in parts), "why not")
     return Table(title, headers, tuple(rows), (1, 2, *range(4, 4 + len(parts))))
+
+
+def _nothing_measured(views: Sequence[View], title: str, prefix: str) -> Table | None:
+    """Give why an instrument gave nothing at all, a reason once; None where nothing is known."""
+    found = ((view, row.label, (_why_not(row, prefix),)) for view in views for row in view.rows)
+    once = _once((one for one in found if any(one[2])), len(views))
+    rows = tuple((titles, at, why) for titles, at, (why,) in once)
+    return Table(title, ("backend", "where", "why not"), rows) if rows else None
+
+
+def _why_not(row: Row, prefix: str) -> str:
+    """Say why figures of an instrument are missing, and what one has to know of those that are not."""
+    return "; ".join(filter(None, (absences(row, prefix), *notes(row, prefix))))
 
 
 def _parts(views: Sequence[View], prefix: str, order: Sequence[str]) -> list[str]:

@@ -145,7 +145,8 @@ def test_instruments_show_medians_and_reasons(shown: tuple[View, ...]) -> None:
     cold = study_tables.instrument(shown[:1], "Cold start", "cold_start", study_tables.COLD_START)
     assert column(cold, "process start")[0] == "30.0 ms"  # the median of three launches
     energy = study_tables.instrument(shown[:1], "Energy", "energy")
-    assert set(column(energy, "why not")) == {"no counter is readable here (no RAPL, no NVML)"}
+    assert column(energy, "why not") == ["no counter is readable here (no RAPL, no NVML)"]
+    assert column(energy, "backend") == [", ".join(row.label for row in shown[0].timed)]
     assert study_tables.instrument(shown, "Nothing", "nothing") is None
 
 
