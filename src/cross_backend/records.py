@@ -306,7 +306,7 @@ class Panel:
         return sorted((r for r in self.results if r.rank is not None and r.latency_ms is not None), key=place)
 
     def to_json(self) -> dict[str, Any]:
-        """Give what the JSON document says of the panel beside its results."""
+        """Return what the JSON document says of the panel beside its results."""
         return {
             "workload": self.workload,
             "batch": self.batch,
@@ -320,11 +320,11 @@ class Panel:
         }
 
     def __str__(self) -> str:
-        """Give the table that a terminal shows."""
+        """Return the table that a terminal shows."""
         return str(_report("printed").panel_text(self))
 
     def _repr_html_(self) -> str:
-        """Give the table that a notebook shows."""
+        """Return the table that a notebook shows."""
         return str(_report("notebook").panel_html(self))
 
 
@@ -346,16 +346,16 @@ class StudyResults:
     """Whether all panels are here."""
 
     def __str__(self) -> str:
-        """Give the tables that a terminal shows."""
+        """Return the tables that a terminal shows."""
         return str(_report("printed").study_text(self))
 
     def _repr_html_(self) -> str:
-        """Give the tables that a notebook shows."""
+        """Return the tables that a notebook shows."""
         return str(_report("notebook").study_html(self))
 
 
 def _report(medium: str) -> Any:
-    """Give a file of the report. It stands above this one, so it is named only when something is to be shown."""
+    """Return a file of the report. It stands above this one, so it is named only when something is to be shown."""
     return importlib.import_module(f"cross_backend.report.{medium}")
 
 

@@ -16,7 +16,7 @@ WIDE = 3.0
 
 
 def decimals(value: float, half_width: float | None) -> int:
-    """Give how many digits after the point are known; negative where not even the last before it is.
+    """Return how many digits after the point are known; negative where not even the last before it is.
 
     The last digit shown is one of which the half-width of the interval holds two to twenty: 0.03 gives hundredths.
     """
@@ -31,17 +31,17 @@ def decimals(value: float, half_width: float | None) -> int:
 
 
 def number(value: float, places: int) -> str:
-    """Give a number rounded to so many digits after the point, or before it where negative."""
+    """Return a number rounded to so many digits after the point, or before it where negative."""
     return f"{round(value, places):,.{max(places, 0)}f}"
 
 
 def half_width(interval: Interval) -> float:
-    """Give half of what an interval spans."""
+    """Return half of what an interval spans."""
     return (interval.high - interval.low) / 2
 
 
 def with_interval(found: Interval, places: int) -> str:
-    """Give ``value [low, high]``, all to the same digit; each to two significant digits where the interval is wide."""
+    """Return ``value [low, high]``, all to the same digit; each to two of its own where the interval is wide."""
     numbers = (found.value, found.low, found.high)
     if 0 < WIDE * found.low < found.high:
         value, low, high = (number(end, 1 - math.floor(math.log10(end))) for end in numbers)
@@ -55,7 +55,7 @@ def _unit(value_ms: float) -> tuple[float, str]:
 
 
 def duration(value_ms: float, known: Interval | None = None) -> str:
-    """Give a duration in the unit that reads best.
+    """Return a duration in the unit that reads best.
 
     Args:
         value_ms: milliseconds.
@@ -67,14 +67,14 @@ def duration(value_ms: float, known: Interval | None = None) -> str:
 
 
 def interval(found: Interval) -> str:
-    """Give the interval of a duration, in the unit and with the digits of the duration itself."""
+    """Return the interval of a duration, in the unit and with the digits of the duration itself."""
     scale, _ = _unit(found.value)
     scaled = Interval(found.value / scale, found.low / scale, found.high / scale)
     return with_interval(scaled, decimals(scaled.value, half_width(scaled))).partition(" ")[2]
 
 
 def ratio(found: Interval | None) -> str:
-    """Give a ratio to the leader with its interval, ``1.15 [1.12, 1.18]``; the leader's own is 1."""
+    """Return a ratio to the leader with its interval, ``1.15 [1.12, 1.18]``; the leader's own is 1."""
     if found is None:
         return "–"
     if found.value == found.low == found.high == 1:
@@ -83,7 +83,7 @@ def ratio(found: Interval | None) -> str:
 
 
 def _clear_of(border: float, found: Interval) -> int:
-    """Give how many digits after the point to show: up to two more where an end would be rounded to the border.
+    """Return how many digits after the point to show: up to two more where an end would be rounded to the border.
 
     An interval that leaves out "no difference" must be seen to do so.
     """
@@ -95,7 +95,7 @@ def _clear_of(border: float, found: Interval) -> int:
 
 
 def aligned(texts: Sequence[str]) -> list[str]:
-    """Give the texts of ratios padded so that their points and brackets stand below each other."""
+    """Return the texts of ratios padded so that their points and brackets stand below each other."""
     parts = []
     for text in texts:
         figure, _, rest = text.partition(" ")
@@ -117,7 +117,7 @@ def faster(leader: str, other: str, found: Interval) -> str:
 
 
 def share(found: float) -> str:
-    """Give a difference rounded up to two digits: 0.0832 is ``8.4 %``, 1.3 is ``2.3 times``."""
+    """Return a difference rounded up to two digits: 0.0832 is ``8.4 %``, 1.3 is ``2.3 times``."""
     if not 0 < found < math.inf:
         return f"{found * 100:.0f} %"
     size = found * 100 if found < 1 else 1 + found

@@ -63,7 +63,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _ranking(view: View) -> list[dict[str, Any]]:
-    """Give the rows of a panel's table: its cells, and what stands below it."""
+    """Return the rows of a panel's table: its cells, and what stands below it."""
     whole = study_tables.ranking(view)
     note, interval = whole.headers.index("note"), whole.headers.index("95 % interval")
     table = whole.only([i for i in range(note) if i != interval]).filled
@@ -84,14 +84,14 @@ def _ranking(view: View) -> list[dict[str, Any]]:
 
 
 def _cell(header: str, text: str, is_number: bool) -> dict[str, str]:
-    """Give the figure of a cell and its interval, which stands below it in small print."""
+    """Return the figure of a cell and its interval, which stands below it in small print."""
     figure, mark, rest = text.partition(" [")
     kind = "needs" if text.startswith("needs") else "n" if is_number else ""
     return {"header": header, "figure": figure.removesuffix(f" {NONE}"), "small": mark.strip() + rest, "kind": kind}
 
 
 def _without_figures(view: View) -> list[tuple[str, str]]:
-    """Give (outcome, targets) of what the panel's table leaves out; their reasons stand once in the summary."""
+    """Return (outcome, targets) of what the panel's table leaves out; their reasons stand once in the summary."""
     found: dict[str, list[str]] = {}
     for row in view.rows:
         if not row.has_figures:

@@ -11,7 +11,7 @@ from cross_backend.report.views import threads, views
 
 
 def panel_html(panel: Panel) -> str:
-    """Give the verdict, the ranking, what was told apart, and every reason once."""
+    """Return the verdict, the ranking, what was told apart, and every reason once."""
     batch = f", batch {panel.batch}" if panel.batch > 1 else ""
     parts = [
         f"<h4>{escape(panel.workload + batch)}, {escape(threads(panel))}</h4>",
@@ -30,7 +30,7 @@ def panel_html(panel: Panel) -> str:
 
 
 def study_html(results: StudyResults) -> str:
-    """Give the fastest of each panel, the rankings with their verdicts, and every reason once."""
+    """Return the fastest of each panel, the rankings with their verdicts, and every reason once."""
     shown = views(results)
     parts = [
         f"<h3>{escape(results.name)}</h3>",
@@ -54,7 +54,7 @@ def _paragraph(text: str, tag: str = "") -> str:
 
 
 def _table(table: Table) -> str:
-    """Give a table; the sides of its columns are attributes, because a notebook drops styles it does not trust."""
+    """Return a table; the sides of its columns are attributes, because a notebook drops styles it does not trust."""
 
     def row(cells: tuple[str, ...], tag: str) -> str:
         sides = ("right" if index in table.numeric else "left" for index in range(len(cells)))

@@ -42,7 +42,7 @@ class Reason:
 
 
 def reasons(results: Iterable[Result]) -> list[Reason]:
-    """Give every reason of what did not end well once, by its first target."""
+    """Return every reason of what did not end well once, by its first target."""
     found: dict[tuple[Outcome, str], list[str]] = {}
     for result in results:
         if result.outcome is not Outcome.OK:

@@ -12,20 +12,19 @@ from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report import circumstances, figures, outcomes, study_tables, tables, verdicts
 from cross_backend.report.tables import Table
 from cross_backend.report.terminal import Terminal
-from cross_backend.report.views import views
+from cross_backend.report.views import threads, views
 
 _MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
 
 
 def print_panel(terminal: Terminal, panel: Panel) -> None:
     """Print a comparison: a line per target, the ranking, the summary."""
-    settings = panel.settings
     batch = f", batch {panel.batch}" if panel.batch > 1 else ""
     terminal.text(f"🚀 cross-backend: {panel.workload}{batch}", style="bold")
     terminal.text("=" * 55)
     _sentence(
         terminal,
-        f"📊 {panel.machine.cpu}, {settings['threads']} thread(s) each; every output checked against eager float32"
+        f"📊 {panel.machine.cpu}, {threads(panel)} each; every output checked against eager float32"
         + (f"; {panel.launches} launches" if panel.launches > 1 else ""),
         0,
     )
@@ -53,20 +52,18 @@ def _ended_well(result: Result) -> str:
     if result.latency_ms is None or result.mean_ms is None:
         why = f"functional check only: {result.unranked}" if result.unranked else "not measured"
         return f"⚠️ {result.title}: verified, {why}"
-    mark, why = (
-        (outcomes.MARKS[result.outcome], "") if result.unranked is None else ("⚠️", f"; no rank: {result.unranked}")
-    )
+    mark, why = ("✅", "") if result.unranked is None else ("⚠️", f"; no rank: {result.unranked}")
     mean, median = (figures.duration(ms, result.latency_ms) for ms in (result.mean_ms, result.latency_ms.value))
     return f"{mark} {result.title}: {mean} avg, {median} median{why}"
 
 
 def panel_text(panel: Panel) -> str:
-    """Give what :func:`print_panel` prints, as plain text as wide as the terminal."""
+    """Return what :func:`print_panel` prints, as plain text as wide as the terminal."""
     return _text(lambda terminal: print_panel(terminal, panel))
 
 
 def study_text(results: StudyResults) -> str:
-    """Give what :func:`print_study` prints, as plain text as wide as the terminal."""
+    """Return what :func:`print_study` prints, as plain text as wide as the terminal."""
     return _text(lambda terminal: print_study(terminal, results))
 
 

@@ -61,7 +61,7 @@ def metrics(views: Sequence[View]) -> list[str]:
 
 
 def ranking(view: View) -> Table:
-    """Give a row per result that has figures, the best first; :func:`stopped` tells of the others."""
+    """Return a row per result that has figures, the best first; :func:`stopped` tells of the others."""
     tasks = metrics([view])
     headers = (*RANKING, *tasks, "note")
     rows = tuple(cells(row, tasks) for row in view.rows if row.has_figures)
@@ -152,7 +152,7 @@ def overview(views: Sequence[View]) -> Table:
 
 
 def stopped(views: Sequence[View]) -> Table:
-    """Give what has no rank and why: a reason once, with all targets that it stopped, and where."""
+    """Return what has no rank and why: a reason once, with all targets that it stopped, and where."""
     found = []
     for view in views:
         for row in view.stopped:
@@ -163,7 +163,7 @@ def stopped(views: Sequence[View]) -> Table:
 
 
 def _once(found: Iterable[tuple[View, str, tuple[str, ...]]], panels: int) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Give what was found of (panel, target) once: all targets that have it in the same panels, and in which."""
+    """Return what was found of (panel, target) once: all targets that have it in the same panels, and in which."""
     places: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for view, title, what in found:
         places.setdefault((what, title), []).append(f"{view.panel.workload} ×{view.panel.batch}")
@@ -201,7 +201,7 @@ def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[s
 
 
 def _nothing_measured(views: Sequence[View], title: str, prefix: str) -> Table | None:
-    """Give why an instrument gave nothing at all, a reason once; None where nothing is known."""
+    """Return why an instrument gave nothing at all, a reason once; None where nothing is known."""
     found = ((view, row.label, (_why_not(row, prefix),)) for view in views for row in view.rows)
     once = _once((one for one in found if any(one[2])), len(views))
     rows = tuple((titles, at, why) for titles, at, (why,) in once)

@@ -56,7 +56,7 @@ class Table:
     """Columns that hold numbers."""
 
     def only(self, kept: Sequence[int]) -> Table:
-        """Give the table with these of its columns."""
+        """Return the table with these of its columns."""
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         numeric = tuple(place for place, i in enumerate(kept) if i in self.numeric)
         return Table(self.title, tuple(self.headers[i] for i in kept), rows, numeric)
@@ -68,7 +68,7 @@ class Table:
         return self.only([i for i in columns if any(row[i] not in {"", NONE} for row in self.rows)])
 
     def fitted(self, width: int, least: Sequence[str], last: Sequence[str] = ()) -> Table:
-        """Give the table with as many columns as fit.
+        """Return the table with as many columns as fit.
 
         Args:
             width: characters of a line.
@@ -107,7 +107,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Give a duration that is known in seconds."""
+    """Return a duration that is known in seconds."""
     return NONE if value is None else figures.duration(value * 1e3)
 
 

@@ -100,7 +100,7 @@ class Terminal:
 
 
 def _width(stream: TextIO) -> int | None:
-    """Give how long lines may be: the terminal says it itself, for pipes ``COLUMNS`` does."""
+    """Return how long lines may be: the terminal says it itself, for pipes ``COLUMNS`` does."""
     if stream.isatty():
         return None
     asked = os.environ.get("COLUMNS", "")

@@ -9,6 +9,8 @@ from cross_backend.report import figures, tables
 
 SMALLER = 1.1
 """Files are told apart by size where one is larger than the smallest by more than this factor."""
+COVERED = 0.01
+"""And by coverage where it differs by more than this."""
 
 
 def ship(panel: Panel) -> str:
@@ -27,30 +29,39 @@ def ship(panel: Panel) -> str:
 
 def _among_equals(first: Sequence[Result]) -> str:
     """Choose between targets that share the first rank: the smaller file, then the better coverage, else any."""
-    shared = f"{listed(first)} share the first rank"
-    left, why = list(first), ""
-    sizes = [result.size_bytes for result in left]
-    if all(sizes):
-        smallest = min(size for size in sizes if size)
-        near = [result for result in left if (result.size_bytes or 0) <= SMALLER * smallest]
-        if len(near) < len(left):
-            others = min(result.size_bytes or 0 for result in left if result not in near)
-            left, why = near, f"the smallest file ({tables.size(smallest)}, the next {tables.size(others)})"
-    if len(left) > 1:
-        covered = [_coverage(result) for result in left]
-        best = [result for result, coverage in zip(left, covered, strict=True) if coverage == max(covered)]
-        if len(best) < len(left):
-            others_cover = max(coverage for coverage in covered if coverage < max(covered))
-            texts = f"{tables.percent(max(covered))}, the next {tables.percent(others_cover)}"
-            left, why = best, f"{why + ' and ' if why else ''}the best coverage ({texts})"
-    if len(left) > 1:
-        these = f", which have {why}" if why else ""
-        return f"Ship {listed(left, 'or')}{these}: {shared}, and nothing else decides."
-    return f"Ship {left[0].title}, because it has {why}: {shared} at {_took(left[0])}."
+    left, whys = list(first), []
+    for narrow in (_smallest, _most_covered):
+        kept, why = narrow(left)
+        if len(kept) < len(left):
+            left = kept
+            whys.append(why)
+    shared, why = f"{listed(first)} share the first rank", " and ".join(whys)
+    if len(left) == 1:
+        return f"Ship {left[0].title}, because it has {why}: {shared} at {_took(left[0])}."
+    these = f", which have {why}" if why else ""
+    return f"Ship {listed(left, 'or')}{these}: {shared}, and nothing else decides."
 
 
-def _coverage(result: Result) -> float:
-    return result.placement.coverage or 0.0 if result.placement else 0.0
+def _smallest(equals: list[Result]) -> tuple[list[Result], str]:
+    """Return those whose file is about as small as the smallest, and the words for it."""
+    sizes = [result.size_bytes or 0 for result in equals]
+    least = min(sizes)
+    others = [size for size in sizes if size > SMALLER * least]
+    if not least or not others:
+        return equals, ""
+    kept = [result for result, size in zip(equals, sizes, strict=True) if size <= SMALLER * least]
+    return kept, f"the smallest file ({tables.size(least)}, the next {tables.size(min(others))})"
+
+
+def _most_covered(equals: list[Result]) -> tuple[list[Result], str]:
+    """Return those whose backend takes about as many operators as the best, and the words for it."""
+    shares = [(result.placement.coverage or 0.0) if result.placement else 0.0 for result in equals]
+    most = max(shares)
+    others = [share for share in shares if share < most - COVERED]
+    if not others:
+        return equals, ""
+    kept = [result for result, share in zip(equals, shares, strict=True) if share >= most - COVERED]
+    return kept, f"the best coverage ({tables.percent(most)}, the next {tables.percent(max(others))})"
 
 
 def _took(result: Result) -> str:
@@ -86,6 +97,6 @@ def surely_found(panels: Sequence[Panel]) -> str:
 
 
 def listed(results: Sequence[Result], last: str = "and") -> str:
-    """Give titles as a text: ``A, B and C``."""
+    """Return titles as a text: ``A, B and C``."""
     titles = [result.title for result in results]
     return f" {last} ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))

@@ -155,11 +155,11 @@ class Results:
         return self.results.panels
 
     def __str__(self) -> str:
-        """Give the tables that ``cross-backend study run`` prints."""
+        """Return the tables that ``cross-backend study run`` prints."""
         return str(self.results)
 
     def _repr_html_(self) -> str:
-        """Give the tables that a notebook shows."""
+        """Return the tables that a notebook shows."""
         return self.results._repr_html_()
 
     def to_json(self) -> dict[str, Any]:

@@ -176,6 +176,7 @@ def test_print_of_a_panel_is_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(ranking_of(text)) == 8 and verdicts.ship(panel) in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text
     assert repr(panel).startswith("Panel(workload=")
+    assert "threads not recorded" in str(replace(panel, settings={})), "no panel is too bare to be printed"
 
 
 def test_print_of_a_study_is_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
