@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -13,7 +14,7 @@ from cross_backend.records import Timing
 from cross_backend.report import tables
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
 
 _PLAIN_WIDTH = 200
 _PLAIN = {
@@ -50,22 +51,35 @@ class Terminal:
         right: Sequence[int] = (),
         whole: Sequence[int] = (),
     ) -> None:
-        """Print aligned columns; those in ``right`` are numbers, and they and those in ``whole`` are never folded."""
+        """Print aligned columns; those in ``right`` are numbers.
+
+        Texts fold where there is little room; numbers and the columns in ``whole`` never do: before, their headers
+        fold, and then lines are longer than the terminal.
+        """
         from rich.table import Table
 
-        shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-        for index, header in enumerate(headers):
-            # A text folds into several lines rather than losing its end.
-            right_side = index in right
-            shown.add_column(
-                header,
-                justify="right" if right_side else "left",
-                no_wrap=right_side or index in whole,
-                overflow="fold",
-            )
-        for row in rows:
-            shown.add_row(*(self._plain(cell) for cell in row))
-        self.out.print(shown)
+        heads, body = list(headers), [[self._plain(cell) for cell in row] for row in rows]
+        unbroken = {*right, *whole}
+        least = [_widest(column) for column in zip(*body, strict=True)] if body else [0] * len(heads)
+        natural = [max(width, _widest([head])) for width, head in zip(least, heads, strict=True)]
+        if sum(natural) + tables.GAP * (len(heads) - 1) > self.out.width:
+            for index in unbroken:
+                heads[index] = "\n".join(textwrap.wrap(heads[index], max(least[index], 1)))
+            least = [width if i in unbroken else min(width, tables.FOLDED_WIDTH) for i, width in enumerate(least)]
+        needed = sum(least) + tables.GAP * (len(heads) - 1)
+        shown = Table(
+            box=None,
+            header_style="bold",
+            pad_edge=False,
+            padding=(0, tables.GAP, 0, 0),
+            width=needed if needed > self.out.width else None,
+        )
+        for index, head in enumerate(heads):
+            side: JustifyMethod = "right" if index in right else "left"
+            shown.add_column(head, justify=side, no_wrap=index in unbroken, overflow="fold")
+        for row in body:
+            shown.add_row(*row)
+        self.out.print(shown, crop=False)
 
     def _plain(self, cell: str) -> str:
         return cell if self.fancy else _replace(cell)
@@ -97,6 +111,12 @@ class Terminal:
     def _plain_progress(self, _key: str, text: str, share: float | None) -> None:
         if share == 1:
             self.note(text)
+
+
+def _widest(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
 
 
 def _width(stream: TextIO) -> int | None:

@@ -136,7 +136,7 @@ def test_80_columns_hold_what_decides(tty: bool, monkeypatch: pytest.MonkeyPatch
     assert [line.index("[") for line in rows[1:]] == [rows[1].index("[")] * (len(rows) - 1), "brackets are aligned"
 
 
-@pytest.mark.parametrize("width", [32, 40, 50, 60, 70, 90, 100, 120, 160])
+@pytest.mark.parametrize("width", [34, 40, 50, 60, 70, 90, 100, 120, 160])
 def test_no_number_is_broken_at_any_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     out, _ = streams(monkeypatch, tty=False)
     monkeypatch.setenv("COLUMNS", str(width))

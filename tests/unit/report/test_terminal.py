@@ -104,3 +104,15 @@ def test_a_pipe_is_as_wide_as_it_is_said_to_be(columns: str, width: int, monkeyp
     streams(monkeypatch, tty=False)
     monkeypatch.setenv("COLUMNS", columns)
     assert Terminal().out.width == width
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 200])
+def test_numbers_stay_whole_however_narrow_it_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their headers fold first; where nothing helps, lines are longer than the terminal rather than cut."""
+    out, _ = streams(monkeypatch, tty=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    targets = [f"executorch.backend_{i}?precision=fp16" for i in range(6)]
+    Terminal().table(("Model", *targets), [("a model of a long name", *["12.3 MB"] * 6)], range(1, 7))
+    assert out.text.count("12.3 MB") == 6
+    folded = "".join("".join(line.split()) for line in out.text.splitlines())
+    assert all(character in folded for character in "executorch")
