@@ -28,7 +28,7 @@ RANKING = (
 )
 """Columns of a ranking; then the first values of the output for small models, and the task metrics."""
 OUTPUT = "output"
-LEAST = ("average", "runs", "load", "SQNR dB", "95 % interval", OUTPUT, "coverage", "size", "max error")
+LEAST = ("average", "runs", "load", "SQNR dB", "95 % interval", "coverage", OUTPUT, "size", "max error")
 """Columns that a narrow ranking goes without, the first of them first; then go task metrics, and last the median."""
 NAME_WIDTH = 32
 """Longer names are folded before a column goes for them."""
