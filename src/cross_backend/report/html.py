@@ -42,7 +42,7 @@ def write(results: StudyResults, path: Path) -> None:
         surely_found=verdicts.surely_found(results.panels),
         overview=study_tables.overview(shown),
         stopped=study_tables.stopped(shown),
-        rankings=[(view, _ranking(view), _without_figures(view)) for view in shown],
+        rankings=[(view, _ranking(view), _without_figures(view), verdicts.disturbed(view.panel)) for view in shown],
         meanings=outcomes.MEANINGS,
         sections=sections(results, shown),
         hatches=hatches(),

@@ -19,7 +19,10 @@ def panel_html(panel: Panel) -> str:
     ]
     if panel.ranked:
         parts.append(_table(tables.ranking(panel).filled))
-    parts += map(_paragraph, filter(None, (verdicts.told_apart(panel), verdicts.surely_found([panel]))))
+    parts += map(
+        _paragraph,
+        filter(None, (verdicts.told_apart(panel), verdicts.surely_found([panel]), verdicts.disturbed(panel))),
+    )
     parts += [
         _paragraph(f"{outcomes.MARKS[reason.outcome]} {', '.join(reason.titles)}: {reason.outcome}: {reason.text}")
         for reason in outcomes.reasons(panel.results)

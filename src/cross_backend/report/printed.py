@@ -113,7 +113,7 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
         f"⚖️ Tie at rank {group[0].rank}: {verdicts.listed(group)}" for group in tables.ties(panel) if group[0].rank != 1
     ]
     lines += [f"🔍 {text}" for text in (verdicts.told_apart(panel), verdicts.surely_found([panel])) if text]
-    lines += [f"⚠️ {warning}" for warning in panel.warnings]
+    lines += [f"⚠️ {warning}" for warning in (verdicts.disturbed(panel), *panel.warnings) if warning]
     lines += [f"⚠️ {result.title}: {warning}" for result in panel.ranked for warning in result.warnings]
     for line in lines:
         _sentence(terminal, line)

@@ -12,6 +12,9 @@ SMALLER = 1.1
 COVERED = 0.01
 """And by coverage where it differs by more than this."""
 
+MEDIANS = 1.05
+"""How far beyond the interval of the ratio the quotient of the medians may lie before a reader is told of it."""
+
 
 def ship(panel: Panel) -> str:
     """Say which target to ship and why, with numbers."""
@@ -94,6 +97,21 @@ def surely_found(panels: Sequence[Panel]) -> str:
         where = f"In {len(compared) - len(known)} of {len(compared)} panels too little was measured; in the others a"
     least = f"; in the best panel from {best} on" if best != worst else ""
     return f"{where} difference of {worst} or more would surely be found (95 of 100 times{least}); smaller ones may be."
+
+
+def disturbed(panel: Panel) -> str:
+    """Say that the medians tell another story than the ratios, where they do: they hold what disturbed the calls."""
+    ranked = panel.ranked
+    for result in ranked[1:]:
+        leader = ranked[0].latency_ms
+        assert leader is not None and result.latency_ms is not None, "what is ranked was measured"
+        quotient = result.latency_ms.value / leader.value
+        if result.ratio and not result.ratio.low / MEDIANS <= quotient <= result.ratio.high * MEDIANS:
+            return (
+                "Medians and ratios tell different stories here: something disturbed many calls, which count in the "
+                "medians; the ratios are those of the calls that nothing disturbed."
+            )
+    return ""
 
 
 def listed(results: Sequence[Result], last: str = "and") -> str:

@@ -111,3 +111,11 @@ def test_the_size_that_is_surely_found_is_said_to_be_no_limit() -> None:
     )
     assert "Too little was measured" in verdicts.surely_found([unknown, alone])
     assert verdicts.surely_found([]) == verdicts.surely_found([alone]) == ""
+
+
+def test_a_reader_is_told_where_medians_and_ratios_tell_different_stories() -> None:
+    fast, slow = ranked("Fast", 1, 0.5), ranked("Slow", 2, 5.0)
+    assert verdicts.disturbed(panel(fast, slow)) == verdicts.disturbed(panel(fast)) == verdicts.disturbed(panel()) == ""
+    assert verdicts.disturbed(panel(fast, replace(slow, ratio=None))) == ""
+    calm = replace(slow, ratio=Interval(1.03, 0.88, 1.21))
+    assert verdicts.disturbed(panel(fast, calm)).startswith("Medians and ratios tell different stories")
