@@ -12,6 +12,8 @@ SMALLER = 1.1
 COVERED = 0.01
 """And by coverage where it differs by more than this."""
 
+ROUGH = 0.5
+"""Where only larger differences would surely be found, sharing a rank is no reason to choose by anything else."""
 MEDIANS = 1.05
 """How far beyond the interval of the ratio the quotient of the medians may lie before a reader is told of it."""
 
@@ -22,6 +24,12 @@ def ship(panel: Panel) -> str:
     first = [result for result in ranked if result.rank == 1]
     if not first:
         return "Ship none of these: no target was both proved right and measured."
+    if len(first) > 1 and (panel.found_from or 0.0) > ROUGH:
+        return (
+            f"Ship none yet: {listed(first)} share the first rank, but only a difference of "
+            f"{figures.share(panel.found_from or 0.0)} or more would surely be found; measure again on a quieter "
+            "machine, or with more launches."
+        )
     if len(first) > 1:
         return _among_equals(first)
     took = _took(first[0])

@@ -85,6 +85,16 @@ def test_between_equals_the_file_decides_then_the_coverage(tied: Sequence[Result
     assert verdicts.told_apart(panel(*tied)) == "No difference was found."
 
 
+def test_equals_of_a_rough_measurement_are_no_equals() -> None:
+    found = panel(of("A", 10_000_000), of("B", 2_500_000), found_from=51.0)
+    assert verdicts.ship(found) == (
+        "Ship none yet: A and B share the first rank, but only a difference of 52 times or more would surely be found; "
+        "measure again on a quieter machine, or with more launches."
+    )
+    assert verdicts.ship(replace(found, found_from=0.3)).startswith("Ship B, because")
+    assert verdicts.ship(panel(of("A", 1), ranked("B", 2, 5.0), found_from=51.0)).startswith("Ship A, because")
+
+
 def test_what_was_told_apart_has_its_size() -> None:
     next_one = replace(ranked("OpenVINO", 2, 0.6), ratio=Interval(1.152, 1.121, 1.181))
     found = panel(ranked("XNNPACK", 1, 0.5), next_one)
