@@ -76,13 +76,13 @@ class Settings:
     """How often at most, where ``margin`` asks for more precision than the first launches gave."""
     margin: float | None = None
     """Half-width of the ratios to the fastest at which launching stops (0.01 is 1 %); None: ``launches``, no more."""
-    found_from: float = 0.08
-    """With neither of these: relative difference that would surely be found between targets that are not clearly apart;
-    then their places are decided."""
     min_on_device: float = 0.9
     """Share of the work that must run on the device that was asked for; below it there is no rank."""
     memory_limit_bytes: int | None = None
     """Memory that a worker may use; it is stopped above."""
+    found_from: float = 0.08
+    """With neither launches nor a margin: relative difference that would surely be found between targets that are not
+    clearly apart; then their places are decided."""
 
     @property
     def deciding(self) -> bool:
@@ -149,15 +149,35 @@ def open_worker(
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
     """
-    worker = stack.enter_context(
+    worker = start_worker(target, settings, cache, stack)
+    return worker, open_in(worker, payload, target, settings)
+
+
+def start_worker(target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Worker:
+    """Start a worker that runs a target; the stack ends it.
+
+    Raises:
+        WorkerError: the system starts no further process.
+    """
+    return stack.enter_context(
         Worker(cache.log("run"), resolve(target).python, memory_limit_bytes=settings.memory_limit_bytes)
     )
+
+
+def open_in(worker: Worker, payload: Path, target: str, settings: Settings) -> dict[str, Any]:
+    """Open an artifact in a worker; give what it said of the cold start.
+
+    Raises:
+        LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
+    """
     try:
-        answer = worker.call("open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads)
+        answer: dict[str, Any] = worker.call(
+            "open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads
+        )
     except CrossBackendError:
         worker.kill()
         raise
-    return worker, answer
+    return answer
 
 
 def verify(worker: Worker, options: Options, settings: Settings) -> Verified:

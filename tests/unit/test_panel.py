@@ -12,10 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
-from cross_backend import launch
+from cross_backend import opening
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
+from cross_backend.entrant import Entrant
 from cross_backend.errors import UsageError
 from cross_backend.export import Exported, capture_workload, export
 from cross_backend.export import Settings as ExportSettings
@@ -175,12 +176,42 @@ def test_only_what_is_wanted_is_started(linear: Captured) -> None:
     second, _ = run_launch(linear, rows, settings, Cache(), [first], lambda doing, *_: steps.append(doing), [2, 0])
     assert [one.latency is not None for one in second.results] == [True, False, True]
     assert second.twin_of == 2 and second.twin is not None and second.twin.latency is not None
-    assert [one for one in steps if "open" in one] == [
-        "open and verify onnxruntime.cpu", "open and verify onnxruntime.cpu?threads=1",
-    ]  # fmt: skip
+    assert [one for one in steps if "open" in one] == ["open and verify 2 targets"]
+    cold = [[one.metric for one in row.measurements] for row in (*first.results, *second.results)]
+    assert all(cold[:3]) and not any(cold[3:]), "who shares the machine with another tells nothing of a cold start"
     panel = conclude("net", [first, second], settings, 1, Machine.here())
     assert outcomes(panel) == [Outcome.OK] * 3 and all(found.rank for found in panel.results)
     assert panel.results[1].comparison is not None and panel.results[1].comparison.verdict
+
+
+def test_an_interrupt_while_several_are_opened_blames_none(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their workers are ended with them, which is no failure of theirs."""
+    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
+    rows = rows_of(linear, "cpu", "torch")
+    first, _ = run_launch(linear, rows, settings, Cache())
+
+    def interrupted(entrant: Entrant, asked: Settings) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(opening, "prove", interrupted)
+    second, stopped = run_launch(linear, rows, settings, Cache(), [first], wanted=[0, 1])
+    assert stopped and [one.latency for one in second.results] == [None, None]
+    panel = conclude("net", [first, second], settings, 1, Machine.here(), interrupted=True)
+    assert outcomes(panel) == [Outcome.OK] * 2 and all(found.rank for found in panel.results)
+
+
+def test_a_target_that_fails_among_several_fails_alone(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
+    rows = rows_of(linear, "cpu", "torch")
+    first, _ = run_launch(linear, rows, settings, Cache())
+    assert rows[0].artifact is not None
+    broken = replace(rows[0].artifact, sha256="0" * 64)
+    second, _ = run_launch(
+        linear, [replace(rows[0], artifact=broken), rows[1]], settings, Cache(), [first], wanted=[0, 1]
+    )
+    panel = conclude("net", [first, second], settings, 1, Machine.here())
+    assert outcomes(panel) == [Outcome.LOAD_FAIL, Outcome.OK]
+    assert (panel.results[0].reason or "").startswith("in launch 2: ") and panel.results[1].rank == 1
 
 
 def test_a_target_that_is_alone_has_all_runs(linear: Captured) -> None:
@@ -382,7 +413,7 @@ def test_a_score_that_cannot_be_taken_costs_nothing_else(linear: Captured) -> No
 
 def test_an_emulator_alone_is_verified_and_not_timed(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Execution("NPU", nodes=1.0, functional_only="an emulator stands in for it")
-    monkeypatch.setattr(launch, "execution", lambda *_: told)
+    monkeypatch.setattr(opening, "execution", lambda *_: told)
     (row,) = rows_of(linear, "cpu")
     assert row.artifact is not None and row.resolved is not None
     cache = Cache()

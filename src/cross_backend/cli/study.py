@@ -231,7 +231,8 @@ def _diff(args: argparse.Namespace) -> int:
     from cross_backend.study.driver import read
 
     with _stored(args) as store:
-        found = diff(*(read(store, store.find(text).id) for text in (args.before, args.after)), args.margin)
+        before, after = (read(store, store.find(text).id) for text in (args.before, args.after))
+    found = diff(before, after, args.margin)
     failed = found.fails(args.fail_on)
     if args.json:
         print_json(found.to_json())
