@@ -193,7 +193,7 @@ def ranking(panel: Panel) -> Table:
                 size(result.size_bytes),
                 percent(result.placement.coverage if result.placement else None),
                 seconds(result.load_s),
-                *([", ".join(f"{v:.6f}" for v in result.sample_output)] if outputs else ()),
+                *([", ".join(f"{v:.5g}" for v in result.sample_output)] if outputs else ()),
                 *(percent(result.task.get(name)) for name in metrics),
             )
         )

@@ -45,7 +45,7 @@ def test_nothing_of_a_comparison_is_left_out(panel: Panel, monkeypatch: pytest.M
         assert result.outcome is Outcome.OK or f"reason of {result.outcome}" in text
     for line in ("Fastest: Fast", "400x over slowest (Slow)", "Tie at rank 2: Tied and Also",
                  verdicts.ship(panel), verdicts.told_apart(panel), verdicts.surely_found([panel]),
-                 "Slow: other work disturbed it", "97.5 %", "2.718000", panel.machine.cpu):  # fmt: skip
+                 "Slow: other work disturbed it", "97.5 %", "2.718", panel.machine.cpu):  # fmt: skip
         assert line in text
     positions = [
         text.rindex(f"{rank}.  {title}") for rank, title in ((1, "Fast"), (2, "Tied"), (2, "Also"), (4, "Slow"))
