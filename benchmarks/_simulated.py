@@ -28,6 +28,10 @@ class Machine:
     """Between calls of a round, autocorrelated by 0.7."""
     outliers: float = 0.05
     """Share of rounds and of calls that are slower by an exponential factor with mean e^0.5."""
+    bursts: float = 0.0
+    """Share of the calls that a neighbour's bursts hit, each of which lasts from one call to a round of all targets."""
+    hit: float = 0.5
+    """How much slower such a burst makes a call; varies by a factor of 1.6 from burst to burst."""
 
 
 def simulate(
@@ -53,6 +57,8 @@ def simulate(
     for k in range(1, samples):
         calls[..., k] = 0.7 * calls[..., k - 1] + np.sqrt(1 - 0.7**2) * calls[..., k]
     calls += _outliers(rng, calls.shape, machine.outliers)
+    if machine.bursts:
+        calls += _bursts(rng, (count, launches, rounds, samples), machine)
     truth = np.log(1e6 * np.asarray(ratios, float)).reshape(-1, 1, 1, 1)
     ns = np.exp(truth + process + between + np.cumsum(steps, axis=2) + noise + calls).round().astype(int)
     return [
@@ -104,6 +110,25 @@ def _process(rng: np.random.Generator, shape: tuple[int, ...], machine: Machine)
     if machine.kind == "heavy":
         return rng.standard_t(3, shape) * machine.process / np.sqrt(3)
     return rng.normal(0, machine.process, shape)
+
+
+def _bursts(rng: np.random.Generator, shape: tuple[int, int, int, int], machine: Machine) -> np.ndarray:
+    """Give how much longer each call takes, a logarithm: bursts and pauses by turns, in the order of the calls.
+
+    In a round the targets take turns in an order of chance, as they do in a launch.
+    """
+    import numpy as np
+
+    count, launches, rounds, samples = shape
+    longest, share = count * samples, machine.bursts
+    needed = launches * rounds * count * samples
+    lengths = np.exp(rng.uniform(0, np.log(longest), (needed, 2))) * (2 * share, 2 * (1 - share))
+    ends = np.cumsum(lengths.reshape(-1))
+    piece = np.searchsorted(ends, np.arange(needed))
+    slower = np.log1p(machine.hit * np.exp(rng.normal(0, 0.5, needed)))
+    in_turn = np.where(piece % 2 == 0, slower[piece // 2], 0.0).reshape(launches, rounds, count, samples)
+    turns = rng.permuted(np.broadcast_to(np.arange(count), (launches, rounds, count)), axis=2)
+    return np.take_along_axis(in_turn, turns[..., None], axis=2).transpose(2, 0, 1, 3)
 
 
 def _outliers(rng: np.random.Generator, shape: tuple[int, ...], share: float) -> np.ndarray:

@@ -13,37 +13,30 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from cross_backend import instruments
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
-from cross_backend.entrant import Entrant, described, unranked
+from cross_backend.entrant import Entrant
 from cross_backend.errors import CrossBackendError, WorkerError, one_line
 from cross_backend.export import Exported
 from cross_backend.machine import Machine
 from cross_backend.measure.disturbance import Snapshot, causes
-from cross_backend.measure.statistics import MIN_ROUNDS
+from cross_backend.opening import begin, look, open_alone, open_together, twin_entrant, warm
 from cross_backend.records import Launch, Outcome, Result
-from cross_backend.registry import Resolved, missing_here
+from cross_backend.registry import Resolved
 from cross_backend.trial import (
     ROUNDS,
     WARM_CALLS,
+    WARM_UP_S,
     Settings,
-    execution,
-    open_worker,
+    plan_visits,
     sample,
-    too_few_processors,
     verify,
-    warm_up,
 )
 from cross_backend.workers import Worker
 
 WARM_BELOW_MS = 50.0
 """Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
-
-
-_SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_length())[::-1])
-"""Turns in an order of which every beginning is spread over the whole launch: by reversed bits (van der Corput)."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -60,6 +53,7 @@ def run_launch(
     cache: Cache,
     before: Sequence[Launch] = (),
     progress: Progress = silent,
+    wanted: Sequence[int] | None = None,
 ) -> tuple[Launch, bool]:
     """Open, verify and measure every target that has not failed in an earlier launch.
 
@@ -70,26 +64,31 @@ def run_launch(
         cache: where the workers' logs go.
         before: earlier launches of the same panel.
         progress: told of every step.
+        wanted: indices of the targets that are started again, fastest first; all where None. They are opened together,
+            which is faster and disturbs what a cold start takes, so that is not measured.
 
     Returns:
         The launch, and whether it was interrupted: then it holds what was finished.
     """
-    entrants = [_entrant(captured, row, rows[:index], index, before, settings) for index, row in enumerate(rows)]
-    twin_of, twin, interrupted = before[0].twin_of if before else None, None, False
+    entrants = [begin(captured, row, rows[:index], index, before, settings) for index, row in enumerate(rows)]
+    twin_of, twin, interrupted, steps = None, None, False, len(rows) + 1 + ROUNDS
     started, machine_before = time.perf_counter(), Snapshot.take()
     with ExitStack() as stack:
         try:
-            for step, entrant in enumerate(entrants):
-                progress(f"open and verify {entrant.result.target}", step, len(entrants) + 1 + ROUNDS)
-                if entrant.result.outcome is Outcome.OK:
-                    _open(entrant, settings, cache, stack, first=not before)
-            if not before:
-                twin_of = _fastest(entrants)
-            if twin_of is not None and entrants[twin_of].running:
-                twin = _open_twin(entrants[twin_of], settings, cache, stack)
+            if wanted is None:
+                for step, entrant in enumerate(entrants):
+                    progress(f"open and verify {entrant.result.target}", step, steps)
+                    open_alone(entrant, settings, cache, stack, first=not before)
+                twin_of = before[0].twin_of if before else _fastest(entrants)
+                if twin_of is not None and entrants[twin_of].running:
+                    twin = twin_entrant(entrants[twin_of])
+                    open_alone(twin, settings, cache, stack, first=False)
+            elif wanted:
+                progress(f"open and verify {len(wanted)} targets", 0, steps)
+                twin_of, twin = wanted[0], twin_entrant(entrants[wanted[0]])
+                open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
-            opened, steps = len(entrants) + 1, len(entrants) + 1 + ROUNDS
-            show = lambda turn: progress("measure, interleaved", opened + turn, steps)  # noqa: E731
+            show = lambda turn: progress("measure, interleaved", len(rows) + 1 + turn, steps)  # noqa: E731
             _measure(visited, settings, len(before), show)
             if captured.metric is not None and not before:
                 for entrant in entrants:
@@ -112,76 +111,6 @@ def run_launch(
     return launch, interrupted
 
 
-def _entrant(
-    captured: Captured,
-    row: Exported,
-    earlier: Sequence[Exported],
-    index: int,
-    before: Sequence[Launch],
-    settings: Settings,
-) -> Entrant:
-    """Begin with what is known without opening it; what failed before is not tried again."""
-    result = described(captured.workload, row, earlier)
-    failed = next((launch.results[index] for launch in before if launch.results[index].outcome is not Outcome.OK), None)
-    if failed is not None:
-        return Entrant(row, replace(failed, measurements=(), latency=None, absent={}))
-    if before:
-        result = replace(result, execution=before[0].results[index].execution)
-    if row.resolved and row.artifact:
-        missing = missing_here(row.resolved.backend)
-        gap = missing and missing.run
-        why = str(gap) if gap else too_few_processors(row.resolved, settings.threads, Machine.here())
-        if why is not None:
-            result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)
-    return Entrant(row, result)
-
-
-def _open(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool) -> None:
-    """Open in a worker of its own, verify, see where it runs, and warm it up."""
-    row = entrant.exported
-    if row.artifact is None or row.resolved is None:
-        return
-    try:
-        row.artifact.check()
-        entrant.worker, opened = open_worker(
-            row.artifact.payload_path, str(row.resolved.target), settings, cache, stack
-        )
-        entrant.result = replace(entrant.result, load_s=float(opened["load_s"]))
-    except CrossBackendError as error:
-        entrant.fail(error, Outcome.LOAD_FAIL)
-        return
-    try:
-        verified = verify(entrant.worker, row.resolved.options, settings)
-        entrant.result = replace(
-            entrant.result,
-            comparison=verified.comparison,
-            sample_output=verified.head,
-            measurements=instruments.cold_start(entrant.worker, opened, verified.answer),
-        )
-        outcome = verified.comparison.outcome
-        if outcome is not Outcome.OK:
-            entrant.result = replace(entrant.result, outcome=outcome, reason=verified.comparison.why)
-            entrant.worker.kill()
-            return
-        if first:
-            _look(entrant, row.artifact, row.resolved, settings)
-        if entrant.running:
-            _warm_up(entrant, settings)
-    except CrossBackendError as error:
-        entrant.fail(error, Outcome.RUN_FAIL)
-
-
-def _look(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Settings) -> None:
-    """Find out once where it really runs."""
-    assert entrant.worker is not None
-    where = execution(entrant.worker, artifact, resolved, settings)
-    asked = resolved.options.get("precision")
-    if where is not None and where.precision and asked and where.precision != asked:
-        told = f"{asked} was asked for; the runtime says that it computes in {where.precision}"
-        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, told))
-    entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings.min_on_device))
-
-
 def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> None:
     """Find out once how well it does its task; after the rounds, so that a failure costs it nothing else."""
     if entrant.worker is None or entrant.result.outcome is not Outcome.OK:
@@ -197,24 +126,10 @@ def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> Non
         entrant.result = replace(entrant.result, task={metric: score})
 
 
-def _warm_up(entrant: Entrant, settings: Settings) -> None:
-    assert entrant.worker is not None
-    entrant.estimate_ms, warning = warm_up(entrant.worker, settings)
-    if warning is not None:
-        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, warning))
-
-
 def _fastest(entrants: Sequence[Entrant]) -> int | None:
     """Give the index of the fastest, better of one that gets a rank: its twin tells what a rank is worth."""
     running = [i for i, e in enumerate(entrants) if e.running]
     return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
-
-
-def _open_twin(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> Entrant:
-    """Open a target a second time, in a process of its own; where that fails, the floor is not measured."""
-    twin = Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
-    _open(twin, settings, cache, stack, first=False)
-    return twin
 
 
 def _lost(twin: Entrant | None) -> tuple[str, ...]:
@@ -231,20 +146,6 @@ def _many_in_one(captured: Captured) -> tuple[str, ...]:
     if captured.batch > 1 or len(extents) != 1 or extents <= {1} or not all(isinstance(n, int) for n in extents):
         return ()
     return (f"fixed leading extent of {extents.pop()}: a call may hold as many samples, and counts as one inference",)
-
-
-def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
-    """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them.
-
-    Slow targets do not take part in every round. Those of two targets are nested, so that the one that takes part in
-    fewer shares all of its rounds with the other.
-    """
-    affordable = int(settings.launch_s * 1000 / max(estimate_ms, 1e-6))
-    runs = min(settings.launch_runs, max(affordable, MIN_ROUNDS))
-    visits = [runs // ROUNDS] * ROUNDS
-    for turn in _SPREAD[: runs % ROUNDS]:
-        visits[turn] += 1
-    return visits
 
 
 def _measure(visited: Sequence[Entrant], settings: Settings, index: int, show: Callable[[int], None]) -> None:
@@ -289,9 +190,9 @@ def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, setting
     if verified.comparison.outcome is not Outcome.OK:
         return Launch((replace(result, outcome=verified.comparison.outcome, reason=verified.comparison.why),))
     entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
-    _look(entrant, artifact, resolved, settings)
+    look(entrant, artifact, resolved, settings)
     if not entrant.running:
         return Launch((entrant.result,))
-    _warm_up(entrant, settings)
+    warm(entrant, settings, WARM_UP_S)
     _measure([entrant], settings, 0, lambda _turn: None)
     return Launch((entrant.measured(ROUNDS),))

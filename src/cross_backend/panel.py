@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from cross_backend.artifact import Artifact
@@ -19,16 +17,16 @@ from cross_backend.capture import Captured
 from cross_backend.errors import UnavailableError
 from cross_backend.export import Exported, Observe, export, ignore
 from cross_backend.export import Settings as ExportSettings
+from cross_backend.joined import merged, told_once, twins
 from cross_backend.launch import Progress, launch_alone, run_launch, silent
 from cross_backend.machine import Machine
 from cross_backend.measure.precision import precision_reached
+from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.records import Launch, Outcome, Panel, Result
 from cross_backend.registry import Resolved, resolve
 from cross_backend.remembered import Measured, Memory
-from cross_backend.samples import Measurement
-from cross_backend.selection import rank
-from cross_backend.trial import Settings
+from cross_backend.trial import BOX_S, Settings
 from cross_backend.workers import Worker
 from cross_backend.workloads import Source
 from cross_backend.workloads.batching import unbatched_name
@@ -59,6 +57,8 @@ def run_panel(
     captured: Captured, rows: Sequence[Exported], settings: Settings, cache: Cache, progress: Progress = silent
 ) -> Panel:
     """Verify, measure and rank what was exported."""
+    if sum(row.artifact is not None for row in rows) == 1:
+        settings = replace(settings, launches=settings.launches or 1)  # there is no place to decide
     launches, interrupted = run_launches(captured, rows, settings, cache, progress=progress)
     workload = unbatched_name(captured.workload, captured.batch)
     panel = conclude(workload, launches, settings, captured.batch, Machine.here(), interrupted=interrupted)
@@ -95,7 +95,8 @@ def run_launches(
             prefix = f"launch {index + 1}: " if settings.most_launches > 1 else ""
             progress(f"{prefix}{doing}", index * total + done, settings.most_launches * total)
 
-        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show)
+        wanted = undecided(launches, settings) if launches and settings.deciding else None
+        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted)
         launches.append(launch)
         if interrupted:
             return launches, True
@@ -105,9 +106,10 @@ def run_launches(
 
 def measure_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Result:
     """Verify and measure one open artifact by itself, without a ranking."""
+    settings = replace(settings, launches=1, margin=None)
     launch = launch_alone(worker, artifact, resolved, settings, load_s)
     result = conclude(artifact.workload, [launch], settings, 1, Machine.here()).results[0]
-    return replace(result, rank=None)
+    return replace(result, rank=None, ratio=None)
 
 
 def enough(launches: Sequence[Launch], settings: Settings) -> bool:
@@ -116,16 +118,36 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
         return False
     if not any(result.latency and result.outcome is Outcome.OK for result in launches[-1].results):
         return True  # nothing runs: starting it again changes nothing
-    if len(launches) < settings.launches:
+    if settings.deciding:
+        spent_s, last_s = sum(launch.seconds for launch in launches), launches[-1].seconds
+        over = spent_s + last_s / 2 > BOX_S  # the end of this launch is nearer to the box's than that of another
+        return over or len(launches) >= settings.most_launches or not undecided(launches, settings)
+    if len(launches) < (settings.launches or 1):
         return False
     if settings.margin is None or len(launches) >= settings.most_launches:
         return True
-    contest = [r.latency for r in _merged(launches) if r.latency is not None and r.unranked is None]
-    if not contest:
+    ranking, floor = _ranked(launches)
+    if not ranking.order:
         return True
-    leader = min(contest, key=lambda latency: latency_ms(latency).value)
-    others = [latency for latency in contest if latency is not leader]
-    return precision_reached(leader, others, settings.margin, _floor(launches), len(contest))
+    leader, *others = (ranking.measured[key] for key in ranking.order)
+    return precision_reached(leader, others, settings.margin, floor, len(ranking.order))
+
+
+def undecided(launches: Sequence[Launch], settings: Settings) -> list[int]:
+    """Give the targets whose places are not decided yet, fastest first."""
+    return _ranked(launches)[0].undecided(settings.found_from)
+
+
+def _ranked(launches: Sequence[Launch]) -> tuple[Ranking, float | None]:
+    """Rank what runs where it was asked to; give the noise floor as well."""
+    pair, results = twins(launches), merged(launches)
+    floor = noise_floor(*pair) if pair else None
+    contest = {
+        i: r.latency
+        for i, r in enumerate(results)
+        if r.outcome is Outcome.OK and r.latency is not None and r.unranked is None
+    }
+    return Ranking(contest, floor), floor
 
 
 def conclude(
@@ -138,19 +160,18 @@ def conclude(
     interrupted: bool = False,
 ) -> Panel:
     """Join the launches of a panel and rank what can be told apart."""
-    floor = _floor(launches)
-    results = [replace(result, workload=workload) for result in _merged(launches)]
-    measured = {i: r.latency for i, r in enumerate(results) if r.outcome is Outcome.OK and r.latency is not None}
-    latencies = {i: latency_ms(m) for i, m in measured.items()}
-    contest = {i: m for i, m in measured.items() if results[i].unranked is None}
-    ranks = rank(contest, {i: latencies[i].value for i in contest}, floor)
-    for i, measurement in measured.items():
-        results[i] = replace(
-            results[i],
-            rank=ranks.get(i),
-            latency_ms=latencies[i],
-            mean_ms=math.fsum(map(math.fsum, measurement.rounds)) / measurement.count / 1e6,
-        )
+    ranking, floor = _ranked(launches)
+    results = [replace(result, workload=workload) for result in merged(launches)]
+    ranks, ratios = ranking.ranks, ranking.ratios
+    for i, result in enumerate(results):
+        if result.outcome is Outcome.OK and result.latency is not None:
+            results[i] = replace(
+                result,
+                rank=ranks.get(i),
+                ratio=ratios.get(i),
+                latency_ms=latency_ms(result.latency),
+                mean_ms=math.fsum(map(math.fsum, result.latency.rounds)) / result.latency.count / 1e6,
+            )
     return Panel(
         workload,
         tuple(results),
@@ -161,71 +182,8 @@ def conclude(
         batch,
         len(launches),
         told_once(text for launch in launches for text in launch.warnings),
+        ranking.found_from(twins(launches)),
     )
-
-
-def _merged(launches: Sequence[Launch]) -> list[Result]:
-    rounds = [max((len(r.latency.rounds) for r in launch.results if r.latency), default=0) for launch in launches]
-    return [merge([launch.results[i] for launch in launches], rounds) for i in range(len(launches[0].results))]
-
-
-def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
-    """Join what one target gave in several launches; a failure in any of them is its end.
-
-    Args:
-        parts: one a launch.
-        rounds: of each launch. Where an interrupt came before a target's first visit, its rounds are empty: all
-            targets of a panel have the same rounds.
-    """
-    at, failed = next(((i, part) for i, part in enumerate(parts) if part.outcome is not Outcome.OK), (0, None))
-    if failed is not None:
-        reason = f"in launch {at + 1}: {failed.reason}" if at else failed.reason
-        return replace(failed, latency=None, reason=reason)
-    first, latencies = parts[0], []
-    if any(part.latency for part in parts):
-        unvisited = (Measurement("latency", "ns", ((),) * count, (count,)) for count in rounds)
-        latencies = [part.latency or empty for part, empty in zip(parts, unvisited, strict=True) if empty.rounds]
-    if not latencies and first.comparison is None:
-        return replace(first, outcome=Outcome.RUN_FAIL, reason="interrupted before it was measured")
-    if not latencies and first.unranked is None:
-        first = replace(first, reason="interrupted before it was measured")
-    metrics: dict[str, list[Measurement]] = {}
-    for part in parts:
-        for measurement in part.measurements:
-            metrics.setdefault(measurement.metric, []).append(measurement)
-    loads = [part.load_s for part in parts if part.load_s is not None]
-    return replace(
-        first,
-        latency=Measurement.joined(latencies) if latencies else None,
-        measurements=tuple(map(Measurement.joined, metrics.values())),
-        load_s=statistics.median(loads) if loads else None,
-        warnings=told_once(text for part in parts for text in part.warnings),
-    )
-
-
-def told_once(warnings: Iterable[str]) -> tuple[str, ...]:
-    """Give each warning once; those that differ in their numbers only by the first, with how many there were."""
-    kinds: dict[str, list[str]] = {}
-    for text in warnings:
-        kinds.setdefault(re.sub(r"\d[\d.,]*", "#", text), []).append(text)
-    return tuple(
-        texts[0] if len(set(texts)) == 1 else f"{texts[0]} (the first of {len(texts)} such warnings)"
-        for texts in kinds.values()
-    )
-
-
-def _floor(launches: Sequence[Launch]) -> float | None:
-    """Give the noise floor from the launches that have a twin."""
-    pairs = []
-    for launch in launches:
-        if launch.twin is not None and launch.twin_of is not None:
-            first, twin = launch.results[launch.twin_of].latency, launch.twin.latency
-            if first is not None and twin is not None:
-                pairs.append((first, twin))
-    if not pairs:
-        return None
-    firsts, twins = zip(*pairs, strict=True)
-    return noise_floor(Measurement.joined(firsts), Measurement.joined(twins))
 
 
 def remember(captured: Captured, results: Sequence[Result], settings: Settings, cache: Cache) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,8 +13,9 @@ from cross_backend.artifact import Placement
 from cross_backend.machine import Machine
 from cross_backend.samples import Interval, Measurement
 
-SCHEMA = 1
-"""Version of the JSON document. History: 1, the first."""
+SCHEMA = 2
+"""Version of the JSON document. History: 1, the first; 2, results have their ``ratio`` to the leader, and ``panels``
+says of each panel how it was measured and from what size on a difference is found. Nothing was taken away."""
 
 
 class Outcome(StrEnum):
@@ -177,6 +179,10 @@ class Result:
     """Median, 95 % interval; milliseconds."""
     mean_ms: float | None = None
     """Average of all samples, milliseconds."""
+    ratio: Interval | None = None
+    """Its latency over that of the panel's leader, the first of :attr:`Panel.ranked`, where both were measured in the
+    same rounds: 1.2 takes 20 % longer. It is what decides: told apart from the leader is whose interval leaves out 1.
+    Exactly 1 for the leader; None without a rank."""
     comparison: Comparison | None = None
     placement: Placement | None = None
     size_bytes: int | None = None
@@ -222,6 +228,7 @@ class Result:
             "outcome": str(self.outcome),
             "rank": self.rank,
             "latency_ms": latency,
+            "ratio": {key: finite(end) for key, end in asdict(self.ratio).items()} if self.ratio else None,
             "error": self.comparison.to_json() if self.comparison else None,
             "coverage": self.placement.coverage if self.placement else None,
             "placement": self.placement.to_json() if self.placement else None,
@@ -311,12 +318,41 @@ class Panel:
     """How many times every target was started anew."""
     warnings: tuple[str, ...] = ()
     """What disturbed the whole machine, by cause."""
+    found_from: float | None = None
+    """Relative difference (0.05 is 5 %) from which on two targets of this panel would surely be told apart, in 95 of
+    100 such comparisons; smaller ones may be. None where nothing could be compared."""
 
     @property
     def ranked(self) -> list[Result]:
-        """The results that have a rank, fastest first."""
-        measured = [r for r in self.results if r.rank is not None and r.latency_ms is not None]
-        return sorted(measured, key=lambda r: (r.rank, r.latency_ms.value if r.latency_ms else 0.0))
+        """The results that have a rank, fastest first: within a rank by what they differ from the leader."""
+
+        def place(result: Result) -> tuple[int, float, float]:
+            assert result.rank is not None and result.latency_ms is not None
+            return result.rank, result.ratio.value if result.ratio else 1.0, result.latency_ms.value
+
+        return sorted((r for r in self.results if r.rank is not None and r.latency_ms is not None), key=place)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the JSON document says of the panel beside its results."""
+        return {
+            "workload": self.workload,
+            "batch": self.batch,
+            "threads": self.settings.get("threads"),
+            "noise_floor": self.noise_floor,
+            "found_from": None if self.found_from is None else finite(self.found_from),
+            "launches": self.launches,
+            "interrupted": self.interrupted,
+            "warnings": list(self.warnings),
+            "settings": dict(self.settings),
+        }
+
+    def __str__(self) -> str:
+        """Return the table that a terminal shows."""
+        return str(_report("printed").panel_text(self))
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows."""
+        return str(_report("notebook").panel_html(self))
 
 
 @dataclass(frozen=True)
@@ -336,6 +372,19 @@ class StudyResults:
     finished: bool = True
     """Whether all panels are here."""
 
+    def __str__(self) -> str:
+        """Return the tables that a terminal shows."""
+        return str(_report("printed").study_text(self))
+
+    def _repr_html_(self) -> str:
+        """Return the tables that a notebook shows."""
+        return str(_report("notebook").study_html(self))
+
+
+def _report(medium: str) -> Any:
+    """Return a file of the report. It stands above this one, so it is named only when something is to be shown."""
+    return importlib.import_module(f"cross_backend.report.{medium}")
+
 
 def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
     """Give the one JSON document of a comparison; its noise floor is the largest of all panels."""
@@ -346,6 +395,7 @@ def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
         "noise_floor": max(floors) if floors else None,
         "settings": dict(panels[0].settings) if panels else {},
         "interrupted": any(panel.interrupted for panel in panels),
+        "panels": [panel.to_json() for panel in panels],
         "results": [
             {
                 **result.to_json(),

@@ -1,4 +1,4 @@
-"""Selection: rank what was measured, load one artifact, and put several into fallback order (docs/selection.md)."""
+"""Selection: load one artifact, and put several into fallback order (docs/selection.md)."""
 
 from __future__ import annotations
 
@@ -14,32 +14,11 @@ from cross_backend.backend import Rejected, Session
 from cross_backend.bundle import find_artifact, is_bundle, open_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CrossBackendError, UnavailableError, UsageError, one_line
-from cross_backend.measure.statistics import RESOLUTION, can_tell_apart
 from cross_backend.platforms import find_platform
 from cross_backend.registry import Resolved, full_name, missing_here, resolve
 from cross_backend.remembered import Measured, Memory
-from cross_backend.samples import Measurement
 from cross_backend.target import Target
 from cross_backend.trust import keep, require
-
-
-def rank(measured: Mapping[int, Measurement], medians: Mapping[int, float], floor: float | None) -> dict[int, int]:
-    """Rank by median; a target that cannot be told apart from the fastest of a group shares the group's rank.
-
-    Args:
-        measured: key → interleaved samples.
-        medians: key → median, any unit.
-        floor: noise floor; the smallest believable one where it was not measured.
-    """
-    ranks: dict[int, int] = {}
-    leader: int | None = None
-    for place, key in enumerate(sorted(measured, key=lambda k: medians[k]), start=1):
-        believed = RESOLUTION if floor is None else floor
-        if leader is None or can_tell_apart(measured[key], measured[leader], believed, len(measured)):
-            leader, ranks[key] = key, place
-        else:
-            ranks[key] = ranks[leader]
-    return ranks
 
 
 def load(artifact: Artifact | Path | str, *, trust: bool = False, **options: Any) -> Session:

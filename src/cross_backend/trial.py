@@ -15,6 +15,7 @@ from cross_backend.backend import Options
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
 from cross_backend.machine import Machine
+from cross_backend.measure.paired import MIN_ROUNDS
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
 from cross_backend.records import Comparison, Execution
 from cross_backend.registry import Resolved, resolve
@@ -27,6 +28,9 @@ WARM_SERIES_S = 0.5
 """Most seconds of one warm-up series."""
 WARM_UP_S = 2.0
 """Most seconds of warm-up; a target that is not steady by then, after enough calls to judge, carries a warning."""
+WARM_AGAIN_S = 0.5
+"""The same of a further launch where as many launches as it takes share a time box. Where it is not steady by then, the
+slow calls are not among those that count (``measure.paired.CALM``); the first launch has told that it takes long."""
 WARM_UP_CALLS = 12_800
 """Most calls of warm-up: two seconds of a microsecond each would be millions."""
 MOST_JUDGED = 300
@@ -39,9 +43,22 @@ SAMPLE_HEAD = 4
 """Outputs of at most this many elements are shown beside the ranking."""
 
 
+MOST_DECIDING = 10
+"""Launches that share runs and time box where nobody says how many there are. Where processes differ by 1 to 2 %, four
+to six find 8 %; what is clearly apart is started once or twice."""
+BOX_S = 60.0
+"""Wall time of all launches together from which on no further one begins, where nobody says how many there are."""
+_SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_length())[::-1])
+"""Turns in an order of which every beginning is spread over the whole launch: by reversed bits (van der Corput)."""
+
+
 @dataclass(frozen=True)
 class Settings:
-    """How to measure."""
+    """How to measure.
+
+    With neither ``launches`` nor ``margin``, launching goes on until every place is decided (:data:`MOST_DECIDING`
+    times and :data:`BOX_S` at most), and what is clearly apart from its neighbours is not started again.
+    """
 
     num_runs: int = 1000
     """Most timed calls of each target."""
@@ -53,8 +70,8 @@ class Settings:
     """Longest answer of a worker: opening, one call, one visit."""
     seed: int = 0
     """Of the visiting order."""
-    launches: int = 1
-    """How often every target is started anew, at least; see docs/measurement.md for what that is good for."""
+    launches: int | None = None
+    """How often every target is started anew; with a margin at least (one where None)."""
     max_launches: int = 15
     """How often at most, where ``margin`` asks for more precision than the first launches gave."""
     margin: float | None = None
@@ -63,11 +80,22 @@ class Settings:
     """Share of the work that must run on the device that was asked for; below it there is no rank."""
     memory_limit_bytes: int | None = None
     """Memory that a worker may use; it is stopped above."""
+    found_from: float = 0.08
+    """With neither launches nor a margin: relative difference that would surely be found between targets that are not
+    clearly apart; then their places are decided."""
+
+    @property
+    def deciding(self) -> bool:
+        """Whether launching goes on until every place is decided."""
+        return self.launches is None and self.margin is None
 
     @property
     def most_launches(self) -> int:
         """How many launches share the time box."""
-        return self.launches if self.margin is None else max(self.launches, self.max_launches)
+        if self.deciding:
+            return max(1, min(MOST_DECIDING, self.num_runs // MIN_ROUNDS))
+        fewest = self.launches or 1
+        return fewest if self.margin is None else max(fewest, self.max_launches)
 
     @property
     def launch_s(self) -> float:
@@ -78,6 +106,20 @@ class Settings:
     def launch_runs(self) -> int:
         """Most timed calls of each target in one launch."""
         return math.ceil(self.num_runs / self.most_launches)
+
+
+def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
+    """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them.
+
+    Slow targets do not take part in every round. Those of two targets are nested, so that the one that takes part in
+    fewer shares all of its rounds with the other.
+    """
+    affordable = int(settings.launch_s * 1000 / max(estimate_ms, 1e-6))
+    runs = min(settings.launch_runs, max(affordable, MIN_ROUNDS))
+    visits = [runs // ROUNDS] * ROUNDS
+    for turn in _SPREAD[: runs % ROUNDS]:
+        visits[turn] += 1
+    return visits
 
 
 def too_few_processors(resolved: Resolved, threads: int, machine: Machine) -> str | None:
@@ -107,15 +149,35 @@ def open_worker(
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
     """
-    worker = stack.enter_context(
+    worker = start_worker(target, settings, cache, stack)
+    return worker, open_in(worker, payload, target, settings)
+
+
+def start_worker(target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Worker:
+    """Start a worker that runs a target; the stack ends it.
+
+    Raises:
+        WorkerError: the system starts no further process.
+    """
+    return stack.enter_context(
         Worker(cache.log("run"), resolve(target).python, memory_limit_bytes=settings.memory_limit_bytes)
     )
+
+
+def open_in(worker: Worker, payload: Path, target: str, settings: Settings) -> dict[str, Any]:
+    """Open an artifact in a worker; give what it said of the cold start.
+
+    Raises:
+        LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
+    """
     try:
-        answer = worker.call("open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads)
+        answer: dict[str, Any] = worker.call(
+            "open", settings.timeout_s, manifest=str(payload), target=target, threads=settings.threads
+        )
     except CrossBackendError:
         worker.kill()
         raise
-    return worker, answer
+    return answer
 
 
 def verify(worker: Worker, options: Options, settings: Settings) -> Verified:
@@ -137,15 +199,15 @@ def execution(worker: Worker, artifact: Artifact, resolved: Resolved, settings: 
     return Execution.from_json(answer["execution"]) if answer["execution"] else None
 
 
-def warm_up(worker: Worker, settings: Settings) -> tuple[float, str | None]:
+def warm_up(worker: Worker, settings: Settings, most_s: float = WARM_UP_S) -> tuple[float, str | None]:
     """Call until the durations are steady; give their median in milliseconds, and a warning where they never were."""
-    return until_steady(lambda count: list(sample(worker, settings, count, 0, WARM_SERIES_S)["ns"]))
+    return until_steady(lambda count: list(sample(worker, settings, count, 0, WARM_SERIES_S)["ns"]), most_s)
 
 
-def until_steady(take: Callable[[int], list[int]]) -> tuple[float, str | None]:
+def until_steady(take: Callable[[int], list[int]], most_s: float = WARM_UP_S) -> tuple[float, str | None]:
     """Do the same, of durations in nanoseconds; ``take`` gives so many or fewer."""
     calls = take(WARM_SERIES)
-    while (steady := _steady(calls)) is None and sum(calls) < WARM_UP_S * 1e9 and len(calls) < WARM_UP_CALLS:
+    while (steady := _steady(calls)) is None and sum(calls) < most_s * 1e9 and len(calls) < WARM_UP_CALLS:
         calls += take(len(calls))
     if steady is not None:
         return float(statistics.median(calls[steady:])) / 1e6, None

@@ -106,7 +106,7 @@ def test_json_on_a_terminal_is_json(linear):
 
     shown, status = on_terminal((*COMPARE, "--json"))
     assert status == 0
-    assert not ESCAPE.search(shown) and json.loads(shown)["schema"] == 1
+    assert not ESCAPE.search(shown) and json.loads(shown)["schema"] == 2
 
 
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}], ids=["pipe", "pipe and NO_COLOR"])

@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-QUICK = ("--num-runs", "120", "--seconds", "1")
+from cross_backend.trial import BOX_S, Settings
+
+QUICK = ("--num-runs", "120", "--seconds", "1", "--launches", "1")
 FIVE = {"torch.eager", "executorch.portable", "executorch.xnnpack", "onnxruntime.cpu", "openvino"}
 
 
@@ -20,7 +22,7 @@ def test_json_contract(five, document):
     result, _ = five
     found = document(result)
     assert result.stderr == ""
-    assert found["schema"] == 1 and found["machine"]["cpu"]
+    assert found["schema"] == 2 and found["machine"]["cpu"]
     assert isinstance(found["noise_floor"], float) and found["noise_floor"] > 0
     assert {row["target"] for row in found["results"]} == FIVE
     for row in found["results"]:
@@ -35,10 +37,23 @@ def test_json_contract(five, document):
         assert 0 < row["coverage"] <= 1 and row["size_bytes"] > 0
 
 
-def test_ranks_follow_the_medians(five, document):
-    rows = sorted(document(five[0])["results"], key=lambda row: row["latency_ms"]["median"])
-    ranks = [row["rank"] for row in rows]
-    assert ranks == sorted(ranks) and ranks[0] == 1
+def test_json_tells_ratios_and_what_would_be_found(five, document):
+    found = document(five[0])
+    (panel,) = found["panels"]
+    assert (panel["workload"], panel["batch"], panel["threads"]) == ("linear_regression", 1, 1)
+    assert panel["found_from"] > 0 and panel["launches"] >= 1 and panel["settings"]["seconds"] == 1
+    ratios = {row["target"]: row["ratio"] for row in found["results"]}
+    assert {"value": 1.0, "low": 1.0, "high": 1.0} in ratios.values()
+    for row in found["results"]:
+        ratio = row["ratio"]
+        assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
+        if row["rank"] == 1:
+            assert ratio["low"] <= 1, "what shares the leader's rank was not told apart from it"
+
+
+def test_ranks_are_places(five, document):
+    ranks = sorted(row["rank"] for row in document(five[0])["results"])
+    assert ranks[0] == 1
     for place, rank in enumerate(ranks, start=1):
         assert rank <= place, "a rank is one more than the number of faster targets, or shared"
 
@@ -52,9 +67,22 @@ def test_output_folder_holds_artifacts_and_results(five, document):
 
 def test_results_in_the_output_folder_do_not_spoil_it(five, cli, document):
     """The folder that compare wrote is one that run takes the best of, without a warning about results.json."""
-    result = cli("run", five[1], *QUICK)
+    result = cli("run", five[1], *QUICK[:4])
     assert result.returncode == 0
     assert "results.json" not in result.stderr
+
+
+def test_without_a_number_launching_goes_on_until_it_is_decided(linear, cli, document):
+    """Two equal targets need more launches than share 18 runs; one that is far behind is started once or twice."""
+    args = ("compare", "linear_regression", "--backends", "cpu", "cpu", "null", "--num-runs", "18", "--seconds", "1")
+    found = document(cli(*args, "--json"))
+    assert (found["settings"]["launches"], found["settings"]["margin"]) == (None, None)
+    first, second, wrong = found["results"]
+    assert first["latency_ms"]["n"] == second["latency_ms"]["n"] == 18 and wrong["outcome"] == "MISMATCH"
+    assert first["rank"] == second["rank"] == 1
+    told = cli("compare", "--help").stdout
+    assert f"a difference of {Settings.found_from * 100:g} % would surely be found" in " ".join(told.split())
+    assert f"no launch begins after {BOX_S:g} s" in " ".join(told.split())
 
 
 def test_the_same_target_twice_is_a_tie(linear, cli, document):
@@ -72,13 +100,27 @@ def test_closing_table_follows_the_demo(linear, cli, plain):
     plain(result.stdout + result.stderr)
     shown = result.stdout
     for title in ("PyTorch", "XNNPACK (CPU)", "ONNX Runtime (CPU)"):
-        assert re.search(rf"^\[ok\] {re.escape(title)}.*: [\d.]+ ms avg, [\d.]+ ms median$", shown, re.MULTILINE), title
+        took = r"[\d.,]+ (ms|µs)"
+        assert re.search(rf"^\[ok\] {re.escape(title)}.*: {took} avg, {took} median$", shown, re.MULTILINE), title
     assert re.search(r"^\[fail\] Null.*MISMATCH", shown, re.MULTILINE)
     ranking = shown.index("Performance Ranking:")
     assert ranking < shown.index("Summary:")
-    for word in ("1. ", "Fastest: ", "2.718", "max error", "coverage", "cannot be told apart"):
+    for word in ("1. ", "Ship ", "Fastest: ", "2.718", "max error", "coverage", "would surely be found (95 of 100"):
         assert word in shown[ranking:]
     assert "measure, interleaved" in result.stderr and "measure, interleaved" not in shown
+
+
+def test_80_columns_are_enough_for_what_decides(linear, cli):
+    result = cli("compare", "linear_regression", "--backends", "xnnpack", "cpu", "portable", *QUICK, COLUMNS="80")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if "Performance Ranking:" in line) + 2
+    header, *rows = lines[start : lines.index("", start)]
+    assert header.split()[:3] == ["Backend", "ratio", "median"] and len(rows) == 3
+    assert re.search(r"\) +1 +", rows[0]), "the leader's own ratio is 1"
+    for row in rows[1:]:
+        assert re.search(r" [\d.,]+ +\[[\d.,]+, [\d.,∞]+\] +[\d.,]+ (ms|µs|ns) ", row), row
+    assert max(map(len, lines[start:])) <= 80
 
 
 def test_what_fails_keeps_its_row(linear, cli, document):
@@ -101,7 +143,7 @@ def test_nothing_right_is_status_1(linear, cli, document):
 
 
 def test_a_margin_is_an_option(linear, cli, document, usage_error):
-    args = ("compare", "linear_regression", "--backends", "cpu", *QUICK, "--launches", "2", "--margin")
+    args = ("compare", "linear_regression", "--backends", "cpu", *QUICK[:-1], "2", "--margin")
     found = document(cli(*args, "5%", "--json"))
     settings = found["settings"]
     assert (settings["launches"], settings["margin"], settings["max_launches"]) == (2, 0.05, 15)

@@ -47,7 +47,13 @@ def test_a_study_prints_its_ranking_and_is_done(small, plain):
     assert result.returncode == 0, result.stderr
     plain(result.stdout + result.stderr)
     assert "cross-backend study: small" in result.stdout
-    for title in ("Fastest of each panel", "Ranking", "ONNX Runtime (CPU)", "Right", "cannot be told apart"):
+    for title in (
+        "Fastest of each panel",
+        "Ranking",
+        "ONNX Runtime (CPU)",
+        "Right",
+        "would surely be found (95 of 100",
+    ):
         assert title in result.stdout
     for batch in (1, 4):
         panel = f"linear_regression, batch {batch}, 1 thread"
@@ -67,7 +73,7 @@ def test_its_reports_are_written(small, reading, document):
 
 def test_the_document_tells_of_every_cell(small):
     found = json.loads((small[1] / "small.json").read_text())
-    assert found["schema"] == 1 and found["study"] == "small" and found["finished"] is True
+    assert found["schema"] == 2 and found["study"] == "small" and found["finished"] is True
     assert [(panel["workload"], panel["batch"], panel["launches"]) for panel in found["panels"]] == [
         ("linear_regression", 1, 2), ("linear_regression", 4, 2),
     ]  # fmt: skip
@@ -112,9 +118,10 @@ def test_every_sample_is_exported(reading, document, tmp_path):
 
 def test_nothing_changed_between_a_study_and_itself(reading, document):
     shown = reading("diff", "small", "1")
-    assert shown.returncode == 0 and "4 same" in shown.stdout
+    assert shown.returncode == 0 and "slower" not in shown.stdout and "faster" not in shown.stdout
     found = document(reading("diff", "small", "1", "--json"))
-    assert found["regressed"] is False and [row["verdict"] for row in found["rows"]] == ["same"] * 4
+    assert found["regressed"] is False and {row["verdict"] for row in found["rows"]} <= {"same", "cannot tell"}
+    assert [row["ratio"]["value"] for row in found["rows"]] == [1.0] * 4
 
 
 def steady(result, factor):
@@ -136,11 +143,16 @@ def test_what_became_slower_is_status_1(small, reading, document):
                     store.keep_launch(new.id, key_of(spec), number, replace(launch, results=results, twin=twin))
                 store.finish_panel(new.id, key_of(spec))
             store.finish(new.id)
-    found = document(reading("diff", "quiet", "slow", "--json"), 1)
-    assert found["regressed"] is True
+    found = document(reading("diff", "quiet", "slow", "--margin", "50%", "--json"), 1)
+    assert found["regressed"] is True and found["margin"] == 0.5
     assert [row["verdict"] for row in found["rows"]] == ["same", "slower"] * 2
     shown = reading("diff", "quiet", "slow")
     assert shown.returncode == 1 and "2 slower" in shown.stdout and shown.stderr == ""
+    for on, status in (("never", 0), ("wrong", 0), ("slower", 1), ("cannot-tell", 1)):
+        assert reading("diff", "quiet", "slow", "--fail-on", on).returncode == status
+    told = reading("diff", "quiet", "quiet", "--margin", "0.1%", "--fail-on", "cannot-tell")
+    assert told.returncode == 1 and "4 cannot tell" in told.stdout and "0.1 % is not ruled out" in told.stdout
+    assert "wronger" in reading("diff", "quiet", "slow", "--fail-on", "wronger").stderr
 
 
 def test_a_dry_run_measures_nothing(cli, document, faulty, write_study, tmp_path):

@@ -28,7 +28,8 @@ def test_each_fault_has_its_own_outcome_and_the_others_are_ranked(linear, faulty
     """All in one comparison; it takes as long as the two that hang are waited for."""
     targets = [RIGHT[0], *OUTCOMES, *RIGHT[1:]]
     result = cli(
-        "compare", "linear_regression", "--backends", *targets, "--timeout", "20", "--num-runs", "120", "--json",
+        "compare", "linear_regression", "--backends", *targets, "--timeout", "20", "--num-runs", "120",
+        "--launches", "1", "--json",
         FAULTY_MARKS=str(tmp_path), **faulty,
     )  # fmt: skip
     assert result.stderr == ""

@@ -6,7 +6,7 @@ import signal
 import psutil
 import pytest
 
-MEASURE = ("compare", "linear_regression", "--seconds", "4", "--json")
+MEASURE = ("compare", "linear_regression", "--seconds", "4", "--launches", "1", "--json")
 
 
 @pytest.fixture

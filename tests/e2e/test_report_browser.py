@@ -12,7 +12,7 @@ import pytest
 
 from cross_backend.measure.statistics import median_interval
 from cross_backend.records import Outcome, Result
-from cross_backend.report import html
+from cross_backend.report import html, verdicts
 from tests import needs
 from tests.unit.report import studies
 
@@ -20,6 +20,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)> \"'& 🦀 " + "long" * 60
 CHAPTERS_WITH_CHARTS = ("latency", "ratio", "batch", "frontier", "cold-start", "throughput", "memory")
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
+SMALL = {"width": 400, "height": 800}
 
 CHARTS = """() => [...document.querySelectorAll("svg.chart")].map((svg) => {
   const box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal, outside = [], broken = [];
@@ -176,6 +177,46 @@ def test_awkward_studies_are_sound_pages(visit, name, viewport, tmp_path):
     assert page.locator("#again-none").is_visible() != timed
 
 
+WITHIN = """(selector) => [...document.querySelectorAll(selector)].map((element) => {
+  const box = element.getBoundingClientRect(), scroll = element.closest(".scroll");
+  const right = scroll ? scroll.getBoundingClientRect().right : document.documentElement.clientWidth;
+  return { text: element.textContent, left: box.left, outside: box.left < -1 || box.right > right + 1 };
+})"""
+"""Elements, and whether one has to scroll sideways to see them."""
+
+
+@pytest.mark.parametrize("viewport", [DESK, SMALL], ids=["desk", "small"])
+def test_what_decides_is_seen_without_scrolling_sideways(visit, full, viewport):
+    page = visit(full, viewport=viewport)
+    assert overflow(page) <= 0
+    cells = ", ".join(f"#ranking article tr > :nth-child({column})" for column in (1, 2, 3, 4))
+    reasons = "#stopped + .scroll td"
+    for selector, count in (("nav a", 15), (".verdicts dd", 4), (cells, 4 * 4 * 8), (reasons, 4 * (len(Outcome) - 1))):
+        found = page.evaluate(WITHIN, selector)
+        assert len(found) == count and [row["text"] for row in found if row["outside"]] == [], selector
+    wide = page.locator("#ranking article .scroll").first
+    assert wide.evaluate("(e) => e.scrollWidth > e.clientWidth") == (viewport is SMALL)
+    wide.evaluate("(e) => { e.scrollLeft = 400; }")
+    names = page.evaluate(WITHIN, "#ranking article:first-of-type tbody th")
+    assert len(names) == 7 and all(0 <= name["left"] <= 70 for name in names), "names stay beside their figures"
+
+
+def test_the_verdict_is_the_first_that_is_read(visit, tmp_path):
+    page = visit(written(studies.study(studies.panel()), tmp_path), viewport=SMALL)
+    place = page.locator(".verdict").bounding_box()
+    assert place["y"] + place["height"] < SMALL["height"] * 0.6
+    assert page.locator(".verdict").inner_text() == verdicts.ship(studies.panel())
+
+
+def test_a_phone_comes_back_to_the_sections(visit, full):
+    page = visit(full, viewport=SMALL)
+    page.locator("#warnings").scroll_into_view_if_needed()
+    assert not page.locator("nav").is_visible() or page.locator("nav").bounding_box()["y"] < 0
+    page.get_by_text("↑ Sections").click()
+    page.wait_for_function("() => Math.abs(document.querySelector('nav').getBoundingClientRect().top) < 200")
+    assert not visit(full).get_by_text("↑ Sections").is_visible()
+
+
 def test_forty_targets_in_twenty_panels(visit, tmp_path):
     made = studies.panel(targets=40, runs=2)
     panel = replace(made, results=tuple(replace(result, measurements=()) for result in made.results))
@@ -309,7 +350,7 @@ def test_print_has_all_charts_on_white_paper(visit, full):
 
 def test_it_reads_without_script(visit, full):
     page = visit(full, java_script_enabled=False)
-    assert page.locator("#ranking table").count() == 4
+    assert page.locator("#ranking article table").count() == 4
     assert page.locator("#latency svg").first.bounding_box()["width"] > 250
     assert page.get_by_text("This box needs JavaScript").is_visible()
 

@@ -75,7 +75,11 @@ def test_the_package_itself_is_light():
 
 
 @pytest.mark.parametrize(
-    "name", ["cross_backend.report.terminal", "cross_backend.report.tables", "cross_backend.records"]
+    "name",
+    [
+        *("cross_backend.report." + name for name in ("notebook", "printed", "tables", "terminal")),
+        "cross_backend.records",
+    ],
 )
 def test_reports_and_records_touch_no_vendor(name):
     assert not loaded_after(f"import {name}") & VENDORS

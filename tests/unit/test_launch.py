@@ -63,7 +63,7 @@ def test_every_round_visits_each_target_once_in_an_order_of_chance(monkeypatch: 
 
 def test_two_targets_share_all_rounds_of_the_one_that_has_fewer() -> None:
     """Else two slow ones may share too few to be told apart, whatever they differ by."""
-    settings = Settings(num_runs=1000, seconds=5)
+    settings = Settings(num_runs=1000, seconds=5, launches=1)
     sets = [
         {i for i, n in enumerate(plan_visits(5000 / (runs + 0.5), settings)) if n}
         for runs in range(MIN_ROUNDS, ROUNDS + 1)
@@ -77,8 +77,10 @@ def test_two_targets_share_all_rounds_of_the_one_that_has_fewer() -> None:
 @pytest.mark.parametrize(
     ("estimate_ms", "settings", "runs"),
     [
-        (0.01, Settings(num_runs=1000, seconds=5), 1000),
-        (10.0, Settings(num_runs=1000, seconds=5), 500),
+        (0.01, Settings(num_runs=1000, seconds=5, launches=1), 1000),
+        (0.01, Settings(num_runs=1000, seconds=5), 100),
+        (10.0, Settings(num_runs=1000, seconds=5, launches=1), 500),
+        (10.0, Settings(num_runs=1000, seconds=5), 50),
         (10.0, Settings(num_runs=1000, seconds=5, launches=5), 100),
         (10_000.0, Settings(num_runs=1000, seconds=5), MIN_ROUNDS),
         (10_000.0, Settings(num_runs=3, seconds=5), 3),

@@ -12,26 +12,28 @@ import numpy as np
 import psutil
 import pytest
 
-from cross_backend import launch
+from cross_backend import opening
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
+from cross_backend.entrant import Entrant
 from cross_backend.errors import UsageError
 from cross_backend.export import Exported, capture_workload, export
 from cross_backend.export import Settings as ExportSettings
+from cross_backend.joined import merge, told_once, twins
 from cross_backend.launch import run_launch
 from cross_backend.machine import Machine
-from cross_backend.measure.paired import RESOLUTION
-from cross_backend.panel import compare, conclude, enough, measure_alone, merge, run_launches, run_panel, told_once
+from cross_backend.measure.paired import resolution
+from cross_backend.panel import compare, conclude, enough, measure_alone, run_launches, run_panel, undecided
 from cross_backend.records import Comparison, Execution, Launch, Outcome, Panel, Result
 from cross_backend.registry import resolve
-from cross_backend.samples import Measurement
+from cross_backend.samples import Interval, Measurement
 from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.trial import ROUNDS, Settings, open_worker
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
-QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0)
+QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0, launches=1)
 
 
 def result(latency: Measurement | None = None, **changes: object) -> Result:
@@ -83,7 +85,12 @@ def test_what_has_no_rank_keeps_its_latency_and_is_no_contest(draw: Callable[...
     panel = conclude("net", [Launch(rows, result(middle), 1)], QUICK, 4, Machine.here())
     assert [found.rank for found in panel.results] == [None, 1, 2]
     assert all(found.latency_ms is not None and found.workload == "net" for found in panel.results)
-    assert (panel.workload, panel.batch, panel.noise_floor) == ("net", 4, RESOLUTION)
+    assert (panel.workload, panel.batch) == ("net", 4)
+    assert panel.noise_floor == pytest.approx(resolution(1), rel=0.05)
+    assert [found.ratio is not None for found in panel.results] == [False, True, True]
+    assert panel.results[1].ratio == Interval(1.0, 1.0, 1.0)
+    assert panel.results[2].ratio is not None and panel.results[2].ratio.low > 1 and panel.found_from is not None
+    assert panel.ranked == [panel.results[1], panel.results[2]]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +109,118 @@ def test_what_has_no_rank_keeps_its_latency_and_is_no_contest(draw: Callable[...
 )
 def test_launching_ends_when_it_is_enough(launches: list[Launch], settings: Settings, answer: bool) -> None:
     assert enough(launches, settings) is answer
+
+
+def lasting(seconds: float, *milliseconds: float | None, twin_of: int = 0) -> Launch:
+    """Give a launch that took so long; None where a target was not started."""
+    rows = [result(None if ms is None else times(*[ms * 1e6] * 8)) for ms in milliseconds]
+    return Launch(tuple(rows), rows[twin_of], twin_of, (), seconds)
+
+
+FAR, NEAR = (1.0, 1.5, 3.0), (1.0, 1.01, 3.0)
+AGAIN = (1.0, 1.01, None)
+
+
+@pytest.mark.parametrize(
+    ("launches", "answer", "again"),
+    [
+        ([lasting(9, *FAR)], True, []),
+        ([lasting(9, *NEAR)], False, [0, 1]),
+        ([lasting(9, *NEAR), lasting(6, *AGAIN)], False, [0, 1]),
+        ([lasting(9, *NEAR)] + [lasting(6, *AGAIN)] * 3, True, []),
+        ([lasting(41, *NEAR)], True, [0, 1]),
+        ([lasting(39, *NEAR)], False, [0, 1]),
+        ([lasting(39, *NEAR), lasting(20, *AGAIN)], True, [0, 1]),
+    ],
+    ids=["clear", "near", "not yet", "surely found", "long", "less long", "the box is full"],
+)
+def test_launching_goes_on_until_every_place_is_decided(launches: list[Launch], answer: bool, again: list[int]) -> None:
+    """What is clearly apart from its neighbours is not started again, and nothing is that would end after 60 s."""
+    settings = Settings()
+    assert enough(launches, settings) is answer
+    assert undecided(launches, settings) == again
+
+
+def test_no_more_launches_than_share_the_runs() -> None:
+    alike = [lasting(1, 1.0, 1.0), lasting(1, 1.0, 1.3), lasting(1, 1.0, 0.8)]
+    assert not enough(alike, Settings())
+    assert enough(alike, Settings(num_runs=20)), "six rounds each, at least"
+
+
+def test_what_was_started_once_keeps_its_place() -> None:
+    """The machine became twice as slow after the first launch, and only the first two saw it."""
+    launches = [lasting(9, *NEAR), *[lasting(6, 2.0, 2.02, None)] * 3]
+    panel = conclude("net", launches, Settings(), 1, Machine.here())
+    assert [found.rank for found in panel.results] == [1, 1, 3] and panel.launches == 4
+    first, second, third = panel.results
+    assert third.latency is not None and third.latency.launches == (8,) * 4 and third.latency.count == 8
+    assert first.ratio == Interval(1.0, 1.0, 1.0)
+    assert second.ratio is not None and second.ratio.value == pytest.approx(1.01) and second.ratio.low < 1
+    assert third.ratio is not None and third.ratio.value == pytest.approx(3.0)
+    assert panel.found_from is not None and panel.found_from <= 0.08
+    assert panel.settings["launches"] is None and panel.settings["found_from"] == 0.08
+
+
+def test_the_twin_may_be_of_another_target_in_every_launch() -> None:
+    launches = [lasting(9, 1.0, 1.5), lasting(6, 1.1, 1.4, twin_of=1), replace(lasting(6, 1.0, 1.0), twin=None)]
+    pair = twins(launches)
+    assert pair is not None and pair[0] == pair[1] and pair[0].launches == (8, 8)
+    assert pair[0].rounds[8] == (1.4e6,) and twins(launches[2:]) is None
+
+
+def test_only_what_is_wanted_is_started(linear: Captured) -> None:
+    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
+    rows = rows_of(linear, "cpu", "torch", "cpu?threads=1")
+    steps: list[str] = []
+    first, _ = run_launch(linear, rows, settings, Cache())
+    second, _ = run_launch(linear, rows, settings, Cache(), [first], lambda doing, *_: steps.append(doing), [2, 0])
+    assert [one.latency is not None for one in second.results] == [True, False, True]
+    assert second.twin_of == 2 and second.twin is not None and second.twin.latency is not None
+    assert [one for one in steps if "open" in one] == ["open and verify 2 targets"]
+    cold = [[one.metric for one in row.measurements] for row in (*first.results, *second.results)]
+    assert all(cold[:3]) and not any(cold[3:]), "who shares the machine with another tells nothing of a cold start"
+    panel = conclude("net", [first, second], settings, 1, Machine.here())
+    assert outcomes(panel) == [Outcome.OK] * 3 and all(found.rank for found in panel.results)
+    assert panel.results[1].comparison is not None and panel.results[1].comparison.verdict
+
+
+def test_an_interrupt_while_several_are_opened_blames_none(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their workers are ended with them, which is no failure of theirs."""
+    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
+    rows = rows_of(linear, "cpu", "torch")
+    first, _ = run_launch(linear, rows, settings, Cache())
+
+    def interrupted(entrant: Entrant, asked: Settings) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(opening, "prove", interrupted)
+    second, stopped = run_launch(linear, rows, settings, Cache(), [first], wanted=[0, 1])
+    assert stopped and [one.latency for one in second.results] == [None, None]
+    panel = conclude("net", [first, second], settings, 1, Machine.here(), interrupted=True)
+    assert outcomes(panel) == [Outcome.OK] * 2 and all(found.rank for found in panel.results)
+
+
+def test_a_target_that_fails_among_several_fails_alone(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
+    rows = rows_of(linear, "cpu", "torch")
+    first, _ = run_launch(linear, rows, settings, Cache())
+    assert rows[0].artifact is not None
+    broken = replace(rows[0].artifact, sha256="0" * 64)
+    second, _ = run_launch(
+        linear, [replace(rows[0], artifact=broken), rows[1]], settings, Cache(), [first], wanted=[0, 1]
+    )
+    panel = conclude("net", [first, second], settings, 1, Machine.here())
+    assert outcomes(panel) == [Outcome.LOAD_FAIL, Outcome.OK]
+    assert (panel.results[0].reason or "").startswith("in launch 2: ") and panel.results[1].rank == 1
+
+
+def test_a_target_that_is_alone_has_all_runs(linear: Captured) -> None:
+    """There is no place to decide."""
+    settings = Settings(num_runs=60, seconds=1.0, timeout_s=120.0)
+    panel = run_panel(linear, rows_of(linear, "cpu"), settings, Cache())
+    (found,) = panel.results
+    assert panel.launches == 1 and found.latency is not None and found.latency.count == 60
+    assert (found.rank, found.ratio, panel.found_from) == (1, Interval(1.0, 1.0, 1.0), None)
 
 
 def test_several_launches_are_kept_one_by_one_and_gone_on_with(linear: Captured) -> None:
@@ -294,7 +413,7 @@ def test_a_score_that_cannot_be_taken_costs_nothing_else(linear: Captured) -> No
 
 def test_an_emulator_alone_is_verified_and_not_timed(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Execution("NPU", nodes=1.0, functional_only="an emulator stands in for it")
-    monkeypatch.setattr(launch, "execution", lambda *_: told)
+    monkeypatch.setattr(opening, "execution", lambda *_: told)
     (row,) = rows_of(linear, "cpu")
     assert row.artifact is not None and row.resolved is not None
     cache = Cache()

@@ -6,6 +6,7 @@ import json
 import math
 from array import array
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
-from cross_backend.records import Comparison, Outcome, Panel, Result, document, finite
+from cross_backend.records import SCHEMA, Comparison, Outcome, Panel, Result, document, finite
 from cross_backend.samples import Interval, Measurement
 
 GOOD = Comparison(1e-6, 1e-6, 120.0, 1.0, 1e-4, verdict=True)
@@ -78,6 +79,13 @@ def test_a_result_has_the_keys_that_scripts_rely_on() -> None:
     )  # fmt: skip
 
 
+def test_a_ratio_to_the_leader_is_an_interval_or_null() -> None:
+    row = replace(MEASURED, ratio=Interval(1.15, 1.12, 1.18)).to_json()
+    assert row["ratio"] == {"value": 1.15, "low": 1.12, "high": 1.18}
+    assert replace(MEASURED, ratio=Interval(2.0, 0.0, math.inf)).to_json()["ratio"]["high"] is None
+    assert RESULT.to_json()["ratio"] is None
+
+
 def test_absent_values_are_null() -> None:
     row = RESULT.to_json()
     absent = (
@@ -108,16 +116,26 @@ def test_ranked_results_come_fastest_first(machine: Machine) -> None:
 
 
 def test_the_document_is_one_for_several_panels(machine: Machine) -> None:
-    first = Panel("a", (replace(MEASURED, workload="a"),), 0.02, {"threads": 1}, machine)
+    first = Panel("a", (replace(MEASURED, workload="a"),), 0.02, {"threads": 1}, machine, found_from=0.05)
     second = Panel("b", (replace(RESULT, workload="b"),), None, {"threads": 1}, machine, interrupted=True)
     third = Panel("c", (), 0.05, {"threads": 1}, machine)
     found = json.loads(json.dumps(document([first, second, third], machine), allow_nan=False))
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     assert found["machine"]["digest"] == machine.digest
     assert (found["noise_floor"], found["interrupted"], found["settings"]) == (0.05, True, {"threads": 1})
     assert [(row["workload"], row["noise_floor"]) for row in found["results"]] == [("a", 0.02), ("b", None)]
+    assert [(row["workload"], row["found_from"]) for row in found["panels"]] == [("a", 0.05), ("b", None), ("c", None)]
+    assert [(row["launches"], row["interrupted"]) for row in found["panels"]] == [(1, False), (1, True), (1, False)]
 
 
 def test_an_empty_document_is_valid(machine: Machine) -> None:
     found = document([], machine)
     assert (found["noise_floor"], found["interrupted"], found["results"]) == (None, False, [])
+
+
+def test_the_page_about_the_document_names_every_key(machine: Machine) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    found = document([Panel("a", (MEASURED,), 0.02, {}, machine)], machine)
+    keys = {*found, *found["panels"][0], *found["results"][0], *found["results"][0]["latency_ms"]}
+    assert {key for key in keys if f'"{key}":' not in page} == set()
+    assert f'"schema": {SCHEMA},' in page and f"| {SCHEMA} |" in page

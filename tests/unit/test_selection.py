@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,48 +22,9 @@ from cross_backend.errors import ArtifactError, UnavailableError, UsageError
 from cross_backend.lowering import lower
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured, Memory
-from cross_backend.samples import Measurement
-from cross_backend.selection import in_order, load, measured_first, rank
+from cross_backend.selection import in_order, load, measured_first
 
 Make = Callable[..., Artifact]
-Draw = Callable[..., list[Measurement]]
-
-
-def ranks(measurements: list[Measurement], floor: float | None = 0.02) -> list[int]:
-    measured = dict(enumerate(measurements))
-    medians = {key: statistics.median(m.values) for key, m in measured.items()}
-    found = rank(measured, medians, floor)
-    return [found[key] for key in sorted(found)]
-
-
-def test_different_targets_are_told_apart(draw: Draw) -> None:
-    assert ranks(draw(3.0, 1.0, 2.0)) == [3, 1, 2]
-
-
-def test_equal_targets_share_a_rank_and_the_next_keeps_its_place(draw: Draw) -> None:
-    assert ranks(draw(1.0, 1.0, 1.0, 2.0)) == [1, 1, 1, 4]
-    assert ranks(draw(1.0, 2.0, 2.0, 3.0)) == [1, 2, 2, 4]
-
-
-def test_a_difference_below_the_floor_is_a_tie(draw: Draw) -> None:
-    measurements = draw(1.0, 1.05)
-    assert ranks(measurements, 0.02) == [1, 2]
-    assert ranks(measurements, 0.10) == [1, 1]
-
-
-def test_without_a_floor_the_smallest_believable_one_counts(draw: Draw) -> None:
-    assert ranks(draw(1.0, 1.045), None) == [1, 1]
-    assert ranks(draw(1.0, 1.07), None) == [1, 2]
-
-
-def test_too_few_rounds_are_a_tie(draw: Draw) -> None:
-    assert ranks(draw(1.0, 9.0, rounds=5)) == [1, 1]
-    assert ranks(draw(1.0, 9.0, rounds=6)) == [1, 2]
-
-
-def test_one_or_none_can_be_ranked(draw: Draw) -> None:
-    assert ranks([]) == []
-    assert ranks(draw(1.0)) == [1]
 
 
 X = np.ones((1, 4), np.float32)

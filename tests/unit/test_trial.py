@@ -65,7 +65,11 @@ def test_long_outputs_are_not_shown(make_artifact: Callable[..., Artifact], cach
 @pytest.mark.parametrize(
     ("settings", "most", "runs", "seconds"),
     [
-        (Settings(), 1, 1000, 5.0),
+        (Settings(launches=1), 1, 1000, 5.0),
+        (Settings(), 10, 100, 0.5),
+        (Settings(num_runs=20), 3, 7, 5 / 3),
+        (Settings(num_runs=5), 1, 5, 5.0),
+        (Settings(margin=0.01), 15, 67, 1 / 3),
         (Settings(launches=3), 3, 334, 5 / 3),
         (Settings(launches=20, num_runs=20, seconds=2), 20, 1, 0.1),
         (Settings(launches=2, margin=0.01, max_launches=10), 10, 100, 0.5),

@@ -49,10 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--launches",
         type=positive_int,
-        default=1,
         metavar="N",
-        help="how often every target is started anew; processes of one program differ, and only further ones show by "
-        "how much (default: 1; runs and seconds are spread over them)",
+        help="how often every target is started anew; runs and seconds are spread over them (default: until every "
+        "place is decided: told apart, or a difference of 8 %% would surely be found; no launch begins after 60 s)",
     )
     parser.add_argument(
         "--margin",
@@ -71,7 +70,8 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.cache import Cache
     from cross_backend.export import Settings as ExportSettings
     from cross_backend.panel import compare
-    from cross_backend.report.terminal import Terminal, print_panel
+    from cross_backend.report.printed import print_panel
+    from cross_backend.report.terminal import Terminal
     from cross_backend.trial import Settings
     from cross_backend.workloads import find_workload
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_json
+from cross_backend.cli._options import add_json, margin
 from cross_backend.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +37,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     diff = _action(actions, "diff", "compare two stored studies; exit status 1 if something became slower or wrong")
     diff.add_argument("before", metavar="A", help="name or number")
     diff.add_argument("after", metavar="B", help="name or number")
+    diff.add_argument(
+        "--margin",
+        type=margin,
+        default=0.1,
+        metavar="10%",
+        help="difference that must be ruled out to say that a target is the same (default: 10%%)",
+    )
+    diff.add_argument(
+        "--fail-on",
+        choices=("never", "wrong", "slower", "cannot-tell"),
+        default="slower",
+        help="exit status 1 if something became wrong or fails now; slower, too; or if there is something of which "
+        "neither can be told, or that is gone (default: slower)",
+    )
     export = _action(actions, "export", "write every sample of a stored study as a table")
     export.add_argument("study", metavar="STUDY", help="name or number")
     export.add_argument("table", type=Path, metavar="FILE", help=".parquet or .csv")
@@ -153,7 +167,7 @@ def _print(results: StudyResults, args: argparse.Namespace, terminal: Terminal) 
 
         print_json(document(results))
         return
-    from cross_backend.report.terminal import print_study
+    from cross_backend.report.printed import print_study
 
     print_study(terminal, results)
 
@@ -217,16 +231,18 @@ def _diff(args: argparse.Namespace) -> int:
     from cross_backend.study.driver import read
 
     with _stored(args) as store:
-        found = diff(*(read(store, store.find(text).id) for text in (args.before, args.after)))
+        before, after = (read(store, store.find(text).id) for text in (args.before, args.after))
+    found = diff(before, after, args.margin)
+    failed = found.fails(args.fail_on)
     if args.json:
         print_json(found.to_json())
-        return 1 if found.regressed else 0
+        return 1 if failed else 0
     terminal, shown = Terminal(), found.table()
     terminal.table(shown.headers, shown.rows, right=shown.numeric)
-    terminal.text(f"{'❌' if found.regressed else '✅'} {found.summary}")
+    terminal.text(f"{'❌' if failed else '✅'} {found.summary}")
     for caveat in found.caveats:
         terminal.text(f"   ⚠️ {caveat}")
-    return 1 if found.regressed else 0
+    return 1 if failed else 0
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cross_backend.measure.paired import LogRatio, log_ratio, ranking_confidence, resolution
+from cross_backend.measure.paired import LogRatio, log_ratio, ranking_confidence
 from cross_backend.measure.quantiles import student_t
 from cross_backend.samples import Measurement
 
@@ -25,56 +25,56 @@ def detectable(
 ) -> float | None:
     """Give the relative difference that is found in 95 of 100 such studies: what a report may advertise.
 
-    A target is found slower when its estimated ratio lies beyond a threshold T: the noise floor or the interval's
-    half-width, whichever is larger (with one launch, their sum). An estimate scatters by its standard error e around
-    the true ratio, so a true difference of exactly T is found in only half of all studies; it takes T + t·e to be
-    found nearly always (:data:`POWER`). "Differences below x % cannot be told apart" is said of this x: smaller ones
-    may be found, but need not be.
+    A target is found slower when its estimated ratio lies beyond a threshold T, the half-width of its interval, which
+    is not below the noise floor. An estimate scatters by its standard error e around the true ratio, so a true
+    difference of exactly T is found in only half of all studies; it takes T + t·e to be found nearly always
+    (:data:`POWER`). Smaller ones may be found, but need not be.
 
     Args:
-        leader: the fastest.
-        others: those it is compared with: the targets that were not told apart from it, and its twin. The largest
-            figure counts, so a target that is far apart and noisy need not be among them.
-        floor: noise floor, a logarithm; :func:`resolution` of the launches where it was not measured.
+        leader: one.
+        others: those it is compared with: the targets that were not told apart from it, or its twin. The largest figure
+            counts, so a target that is far apart and noisy need not be among them.
+        floor: noise floor, a logarithm; None where it was not measured.
         targets: how many are ranked together.
 
     Returns:
         0.03 for 3 %; None where nothing can be compared.
     """
-    confidence = ranking_confidence(leader, targets)
-    ratios = [ratio for ratio in (log_ratio(leader, other, confidence) for other in others) if ratio is not None]
-    return math.expm1(max(_detectable(ratio, floor) for ratio in ratios)) if ratios else None
+    confidence = ranking_confidence(targets)
+    found = [log_ratio(leader, other, confidence, floor or 0.0) for other in others]
+    return max((math.expm1(surely_found(ratio)) for ratio in found if ratio is not None), default=None)
 
 
-def _detectable(ratio: LogRatio, floor: float | None) -> float:
-    floor = resolution(ratio.launches) if floor is None else floor
-    threshold = floor + ratio.half_width if ratio.launches == 1 else max(floor, ratio.half_width)
-    return threshold + student_t(POWER, ratio.freedom) * ratio.error
+def surely_found(ratio: LogRatio) -> float:
+    """Give the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 studies."""
+    return ratio.half_width + student_t(POWER, ratio.freedom) * ratio.error
 
 
 def precision_reached(
     leader: Measurement, others: Sequence[Measurement], margin: float, floor: float | None = None, targets: int = 2
 ) -> bool:
-    """Say whether no further launch is needed.
+    """Say whether no further launch is needed for a margin.
 
     Every other target is either clearly apart from the leader (:data:`EARLY`), or the interval of its ratio to the
-    leader is at most ``margin`` to either side. With one launch, what processes differ by is added to the interval, so
-    a margin below 5.5 % always takes several.
+    leader is at most ``margin`` to either side. After one launch that is 7.8 % at least, so smaller margins always take
+    several.
 
     Args:
         leader: the fastest so far.
         others: the rest; the leader's twin may be among them.
         margin: relative, 0.01 for 1 %.
-        floor: noise floor, a logarithm; :func:`resolution` of the launches where it was not measured.
+        floor: noise floor, a logarithm; None where it was not measured.
         targets: how many are ranked together.
     """
-    return all(_reached(log_ratio(leader, other), margin) or _apart(leader, other, floor, targets) for other in others)
+
+    def reached(other: Measurement) -> bool:
+        ratio = log_ratio(leader, other)
+        return ratio is not None and ratio.half_width <= math.log1p(margin)
+
+    return all(reached(other) or clearly_apart(leader, other, floor or 0.0, targets) for other in others)
 
 
-def _reached(ratio: LogRatio | None, margin: float) -> bool:
-    return ratio is not None and ratio.margin <= math.log1p(margin)
-
-
-def _apart(leader: Measurement, other: Measurement, floor: float | None, targets: int) -> bool:
-    strict = log_ratio(leader, other, max(EARLY, ranking_confidence(leader, targets)))
-    return strict is not None and strict.beyond(resolution(strict.launches) if floor is None else floor)
+def clearly_apart(first: Measurement, second: Measurement, floor: float, targets: int) -> bool:
+    """Say whether two targets differ so clearly that one may stop at it; see :data:`EARLY`."""
+    strict = log_ratio(first, second, max(EARLY, ranking_confidence(targets)), floor)
+    return strict is not None and strict.apart

@@ -76,12 +76,12 @@ def median_estimate(measurement: Measurement) -> Interval:
     return Interval(value, min(math.exp(centre - half), value), max(math.exp(centre + half), value))
 
 
-def paired_ratio(first: Measurement, second: Measurement, confidence: float = CONFIDENCE) -> Interval | None:
-    """Give first / second with its interval, from the ratios of medians within each round.
+def paired_ratio(
+    first: Measurement, second: Measurement, confidence: float = CONFIDENCE, floor: float = 0.0
+) -> Interval | None:
+    """Give first / second with its interval: the geometric mean over launches of each launch's ratio of calm means.
 
-    One launch: the median over rounds and its order-statistic interval; what two processes differ by is not in it, the
-    noise floor stands for that. Several launches: the geometric mean over launches of each launch's median ratio, and
-    an interval whose unit is the launch; see :func:`log_ratio`.
+    What two processes of one program differ by is in the interval; see :func:`log_ratio`.
 
     Returns:
         None with fewer than six common rounds, or with one round a launch and fewer than three launches.
@@ -89,36 +89,33 @@ def paired_ratio(first: Measurement, second: Measurement, confidence: float = CO
     Raises:
         ValueError: the two were not measured in the same rounds.
     """
-    ratio = log_ratio(first, second, confidence)
+    ratio = log_ratio(first, second, confidence, floor)
     return None if ratio is None else Interval(math.exp(ratio.value), math.exp(ratio.low), math.exp(ratio.high))
 
 
 def noise_floor(first: Measurement, twin: Measurement) -> float | None:
     """Give the largest relative difference that the same target against itself makes believable here.
 
-    It is the farther end of the pair's interval, and at least :func:`resolution` of the launches: the twins may have
+    It is the farther end of the pair's interval, so at least :func:`resolution` of the launches: the twins may have
     been lucky. A logarithm: 0.055 is a ratio of 1.0565.
     """
     ratio = log_ratio(first, twin)
     if ratio is None:
         return None
-    return max(resolution(ratio.launches), abs(ratio.low), abs(ratio.high))
+    return max(abs(ratio.low), abs(ratio.high))
 
 
 def can_tell_apart(first: Measurement, second: Measurement, floor: float, targets: int = 2) -> bool:
-    """Say whether two targets differ by more than the noise floor.
-
-    With one launch, the whole interval of the ratio must lie beyond the floor. With several, the interval holds what
-    processes differ by already: it must leave out 1, and the ratio itself must lie beyond the floor.
+    """Say whether two targets differ: whether the interval of their ratio leaves out 1.
 
     Args:
         first: one.
         second: the other.
-        floor: noise floor, a logarithm.
+        floor: noise floor, a logarithm: the interval is at least this wide to either side.
         targets: how many are ranked together; the interval is as much wider (:func:`ranking_confidence`).
     """
-    ratio = log_ratio(first, second, ranking_confidence(first, targets))
-    return ratio is not None and ratio.beyond(floor)
+    ratio = log_ratio(first, second, ranking_confidence(targets), floor)
+    return ratio is not None and ratio.apart
 
 
 def unpaired_ratio(first: Measurement, second: Measurement, confidence: float = CONFIDENCE) -> Interval | None:

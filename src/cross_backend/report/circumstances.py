@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cross_backend.records import StudyResults
-from cross_backend.report import tables
+from cross_backend.report import tables, verdicts
 from cross_backend.report.tables import Table
 from cross_backend.report.views import View
 
@@ -15,7 +15,7 @@ def warnings(views: Sequence[View]) -> Table:
     """Give what disturbed the measurements, by cause."""
     found: dict[str, list[str]] = {}
     for view in views:
-        for text in view.panel.warnings:
+        for text in filter(None, (verdicts.disturbed(view.panel), *view.panel.warnings)):
             found.setdefault(text, []).append(view.label)
         for row in view.rows:
             for text in row.result.warnings:

@@ -6,15 +6,15 @@ from typing import Any
 
 from cross_backend import records
 from cross_backend.measure.percentiles import percentiles
-from cross_backend.records import Panel, Result, StudyResults, finite
+from cross_backend.records import Result, StudyResults, finite
 from cross_backend.report.views import timed
 
 
 def document(results: StudyResults) -> dict[str, Any]:
     """Give the JSON document of a study: ``records.document`` of its panels, extended.
 
-    Every result has its percentiles beside its latency; ``panels`` says how each panel was measured; ``study``,
-    ``versions``, ``started`` and ``finished`` say of what study. Values that are not known are null.
+    Every result has its percentiles beside its latency; ``study``, ``versions``, ``started`` and ``finished`` say of
+    what study. Values that are not known are null.
     """
     plain = records.document(results.panels, results.machine)
     rows = iter(plain["results"])
@@ -25,25 +25,11 @@ def document(results: StudyResults) -> dict[str, Any]:
         "finished": results.finished,
         "settings": dict(results.settings),
         "versions": dict(results.versions),
-        "panels": [_panel(panel) for panel in results.panels],
         "results": [
             {**next(rows), "title": result.title, "percentiles_ms": _percentiles(result)}
             for panel in results.panels
             for result in panel.results
         ],
-    }
-
-
-def _panel(panel: Panel) -> dict[str, Any]:
-    return {
-        "workload": panel.workload,
-        "batch": panel.batch,
-        "threads": panel.settings.get("threads"),
-        "noise_floor": panel.noise_floor,
-        "launches": panel.launches,
-        "interrupted": panel.interrupted,
-        "warnings": list(panel.warnings),
-        "settings": dict(panel.settings),
     }
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
 from cross_backend.records import StudyResults
-from cross_backend.report import raw, study_tables
+from cross_backend.report import outcomes, raw, study_tables, verdicts
 from cross_backend.report.charts.svg import hatches
 from cross_backend.report.files import replace_file
 from cross_backend.report.sections import sections
-from cross_backend.report.tables import Table
+from cross_backend.report.tables import NONE
 from cross_backend.report.views import View, views
 
 if TYPE_CHECKING:
@@ -39,10 +38,12 @@ def write(results: StudyResults, path: Path) -> None:
         style=Markup(style),  # noqa: S704  ours, without a name of anybody's
         script=Markup(script),  # noqa: S704
         policy=_policy(style, script),
-        doubt=study_tables.doubt(shown),
+        verdicts=[(view, verdicts.ship(view.panel), verdicts.told_apart(view.panel)) for view in shown],
+        surely_found=verdicts.surely_found(results.panels),
         overview=study_tables.overview(shown),
         stopped=study_tables.stopped(shown),
-        rankings=[(view, _ranking(view)) for view in shown],
+        rankings=[(view, _ranking(view), _without_figures(view), verdicts.disturbed(view.panel)) for view in shown],
+        meanings=outcomes.MEANINGS,
         sections=sections(results, shown),
         hatches=hatches(),
         index=Markup(raw.index(shown)),  # noqa: S704  escaped as a script element needs it
@@ -62,20 +63,40 @@ def _policy(style: str, script: str) -> str:
 
 
 def _ranking(view: View) -> list[dict[str, Any]]:
-    """Give the rows of a panel's table: cells by header, and whether a row is only its reason."""
-    tasks = study_tables.metrics([view])
-    headers = (*study_tables.RANKING, *tasks, "note")
+    """Return the rows of a panel's table: its cells, and what stands below it."""
+    whole = study_tables.ranking(view)
+    note, interval = whole.headers.index("note"), whole.headers.index("95 % interval")
+    table = whole.only([i for i in range(note) if i != interval]).filled
+    rows = zip((row for row in view.rows if row.has_figures), table.rows, whole.rows, strict=True)
     return [
         {
-            "cells": dict(zip(headers, study_tables.cells(row, tasks), strict=True)),
+            "cells": [
+                _cell(header, f"{text} {texts[interval]}" if header == "median" else text, index in table.numeric)
+                for index, (header, text) in enumerate(zip(table.headers, cells, strict=True))
+            ],
+            "note": texts[note].removeprefix(f"{row.result.outcome}: "),
             "outcome": str(row.result.outcome),
             "tie": sum(other.result.rank == row.result.rank for other in view.rows) > 1,
             "ranked": row.result.rank is not None,
-            "figures": row.distribution is not None or row.result.comparison is not None,
-            "tasks": tasks,
         }
-        for row in view.rows
+        for row, cells, texts in rows
     ]
+
+
+def _cell(header: str, text: str, is_number: bool) -> dict[str, str]:
+    """Return the figure of a cell and its interval, which stands below it in small print."""
+    figure, mark, rest = text.partition(" [")
+    kind = "needs" if text.startswith("needs") else "n" if is_number else ""
+    return {"header": header, "figure": figure.removesuffix(f" {NONE}"), "small": mark.strip() + rest, "kind": kind}
+
+
+def _without_figures(view: View) -> list[tuple[str, str]]:
+    """Return (outcome, targets) of what the panel's table leaves out; their reasons stand once in the summary."""
+    found: dict[str, list[str]] = {}
+    for row in view.rows:
+        if not row.has_figures:
+            found.setdefault(str(row.result.outcome), []).append(row.result.title)
+    return [(outcome, ", ".join(titles)) for outcome, titles in found.items()]
 
 
 def _template() -> Template:
@@ -88,13 +109,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    surroundings.filters |= {"columns": columns, "floor": study_tables.floor, "difference": study_tables.difference}
     return surroundings.get_template("report.html.template")
-
-
-def columns(table: Table) -> Sequence[int]:
-    """Give the columns that hold something; a column of dashes alone tells nothing."""
-    return [i for i in range(len(table.headers)) if any(row[i] not in {"", study_tables.NONE} for row in table.rows)]
 
 
 def _template_text(name: str) -> str:

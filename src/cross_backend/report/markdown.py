@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cross_backend.records import StudyResults
-from cross_backend.report import circumstances, study_tables
+from cross_backend.report import circumstances, study_tables, verdicts
 from cross_backend.report.tables import Table
 from cross_backend.report.views import View, views
 
@@ -15,9 +16,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 
 
 def text(results: StudyResults) -> str:
-    """Give the study: summary, ranking, instruments, placement, circumstances, warnings."""
+    """Give the study: verdicts, rankings, what has no rank, instruments, placement, circumstances, warnings."""
     shown = views(results)
-    lines = [f"# {escaped(results.name)}", "", escaped(study_tables.doubt(shown)), ""]
+    lines = [f"# {escaped(results.name)}", "", *_verdicts(shown)]
+    if found := verdicts.surely_found(results.panels):
+        lines += [escaped(found), ""]
     if not results.finished:
         lines += ["**Not finished: this is what was measured until now.**", ""]
     lines += [f"Begun {escaped(results.started)}.", ""]
@@ -28,18 +31,31 @@ def text(results: StudyResults) -> str:
     return "\n".join(lines)
 
 
+def _verdicts(shown: Sequence[View]) -> list[str]:
+    """Give what to ship, panel by panel."""
+    if len(shown) == 1:
+        apart = verdicts.told_apart(shown[0].panel)
+        return [f"**{escaped(verdicts.ship(shown[0].panel))}**", *(["", escaped(apart)] if apart else []), ""]
+    found = [
+        f"- **{escaped(view.label)}**: {escaped(f'{verdicts.ship(view.panel)} {verdicts.told_apart(view.panel)}')}"
+        for view in shown
+    ]
+    return [*found, ""] if found else []
+
+
 def tables(results: StudyResults, shown: Sequence[View]) -> list[Table]:
     """Give all tables of a study in the order in which they are read; those without rows are left out."""
     found = [
         study_tables.overview(shown),
-        study_tables.ranking(shown),
+        *(_named("Ranking", study_tables.ranking(view).filled, view) for view in shown),
+        study_tables.stopped(shown),
         study_tables.instrument(shown, "Cold start", "cold_start", study_tables.COLD_START),
         study_tables.instrument(shown, "Throughput", "throughput"),
         study_tables.instrument(shown, "Open-loop latency: median, by offered rate in % of capacity", "open_loop"),
         study_tables.instrument(shown, "Memory", "memory", study_tables.MEMORY),
         study_tables.instrument(shown, "Energy", "energy"),
         study_tables.instrument(shown, "Power", "power"),
-        *(_named(study_tables.placement(view), view) for view in shown),
+        *(_named("Placement", study_tables.placement(view), view) for view in shown),
         circumstances.warnings(shown),
         circumstances.machine(results),
         circumstances.versions(results),
@@ -48,8 +64,8 @@ def tables(results: StudyResults, shown: Sequence[View]) -> list[Table]:
     return [table for table in found if table is not None and table.rows]
 
 
-def _named(table: Table, view: View) -> Table:
-    return Table(f"{table.title}: {view.label}", table.headers, table.rows, table.numeric)
+def _named(title: str, table: Table, view: View) -> Table:
+    return replace(table, title=f"{title}: {view.label}")
 
 
 def section(table: Table) -> list[str]:

@@ -42,6 +42,11 @@ class Section:
     """What is said where there is nothing to show."""
 
     @property
+    def short(self) -> str:
+        """Its name where there is little room."""
+        return self.key.replace("-", " ").capitalize()
+
+    @property
     def shown(self) -> list[Block]:
         """The blocks that hold something."""
         return [block for block in self.blocks if block.charts or any(table.rows for table in block.tables)]
@@ -73,8 +78,7 @@ def _measured(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
         Section(
             "ratio",
             "Ratio to the fastest",
-            "How many times the fastest one's latency each target takes. Ratios inside the shaded band, and intervals "
-            "that hold 1, show no difference.",
+            "How many times the fastest one's latency each target takes. An interval that holds 1 shows no difference.",
             _blocks(views, lambda view: [latency.ratios(view)]),
             "This needs two targets that were measured in at least six common rounds.",
         ),

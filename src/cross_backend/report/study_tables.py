@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cross_backend.measure.percentiles import percentiles as estimated
-from cross_backend.report import tables
+from cross_backend.report import figures, tables
 from cross_backend.report.distributions import median
-from cross_backend.report.tables import Table
+from cross_backend.report.tables import NONE, Table
 from cross_backend.report.views import Row, View, proved, timed
-from cross_backend.samples import Measurement
+from cross_backend.samples import Interval, Measurement
 
-NONE = "–"
 PERCENTS = (90.0, 99.0, 99.9)
 WHERE = ("workload", "batch", "threads")
 """What tells panels apart; columns of tables that hold several."""
 RANKING = (
     "rank",
     "backend",
-    "precision",
-    "median ms",
+    "ratio",
+    "median",
     "95 % interval",
-    *(f"P{percent:g} ms" for percent in PERCENTS),
+    *(f"P{percent:g}" for percent in PERCENTS),
     "runs",
     "max error",
     "SQNR dB",
+    "size",
     "coverage",
     "on device",
-    "size",
-    "load s",
+    "precision",
+    "load",
 )
+"""Columns of a panel's ranking, what decides first; then the task metrics, and the note."""
+LEAST = ("ranked", "of the slowest", "threads", "surely found from", "batch", "median", "ratio of the next")
+"""Columns of the overview that a narrow medium goes without, the first of them first."""
 COLD_START = ("process", "import", "load", "first_inference")
 """Parts of a cold start, in the order in which they happen."""
 MEMORY = ("peak_rss", "pss", "retained", "device")
@@ -58,35 +60,24 @@ def metrics(views: Sequence[View]) -> list[str]:
     return sorted({name for view in views for row in view.rows for name in row.result.task})
 
 
-def ranking(views: Sequence[View], title: str = "Ranking") -> Table:
-    """Give a row per result of all panels; what has no rank stays, and the last cell says why."""
-    tasks = metrics(views)
-    headers = (*WHERE, *RANKING, *tasks, "note")
-    rows = tuple((*where(view), *cells(row, tasks)) for view in views for row in view.rows)
-    texts = {"workload", "backend", "precision", "note"}
-    return Table(title, headers, rows, tuple(i for i, header in enumerate(headers) if header not in texts))
-
-
-def ranked(views: Sequence[View]) -> Table:
-    """Give the ranking for a narrow medium: without what failed, which :func:`stopped` tells, and fewer columns."""
-    table = ranking(views)
-    hidden = {"runs", "P90 ms", "P99.9 ms", "precision", "load s", "note"}
-    kept = [i for i, header in enumerate(table.headers) if header not in hidden]
-    rows = tuple(tuple(row[i] for i in kept) for row in table.rows if row[len(WHERE)] != NONE)
-    numeric = tuple(place for place, i in enumerate(kept) if i in table.numeric)
-    return Table(table.title, tuple(table.headers[i] for i in kept), rows, numeric)
+def ranking(view: View) -> Table:
+    """Return a row per result that has figures, the best first; :func:`stopped` tells of the others."""
+    tasks = metrics([view])
+    headers = (*RANKING, *tasks, "note")
+    rows = tuple(cells(row, tasks) for row in view.rows if row.has_figures)
+    texts = {"backend", "precision", "note"}
+    return Table("Ranking", headers, rows, tuple(i for i, header in enumerate(headers) if header not in texts))
 
 
 def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
     """Give the cells of :data:`RANKING`, of the task metrics, and the note."""
     result, latency = row.result, row.result.latency_ms
-    shown = timed(result) and latency is not None and result.latency is not None
-    times = (NONE,) * (3 + len(PERCENTS))
-    if shown and latency is not None and result.latency is not None:
-        interval = f"{tables.milliseconds(latency.low)} – {tables.milliseconds(latency.high)}"
+    times = (NONE,) * len(RANKING[2 : RANKING.index("runs") + 1])
+    if timed(result) and latency is not None and result.latency is not None:
         times = (
-            tables.milliseconds(latency.value),
-            interval,
+            figures.ratio(result.ratio),
+            figures.duration(latency.value, latency),
+            figures.interval(latency),
             *percentiles(result.latency),
             f"{result.latency.count:,}",
         )
@@ -94,14 +85,14 @@ def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
     return (
         str(result.rank) if result.rank is not None else NONE,
         result.title,
-        row.precision,
         *times,
         tables.error(result.comparison),
         tables.decibels(result.comparison),
+        tables.size(result.size_bytes),
         tables.percent(result.placement.coverage if result.placement else None),
         tables.percent(execution.share if execution else None),
-        tables.size(result.size_bytes),
-        f"{result.load_s:.2f}" if result.load_s is not None else NONE,
+        row.precision,
+        tables.seconds(result.load_s),
         *(tables.percent(result.task.get(name)) if proved(result) else NONE for name in tasks),
         note(row),
     )
@@ -116,8 +107,8 @@ def percentiles(latency: Measurement) -> tuple[str, ...]:
         if row.value is None or row.low is None or row.high is None:
             texts.append(f"needs n ≥ {row.needs:,}" if row.needs else NONE)
         else:
-            value, low, high = (tables.milliseconds(number / 1e6) for number in (row.value, row.low, row.high))
-            texts.append(f"{value} ({low} – {high})")
+            known = Interval(row.value / 1e6, row.low / 1e6, row.high / 1e6)
+            texts.append(f"{figures.duration(known.value, known)} {figures.interval(known)}")
     return tuple(texts)
 
 
@@ -137,40 +128,50 @@ def note(row: Row) -> str:
 
 
 def overview(views: Sequence[View]) -> Table:
-    """Give a row per panel: the fastest, what is not slower for all we can tell, and how many have a rank."""
+    """Give a row per panel: the fastest, by how much, what difference would be found, and how many have a rank."""
     rows = []
     for view in views:
         first = view.first
         latency = first[0].result.latency_ms if first else None
+        after = next((result for result in view.panel.ranked if result.rank != 1), None)
         gain = tables.speedup(view.panel)
+        found = view.panel.found_from
         rows.append(
             (
                 *where(view),
                 " = ".join(row.result.title for row in first) or "nothing could be ranked",
-                tables.milliseconds(latency.value) if latency else NONE,
-                f"{gain[2]:.1f} × ({gain[1].title})" if gain else NONE,
-                floor(view.panel.noise_floor),
-                difference(view.difference),
+                figures.duration(latency.value, latency) if latency else NONE,
+                f"{figures.ratio(after.ratio)} ({after.title})" if after and after.ratio else NONE,
+                f"{gain[2]} ({gain[1].title})" if gain else NONE,
+                "not measured" if found is None else figures.share(found),
                 f"{len(view.panel.ranked)} of {len(view.rows)}",
             )
         )
-    headers = (*WHERE, "fastest", "median ms", "slowest takes", "noise floor", "told apart from", "ranked")
-    return Table("Fastest of each panel", headers, tuple(rows), (1, 2, 4, 6, 7, 8))
+    headers = (*WHERE, "fastest", "median", "ratio of the next", "of the slowest", "surely found from", "ranked")
+    return Table("Fastest of each panel", headers, tuple(rows), (1, 2, 4, 7, 8))
 
 
 def stopped(views: Sequence[View]) -> Table:
-    """Give what has no rank and why, once a backend and reason however often it happened."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Return what has no rank and why: a reason once, with all targets that it stopped, and where."""
+    found = []
     for view in views:
         for row in view.stopped:
             outcome = str(row.result.outcome)
-            key = (row.result.title, outcome, note(row).removeprefix(f"{outcome}: "))
-            found.setdefault(key, []).append(f"{view.panel.workload} ×{view.panel.batch}")
-    rows = tuple(
-        (title, outcome, "all panels" if len(at) == len(views) > 1 else ", ".join(dict.fromkeys(at)), why)
-        for (title, outcome, why), at in found.items()
-    )
+            found.append((view, row.result.title, (outcome, note(row).removeprefix(f"{outcome}: "))))
+    rows = tuple((titles, outcome, at, why) for titles, at, (outcome, why) in _once(found, len(views)))
     return Table("Without a rank, and why", ("backend", "outcome", "where", "why"), rows)
+
+
+def _once(found: Iterable[tuple[View, str, tuple[str, ...]]], panels: int) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return what was found of (panel, target) once: all targets that have it in the same panels, and in which."""
+    places: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for view, title, what in found:
+        places.setdefault((what, title), []).append(f"{view.panel.workload} ×{view.panel.batch}")
+    titles: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for (what, title), at in places.items():
+        where_text = "all panels" if len(at) == panels > 1 else ", ".join(dict.fromkeys(at))
+        titles.setdefault((what, where_text), []).append(title)
+    return [(", ".join(named), at, what) for (what, at), named in titles.items()]
 
 
 def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[str] = ()) -> Table | None:
@@ -183,20 +184,33 @@ def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[s
         order: parts that come first, in this order.
     """
     parts = _parts(views, prefix, order)
+    if not parts:
+        return _nothing_measured(views, title, prefix)
     rows = []
     for view in views:
         for row in view.rows:
-            why = "; ".join(filter(None, (absences(row, prefix), *notes(row, prefix))))
+            why = _why_not(row, prefix)
             medians = []
             for part in parts:
                 found = row.measurement(f"{prefix}.{part}" if part else prefix)
                 medians.append(tables.quantity(median(found), found.unit) if found else NONE)
             if why or any(text != NONE for text in medians):
                 rows.append((*where(view), row.label, *medians, why))
-    if not rows:
-        return None
     headers = (*WHERE, "backend", *(NAMES.get(part, part.replace("_", " ")) for part in parts), "why not")
     return Table(title, headers, tuple(rows), (1, 2, *range(4, 4 + len(parts))))
+
+
+def _nothing_measured(views: Sequence[View], title: str, prefix: str) -> Table | None:
+    """Return why an instrument gave nothing at all, a reason once; None where nothing is known."""
+    found = ((view, row.label, (_why_not(row, prefix),)) for view in views for row in view.rows)
+    once = _once((one for one in found if any(one[2])), len(views))
+    rows = tuple((titles, at, why) for titles, at, (why,) in once)
+    return Table(title, ("backend", "where", "why not"), rows) if rows else None
+
+
+def _why_not(row: Row, prefix: str) -> str:
+    """Say why figures of an instrument are missing, and what one has to know of those that are not."""
+    return "; ".join(filter(None, (absences(row, prefix), *notes(row, prefix))))
 
 
 def _parts(views: Sequence[View], prefix: str, order: Sequence[str]) -> list[str]:
@@ -252,28 +266,3 @@ def placement(view: View) -> Table:
         )
     headers = ("backend", "delegates", "inside", "left", "coverage", "of FLOPs", "device", "on device", "left, and why")
     return Table("Placement", headers, tuple(rows), (2, 3, 4, 5, 7))
-
-
-def floor(noise_floor: float | None) -> str:
-    """Give the smallest difference that is believed, as a share."""
-    return "not measured" if noise_floor is None else f"{math.expm1(noise_floor) * 100:.1f} %"
-
-
-def difference(share: float | None) -> str:
-    """Give a relative difference."""
-    return "not measured" if share is None else f"{share * 100:.1f} %"
-
-
-def doubt(views: Sequence[View]) -> str:
-    """Say what differences could not be seen, in the worst panel."""
-    known = [view.difference for view in views if view.difference is not None]
-    if not known:
-        return "The noise floor was not measured, so small differences between ranks mean nothing."
-    worst = f" (in the best panel {difference(min(known))})" if max(known) - min(known) >= 0.001 else ""
-    unknown = (
-        f" In {len(views) - len(known)} of {len(views)} panels it was not measured." if len(known) < len(views) else ""
-    )
-    return (
-        f"On this machine differences below {difference(max(known))} cannot be told apart{worst}; "
-        f"targets that cannot be told apart share a rank.{unknown}"
-    )

@@ -7,21 +7,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cross_backend.records import Comparison, Panel, Result, Timing
+from cross_backend.report import figures
 from cross_backend.samples import Measurement
 
-HEADERS = (
+NONE = "–"
+"""Where there is nothing to show."""
+RANKING = (
     "",
     "Backend",
-    "median ms",
+    "ratio",
+    "median",
     "95 % interval",
-    "avg ms",
+    "average",
     "runs",
     "max error",
     "SQNR dB",
-    "coverage",
     "size",
-    "load s",
+    "coverage",
+    "load",
 )
+"""Columns of a ranking; then the first values of the output for small models, and the task metrics."""
+OUTPUT = "output"
+LEAST = ("average", "runs", "load", "SQNR dB", "95 % interval", "coverage", OUTPUT, "size", "max error")
+"""Columns that a narrow ranking goes without, the first of them first; then go task metrics, and last the median."""
+NAME_WIDTH = 32
+"""Longer names are folded before a column goes for them."""
+FOLDED_WIDTH = 10
+"""Names are folded to this width before one of the columns goes that decide."""
+GAP = 2
+"""Spaces between columns."""
 PROFILE_HEADERS = ("Operator", "kind", "calls", "ms", "share")
 PROFILE_ROWS = 30
 """Most rows of a profile that a terminal shows."""
@@ -41,6 +55,39 @@ class Table:
     numeric: tuple[int, ...] = ()
     """Columns that hold numbers."""
 
+    def only(self, kept: Sequence[int]) -> Table:
+        """Return the table with these of its columns."""
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        numeric = tuple(place for place, i in enumerate(kept) if i in self.numeric)
+        return Table(self.title, tuple(self.headers[i] for i in kept), rows, numeric)
+
+    @property
+    def filled(self) -> Table:
+        """The table without columns of which no cell tells anything."""
+        columns = range(len(self.headers))
+        return self.only([i for i in columns if any(row[i] not in {"", NONE} for row in self.rows)])
+
+    def fitted(self, width: int, least: Sequence[str], last: Sequence[str] = ()) -> Table:
+        """Return the table with as many columns as fit.
+
+        Args:
+            width: characters of a line.
+            least: headers of the columns that it can do without, the first to go first.
+            last: those that go only where names that fold are not enough.
+        """
+        from rich.cells import cell_len
+
+        cells = [[cell_len(cell) for cell in column] for column in zip(self.headers, *self.rows, strict=True)]
+        kept = list(range(len(self.headers)))
+        for headers, name_width in ((least, NAME_WIDTH), (last, FOLDED_WIDTH)):
+            # Names fold where they are long, numbers never do.
+            needs = [max(c) if i in self.numeric else min(max(c), name_width) for i, c in enumerate(cells)]
+            for header in headers:
+                if sum(needs[i] for i in kept) + GAP * (len(kept) - 1) <= width:
+                    break
+                kept = [i for i in kept if self.headers[i] != header]
+        return self.only(kept)
+
 
 def milliseconds(value: float) -> str:
     """Give a duration with at least three significant digits."""
@@ -52,19 +99,24 @@ def milliseconds(value: float) -> str:
 def size(size_bytes: int | None) -> str:
     """Give a size in the unit that people use."""
     if size_bytes is None:
-        return "–"
+        return NONE
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size_bytes >= scale:
             return f"{size_bytes / scale:.1f} {unit}"
     return f"{size_bytes} B"
 
 
+def seconds(value: float | None) -> str:
+    """Return a duration that is known in seconds."""
+    return NONE if value is None else figures.duration(value * 1e3)
+
+
 def quantity(value: float | None, unit: str) -> str:
     """Give a value of one of a measurement's units (``ns``, ``B``, ``J``, ``W``, ``1/s``) as people write it."""
     if value is None or not math.isfinite(value):
-        return "–"
+        return NONE
     if unit == "ns":
-        return f"{milliseconds(value / 1e6)} ms"
+        return figures.duration(value / 1e6)
     if unit == "B":
         return size(round(value))
     if unit in {"J", "W"}:
@@ -78,19 +130,21 @@ def quantity(value: float | None, unit: str) -> str:
 def percent(share: float | None) -> str:
     """Give a share; never 100 % unless it is all."""
     if share is None:
-        return "–"
+        return NONE
     return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"
 
 
 def error(comparison: Comparison | None) -> str:
     """Give the largest error as a share of the largest output."""
-    return "–" if comparison is None else f"{comparison.max_rel:.1e}"
+    if comparison is None:
+        return NONE
+    return f"{comparison.max_rel:.1e}" if comparison.max_rel else "0"
 
 
 def decibels(comparison: Comparison | None) -> str:
     """Give the signal to noise ratio; equal outputs have none."""
     if comparison is None:
-        return "–"
+        return NONE
     return "equal" if comparison.sqnr_db == math.inf else f"{comparison.sqnr_db:.0f}"
 
 
@@ -116,28 +170,35 @@ def profile(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
     ]
 
 
-def ranking(panel: Panel) -> list[tuple[str, ...]]:
-    """Give a row per ranked result, fastest first; cells follow :data:`HEADERS`, the first is the rank."""
-    rows: list[tuple[str, ...]] = []
-    for result in panel.ranked:
+def ranking(panel: Panel) -> Table:
+    """Give a row per ranked result, the best first; the first cell is the rank."""
+    ranked = panel.ranked
+    metrics = sorted({name for result in ranked for name in result.task})
+    outputs = (OUTPUT,) if any(result.sample_output for result in ranked) else ()
+    rows = []
+    for result in ranked:
         latency, measurement = result.latency_ms, result.latency
         assert latency is not None and measurement is not None and result.mean_ms is not None
         rows.append(
             (
                 str(result.rank),
                 result.title,
-                milliseconds(latency.value),
-                f"{milliseconds(latency.low)} – {milliseconds(latency.high)}",
-                milliseconds(result.mean_ms),
-                f"{measurement.count}",
+                figures.ratio(result.ratio),
+                figures.duration(latency.value, latency),
+                figures.interval(latency),
+                figures.duration(result.mean_ms, latency),
+                f"{measurement.count:,}",
                 error(result.comparison),
                 decibels(result.comparison),
-                percent(result.placement.coverage if result.placement else None),
                 size(result.size_bytes),
-                f"{result.load_s:.2f}" if result.load_s is not None else "–",
+                percent(result.placement.coverage if result.placement else None),
+                seconds(result.load_s),
+                *([", ".join(f"{v:.5g}" for v in result.sample_output)] if outputs else ()),
+                *(percent(result.task.get(name)) for name in metrics),
             )
         )
-    return rows
+    headers = (*RANKING, *outputs, *metrics)
+    return Table("Ranking", headers, tuple(rows), tuple(range(2, len(headers))))
 
 
 def ties(panel: Panel) -> list[tuple[Result, ...]]:
@@ -148,11 +209,13 @@ def ties(panel: Panel) -> list[tuple[Result, ...]]:
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def speedup(panel: Panel) -> tuple[Result, Result, float] | None:
+def speedup(panel: Panel) -> tuple[Result, Result, str] | None:
     """Give the fastest, the slowest and how many times faster; None where they tie or stand alone."""
     ranked = panel.ranked
     if len(ranked) < 2 or ranked[0].rank == ranked[-1].rank:
         return None
     fastest, slowest = ranked[0].latency_ms, ranked[-1].latency_ms
     assert fastest is not None and slowest is not None
-    return ranked[0], ranked[-1], slowest.value / fastest.value
+    ratio = ranked[-1].ratio
+    times = f"{slowest.value / fastest.value:.1f}" if ratio is None else figures.ratio(ratio).partition(" ")[0]
+    return ranked[0], ranked[-1], times

@@ -5,36 +5,35 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cross_backend.records import Outcome, Panel, StudyResults, Timing
-from cross_backend.report import circumstances, study_tables, tables
-from cross_backend.report.views import view, views
+from cross_backend.records import Timing
+from cross_backend.report import tables
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
 
 _PLAIN_WIDTH = 200
 _PLAIN = {
     "✅": "[ok]", "❌": "[fail]", "⚠️": "[warn]", "🥇": "1.", "🥈": "2.", "🥉": "3.",
     "📊": "*", "🏆": "*", "📈": "*", "🚀": "*",
-    "🏃": "-", "⚡": "-", "⚖️": "-", "🎯": "-", "⏱️": "-", "📦": "*",
+    "🏃": "-", "⚡": "-", "⚖️": "-", "🎯": "-", "⏱️": "-", "📦": "*", "❓": "[?]", "🔍": "-",
 }  # fmt: skip
-_MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
 
 
 class Terminal:
     """Standard output for results, standard error for progress and complaints."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, into: TextIO | None = None) -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
-        self.fancy = fancy(sys.stdout)
-        width = None if sys.stdout.isatty() else _PLAIN_WIDTH
-        self.out = _console(sys.stdout, self.fancy, width)
+        stream = into or sys.stdout
+        self.fancy = fancy(stream)
+        self.out = _console(stream, self.fancy, _width(stream))
         self.err = _console(sys.stderr, fancy(sys.stderr), None)
         self.quiet = quiet
 
@@ -45,17 +44,42 @@ class Terminal:
                 line = line.replace(emoji, plain)
         self.out.print(line, style=style, soft_wrap=True)
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-        """Print aligned columns; those in ``right`` are numbers."""
+    def table(
+        self,
+        headers: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        right: Sequence[int] = (),
+        whole: Sequence[int] = (),
+    ) -> None:
+        """Print aligned columns; those in ``right`` are numbers.
+
+        Texts fold where there is little room; numbers and the columns in ``whole`` never do: before, their headers
+        fold, and then lines are longer than the terminal.
+        """
         from rich.table import Table
 
-        shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-        for index, header in enumerate(headers):
-            # A cell folds into several lines rather than losing its end.
-            shown.add_column(header, justify="right" if index in right else "left", overflow="fold")
-        for row in rows:
-            shown.add_row(*(self._plain(cell) for cell in row))
-        self.out.print(shown)
+        heads, body = list(headers), [[self._plain(cell) for cell in row] for row in rows]
+        unbroken = {*right, *whole}
+        least = [_widest(column) for column in zip(*body, strict=True)] if body else [0] * len(heads)
+        natural = [max(width, _widest([head])) for width, head in zip(least, heads, strict=True)]
+        if sum(natural) + tables.GAP * (len(heads) - 1) > self.out.width:
+            for index in unbroken:
+                heads[index] = "\n".join(textwrap.wrap(heads[index], max(least[index], 1)))
+            least = [width if i in unbroken else min(width, tables.FOLDED_WIDTH) for i, width in enumerate(least)]
+        needed = sum(least) + tables.GAP * (len(heads) - 1)
+        shown = Table(
+            box=None,
+            header_style="bold",
+            pad_edge=False,
+            padding=(0, tables.GAP, 0, 0),
+            width=needed if needed > self.out.width else None,
+        )
+        for index, head in enumerate(heads):
+            side: JustifyMethod = "right" if index in right else "left"
+            shown.add_column(head, justify=side, no_wrap=index in unbroken, overflow="fold")
+        for row in body:
+            shown.add_row(*row)
+        self.out.print(shown, crop=False)
 
     def _plain(self, cell: str) -> str:
         return cell if self.fancy else _replace(cell)
@@ -87,6 +111,20 @@ class Terminal:
     def _plain_progress(self, _key: str, text: str, share: float | None) -> None:
         if share == 1:
             self.note(text)
+
+
+def _widest(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
+
+
+def _width(stream: TextIO) -> int | None:
+    """Return how long lines may be: the terminal says it itself, for pipes ``COLUMNS`` does."""
+    if stream.isatty():
+        return None
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else _PLAIN_WIDTH
 
 
 def _console(stream: TextIO, colours: bool, width: int | None) -> Console:
@@ -136,40 +174,6 @@ def fancy(stream: Any) -> bool:
     )
 
 
-def print_panel(terminal: Terminal, panel: Panel) -> None:
-    """Print a comparison: a line per target, the ranking, the summary."""
-    settings = panel.settings
-    batch = f", batch {panel.batch}" if panel.batch > 1 else ""
-    terminal.text(f"🚀 cross-backend: {panel.workload}{batch}", style="bold")
-    terminal.text("=" * 55)
-    terminal.text(
-        f"📊 {panel.machine.cpu}, {settings['threads']} thread(s) each; every output checked against eager float32"
-        + (f"; {panel.launches} launches" if panel.launches > 1 else "")
-    )
-    terminal.text()
-    for result in panel.results:
-        if result.latency_ms is not None and result.mean_ms is not None:
-            median = tables.milliseconds(result.latency_ms.value)
-            mark, why = ("✅", "") if result.unranked is None else ("⚠️", f"; no rank: {result.unranked}")
-            terminal.text(
-                f"{mark} {result.title}: {tables.milliseconds(result.mean_ms)} ms avg, {median} ms median{why}"
-            )
-        elif result.outcome is Outcome.OK:
-            why = f"functional check only: {result.unranked}" if result.unranked else "not measured"
-            terminal.text(f"⚠️ {result.title}: verified, {why}")
-        else:
-            mark = "⚠️" if result.outcome in {Outcome.UNAVAILABLE, Outcome.UNSUPPORTED} else "❌"
-            terminal.text(f"{mark} {result.title}: {result.outcome}: {result.reason}")
-    terminal.text()
-    if panel.ranked:
-        _print_ranking(terminal, panel)
-        _print_summary(terminal, panel)
-    else:
-        terminal.text("❌ Nothing could be ranked.")
-    if panel.interrupted:
-        terminal.text("⚠️ Interrupted: this is what was finished until then.")
-
-
 def print_profile(terminal: Terminal, rows: Sequence[Timing], runs: int) -> None:
     """Print a profile, most expensive first; of many rows only the first."""
     terminal.text()
@@ -180,62 +184,3 @@ def print_profile(terminal: Terminal, rows: Sequence[Timing], runs: int) -> None
     terminal.table(tables.PROFILE_HEADERS, tables.profile(rows)[: tables.PROFILE_ROWS], right=(2, 3, 4))
     if len(rows) > tables.PROFILE_ROWS:
         terminal.text(f"   … and {len(rows) - tables.PROFILE_ROWS} more; --json has all")
-
-
-def _print_ranking(terminal: Terminal, panel: Panel) -> None:
-    terminal.text("🏆 Performance Ranking:", style="bold")
-    terminal.text("-" * 50)
-    extra: list[str] = []
-    if any(r.sample_output for r in panel.ranked):
-        extra.append("output")
-    metrics = sorted({name for r in panel.ranked for name in r.task})
-    rows = []
-    for result, row in zip(panel.ranked, tables.ranking(panel), strict=True):
-        medal = _MEDALS.get(result.rank or 0, "📊") if terminal.fancy else f"{result.rank}."
-        cells = [", ".join(f"{v:.6f}" for v in result.sample_output)] if extra else []
-        cells += [tables.percent(result.task.get(name)) for name in metrics]
-        rows.append((medal, *row[1:], *cells))
-    headers = (*tables.HEADERS, *extra, *metrics)
-    terminal.table(headers, rows, right=range(2, len(headers)))
-    terminal.text()
-
-
-def _print_summary(terminal: Terminal, panel: Panel) -> None:
-    terminal.text("📈 Summary:", style="bold")
-    first = [r.title for r in panel.ranked if r.rank == 1]
-    terminal.text(f"   🏃 Fastest: {' and '.join(first)}{' (a tie)' if len(first) > 1 else ''}")
-    gain = tables.speedup(panel)
-    if gain is not None:
-        terminal.text(f"   ⚡ Speed improvement: {gain[2]:.1f}x over slowest ({gain[1].title})")
-    for group in tables.ties(panel):
-        terminal.text(f"   ⚖️ Tie at rank {group[0].rank}: {', '.join(r.title for r in group)}")
-    terminal.text(f"   🎯 {study_tables.doubt([view(panel)])}")
-    for warning in panel.warnings:
-        terminal.text(f"   ⚠️ {warning}")
-    for result in panel.ranked:
-        for warning in result.warnings:
-            terminal.text(f"   ⚠️ {result.title}: {warning}")
-    terminal.text()
-
-
-def print_study(terminal: Terminal, results: StudyResults) -> None:
-    """Print a study: what cannot be told apart, the fastest of each panel, the ranking, what has no rank and why."""
-    shown = views(results)
-    terminal.text(f"🚀 cross-backend study: {results.name}", style="bold")
-    terminal.text("=" * 55)
-    terminal.text(f"📊 {results.machine.cpu}; {study_tables.doubt(shown)}")
-    if not results.finished:
-        terminal.text("⚠️ Not finished: this is what was measured until now.")
-    found = (
-        study_tables.overview(shown),
-        study_tables.ranked(shown),
-        study_tables.stopped(shown),
-        circumstances.warnings(shown),
-    )
-    for table in found:
-        if table.rows:
-            terminal.text()
-            terminal.text(table.title, style="bold")
-            terminal.table(table.headers, table.rows, right=table.numeric)
-    if not shown:
-        terminal.text("❌ No panel was begun.")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cross_backend.measure.precision import detectable
-from cross_backend.measure.statistics import paired_ratio
 from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report.distributions import Distribution, distribution
-from cross_backend.samples import Interval, Measurement
+from cross_backend.samples import Measurement
 
 
 @dataclass(frozen=True)
@@ -21,13 +18,16 @@ class Row:
     result: Result
     distribution: Distribution | None = None
     """Of its latency; None where there is none that may be shown."""
-    ratio: Interval | None = None
-    """Its latency over that of the fastest, paired by round; None where they have too few rounds in common."""
 
     @property
     def label(self) -> str:
         """Its name in charts; a row without a rank says so."""
         return self.result.title if self.result.rank is not None else f"{self.result.title} (not ranked)"
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether it came so far that a table can say more of it than why it stopped."""
+        return self.result.outcome is Outcome.OK or self.result.comparison is not None
 
     @property
     def precision(self) -> str:
@@ -73,22 +73,6 @@ class View:
         """The fastest, more than one where they tie."""
         return [row for row in self.rows if row.result.rank == 1 and row.result.latency_ms is not None]
 
-    @functools.cached_property
-    def difference(self) -> float | None:
-        """The relative difference from the fastest that such a study finds; None where no noise floor was measured.
-
-        What counts are the targets that were not told apart from the fastest, else the next one: see
-        ``measure.precision.detectable``.
-        """
-        floor = self.panel.noise_floor
-        if floor is None:
-            return None
-        ranked = [row.result for row in self.rows if row.result.rank is not None and row.ratio is not None]
-        near = [result for result in ranked[1:] if result.rank == 1] or ranked[1:2]
-        others = [result.latency for result in near if result.latency is not None]
-        found = detectable(ranked[0].latency, others, floor, len(ranked)) if others and ranked[0].latency else None
-        return max(math.expm1(floor), found or 0.0)
-
     @property
     def stopped(self) -> list[Row]:
         """The rows without a rank."""
@@ -123,25 +107,19 @@ def views(results: StudyResults) -> tuple[View, ...]:
 
 def view(panel: Panel, key: str = "p0") -> View:
     """Give one panel."""
-    rows = [
+    rows = (
         Row(result, distribution(result.latency) if timed(result) and result.latency else None)
         for result in _ordered(panel)
-    ]
-    fastest = next((row.result.latency for row in rows if row.distribution is not None), None)
-    return View(key, panel, tuple(Row(row.result, row.distribution, _ratio(row, fastest)) for row in rows))
-
-
-def _ratio(row: Row, fastest: Measurement | None) -> Interval | None:
-    one = row.result.latency
-    if row.distribution is None or one is None or fastest is None or len(one.rounds) != len(fastest.rounds):
-        return None
-    return Interval(1.0, 1.0, 1.0) if one is fastest else paired_ratio(one, fastest)
+    )
+    return View(key, panel, tuple(rows))
 
 
 def _ordered(panel: Panel) -> list[Result]:
+    ranks = {id(result): place for place, result in enumerate(panel.ranked)}
+
     def place(result: Result) -> tuple[int, float, float]:
-        median = result.latency_ms.value if timed(result) and result.latency_ms else float("inf")
-        return (0 if timed(result) else 1 if proved(result) else 2), result.rank or float("inf"), median
+        median = result.latency_ms.value if timed(result) and result.latency_ms else math.inf
+        return (0 if timed(result) else 1 if proved(result) else 2), ranks.get(id(result), math.inf), median
 
     return sorted(panel.results, key=place)
 

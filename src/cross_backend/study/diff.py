@@ -1,7 +1,8 @@
 """Diff: what changed between two studies, cell by cell; a verdict only where chance and this machine do not explain it.
 
-A target is *slower* (or *faster*) only if three things hold: the whole 95 % interval of the ratio of medians lies
-beyond the larger noise floor of the two panels; the same still holds with the interval widened for the number of
+A target is *the same* only if the whole interval lies within a margin that is asked for: whoever measured too little
+*cannot tell*. It is *slower* (or *faster*) only if three things hold: the whole 95 % interval of the ratio of medians
+lies beyond the larger noise floor of the two panels; the same still holds with the interval widened for the number of
 cells that are compared (Holm's step-down rule, :func:`_holm`), so that all verdicts of a diff together are wrong with
 a probability of at most 5 %; and both results were proved right and ran on the device that was asked for.
 """
@@ -30,7 +31,7 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     SAME = "same"
-    """No difference beyond chance and the noise floor."""
+    """A difference as large as the margin is ruled out."""
     NEW = "new"
     GONE = "gone"
     NOW_FAILS = "now fails"
@@ -38,10 +39,20 @@ class Verdict(StrEnum):
     WRONG_NOW = "wrong now"
     STILL_FAILS = "still fails"
     CANNOT_TELL = "cannot tell"
-    """Too little was measured, or durations mean nothing there."""
+    """Neither a difference nor its absence is shown, or durations mean nothing there."""
 
 
-REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.NOW_FAILS, Verdict.WRONG_NOW})
+MARGIN = 0.10
+"""Relative difference that must be ruled out to say *same*, where nothing else is asked for. Three launches that
+scatter by 3 % rule out some 7 to 10 %; two single ones, which may differ by 29 %, never do."""
+_WRONG = frozenset({Verdict.NOW_FAILS, Verdict.WRONG_NOW})
+FAIL_ON = {
+    "never": frozenset[Verdict](),
+    "wrong": _WRONG,
+    "slower": _WRONG | {Verdict.SLOWER},
+    "cannot-tell": _WRONG | {Verdict.SLOWER, Verdict.CANNOT_TELL, Verdict.GONE},
+}
+"""What a CI may fail on → the verdicts that do; each kind includes those before it."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +90,17 @@ class Diff:
     rows: tuple[DiffRow, ...]
     caveats: tuple[str, ...]
     """What differs beside the code: machines, versions, settings; and what was not finished."""
+    margin: float = MARGIN
+    """Relative difference that was to be ruled out."""
 
     @property
     def regressed(self) -> bool:
         """Say whether something became slower, wrong, or fails now."""
-        return any(row.verdict in REGRESSIONS for row in self.rows)
+        return self.fails("slower")
+
+    def fails(self, on: str) -> bool:
+        """Say whether a verdict of this kind of :data:`FAIL_ON` is among the rows."""
+        return any(row.verdict in FAIL_ON[on] for row in self.rows)
 
     @property
     def summary(self) -> str:
@@ -99,6 +116,7 @@ class Diff:
             "before": self.before,
             "after": self.after,
             "regressed": self.regressed,
+            "margin": self.margin,
             "caveats": list(self.caveats),
             "rows": [row.to_json() for row in self.rows],
         }
@@ -116,19 +134,26 @@ def _cells(row: DiffRow) -> tuple[str, ...]:
     return (*place, before, after, ratio, str(row.verdict), row.note)
 
 
-def diff(before: StudyResults, after: StudyResults) -> Diff:
-    """Compare two studies; cells meet by workload, batch, threads and target."""
+def diff(before: StudyResults, after: StudyResults, margin: float = MARGIN) -> Diff:
+    """Compare two studies; cells meet by workload, batch, threads and target.
+
+    Args:
+        before: one.
+        after: the other.
+        margin: relative difference that must be ruled out to say *same*, 0.1 for 10 %.
+    """
     first, second = _by_key(before), _by_key(after)
     keys = [*first, *(key for key in second if key not in first)]
-    rows = [_row(key, first.get(key), second.get(key)) for key in keys]
+    rows = [_row(key, first.get(key), second.get(key), margin) for key in keys]
 
     def told_apart(index: int, confidence: float) -> bool:
         old, new = first[keys[index]][1].latency, second[keys[index]][1].latency
         assert old is not None and new is not None, "only cells with two latencies have a floor"
         ratio = unpaired_ratio(new, old, confidence)
-        return ratio is not None and _beyond(ratio, rows[index].floor or 0.0) is not Verdict.SAME
+        return ratio is not None and _beyond(ratio, rows[index].floor or 0.0) is not None
 
-    return Diff(before.name, after.name, tuple(_holm(rows, told_apart)), tuple(_caveats(before, after)))
+    found = tuple(_holm(rows, told_apart, margin))
+    return Diff(before.name, after.name, found, tuple(_caveats(before, after)), margin)
 
 
 def _by_key(study: StudyResults) -> dict[Key, tuple[Panel, Result]]:
@@ -139,7 +164,7 @@ def _by_key(study: StudyResults) -> dict[Key, tuple[Panel, Result]]:
     }
 
 
-def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Result] | None) -> DiffRow:
+def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Result] | None, margin: float) -> DiffRow:
     """Compare one cell on its own; SLOWER and FASTER here are still to pass :func:`_holm`."""
     old, new = first[1] if first else None, second[1] if second else None
     row = DiffRow(*key, Verdict.CANNOT_TELL, old.latency_ms if old else None, new.latency_ms if new else None)
@@ -161,7 +186,8 @@ def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Resu
         why = "too little was measured for an interval" if ratio is None else "no noise floor was measured"
         return replace(row, ratio=ratio, note=why)
     row = replace(row, ratio=ratio, floor=max(floor for floor in floors if floor is not None))
-    return replace(row, verdict=_beyond(ratio, row.floor or 0.0))
+    verdict = _beyond(ratio, row.floor or 0.0)
+    return replace(row, verdict=verdict) if verdict else _undistinguished(row, margin)
 
 
 def _by_outcome(old: Result, new: Result) -> Verdict | None:
@@ -185,14 +211,23 @@ def _why_not(result: Result) -> str:
     return result.unranked or ""
 
 
-def _beyond(ratio: Interval, floor: float) -> Verdict:
-    """Give a cell's verdict: the whole interval has to lie beyond the floor."""
+def _beyond(ratio: Interval, floor: float) -> Verdict | None:
+    """Say whether the whole interval lies beyond the floor, and on which side."""
     if math.log(ratio.low) > floor:
         return Verdict.SLOWER
-    return Verdict.FASTER if math.log(ratio.high) < -floor else Verdict.SAME
+    return Verdict.FASTER if math.log(ratio.high) < -floor else None
 
 
-def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool]) -> list[DiffRow]:
+def _undistinguished(row: DiffRow, margin: float) -> DiffRow:
+    """Give the verdict of a cell in which no difference is shown: that is not to say that there is none."""
+    assert row.ratio is not None, "it has an interval"
+    if row.ratio.high <= 1 + margin and row.ratio.low >= 1 / (1 + margin):
+        return replace(row, verdict=Verdict.SAME)
+    note = "; ".join(filter(None, (row.note, f"a change of {margin * 100:g} % is not ruled out")))
+    return replace(row, verdict=Verdict.CANNOT_TELL, note=note)
+
+
+def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool], margin: float) -> list[DiffRow]:
     """Take back verdicts that so many comparisons bring about by chance.
 
     Holm's step-down rule (*Scand. J. Statist.* 6, 1979): of m comparisons the first has to hold with an error of
@@ -202,6 +237,7 @@ def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool]) -> 
     Args:
         rows: verdicts of each on its own.
         told_apart: whether the row of that index holds at a confidence.
+        margin: relative difference that must be ruled out to say *same*.
     """
     waiting = [i for i, row in enumerate(rows) if row.floor is not None]
     count, proved = len(waiting), set[int]()
@@ -214,7 +250,7 @@ def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool]) -> 
         waiting = [i for i in waiting if i not in found]
     note = f"; among {count} comparisons chance explains it"
     return [
-        replace(row, verdict=Verdict.SAME, note=f"{row.verdict} on its own{note}")
+        _undistinguished(replace(row, note=f"{row.verdict} on its own{note}"), margin)
         if row.verdict in {Verdict.SLOWER, Verdict.FASTER} and i not in proved
         else row
         for i, row in enumerate(rows)

@@ -156,6 +156,14 @@ class Results:
         """One panel per batch size and number of threads; ``panel.ranked`` has the fastest first."""
         return self.results.panels
 
+    def __str__(self) -> str:
+        """Return the tables that ``cross-backend study run`` prints."""
+        return str(self.results)
+
+    def _repr_html_(self) -> str:
+        """Return the tables that a notebook shows."""
+        return self.results._repr_html_()
+
     def to_json(self) -> dict[str, Any]:
         """Give the JSON document that ``cross-backend study run --json`` prints."""
         from cross_backend.report.document import document

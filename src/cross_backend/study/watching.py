@@ -11,7 +11,7 @@ from dataclasses import replace
 from cross_backend.cache import Cache
 from cross_backend.export import lines
 from cross_backend.records import Outcome, Panel, PanelKey
-from cross_backend.report import tables
+from cross_backend.report import figures
 from cross_backend.report.terminal import Terminal
 from cross_backend.study.driver import Watch
 from cross_backend.study.estimate import Estimate
@@ -70,7 +70,7 @@ class _Shown:
         self._finished_s.append(now - self._begun)
         self._begun = now
         first = [
-            f"{r.title} {tables.milliseconds(r.latency_ms.value)} ms"
+            f"{r.title} {figures.duration(r.latency_ms.value, r.latency_ms)}"
             for r in panel.ranked
             if r.rank == 1 and r.latency_ms
         ]

@@ -55,9 +55,9 @@ def test_half_of_the_advertised_difference_is_not_promised(simulated: ModuleType
 
 
 def test_one_launch_advertises_little() -> None:
-    """Floor + power term: 5.5 % + 2.776 × 2.8 %."""
+    """Half-width + power term, both 2.776 × 2.8 %."""
     x = detectable(launched(0.0), [launched(0.0)], None)
-    assert x == pytest.approx(math.expm1(RESOLUTION + 2.7764 * RESOLUTION / 1.959964), rel=1e-3)
+    assert x == pytest.approx(math.expm1(2 * 2.7764 * RESOLUTION / 1.959964), rel=1e-3)
     assert detectable(launched(0.0, rounds=3), [launched(0.0, rounds=3)], None) is None
     assert detectable(launched(0.0), [], None) is None
 
@@ -78,7 +78,7 @@ def test_sampling_stops_when_the_margin_is_reached() -> None:
     for margin, reached in ((0.03, True), (0.01, False)):
         assert precision_reached(leader, [launched(*[0.01] * 5)], margin) is reached
     assert not precision_reached(launched(0.0), [launched(0.0)], 0.05), "one launch cannot know it"
-    assert precision_reached(launched(0.0), [launched(0.0)], 0.06)
+    assert precision_reached(launched(0.0), [launched(0.0)], 0.09)
     assert precision_reached(leader, [], 0.01)
     assert not precision_reached(launched(0.0, rounds=2), [launched(0.0, rounds=2)], 0.5), "not comparable yet"
 

@@ -20,7 +20,7 @@ import pytest
 
 from cross_backend.errors import ReportError
 from cross_backend.records import Outcome, Result, StudyResults
-from cross_backend.report import html, raw
+from cross_backend.report import html, raw, verdicts
 from cross_backend.report.views import views
 from cross_backend.samples import Measurement
 from tests.unit.report import studies
@@ -95,7 +95,9 @@ def test_it_has_all_chapters(page: Page) -> None:
         "summary", "ranking", "latency", "ratio", "batch", "frontier", "cold-start", "throughput", "memory", "energy",
         "placement", "machine", "warnings", "again", "reading",
     ]  # fmt: skip
-    assert [a["href"] for a in page.all("a")] == [f"#{key}" for key in found]
+    assert [a["href"] for a in page.all("a")][: len(found)] == [f"#{key}" for key in found]
+    places = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+    assert {(a["href"] or "").removeprefix("#") for a in page.all("a")} <= places
 
 
 def test_nothing_disappears(page: Page) -> None:
@@ -103,9 +105,20 @@ def test_nothing_disappears(page: Page) -> None:
         for result in panel.results:
             assert result.title in page.shown
             assert (result.reason or "") in page.shown
-    assert "cannot be told apart" in page.shown and "no counter is readable here" in page.shown
+    assert "would surely be found (95 of 100 times" in page.shown and "no counter is readable here" in page.shown
     for text in ("AMD EPYC 7R13", "2.13.0", "margin", "stolen by other virtual machines", "needs n ≥"):
         assert text in page.shown
+
+
+def test_the_verdict_comes_first_and_each_reason_once(tmp_path: Path) -> None:
+    panel = studies.panel()
+    absent = [Result("net", name, name, Outcome.UNAVAILABLE, "there is no NVIDIA driver") for name in ("CUDA", "TRT")]
+    results = studies.study(replace(panel, results=(*panel.results, *absent)))
+    shown = " ".join(written(results, tmp_path).shown.split())
+    assert verdicts.ship(panel) in shown and verdicts.told_apart(panel) in shown
+    texts = (verdicts.ship(panel), verdicts.surely_found([panel]), "rankbackendratio", "CUDA, TRT")
+    places = [shown.index(text) for text in texts]
+    assert places == sorted(places) and shown.count("NVIDIA driver") == 1
 
 
 def test_samples_come_back_as_they_were(page: Page) -> None:
@@ -160,8 +173,8 @@ def all_failed() -> StudyResults:
     ("results", "text"),
     [
         (replace(studies.study(), panels=(), finished=False), "No panel was begun"),
-        (studies.study(studies.panel(targets=1)), "ranked"),
-        (all_failed(), "nothing could be ranked"),
+        (studies.study(studies.panel(targets=1)), "it alone was proved right and measured"),
+        (all_failed(), "Ship none of these"),
         (replace(studies.study(replace(studies.panel(), interrupted=True)), finished=False), "interrupted"),
         (studies.study(replace(studies.panel(), results=())), "This panel has no target"),
         (replace(studies.study(), finished=False), "not finished"),

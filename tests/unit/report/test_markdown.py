@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from cross_backend import records
 from cross_backend.records import Comparison, Outcome
-from cross_backend.report import markdown, study_tables
+from cross_backend.report import markdown, study_tables, verdicts
 from cross_backend.report.document import document
 from cross_backend.report.views import views
 from tests.unit.report import studies
@@ -36,11 +36,24 @@ def test_its_rows_are_those_of_the_tables() -> None:
     results = studies.study()
     text = markdown.text(results)
     found = cells(text)
-    for table in (study_tables.ranking(views(results)), study_tables.overview(views(results))):
-        for row in (table.headers, *table.rows):
+    shown = views(results)
+    for table in (*map(study_tables.ranking, shown), study_tables.overview(shown), study_tables.stopped(shown)):
+        for row in (table.filled.headers, *table.filled.rows):
             assert list(row) in found
-    assert text.startswith("# quick test\n") and "cannot be told apart" in text
+    assert text.startswith("# quick test\n")
     assert all(f"reason of {outcome}" in text.replace("\\", "") for outcome in Outcome if outcome is not Outcome.OK)
+
+
+def test_the_verdict_comes_first_and_each_reason_once() -> None:
+    panel = studies.panel()
+    one = markdown.text(studies.study(panel)).replace("\\", "")
+    lines = [verdicts.ship(panel), verdicts.told_apart(panel), verdicts.surely_found([panel]), "| rank | backend |"]
+    places = [one.index(line) for line in lines]
+    assert places == sorted(places) and places[0] < 120
+    many = markdown.text(studies.study()).replace("\\", "")
+    for found in studies.study().panels:
+        assert verdicts.ship(found) in many and verdicts.told_apart(found) in many
+    assert many.count("reason of UNAVAILABLE") == 1
 
 
 def test_hostile_names_stay_in_their_cells() -> None:
@@ -61,7 +74,7 @@ def test_the_document_extends_that_of_a_comparison() -> None:
     results = studies.study()
     found = json.loads(json.dumps(document(results), allow_nan=False))
     plain = records.document(results.panels, results.machine)
-    assert found["schema"] == 1 and set(plain) <= set(found)
+    assert found["schema"] == records.SCHEMA and set(plain) <= set(found)
     assert (found["study"], found["finished"], found["settings"]["margin"]) == ("quick test", True, 0.01)
     assert found["versions"]["torch"] == "2.13.0"
     assert [(p["workload"], p["batch"], p["threads"]) for p in found["panels"]] == [

@@ -50,13 +50,33 @@ def test_only_equal_outputs_are_called_equal() -> None:
 
 
 def test_the_ranking_has_a_cell_for_every_header(panel: Panel) -> None:
-    rows = tables.ranking(panel)
-    assert [row[0] for row in rows] == ["1", "2", "2", "4"]
-    assert [row[1] for row in rows] == ["Fast", "Tied", "Also", "Slow"]
-    assert {len(row) for row in rows} == {len(tables.HEADERS)}
-    fast = dict(zip(tables.HEADERS, rows[0], strict=True))
+    table = tables.ranking(panel)
+    assert [row[0] for row in table.rows] == ["1", "2", "2", "4"]
+    assert [row[1] for row in table.rows] == ["Fast", "Tied", "Also", "Slow"]
+    assert {len(row) for row in table.rows} == {len(table.headers)}
+    assert table.headers == (*tables.RANKING, "output", "top-1 accuracy")
+    fast, tied, _, slow = (dict(zip(table.headers, row, strict=True)) for row in table.rows)
     assert (fast["runs"], fast["SQNR dB"], fast["coverage"], fast["size"]) == ("300", "equal", "100 %", "2.5 MB")
-    assert dict(zip(tables.HEADERS, rows[3], strict=True))["coverage"] == "90.0 %"
+    assert (fast["ratio"], fast["median"], fast["95 % interval"]) == ("1", "500 µs", "[495, 505]")
+    assert (tied["ratio"], slow["ratio"], slow["coverage"]) == ("4.00 [3.92, 4.08]", "400 [392, 408]", "90.0 %")
+
+
+TABLE = tables.Table(
+    "", ("name", "a", "b", "empty"), (("n" * 12, "123", "1.5 ms", "–"), ("m", "7", "20.5 ms", "")), (1, 2, 3)
+)
+
+
+def test_columns_without_a_figure_go() -> None:
+    assert TABLE.filled.headers == ("name", "a", "b") and TABLE.filled.numeric == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("width", "headers"),
+    [(26, ("name", "a", "b")), (25, ("name", "b")), (21, ("name", "b")), (20, ("name", "b")), (18, ("name",))],
+)
+def test_columns_go_before_a_number_is_broken(width: int, headers: tuple[str, ...]) -> None:
+    """Names fold to ten characters before the last of the columns goes."""
+    assert TABLE.filled.fitted(width, ("a",), ("b",)).headers == headers
 
 
 def test_ties_are_groups_of_one_rank(panel: Panel) -> None:
@@ -66,7 +86,7 @@ def test_ties_are_groups_of_one_rank(panel: Panel) -> None:
 def test_a_speed_up_needs_two_that_differ(panel: Panel) -> None:
     gain = tables.speedup(panel)
     assert gain is not None
-    assert (gain[0].title, gain[1].title, gain[2]) == ("Fast", "Slow", 400.0)
+    assert (gain[0].title, gain[1].title, gain[2]) == ("Fast", "Slow", "400")
     tied = tuple(replace(result, rank=1) for result in panel.ranked)
     assert tables.speedup(replace(panel, results=tied)) is None
     assert tables.speedup(replace(panel, results=tied[:1])) is None

@@ -1,44 +1,15 @@
-"""Terminal: emoji and colour only where they belong, and nothing of a comparison is left out."""
+"""Terminal: emoji and colour only where they belong."""
 
 from __future__ import annotations
 
-import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 import pytest
 
-from cross_backend.records import Outcome, Panel
-from cross_backend.report import study_tables
-from cross_backend.report.terminal import Terminal, fancy, print_panel, print_study
-from cross_backend.report.views import view, views
-from tests.unit.report import studies
-
-
-class _Stream(io.TextIOWrapper):
-    """A text stream that says what it is."""
-
-    def __init__(self, *, tty: bool, encoding: str = "utf-8") -> None:
-        super().__init__(io.BytesIO(), encoding=encoding)
-        self.tty = tty
-
-    def isatty(self) -> bool:
-        return self.tty
-
-    @property
-    def text(self) -> str:
-        self.flush()
-        assert isinstance(self.buffer, io.BytesIO)
-        return self.buffer.getvalue().decode(self.encoding)
-
-
-def streams(monkeypatch: pytest.MonkeyPatch, **kind: object) -> tuple[_Stream, _Stream]:
-    out, err = _Stream(**kind), _Stream(**kind)  # type: ignore[arg-type]
-    monkeypatch.setattr("sys.stdout", out)
-    monkeypatch.setattr("sys.stderr", err)
-    return out, err
+from cross_backend.report.terminal import Terminal, fancy
+from tests.unit.report.streams import Stream, streams
 
 
 @pytest.mark.parametrize(
@@ -59,7 +30,7 @@ def test_when_it_may_be_fancy(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert fancy(_Stream(tty=tty, encoding=encoding)) is expected
+    assert fancy(Stream(tty=tty, encoding=encoding)) is expected
 
 
 def test_a_stream_without_an_encoding_is_not_fancy() -> None:
@@ -69,82 +40,6 @@ def test_a_stream_without_an_encoding_is_not_fancy() -> None:
 
     stream: IO[str] = Bare()  # type: ignore[assignment]
     assert not fancy(stream)
-
-
-def test_a_terminal_gets_emoji_and_colour(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, err = streams(monkeypatch, tty=True)
-    print_panel(Terminal(), panel)
-    assert all(mark in out.text for mark in "🥇🥈🚀✅❌🏆📈🏃⚡🎯")
-    assert "\x1b[1m" in out.text
-    assert err.text == ""
-
-
-def test_a_pipe_gets_words(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, _ = streams(monkeypatch, tty=False)
-    print_panel(Terminal(), panel)
-    assert "\x1b" not in out.text
-    assert not [c for c in out.text if ord(c) >= 0x2600], "no emoji"
-    assert "[ok] Fast: 0.5100 ms avg, 0.5000 ms median" in out.text
-    assert "[fail] Mismatch: MISMATCH: reason of MISMATCH" in out.text
-    assert "[warn] Unavailable: UNAVAILABLE: reason of UNAVAILABLE" in out.text
-
-
-def test_nothing_of_a_comparison_is_left_out(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, _ = streams(monkeypatch, tty=False)
-    print_panel(Terminal(), panel)
-    text = out.text
-    for result in panel.results:
-        assert result.title in text
-        assert result.outcome is Outcome.OK or f"reason of {result.outcome}" in text
-    for line in ("Fastest: Fast", "400.0x over slowest (Slow)", "Tie at rank 2: Tied, Also",
-                 study_tables.doubt([view(panel)]), "Slow: other work disturbed it",
-                 "97.5 %", "2.718000", panel.machine.cpu):  # fmt: skip
-        assert line in text
-    positions = [
-        text.rindex(f"{rank}.  {title}") for rank, title in ((1, "Fast"), (2, "Tied"), (2, "Also"), (4, "Slow"))
-    ]
-    assert positions == sorted(positions)
-
-
-def test_a_tie_for_the_first_place_names_all(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, _ = streams(monkeypatch, tty=False)
-    tied = tuple(replace(result, rank=1) for result in panel.ranked)
-    print_panel(Terminal(), replace(panel, results=tied))
-    assert "Fastest: Fast and Tied and Also and Slow (a tie)" in out.text
-    assert "Speed improvement" not in out.text
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"interrupted": True}, "Interrupted: this is what was finished"),
-        ({"noise_floor": None}, "noise floor was not measured"),
-    ],
-)
-def test_what_limits_a_comparison_is_told(
-    change: dict[str, object], line: str, panel: Panel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, _ = streams(monkeypatch, tty=False)
-    print_panel(Terminal(), replace(panel, **change))  # type: ignore[arg-type]
-    assert line in out.text
-
-
-def test_when_nothing_was_measured_it_says_so(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, _ = streams(monkeypatch, tty=False)
-    failed = tuple(result for result in panel.results if result.outcome is not Outcome.OK)
-    verified = replace(failed[0], outcome=Outcome.OK, title="Verified")
-    print_panel(Terminal(), replace(panel, results=(*failed, verified)))
-    assert "Nothing could be ranked" in out.text
-    assert "Verified: verified, not measured" in out.text
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
-def test_a_stream_that_knows_few_characters_is_no_reason_to_fail(
-    encoding: str, panel: Panel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, _ = streams(monkeypatch, tty=False, encoding=encoding)
-    print_panel(Terminal(), panel)
-    assert "Fastest: Fast" in out.text
 
 
 def test_markup_in_texts_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,13 +91,28 @@ def test_bars_show_every_key_and_clean_up(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert out.text == ""
 
 
-def test_a_study_is_printed_with_the_rows_of_its_page(capsys: pytest.CaptureFixture[str]) -> None:
-    results = studies.study()
-    print_study(Terminal(), replace(results, finished=False))
-    out = capsys.readouterr().out
-    assert "cannot be told apart" in out and "Not finished" in out and "reason of UNAVAILABLE" in out
-    for table in (study_tables.overview(views(results)), study_tables.ranked(views(results))):
-        for row in table.rows:
-            assert any(all(word in line for cell in row for word in cell.split()) for line in out.splitlines()), row
-    print_study(Terminal(), replace(results, panels=()))
-    assert "No panel was begun" in capsys.readouterr().out
+def test_a_number_is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, _ = streams(monkeypatch, tty=False)
+    monkeypatch.setenv("COLUMNS", "40")
+    Terminal().table(("name", "ratio", "ms"), [("a name of many words " * 3, "1.15 [1.12, 1.18]", "12,345")], [2], [1])
+    assert "1.15 [1.12, 1.18]" in out.text and "12,345" in out.text
+    assert max(map(len, out.text.splitlines())) <= 40
+
+
+@pytest.mark.parametrize(("columns", "width"), [("60", 60), ("", 200), ("none", 200), ("0", 200)])
+def test_a_pipe_is_as_wide_as_it_is_said_to_be(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams(monkeypatch, tty=False)
+    monkeypatch.setenv("COLUMNS", columns)
+    assert Terminal().out.width == width
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 200])
+def test_numbers_stay_whole_however_narrow_it_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their headers fold first; where nothing helps, lines are longer than the terminal rather than cut."""
+    out, _ = streams(monkeypatch, tty=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    targets = [f"executorch.backend_{i}?precision=fp16" for i in range(6)]
+    Terminal().table(("Model", *targets), [("a model of a long name", *["12.3 MB"] * 6)], range(1, 7))
+    assert out.text.count("12.3 MB") == 6
+    folded = "".join("".join(line.split()) for line in out.text.splitlines())
+    assert all(character in folded for character in "executorch")

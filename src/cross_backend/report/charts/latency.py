@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from cross_backend.report import figures
 from cross_backend.report.charts.plots import Axis, Chart, Point, Series, line_plot, row_plot
-from cross_backend.report.charts.scales import tick_text
 from cross_backend.report.charts.svg import SLOTS
 from cross_backend.report.distributions import MARK_NAMES, MARKS, Distribution
 from cross_backend.report.tables import Table, milliseconds
@@ -83,7 +83,7 @@ def boxes(view: View, slots: Mapping[str, int]) -> Chart | None:
         [row.label for row in rows],
         LATENCY,
         [value for row in rows for value in _held(row).marks],
-        notes=[f"{milliseconds(_held(row).marks[3])}" for row in rows],
+        notes=[figures.duration(_held(row).marks[3], row.result.latency_ms) for row in rows],
         row=30,
     )
     drawing, x = frame.drawing, frame.x
@@ -104,57 +104,45 @@ def boxes(view: View, slots: Mapping[str, int]) -> Chart | None:
             drawing.rect(x(value) - 3, middle - 6, 6, 12, "touch", f"{row.label}: {name} {milliseconds(value)} ms")
     note = (
         "Box: P25 to P75 with the median; line: P5 to P95; short strokes: smallest sample, P99, largest sample; "
-        "shape behind: density. The number on the right is the median in ms."
+        "shape behind: density. The figure on the right is the median."
     )
     return Chart(title, drawing.markup(), _marks_table(rows), note, view.key)
 
 
 def ratios(view: View) -> Chart | None:
     """Draw how many times the fastest one's latency each target takes, with the band that means nothing."""
-    rows = [row for row in view.timed if row.ratio is not None]
+    rows = [(row.label, row.result.ratio) for row in view.timed if row.result.ratio is not None]
     if len(rows) < 2:
         return None
     floor = view.panel.noise_floor
     band = (math.exp(-floor), math.exp(floor)) if floor is not None else (1.0, 1.0)
-    ends = [value for row in rows if row.ratio for value in (row.ratio.low, row.ratio.high)]
     title = "Ratio to the fastest"
     frame = row_plot(
         f"{title}: {view.label}",
-        "The median over rounds of each target's latency over that of the fastest, with its 95 % interval; "
-        "what lies in the band cannot be told apart from the fastest.",
-        [row.label for row in rows],
+        "Each target's latency over that of the fastest, with its interval; one that holds 1 shows no difference.",
+        [label for label, _ in rows],
         Axis("times the latency of the fastest (logarithmic)", log=True),
-        [*ends, *band],
-        notes=[f"× {tick_text(round(row.ratio.value, 2 if row.ratio.value < 10 else 1))}" for row in rows if row.ratio],
+        [*(end for _, ratio in rows for end in (ratio.low, ratio.high)), *band],
+        notes=[f"× {figures.ratio(ratio).partition(' ')[0]}" for _, ratio in rows],
     )
     drawing, x = frame.drawing, frame.x
     if floor is not None:
         drawing.rect(x(band[0]), frame.top, x(band[1]) - x(band[0]), frame.bottom - frame.top, "band", "noise floor")
     drawing.line(x(1.0), frame.top, x(1.0), frame.bottom, "reference")
-    for row, middle in zip(rows, frame.middles, strict=True):
-        assert row.ratio is not None
-        tip = f"{row.label}: {_ratio(row.ratio.value)} ({_ratio(row.ratio.low)} – {_ratio(row.ratio.high)})"
-        drawing.line(x(row.ratio.low), middle, x(row.ratio.high), middle, "bar s0")
-        for end in (row.ratio.low, row.ratio.high):
+    for (label, ratio), middle in zip(rows, frame.middles, strict=True):
+        drawing.line(x(ratio.low), middle, x(ratio.high), middle, "bar s0")
+        for end in (ratio.low, ratio.high):
             drawing.line(x(end), middle - 4, x(end), middle + 4, "bar s0")
-        drawing.marker(x(row.ratio.value), middle, 0, tip)
+        drawing.marker(x(ratio.value), middle, 0, f"{label}: {figures.ratio(ratio)}")
     data = Table(
-        "Ratio to the fastest",
-        ("backend", "ratio", "low", "high", "rank"),
-        tuple(
-            (row.label, *map(_ratio, (row.ratio.value, row.ratio.low, row.ratio.high)), str(row.result.rank or "–"))
-            for row in rows
-            if row.ratio
-        ),
-        (1, 2, 3, 4),
+        title,
+        ("backend", "ratio", "low", "high"),
+        tuple((label, *(f"{end:.3f}" for end in (ratio.value, ratio.low, ratio.high))) for label, ratio in rows),
+        (1, 2, 3),
     )
     shaded = (
         f"Shaded: the noise floor, ±{math.expm1(floor) * 100:.1f} %."
         if floor is not None
         else "No noise floor is known."
     )
-    return Chart(title, drawing.markup(), data, f"Paired by round, with 95 % intervals. {shaded}", view.key)
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3f}"
+    return Chart(title, drawing.markup(), data, f"Paired by round, with intervals. {shaded}", view.key)

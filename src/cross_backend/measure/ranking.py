@@ -1,0 +1,95 @@
+"""Ranking: the targets of a panel in order, who is told apart from whom, and what is not decided yet."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+
+from cross_backend.measure.paired import LogRatio, log_ratio, ranking_confidence
+from cross_backend.measure.precision import clearly_apart, surely_found
+from cross_backend.samples import Interval, Measurement
+
+
+class Ranking:
+    """Targets by their ratios; one that cannot be told apart from the fastest of a group shares the group's rank.
+
+    Each pair is compared over the launches that both took part in, so not every target needs to be in all of them.
+    """
+
+    def __init__(self, measured: Mapping[int, Measurement], floor: float | None) -> None:
+        """Put the targets in order.
+
+        Args:
+            measured: key → interleaved samples.
+            floor: noise floor, a logarithm; None where it was not measured.
+        """
+        self.measured, self._floor = measured, floor or 0.0
+        self._confidence = ranking_confidence(len(measured))
+        self._ratios: dict[tuple[int, int], LogRatio | None] = {}
+        self.order: tuple[int, ...] = tuple(sorted(measured, key=functools.cmp_to_key(self._slower)))
+        """Keys, fastest first."""
+
+    def _ratio(self, first: int, second: int) -> LogRatio | None:
+        pair = (first, second)
+        if pair not in self._ratios:
+            self._ratios[pair] = log_ratio(self.measured[first], self.measured[second], self._confidence, self._floor)
+        return self._ratios[pair]
+
+    def _slower(self, first: int, second: int) -> int:
+        """Give 1 where the first is slower, −1 where it is faster; by medians where they share too few rounds."""
+        ratio = self._ratio(first, second)
+        more = ratio.value if ratio else self.measured[first].median - self.measured[second].median
+        return (more > 0) - (more < 0)
+
+    def _compared(self) -> Iterator[tuple[int, int, bool]]:
+        """Give each target but the first with the fastest of the group before it, and whether they are told apart."""
+        leader = self.order[0] if self.order else 0
+        for key in self.order[1:]:
+            ratio = self._ratio(key, leader)
+            apart = ratio is not None and ratio.apart and ratio.value > 0
+            yield leader, key, apart
+            leader = key if apart else leader
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        """Key → rank from 1; as many places are left out as targets share the rank before."""
+        found = dict.fromkeys(self.order[:1], 1)
+        for place, (leader, key, apart) in enumerate(self._compared(), start=2):
+            found[key] = place if apart else found[leader]
+        return found
+
+    @property
+    def ratios(self) -> dict[int, Interval]:
+        """Key → its latency over that of the first; without those that share too few rounds with it."""
+        found = {key: Interval(1.0, 1.0, 1.0) for key in self.order[:1]}
+        for key in self.order[1:]:
+            ratio = self._ratio(key, self.order[0])
+            if ratio is not None:
+                found[key] = Interval(math.exp(ratio.value), math.exp(ratio.low), math.exp(ratio.high))
+        return found
+
+    def undecided(self, found_from: float) -> list[int]:
+        """Give the targets that need a further launch, fastest first.
+
+        The place of a target is decided where it is clearly apart from the fastest of the group before it, or where
+        a relative difference of ``found_from`` between the two would surely have been found.
+        """
+        wanted = set[int]()
+        for leader, key, _ in self._compared():
+            ratio = self._ratio(key, leader)
+            fine = ratio is not None and surely_found(ratio) <= math.log1p(found_from)
+            pair = self.measured[key], self.measured[leader]
+            if not fine and not clearly_apart(*pair, self._floor, len(self.order)):
+                wanted |= {leader, key}
+        return [key for key in self.order if key in wanted]
+
+    def found_from(self, twins: tuple[Measurement, Measurement] | None) -> float | None:
+        """Give the relative difference that would surely be told, of those pairs that were not told apart.
+
+        Where all were: of the twins, which are equal and were compared as well.
+        """
+        ties = [self._ratio(key, leader) for leader, key, apart in self._compared() if not apart]
+        if not ties and twins is not None and len(self.order) > 1:
+            ties = [log_ratio(*twins, self._confidence, self._floor)]
+        return max((math.expm1(surely_found(ratio)) for ratio in ties if ratio is not None), default=None)

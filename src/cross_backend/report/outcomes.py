@@ -1,0 +1,51 @@
+"""Outcomes: the mark and the meaning of each way to end, and the reasons of a panel, each told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cross_backend.records import Outcome, Result
+
+MARKS: Mapping[str, str] = {
+    "OK": "✅",
+    "UNAVAILABLE": "⚠️",
+    "UNSUPPORTED": "⚠️",
+    "LOWER_FAIL": "❌",
+    "LOAD_FAIL": "❌",
+    "RUN_FAIL": "❌",
+    "TIMEOUT": "❌",
+    "MISMATCH": "❌",
+    "NOT_PROVED": "❓",
+}
+"""Outcome → its mark."""
+MEANINGS: Mapping[str, str] = {
+    "UNAVAILABLE": "not on this machine",
+    "UNSUPPORTED": "the backend can never take this program",
+    "LOWER_FAIL": "it failed while it was made",
+    "LOAD_FAIL": "it failed while it was opened",
+    "RUN_FAIL": "it failed while it ran",
+    "TIMEOUT": "it took too long",
+    "MISMATCH": "it ran, and its outputs are wrong",
+    "NOT_PROVED": "it ran, its outputs are those of the reference, and that proves nothing",
+}
+"""Outcome → what it means; all but OK, which has a rank or says why not."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why targets ended as they did: one reason, however many targets have it."""
+
+    outcome: Outcome
+    text: str
+    titles: tuple[str, ...]
+
+
+def reasons(results: Iterable[Result]) -> list[Reason]:
+    """Return every reason of what did not end well once, by its first target."""
+    found: dict[tuple[Outcome, str], list[str]] = {}
+    for result in results:
+        if result.outcome is not Outcome.OK:
+            key = (result.outcome, result.reason or "no reason was given")
+            found.setdefault(key, []).append(result.title)
+    return [Reason(outcome, text, tuple(dict.fromkeys(titles))) for (outcome, text), titles in found.items()]

@@ -1,0 +1,162 @@
+"""Printed: a comparison or a study as lines and tables, for terminals, pipes and ``print()``."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cross_backend.records import Outcome, Panel, Result, StudyResults
+from cross_backend.report import circumstances, figures, outcomes, study_tables, tables, verdicts
+from cross_backend.report.tables import Table
+from cross_backend.report.terminal import Terminal
+from cross_backend.report.views import threads, views
+
+_MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
+
+
+def print_panel(terminal: Terminal, panel: Panel) -> None:
+    """Print a comparison: a line per target, the ranking, the summary."""
+    batch = f", batch {panel.batch}" if panel.batch > 1 else ""
+    terminal.text(f"🚀 cross-backend: {panel.workload}{batch}", style="bold")
+    terminal.text("=" * 55)
+    _sentence(
+        terminal,
+        f"📊 {panel.machine.cpu}, {threads(panel)} each; every output checked against eager float32"
+        + (f"; {panel.launches} launches" if panel.launches > 1 else ""),
+        0,
+    )
+    terminal.text()
+    for result in panel.results:
+        if result.outcome is Outcome.OK:
+            terminal.text(_ended_well(result))
+    for reason in outcomes.reasons(panel.results):
+        mark = outcomes.MARKS[reason.outcome]
+        terminal.text(f"{mark} {', '.join(reason.titles)}: {reason.outcome}: {reason.text}")
+    terminal.text()
+    if panel.ranked:
+        terminal.text("🏆 Performance Ranking:", style="bold")
+        terminal.text("-" * 50)
+        _print_ranking(terminal, panel)
+        terminal.text()
+        _print_summary(terminal, panel)
+    else:
+        terminal.text("❌ Nothing could be ranked.")
+    if panel.interrupted:
+        terminal.text("⚠️ Interrupted: this is what was finished until then.")
+
+
+def _ended_well(result: Result) -> str:
+    if result.latency_ms is None or result.mean_ms is None:
+        why = f"functional check only: {result.unranked}" if result.unranked else "not measured"
+        return f"⚠️ {result.title}: verified, {why}"
+    mark, why = ("✅", "") if result.unranked is None else ("⚠️", f"; no rank: {result.unranked}")
+    mean, median = (figures.duration(ms, result.latency_ms) for ms in (result.mean_ms, result.latency_ms.value))
+    return f"{mark} {result.title}: {mean} avg, {median} median{why}"
+
+
+def panel_text(panel: Panel) -> str:
+    """Return what :func:`print_panel` prints, as plain text as wide as the terminal."""
+    return _text(lambda terminal: print_panel(terminal, panel))
+
+
+def study_text(results: StudyResults) -> str:
+    """Return what :func:`print_study` prints, as plain text as wide as the terminal."""
+    return _text(lambda terminal: print_study(terminal, results))
+
+
+def _text(show: Callable[[Terminal], None]) -> str:
+    into = io.StringIO()
+    terminal = Terminal(into=into)
+    terminal.out.width = shutil.get_terminal_size().columns
+    show(terminal)
+    return "\n".join(line.rstrip() for line in into.getvalue().splitlines())
+
+
+def _print_ranking(terminal: Terminal, panel: Panel) -> None:
+    """Print as many columns as the terminal has room for; what decides stays."""
+    table = tables.ranking(panel)
+    at = table.headers.index("ratio")
+    ratios = figures.aligned([row[at] for row in table.rows])
+    rows = []
+    for row, ratio in zip(table.rows, ratios, strict=True):
+        medal = _MEDALS.get(int(row[0]), "📊") if terminal.fancy else f"{row[0]}."
+        rows.append((medal, *row[1:at], ratio, *row[at + 1 :]))
+    metrics = [header for header in table.headers if header not in {*tables.RANKING, *tables.LEAST}]
+    fitted = replace(table, rows=tuple(rows)).filled.fitted(terminal.out.width, tables.LEAST, (*metrics, "median"))
+    right = [i for i in fitted.numeric if fitted.headers[i] != "ratio"]
+    terminal.table(fitted.headers, fitted.rows, right, fitted.numeric)
+
+
+def _sentence(terminal: Terminal, text: str, indent: int = 3) -> None:
+    """Print a mark and a sentence; words that the line has no room for go below its first word."""
+    below = indent + (3 if terminal.fancy else 2)
+    marks = 1 if terminal.fancy else 4  # words stand for them, which are longer
+    width = max(terminal.out.width - below - marks, 20)
+    for index, line in enumerate(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)):
+        terminal.text(" " * (below if index else indent) + line)
+
+
+def _print_summary(terminal: Terminal, panel: Panel) -> None:
+    terminal.text("📈 Summary:", style="bold")
+    first = [r for r in panel.ranked if r.rank == 1]
+    lines = [
+        f"🎯 {verdicts.ship(panel)}",
+        f"🏃 Fastest: {verdicts.listed(first)}{' (a tie)' if len(first) > 1 else ''}",
+    ]
+    gain = tables.speedup(panel)
+    if gain is not None:
+        lines.append(f"⚡ Speed improvement: {gain[2]}x over slowest ({gain[1].title})")
+    lines += [
+        f"⚖️ Tie at rank {group[0].rank}: {verdicts.listed(group)}" for group in tables.ties(panel) if group[0].rank != 1
+    ]
+    lines += [f"🔍 {text}" for text in (verdicts.told_apart(panel), verdicts.surely_found([panel])) if text]
+    lines += [f"⚠️ {warning}" for warning in (verdicts.disturbed(panel), *panel.warnings) if warning]
+    lines += [f"⚠️ {result.title}: {warning}" for result in panel.ranked for warning in result.warnings]
+    for line in lines:
+        _sentence(terminal, line)
+    terminal.text()
+
+
+def print_study(terminal: Terminal, results: StudyResults) -> None:
+    """Print a study: the fastest of each panel, the rankings with their verdicts, what has no rank and why."""
+    shown = views(results)
+    terminal.text(f"🚀 cross-backend study: {results.name}", style="bold")
+    terminal.text("=" * 55)
+    terminal.text(f"📊 {results.machine.cpu}")
+    if found := verdicts.surely_found(results.panels):
+        _sentence(terminal, f"🔍 {found}", 0)
+    if not results.finished:
+        terminal.text("⚠️ Not finished: this is what was measured until now.")
+    if not shown:
+        terminal.text("❌ No panel was begun.")
+        return
+    _print_table(terminal, study_tables.overview(shown), study_tables.LEAST)
+    for view in shown:
+        if view.panel.ranked:
+            terminal.text()
+            terminal.text(f"🏆 Ranking: {view.label}", style="bold")
+            _print_ranking(terminal, view.panel)
+            for text in filter(None, (verdicts.ship(view.panel), verdicts.told_apart(view.panel))):
+                _sentence(terminal, f"🎯 {text}")
+    _print_stopped(terminal, study_tables.stopped(shown))
+    _print_table(terminal, circumstances.warnings(shown), ())
+
+
+def _print_table(terminal: Terminal, table: Table, least: Sequence[str]) -> None:
+    if table.rows:
+        terminal.text()
+        terminal.text(table.title, style="bold")
+        fitted = table.filled.fitted(terminal.out.width, least)
+        terminal.table(fitted.headers, fitted.rows, right=fitted.numeric)
+
+
+def _print_stopped(terminal: Terminal, table: Table) -> None:
+    """Print a reason a line, not in columns: it may be a long text, with a command to be copied."""
+    if table.rows:
+        terminal.text()
+        terminal.text(table.title, style="bold")
+        for titles, outcome, where, why in table.rows:
+            terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome} ({where}): {why}")
