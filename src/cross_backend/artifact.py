@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import ArtifactError, UsageError
+from cross_backend.foreign_files import open_regular, read_regular
 from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
 
@@ -227,13 +228,13 @@ class Artifact:
         manifest = path if path.suffix == ".json" else path.with_name(f"{stem}.json")
         if not path.exists():
             raise ArtifactError(f"{path} does not exist.")
-        if not manifest.is_file():
+        if not manifest.exists():
             raise ArtifactError(
                 f"{path} has no manifest {manifest.name} beside it, so its content cannot be checked. "
                 "Write it with 'cross-backend export'."
             )
         try:
-            row = json.loads(manifest.read_text())
+            row = json.loads(read_regular(manifest))
             if row["format"] != FORMAT:
                 raise ValueError(f"format is {row['format']!r}")
             version = int(row["version"])
@@ -363,12 +364,16 @@ def _delete(path: Path) -> None:
 
 
 def digest_path(path: Path) -> str:
-    """Give the SHA-256 of a file, or of a folder's files with their names, as hexadecimal digits."""
-    if path.is_file():
-        with path.open("rb") as file:
+    """Give the SHA-256 of a file, or of a folder's files with their names, as hexadecimal digits.
+
+    Raises:
+        ArtifactError: missing or unreadable, or a pipe, a device or a socket is among them.
+    """
+    if not path.is_dir():
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     folder = hashlib.sha256()
-    for file_path in sorted(p for p in path.rglob("*") if p.is_file()):
+    for file_path in sorted(p for p in path.rglob("*") if not p.is_dir()):
         folder.update(f"{file_path.relative_to(path).as_posix()}\0{digest_path(file_path)}\n".encode())
     return folder.hexdigest()
 

@@ -24,9 +24,14 @@ import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from cross_backend.foreign_text import plain, plain_lines
+
 
 class CrossBackendError(Exception):
-    """Base of all: its text is one line that says what happened and what to do."""
+    """Base of all: its text is one line that says what happened and what to do; no terminal obeys it."""
+
+    def __str__(self) -> str:
+        return plain_lines(super().__str__())
 
 
 class UsageError(CrossBackendError):
@@ -106,7 +111,7 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Give an exception's message as one line of at most ``limit`` characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
+    text = plain(lines[0]) if lines else ""
     if not isinstance(error, CrossBackendError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from cross_backend.foreign_text import plain
 from cross_backend.records import StudyResults
 from cross_backend.report import circumstances, study_tables
 from cross_backend.report.tables import Table
@@ -17,7 +18,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 def text(results: StudyResults) -> str:
     """Give the study: summary, ranking, instruments, placement, circumstances, warnings."""
     shown = views(results)
-    lines = [f"# {escaped(results.name)}", "", escaped(study_tables.doubt(shown)), ""]
+    lines = [f"# {escaped(results.name)}", "", "<!-- cross-backend study -->", ""]  # tells it from files of others
+    lines += [escaped(study_tables.doubt(shown)), ""]
     if not results.finished:
         lines += ["**Not finished: this is what was measured until now.**", ""]
     lines += [f"Begun {escaped(results.started)}.", ""]
@@ -63,7 +65,7 @@ def section(table: Table) -> list[str]:
 def escaped(text: str) -> str:
     """Give a text on one line that Markdown and HTML show as it is."""
     return (
-        _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+        _SPECIAL.sub(r"\\\1", " ".join(plain(text).split()))
         .replace("\\<", "&lt;")
         .replace("\\&", "&amp;")
         .replace("\\@", "@\u2060")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cross_backend.foreign_text import plain
 from cross_backend.records import Outcome, Panel, StudyResults, Timing
 from cross_backend.report import circumstances, study_tables, tables
 from cross_backend.report.views import view, views
@@ -40,10 +41,7 @@ class Terminal:
 
     def text(self, line: str = "", style: str | None = None) -> None:
         """Print one line; where emoji are off, words stand for them."""
-        if not self.fancy:
-            for emoji, plain in _PLAIN.items():
-                line = line.replace(emoji, plain)
-        self.out.print(line, style=style, soft_wrap=True)
+        self.out.print(_shown(line, self.fancy), style=style, soft_wrap=True)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
         """Print aligned columns; those in ``right`` are numbers."""
@@ -52,18 +50,15 @@ class Terminal:
         shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
         for index, header in enumerate(headers):
             # A cell folds into several lines rather than losing its end.
-            shown.add_column(header, justify="right" if index in right else "left", overflow="fold")
+            shown.add_column(_shown(header, self.fancy), justify="right" if index in right else "left", overflow="fold")
         for row in rows:
-            shown.add_row(*(self._plain(cell) for cell in row))
+            shown.add_row(*(_shown(cell, self.fancy) for cell in row))
         self.out.print(shown)
-
-    def _plain(self, cell: str) -> str:
-        return cell if self.fancy else _replace(cell)
 
     def note(self, line: str) -> None:
         """Print one line of progress to standard error."""
         if not self.quiet:
-            self.err.print(line if fancy(sys.stderr) else _replace(line), soft_wrap=True)
+            self.err.print(_shown(line, fancy(sys.stderr)), soft_wrap=True)
 
     @property
     def has_bars(self) -> bool:
@@ -101,7 +96,7 @@ def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]
 
     columns = (
         SpinnerColumn(finished_text=" "),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
     )
@@ -109,6 +104,7 @@ def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]
         tasks: dict[str, TaskID] = {}
 
         def show(key: str, text: str, share: float | None) -> None:
+            text = plain(text)
             if key not in tasks:
                 tasks[key] = bars.add_task(text, total=None)
             if share is None:
@@ -119,9 +115,11 @@ def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]
         yield show
 
 
-def _replace(text: str) -> str:
-    for emoji, plain in _PLAIN.items():
-        text = text.replace(emoji, plain)
+def _shown(text: str, fancy: bool) -> str:
+    """Give a text as it is printed: no terminal obeys what is in it, and where emoji are off words stand for them."""
+    text = plain(text)
+    for emoji, word in () if fancy else _PLAIN.items():
+        text = text.replace(emoji, word)
     return text
 
 

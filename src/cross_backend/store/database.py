@@ -96,6 +96,8 @@ class Place:
             path = Path(where).expanduser().resolve()
             if path.is_dir():
                 raise UsageError(f"{where} is a folder; name a file in it, as {Path(where) / 'studies.sqlite'}.")
+            if path.exists() and not path.is_file():
+                raise UsageError(f"{where} is a pipe, a device or a socket; name a file.")
             return cls(path)
         if kind not in {"postgresql", "postgres", "postgresql+psycopg"}:
             raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from cross_backend.errors import ReportError, UsageError
 from cross_backend.study.reports import check_places, write_report
+from tests.unit.conftest import room
 from tests.unit.report.studies import panel, study
 
 RESULTS = study(panel(targets=2))
@@ -46,8 +46,7 @@ def test_wrong_places_are_refused_before_any_work(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_whole_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "r.md"
     path.write_text("old")
-    (tmp_path / f".r.md.{os.getpid()}.part").symlink_to("/dev/full")
-    with pytest.raises(ReportError, match=r"r\.md: No space left on device"):
+    with pytest.raises(ReportError, match=r"r\.md: File too large"), room(100):
         write_report(RESULTS, path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path], "nothing half written stays"
