@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_PACKED_ZEROS = 256 << 20
 """Bytes that every ``.npz`` may unpack to: masks and the like may pack a thousandfold."""
+MAX_DRAWN = 1 << 28
+"""Numbers of one random input: a specification may come from a stranger's manifest."""
 MAX_MEMBERS = 10_000
 """Tensors of a file."""
 _PIECE_BYTES = 1 << 20
@@ -104,14 +106,27 @@ def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarray[Any, Any], ...]:
-    """Draw inputs that fit: standard normal floats, integers 0 and 1, fair booleans; dynamic extents are 1."""
+    """Draw inputs that fit: standard normal floats, integers 0 and 1, fair booleans; dynamic extents are 1.
+
+    Raises:
+        RunError: they are no numbers, or too many.
+    """
     import numpy as np
 
     rng = np.random.default_rng(seed)
     drawn: list[np.ndarray[Any, Any]] = []
     for spec in specs:
         shape = tuple(n if isinstance(n, int) else 1 for n in spec.shape)
-        dtype = np.dtype(spec.dtype.replace("bfloat16", "float32"))
+        try:
+            dtype = np.dtype(spec.dtype.replace("bfloat16", "float32"))
+        except (TypeError, ValueError, SyntaxError):
+            dtype = np.dtype(object)
+        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+            raise RunError(f"input {spec.name!r} is {spec}, and no such inputs can be drawn at random.")
+        if math.prod(shape) > MAX_DRAWN:
+            raise RunError(
+                f"input {spec.name!r} is {spec}, and more than {MAX_DRAWN:,} numbers are not drawn at random."
+            )
         if dtype.kind == "f":
             drawn.append(rng.standard_normal(shape).astype(dtype))
         elif dtype.kind == "b":
