@@ -18,7 +18,7 @@ class AtallaError(Exception):
     """Any error of this package; no terminal obeys its text."""
 
     def __str__(self) -> str:
-        return "\n".join(map(plain, super().__str__().split("\n")))
+        return plain(super().__str__())
 
 
 class CompileError(AtallaError):

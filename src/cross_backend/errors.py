@@ -24,14 +24,14 @@ import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cross_backend.foreign_text import plain, plain_lines
+from cross_backend.foreign_text import plain
 
 
 class CrossBackendError(Exception):
     """Base of all: its text is one line that says what happened and what to do; no terminal obeys it."""
 
     def __str__(self) -> str:
-        return plain_lines(super().__str__())
+        return plain(super().__str__())
 
 
 class UsageError(CrossBackendError):
@@ -42,8 +42,11 @@ class StudyFileError(UsageError):
     """A study file cannot be read, or holds mistakes, which are told together."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
+        super().__init__(*lines)
+        self.lines = tuple(map(plain, lines))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 class UnavailableError(CrossBackendError):

@@ -13,11 +13,6 @@ def plain(text: str) -> str:
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
-def plain_lines(text: str) -> str:
-    """Return a text of several lines, each made plain."""
-    return "\n".join(map(plain, text.split("\n")))
-
-
 def _shown(letter: str) -> str:
     if letter.isprintable():
         return letter

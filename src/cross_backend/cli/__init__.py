@@ -91,7 +91,7 @@ def _main(arguments: Sequence[str]) -> int:
         return _run(args.command, args.rest)
     except StudyFileError as error:
         for line in error.lines:
-            print(f"cross-backend {args.command}: {plain(line)}", file=sys.stderr)
+            print(f"cross-backend {args.command}: {line}", file=sys.stderr)
         return 2
     except UsageError as error:
         return _complain(args.command, error, 2)
