@@ -118,7 +118,7 @@ def archive(sound: Path) -> Maker:
                 file.writestr(name, data)
             if way == 3:
                 parent = rng.choice(("", "sample/", "../", f"{row['artifacts'][0]['path']}/"))
-                file.writestr(parent + rng.choice(TEXTS).replace("\ud800", "?"), b"x")
+                file.writestr((parent + rng.choice(TEXTS).replace("\ud800", "?")) or "x", b"x")
         if way == 0:
             path.write_bytes(rng.choice((damaged, patched))(path.read_bytes(), rng))
         return path
@@ -271,6 +271,7 @@ def database(sound: Path) -> Maker:
         connected = closing(sqlite3.connect(path, isolation_level=None))
         with connected as connection, contextlib.suppress(sqlite3.IntegrityError):  # SQLite itself refuses some
             connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("PRAGMA synchronous = OFF")
             if way == 3 and rng.random() < 0.5:
                 connection.execute(f"DROP TABLE {table}")
                 connection.execute(f"CREATE {rng.choice(('VIEW', 'TABLE'))} {table} AS {endless} LIMIT 9")

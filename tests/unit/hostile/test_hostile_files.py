@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import time
@@ -166,13 +167,16 @@ def stored(tmp_path: Path, machine: object, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_databases(count: int, stored: Path, survive: Callable[..., int]) -> None:
+    turn = itertools.count()
+
     def read_one(path: Path) -> None:
         with Store.open(str(path), create=False) as store:
             for row in store.studies():
                 results = read(store, row.id)
                 print_study(Terminal(), results)
                 assert is_clean(markdown.text(results))
-                html.write(results, path.with_name("r.html"))
-                assert is_clean(path.with_name("r.html").read_text())
+                if next(turn) % 20 == 0:  # a page takes longer than all the rest
+                    html.write(results, path.with_name("r.html"))
+                    assert is_clean(path.with_name("r.html").read_text())
 
     assert survive(makers.database(stored), read_one, count) > count / 4
