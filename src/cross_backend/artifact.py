@@ -244,7 +244,7 @@ class Artifact:
                 )
             sample, bundled = row.get("sample") or {}, row.get("bundled") or {}
             Target.parse(str(row["target"]))
-            return cls(
+            artifact = cls(
                 folder=manifest.parent,
                 name=manifest.stem,
                 target=str(row["target"]),
@@ -264,10 +264,12 @@ class Artifact:
                 bundled=plain_name(bundled["path"]) if bundled else None,
                 bundled_sha256=str(bundled["sha256"]) if bundled else None,
             )
+            json.dumps(artifact.to_json(), allow_nan=False)  # refuses NaN and infinities, which no report can hold
         except DAMAGE as error:
             raise ArtifactError(
                 f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
             ) from error
+        return artifact
 
     def check(self) -> None:
         """Compare the payload's and the sample's bytes with the manifest.

@@ -95,6 +95,14 @@ def test_what_is_no_file_is_said_to_be_none(kind: str, tmp_path: Path) -> None:
         refused(lambda: Store.open(str(tmp_path / "x.npz")), "is a pipe, a device or a socket")
 
 
+def test_what_is_swapped_while_it_is_opened_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    before = (tmp_path / "file").stat()
+    monkeypatch.setattr(Path, "stat", lambda _: before)
+    refused(lambda: open_regular(tmp_path / "pipe"), "a pipe")
+
+
 @pytest.fixture
 def bundle(linear: Captured, make_artifact: MakeArtifact, tmp_path: Path) -> Path:
     """A sound bundle with labels."""

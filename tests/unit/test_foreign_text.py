@@ -141,6 +141,15 @@ def test_colours_are_all_that_a_terminal_obeys(foreign: str, monkeypatch: pytest
         assert is_clean(rest) and "[red]y[/]" in rest
 
 
+def test_markup_is_a_text_like_others_where_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a name could colour or link what stands behind it, and one that closes what is not open ends the command."""
+    _, err = streams(monkeypatch, tty=True)
+    with Terminal().progress() as show:
+        for number, text in enumerate(("[red]x", "[/]x", "[link=https://example.org]x[/link]")):
+            show(str(number), text, 0.5)
+    assert all(text in err.text for text in ("[red]x", "[/]x", "[link=https://example.org]x[/link]"))
+
+
 def test_reports_get_it_plain(poisoned: StudyResults, tmp_path: Path) -> None:
     text = markdown.text(poisoned)
     assert is_clean(text)

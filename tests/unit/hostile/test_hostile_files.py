@@ -17,6 +17,7 @@ from cross_backend.bundle import find_artifact, open_bundle
 from cross_backend.bundle.write import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
+from cross_backend.cli import print_json
 from cross_backend.cli.inspect import _inspect_bundle, _print
 from cross_backend.errors import CrossBackendError, StudyFileError
 from cross_backend.onnx_file import read_onnx
@@ -104,6 +105,7 @@ def test_manifests(
         in_order(path.parent, None, None, Cache(path.parent))
         artifact = find_artifact(path)
         _print(artifact)
+        print_json(artifact.to_json())
         artifact.check()
         load_tensors(artifact.sample_path or path)
 
@@ -119,6 +121,7 @@ def test_zip_files(
     def read_one(path: Path) -> None:
         bundle = open_bundle(path, Cache(path.parent / "cache"))
         _inspect_bundle(bundle, as_json=False)
+        _inspect_bundle(bundle, as_json=True)
         load_tensors(bundle.folder / "sample")
 
     assert survive(makers.archive(made), read_one, count) > count / 4

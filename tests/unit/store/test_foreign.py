@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -12,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend.errors import CrossBackendError, StoreError
+from cross_backend.errors import CrossBackendError, StoreError, UsageError
 from cross_backend.store import Store, Study
 from cross_backend.store.samples import pack, unpack
+from cross_backend.store.spool import SUFFIX
 from cross_backend.study.driver import read
 from tests.unit.store.conftest import PANEL, further, launch
 
@@ -121,6 +124,28 @@ def test_a_newer_one_says_so(path: Path) -> None:
     assert "version 99, this program knows 1; run: pip install --upgrade cross-backend" in complaint(path)
 
 
+TYPES = {
+    "studies.name": b"\xff",
+    "studies.started": b"x",
+    "studies.uid": b"x",
+    "studies.spec": "[]",
+    "studies.versions": "[]",
+    "panels.workload": b"x",
+    "panels.note": "[]",
+    "panels.batch": "many",
+    "records.content": "[" * 100_000,
+    "samples.launches": "null",
+}
+
+
+@pytest.mark.parametrize("column", TYPES)
+def test_values_of_another_type_are_damage(column: str, path: Path) -> None:
+    table, _, name = column.partition(".")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {name} = ?", (TYPES[column],))
+    assert "restore" in complaint(path)
+
+
 def test_samples_that_unpack_to_gigabytes_are_refused(path: Path) -> None:
     packed = pack(launch().results[0].latency)  # type: ignore[arg-type]
     bomb = zlib.compress(bytes(50_000_000))
@@ -133,3 +158,20 @@ def test_samples_that_unpack_to_gigabytes_are_refused(path: Path) -> None:
         with pytest.raises(ValueError, match="samples"):
             unpack(changed)
     assert unpack(packed) == launch().results[0].latency
+
+
+def test_a_pipe_among_the_records_that_wait_is_not_opened(path: Path) -> None:
+    folder = path.with_name(f"{path.name}.spooled")
+    folder.mkdir()
+    os.mkfifo(folder / f"x{SUFFIX}")
+    said: list[str] = []
+    thread = threading.Thread(target=lambda: said.append(complaint(path)), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert said == [""]
+
+
+def test_a_pipe_is_no_database(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "studies.sqlite")
+    with pytest.raises(UsageError, match="is a pipe, a device or a socket; name a file"):
+        Store.open(str(tmp_path / "studies.sqlite"))

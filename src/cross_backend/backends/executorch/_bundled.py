@@ -183,7 +183,8 @@ class _Table:
     @classmethod
     def root(cls, data: bytes) -> _Table:
         """Give the table that a buffer begins with."""
-        return cls(data, *struct.unpack_from("<I", data), _Allowance(data))
+        (at,) = struct.unpack_from("<I", data)
+        return cls(data, at, _Allowance(data))
 
     def byte(self, slot: int) -> int:
         """Give a number of one byte; 0 where it is left out."""
