@@ -75,7 +75,7 @@ std::string json_report(const Report& report) {
       {"results", ordered_json::array()},
   };
   for (const auto& result : panel.results) document["results"].push_back(row(bundle, result));
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return document.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace cross_backend

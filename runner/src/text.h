@@ -7,7 +7,11 @@
 
 namespace cross_backend {
 
-// Replaces control characters (also the two-byte ones, U+0080 to U+009F) by spaces and cuts the text at a sane length.
+// Replaces what a terminal obeys or what fools a reader by spaces, bytes that are no UTF-8 by question marks. Lines
+// stay.
+std::string plain(const std::string& text);
+
+// Does so with a text that is one line, and cuts it at a sane length.
 std::string printable(const std::string& text);
 
 // Counts the characters of a UTF-8 text.

@@ -168,6 +168,7 @@ std::string text_report(const Report& report, bool plain) {
   const auto rows = ranked(panel);
   if (!rows.empty()) text += ranking(rows, plain) + summary(rows, panel.noise_floor);
   text += verdict(panel, rows.size());
+  text = cross_backend::plain(text);  // reasons come from other processes
   return plain ? without_emoji(text) : text;
 }
 

@@ -1,12 +1,13 @@
 // Reads one JSON document and gives what this program's statistics and comparison make of it, for a test that asks the
-// Python package the same: {"rounds": [[[ns, …], …], …]}, {"digest": a path}, or {"expected": […], "outputs": […],
-// "tolerance": …}.
+// Python package the same: {"rounds": [[[ns, …], …], …]}, {"digest": a path}, {"printable": [[byte, …], …]}, or
+// {"expected": […], "outputs": […], "tolerance": …}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "compare.h"
 #include "digest.h"
 #include "statistics.h"
+#include "text.h"
 
 namespace {
 
@@ -41,6 +42,13 @@ int main() {
   const auto request = json::parse(std::cin);
   if (request.contains("digest")) {
     std::cout << json(digest_path(request["digest"].get<std::string>())) << "\n";
+  } else if (request.contains("printable")) {
+    json shown = json::array();
+    for (const auto& row : request["printable"]) {
+      const auto bytes = row.get<std::vector<std::uint8_t>>();
+      shown.push_back(printable({bytes.begin(), bytes.end()}));
+    }
+    std::cout << shown << "\n";
   } else {
     std::cout << (request.contains("rounds") ? statistics(request["rounds"]) : compare(request)) << "\n";
   }

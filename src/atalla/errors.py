@@ -11,9 +11,14 @@ ReferenceWarning is no error: a blob runs by the reference, because the C kernel
 
 from __future__ import annotations
 
+from atalla.plain import plain
+
 
 class AtallaError(Exception):
-    """Any error of this package."""
+    """Any error of this package; no terminal obeys its text."""
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class CompileError(AtallaError):

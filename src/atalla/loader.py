@@ -145,7 +145,7 @@ def _meta(data: bytes) -> dict[str, Any]:
     """Read what the loader does not look at, because nothing depends on it."""
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import ArtifactError, UsageError
+from cross_backend.foreign_files import open_regular, read_regular
 from cross_backend.structure import Structure
 from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
@@ -232,13 +233,13 @@ class Artifact:
         manifest = path if path.suffix == ".json" else path.with_name(f"{stem}.json")
         if not path.exists():
             raise ArtifactError(f"{path} does not exist.")
-        if not manifest.is_file():
+        if not manifest.exists():
             raise ArtifactError(
                 f"{path} has no manifest {manifest.name} beside it, so its content cannot be checked. "
                 "Write it with 'cross-backend export'."
             )
         try:
-            row = json.loads(manifest.read_text())
+            row = json.loads(read_regular(manifest))
             if row["format"] != FORMAT:
                 raise ValueError(f"format is {row['format']!r}")
             version = int(row["version"])
@@ -249,7 +250,7 @@ class Artifact:
             sample, bundled = row.get("sample") or {}, row.get("bundled") or {}
             Target.parse(str(row["target"]))
             inputs, outputs = (tuple(map(TensorSpec.from_json, row[key])) for key in ("inputs", "outputs"))
-            return cls(
+            artifact = cls(
                 folder=manifest.parent,
                 name=manifest.stem,
                 target=str(row["target"]),
@@ -270,10 +271,12 @@ class Artifact:
                 bundled=plain_name(bundled["path"]) if bundled else None,
                 bundled_sha256=str(bundled["sha256"]) if bundled else None,
             )
+            json.dumps(artifact.to_json(), allow_nan=False)  # refuses NaN and infinities, which no report can hold
         except DAMAGE as error:
             raise ArtifactError(
                 f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
             ) from error
+        return artifact
 
     def check(self) -> None:
         """Compare the payload's and the sample's bytes with the manifest.
@@ -370,12 +373,16 @@ def _delete(path: Path) -> None:
 
 
 def digest_path(path: Path) -> str:
-    """Give the SHA-256 of a file, or of a folder's files with their names, as hexadecimal digits."""
-    if path.is_file():
-        with path.open("rb") as file:
+    """Give the SHA-256 of a file, or of a folder's files with their names, as hexadecimal digits.
+
+    Raises:
+        ArtifactError: missing or unreadable, or a pipe, a device or a socket is among them.
+    """
+    if not path.is_dir():
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     folder = hashlib.sha256()
-    for file_path in sorted(p for p in path.rglob("*") if p.is_file()):
+    for file_path in sorted(p for p in path.rglob("*") if not p.is_dir()):
         folder.update(f"{file_path.relative_to(path).as_posix()}\0{digest_path(file_path)}\n".encode())
     return folder.hexdigest()
 

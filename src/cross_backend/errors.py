@@ -25,9 +25,14 @@ import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from cross_backend.foreign_text import plain
+
 
 class CrossBackendError(Exception):
-    """Base of all: its text is one line that says what happened and what to do."""
+    """Base of all: its text is one line that says what happened and what to do; no terminal obeys it."""
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
 
 class UsageError(CrossBackendError):
@@ -38,8 +43,11 @@ class StudyFileError(UsageError):
     """A study file cannot be read, or holds mistakes, which are told together."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
+        super().__init__(*lines)
+        self.lines = tuple(map(plain, lines))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 class UnavailableError(CrossBackendError):
@@ -111,7 +119,7 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Give an exception's message as one line of at most ``limit`` characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
+    text = plain(lines[0]) if lines else ""
     if not isinstance(error, CrossBackendError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.errors import CaptureError, UnavailableError, one_line
+from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, one_line
+from cross_backend.foreign_files import open_regular
 from cross_backend.sample import make_sample
 from cross_backend.tensors import TensorSpec, random_inputs
 from cross_backend.workloads.batching import check_row, numpy_rows
@@ -47,8 +48,12 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
         remedy = "pip install 'cross-backend[onnxruntime]'"
         raise UnavailableError(f"reading {path.name} needs the package onnx", remedy) from None
     try:
+        open_regular(path).close()
         model = onnx.load(path)
         onnx.checker.check_model(model, full_check=True)
+        _check_holds_all(model)
+    except ArtifactError:
+        raise
     except Exception as error:
         raise CaptureError(f"{path} is damaged or not an ONNX model ({one_line(error)}).") from error
     inputs = _inputs(model)
@@ -89,6 +94,20 @@ def _sample(model: Any, copy: Path, inputs: Sequence[Any], expected: Sequence[An
     return make_sample(inputs, [np.asarray(y) for y in expected], run, [run(inputs)], count_terms(model))
 
 
+def _check_holds_all(message: Any) -> None:
+    """Refuse tensors that still lie in other files; those that ``onnx.load`` read in lay in the model's folder.
+
+    Raises:
+        ValueError: there is one.
+    """
+    for field, value in message.ListFields():
+        if field.name == "data_location" and value == message.EXTERNAL:
+            raise ValueError(f"the tensor {message.name!r} lies in another file")
+        if field.message_type is not None:
+            for one in [value] if hasattr(value, "ListFields") else value:
+                _check_holds_all(one)
+
+
 def _inputs(model: Any) -> tuple[TensorSpec, ...]:
     initializers = {tensor.name for tensor in model.graph.initializer}
     return tuple(_spec(value) for value in model.graph.input if value.name not in initializers)
@@ -102,6 +121,11 @@ def _spec(value: Any) -> TensorSpec:
     import onnx
 
     tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or tensor.elem_type in {
+        onnx.TensorProto.UNDEFINED,
+        onnx.TensorProto.STRING,
+    }:
+        raise CaptureError(f"{value.name!r} is no tensor of numbers; only such are taken and given.")
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
     dims = enumerate(tensor.shape.dim)
     shape = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"dim{i}" for i, dim in dims)

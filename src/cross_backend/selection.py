@@ -14,6 +14,7 @@ from cross_backend.backend import Rejected, Session
 from cross_backend.bundle import find_artifact, is_bundle, open_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CrossBackendError, UnavailableError, UsageError, one_line
+from cross_backend.foreign_files import MAX_MANIFEST_BYTES, read_regular
 from cross_backend.platforms import find_platform
 from cross_backend.registry import Resolved, full_name, missing_here, resolve
 from cross_backend.remembered import Measured, Memory
@@ -123,8 +124,10 @@ def measured_first(candidates: Sequence[Artifact], measured: Mapping[str, Measur
 def is_other_json(path: Path) -> bool:
     """Say whether a JSON file is something else than an artifact's manifest; a damaged one counts as a manifest."""
     try:
-        row = json.loads(path.read_bytes())
-    except (ValueError, OSError, RecursionError):
+        if path.stat().st_size > MAX_MANIFEST_BYTES:
+            return True
+        row = json.loads(read_regular(path))
+    except (ValueError, OSError, ArtifactError, RecursionError):
         return False
     return not isinstance(row, dict) or row.get("format") != FORMAT
 

@@ -33,7 +33,7 @@ class Target:
             UsageError: the text is not of that form.
         """
         name, mark, query = text.strip().partition("?")
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or not query.isprintable():
             raise UsageError(
                 f"not a target: {text!r}. Write NAME or NAME?key=value&key=value, for example xnnpack?threads=1."
             )

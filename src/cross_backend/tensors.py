@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from cross_backend.errors import ArtifactError, RunError, one_line
+from cross_backend.foreign_files import MAX_UNPACKED, open_member, open_regular, open_zip
 
 if TYPE_CHECKING:
     import numpy as np
+
+MAX_PACKED_ZEROS = 256 << 20
+"""Bytes that every ``.npz`` may unpack to: masks and the like may pack a thousandfold."""
+MAX_DRAWN = 1 << 28
+"""Numbers of one random input: a specification may come from a stranger's manifest."""
+MAX_MEMBERS = 10_000
+"""Tensors of a file."""
+_PIECE_BYTES = 1 << 20
 
 Tensors = Sequence[Any]
 """Positional tensors, flat: NumPy arrays, torch tensors, or whatever a runtime hands out that NumPy can read."""
@@ -96,14 +106,27 @@ def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
 
 
 def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarray[Any, Any], ...]:
-    """Draw inputs that fit: standard normal floats, integers 0 and 1, fair booleans; dynamic extents are 1."""
+    """Draw inputs that fit: standard normal floats, integers 0 and 1, fair booleans; dynamic extents are 1.
+
+    Raises:
+        RunError: they are no numbers, or too many.
+    """
     import numpy as np
 
     rng = np.random.default_rng(seed)
     drawn: list[np.ndarray[Any, Any]] = []
     for spec in specs:
         shape = tuple(n if isinstance(n, int) else 1 for n in spec.shape)
-        dtype = np.dtype(spec.dtype.replace("bfloat16", "float32"))
+        try:
+            dtype = np.dtype(spec.dtype.replace("bfloat16", "float32"))
+        except (TypeError, ValueError, SyntaxError):
+            dtype = np.dtype(object)
+        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+            raise RunError(f"input {spec.name!r} is {spec}, and no such inputs can be drawn at random.")
+        if math.prod(shape) > MAX_DRAWN:
+            raise RunError(
+                f"input {spec.name!r} is {spec}, and more than {MAX_DRAWN:,} numbers are not drawn at random."
+            )
         if dtype.kind == "f":
             drawn.append(rng.standard_normal(shape).astype(dtype))
         elif dtype.kind == "b":
@@ -126,30 +149,74 @@ def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
     """Read what :func:`save_tensors` wrote, or a folder of ``.npy`` files with such names.
 
     Raises:
-        ArtifactError: the file is missing or damaged.
+        ArtifactError: the file is missing or damaged, holds other things than numbers, or unpacks to far more than it
+            is.
     """
-    import numpy as np
-
     groups: dict[str, dict[int, np.ndarray[Any, Any]]] = {}
 
     def keep(member: str, tensor: np.ndarray[Any, Any]) -> None:
         group, _, index = member.rpartition("_")
         if not index.isdecimal():
             raise ValueError(f"it holds {member!r}; names such as input_0 are wanted")
-        if tensor.dtype.kind not in "biufc":
-            raise ValueError(f"{member} holds {tensor.dtype} and no numbers")
-        groups.setdefault(group, {})[int(index)] = np.array(tensor) if isinstance(tensor, np.memmap) else tensor
+        groups.setdefault(group, {})[int(index)] = tensor
 
     try:
-        if path.is_dir():
-            for file in path.glob("*.npy"):  # mapped first, so that no header makes us allocate what the file lacks
-                keep(file.stem, np.lib.format.open_memmap(file, mode="r"))
-        else:
-            with path.open("rb") as archive, np.load(archive, allow_pickle=False) as members:
-                for member in members.files:
-                    keep(member, members[member])
-    except FileNotFoundError:
-        raise ArtifactError(f"{path} does not exist.") from None
+        for name, tensor in _folder(path) if path.is_dir() else _archive(path):
+            keep(name, tensor)
+    except ArtifactError:
+        raise
     except Exception as error:  # zipfile, zlib, struct and NumPy each have their own
         raise ArtifactError(f"{path} is damaged or not a tensor file ({one_line(error)}).") from error
     return {group: tuple(rows[i] for i in sorted(rows)) for group, rows in groups.items()}
+
+
+def _folder(path: Path) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Read all ``.npy`` files of a folder."""
+    for one in path.glob("*.npy"):
+        with open_regular(one) as file:
+            yield one.stem, _read_array(one.name, file, one.stat().st_size)
+
+
+def _archive(path: Path) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Read all members of an ``.npz``.
+
+    Raises:
+        ValueError: it would unpack to far more than it is.
+    """
+    with open_zip(path) as archive:
+        members = archive.infolist()
+        whole = sum(member.file_size for member in members)
+        if len(members) > MAX_MEMBERS or whole > MAX_UNPACKED * path.stat().st_size + MAX_PACKED_ZEROS:
+            raise ValueError(f"{len(members)} tensors of {whole} bytes are too many for a file of its size")
+        for member in members:
+            with open_member(archive, member) as file:
+                yield member.filename.removesuffix(".npy"), _read_array(member.filename, file, member.file_size)
+
+
+def _read_array(name: str, file: IO[bytes], size_bytes: int) -> np.ndarray[Any, Any]:
+    """Read an array from a file of a size that is known.
+
+    Raises:
+        ValueError: it holds other things than numbers, or more or less of them than its header says.
+    """
+    import numpy as np
+
+    version = np.lib.format.read_magic(file)
+    if version not in {(1, 0), (2, 0), (3, 0)}:
+        raise ValueError(f"{name} is of an unknown version")
+    # Version 3.0 is 2.0 with names of fields in UTF-8, and arrays of fields are refused.
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_transposed, dtype = read_header(file)
+    if dtype.kind not in "biufc":
+        raise ValueError(f"{name} holds {dtype} and no numbers")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size_bytes - file.tell():
+        raise ValueError(f"{name} is not as long as its header says")
+    flat = np.empty(math.prod(shape), dtype)
+    filled, data = 0, flat.view(np.uint8)
+    while filled < data.size:
+        piece = np.frombuffer(file.read(_PIECE_BYTES), np.uint8)
+        if not piece.size:
+            raise ValueError(f"{name} is cut short")
+        data[filled : filled + piece.size] = piece
+        filled += piece.size
+    return flat.reshape(shape, order="F" if is_transposed else "C")

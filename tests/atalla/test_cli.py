@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from atalla import kernels
 from atalla.cli import COMMANDS, main
 from atalla.loader import parse
 from atalla.runtime import _say_that_it_is_slow
+from tests.atalla.test_verify import sections, signed
 
 pytestmark = pytest.mark.usefixtures("library")
 MODEL = """
@@ -278,3 +280,42 @@ except SystemExit as end:
 print(sorted({{"torch", "numpy", "torchvision"}} & set(sys.modules)))
 """
     assert run_python(script).splitlines()[-1] == "[]"
+
+
+def test_no_terminal_obeys_what_a_blob_holds(atalla_command: Call, blob: str) -> None:
+    """Its names are a stranger's: escape sequences, returns, other directions, and lines that would look like ours."""
+    data = bytearray(Path(blob).read_bytes())
+    evil = ["\x1b[2J", "\x9b31m", "\r", "\u202e", "\nx", "\x00", "\u2028"]
+    names = {row.name for row in parse(data).tensors} | {row.line for row in parse(data).instructions}
+    at = sections(data)[b"STRT"][0]
+    (count,) = struct.unpack_from("<I", data, at)
+    ends = struct.unpack_from(f"<{count}I", data, at + 4)
+    for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False)):
+        place, letters = at + 4 + 4 * count + begin, evil[number % len(evil)].encode()
+        if data[place : place + end - begin].decode() in names and len(letters) <= end - begin:
+            data[place : place + len(letters)] = letters
+    Path("evil.atalla").write_bytes(signed(data))
+    for word, *options in (["disasm"], ["info"], ["run", "--num-runs", "1", "--profile"]):
+        status, out, complaints = atalla_command(word, "evil.atalla", *options)
+        assert status == 0, complaints
+        assert all(line.isprintable() for line in (out + complaints).split("\n"))
+        assert "\\x" in out or "\\u" in out, "they show"
+
+
+@pytest.mark.usefixtures("blob")
+def test_what_would_block_or_never_end_is_not_opened(atalla_command: Call) -> None:
+    os.mkfifo("x")
+    Path("x.npz").symlink_to("/dev/zero")
+    for line in ("disasm x", "info x", "run x", "run words.atalla --inputs x.npz"):
+        status, _, complaints = atalla_command(*line.split())
+        assert status == 2 and f"{line.rpartition(' ')[2]} is not a file" in complaints
+
+
+@pytest.mark.usefixtures("blob")
+def test_inputs_that_unpack_to_a_thousandfold_are_refused(
+    atalla_command: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atalla.cli._tensors.MAX_PACKED_ZEROS", 1 << 20)
+    np.savez_compressed("x.npz", words=np.zeros(4 << 20, np.int8))
+    status, _, complaints = atalla_command("run", "words.atalla", "--inputs", "x.npz")
+    assert status == 1 and "are too many for a file of its size" in complaints

@@ -227,6 +227,42 @@ def test_wrong_usage_is_one_line_and_status_2(case, small, cli, usage_error, wri
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.yaml", "s.yaml"], "nothing was begun"
 
 
+STRANGE = {
+    "a report above": ({"reports": ["../notes.md"]}, "'../notes.md', which is not in the folder", "--output"),
+    "a report anywhere": ({"reports": ["{}/notes.md"]}, "/notes.md', which is not in the folder", "--output"),
+    "a report on a file": ({"reports": ["mine.md"]}, "mine.md exists and is no report of cross-backend", "--output"),
+    "a database above": ({"db": "../studies.sqlite"}, "'../studies.sqlite', which is not in the folder", "--db"),
+    "a database through a link": ({"db": "up/studies.sqlite"}, "which is not in the folder", "--db"),
+}
+
+
+@pytest.mark.parametrize("case", STRANGE)
+def test_a_study_of_a_stranger_touches_nothing_of_the_users(case, cli, usage_error, write_study, tmp_path):
+    folder = tmp_path / "downloaded"
+    folder.mkdir()
+    for path in (tmp_path / "notes.md", folder / "mine.md"):
+        path.write_text("precious")
+    (folder / "up").symlink_to("..")
+    output, *words = STRANGE[case]
+    output = json.loads(json.dumps(output).replace("{}/", f"{tmp_path}/"))
+    file = write_study(folder / "s.yaml", ["linear_regression"], ["cpu"], output=output)
+    usage_error(cli("study", "run", file, cwd=tmp_path, CROSS_BACKEND_DB=str(tmp_path / "new.sqlite")), *words)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["downloaded", "notes.md"], "nothing was begun"
+    assert (tmp_path / "notes.md").read_text() == (folder / "mine.md").read_text() == "precious"
+
+
+def test_the_user_says_where_what_a_study_names_goes(cli, faulty, write_study, tmp_path):
+    output, short = (
+        {"reports": ["reports/small.md"], "db": "small.sqlite"},
+        {"seconds": 0.1, "launches": 1, "max_launches": 1},
+    )
+    file = write_study(tmp_path / "small.yaml", ["linear_regression"], ["faulty.right"], output=output, **short)
+    done = cli("study", "run", file, "--output-dir", tmp_path / "out", cwd=tmp_path, **faulty)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "reports" / "small.md").is_file() and (tmp_path / "out" / "small.sqlite").is_file()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["small.yaml"]
+
+
 @pytest.mark.parametrize("args", COMMANDS, ids=lambda args: args[0])
 def test_without_a_database_reading_says_so_and_makes_none(args, cli, complaint, tmp_path):
     result = cli("study", *args, "--db", tmp_path / "none.sqlite", cwd=tmp_path)

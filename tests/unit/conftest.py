@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,18 @@ from cross_backend.samples import Measurement
 from cross_backend.tensors import TensorSpec, save_tensors
 
 ROUNDS = 30
+
+
+@contextlib.contextmanager
+def room(size_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond a size in the block, as a full disk would."""
+    resource = pytest.importorskip("resource", reason="no such limit on Windows")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture

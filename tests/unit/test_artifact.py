@@ -36,6 +36,16 @@ def refused(path: Path) -> str:
     return str(caught.value)
 
 
+def test_numbers_that_no_json_holds_are_refused(make_artifact: Make) -> None:
+    """``inspect --json`` could not print them."""
+    manifest = make_artifact().manifest_path
+    row = json.loads(manifest.read_text())
+    for change in ({"export_s": float("nan")}, {"estimate": {"cycles": float("inf")}}):
+        manifest.write_text(json.dumps({**row, **change}))
+        with pytest.raises(ArtifactError, match="is damaged or not an artifact manifest"):
+            Artifact.read(manifest)
+
+
 def test_survives_the_trip_through_its_manifest(make_artifact: Make) -> None:
     artifact = make_artifact(target="null?threads=1")
     assert Artifact.read(artifact.manifest_path) == artifact

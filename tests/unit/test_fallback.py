@@ -236,8 +236,13 @@ def artifact_of(linear: Captured, backend: str) -> Artifact:
 def chain(linear: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bundle the fallback chain of Apple's, Android's and everybody's backends."""
     rows = [
-        (artifact_of(linear, backend), f"linear_regression_{backend}", resolve(backend).backend.title, {"tolerance": 1e-4})
-        for backend in FOUR
+        (
+            artifact_of(linear, backend),
+            f"linear_regression_{backend}",
+            resolve(backend).backend.title,
+            {"tolerance": 1e-4},
+        )
+        for name in FOUR
     ]
     assert {artifact.program for artifact, *_ in rows} == {linear.digest}, "tests/data is of another model"
     order = [name for _, name, _, _ in rows]

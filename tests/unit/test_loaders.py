@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -105,6 +106,13 @@ def test_the_table_names_platforms_that_exist_and_leaves_none_out() -> None:
 def test_an_unknown_platform_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Did you mean 'android'"):
         write_loaders("net", ["web", "androd"], tmp_path / "loaders")
+    assert not (tmp_path / "loaders").exists()
+
+
+@pytest.mark.parametrize("name", ['x"); evil(); ("', "x*/ y", "x\n", "x${y}", "..", "", "x\x1b[2J", "x\\"])
+def test_a_name_that_would_be_code_writes_nothing(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot stand in source code"):
+        write_loaders(name, [], tmp_path / "loaders")
     assert not (tmp_path / "loaders").exists()
 
 
@@ -461,6 +469,28 @@ def test_the_python_loader_takes_and_gives_the_models_own_structure(module: Any,
     np.testing.assert_array_equal(best(x, rows)[2], positive)
     with pytest.raises(TypeError, match="the model takes batch, of"):
         best.forward({"x": x}, rows=rows)
+
+
+def test_the_python_loader_shows_names_of_strangers_plainly(module: Any, bundle: Path) -> None:
+    evil = "x\x1b[2J\r\u202e\x9b"
+
+    def rename(row: dict[str, Any]) -> None:
+        row["model"], row["orders"] = evil, {}
+        for number, artifact in enumerate(row["artifacts"]):
+            artifact.update(name=f"{number}{evil}", target=f"{evil}.x")
+
+    edit(bundle, rename)
+    with pytest.raises(module.BundleError) as refused:
+        module.load_best(bundle)
+    assert all(line.isprintable() for line in str(refused.value).split("\n")) and "\\x1b[2J" in str(refused.value)
+
+
+def test_the_python_loader_waits_for_no_pipe(module: Any, bundle: Path) -> None:
+    for file in ("linear_regression_xnnpack.pte", "linear_regression_portable.pte"):
+        (bundle / file).unlink()
+        os.mkfifo(bundle / file)
+    with pytest.raises(module.BundleError, match=r"linear_regression_xnnpack\.pte is missing, or no file"):
+        module.load_best(bundle)
 
 
 def test_the_python_loader_is_a_program_of_its_own(bundle: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import struct
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +175,97 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, how: str) -> None
         text = str(error)
     gc.collect()  # a handle that was left open shows here, not at the end of the run
     assert str(path) in text and "\n" not in text
+
+
+def npz(path: Path, *members: tuple[str, bytes], packing: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return path
+
+
+def header(shape: tuple[int, ...], descr: str = "<f4", version: tuple[int, int] = (1, 0)) -> bytes:
+    text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+    return b"\x93NUMPY" + bytes(version) + struct.pack("<H" if version == (1, 0) else "<I", len(text)) + text
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [*DTYPES, ">f4", "complex64"])
+def test_arrays_of_all_kinds_are_read(dtype: str, order: Any, tmp_path: Path) -> None:
+    kept = np.arange(24).reshape(2, 3, 4).astype(dtype).copy(order=order)
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "t.npz", input_0=kept, input_1=kept[:0], input_2=kept[0, 0, 0])  # type: ignore[operator]
+        whole, empty, scalar = load_tensors(tmp_path / "t.npz")["input"]
+        assert whole.dtype == kept.dtype and np.array_equal(whole, kept) and whole.flags.writeable
+        assert empty.shape == (0, 3, 4) and scalar.shape == () and scalar == kept[0, 0, 0]
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_all_versions_of_headers_are_read(version: tuple[int, int], tmp_path: Path) -> None:
+    path = npz(tmp_path / "t.npz", ("input_0.npy", header((2,), version=version) + bytes(8)))
+    assert load_tensors(path)["input"][0].tolist() == [0, 0]
+
+
+def test_zeros_that_pack_well_are_read(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "mask.npz", input_0=np.zeros((1, 1, 2048, 2048), bool))
+    assert (tmp_path / "mask.npz").stat().st_size < 2048 * 2048 / 500
+    assert not load_tensors(tmp_path / "mask.npz")["input"][0].any()
+
+
+def unpacked_peak(path: Path) -> tuple[str, int]:
+    """Give what is said of a file, and the most memory that reading it took."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArtifactError, match="damaged or not a tensor file") as refused:
+            load_tensors(path)
+        return str(refused.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("announced", "shape", "said"),
+    [
+        (64 << 20, 16 << 20, "too many for a file of its size"),
+        (3 << 30, 16 << 20, "too many for a file of its size"),
+        (1000, 16 << 20, "Bad CRC-32"),
+        (1000, 218, "Bad CRC-32"),
+    ],
+)
+def test_a_file_that_unpacks_to_a_thousandfold_is_refused(
+    announced: int, shape: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cross_backend.tensors.MAX_PACKED_ZEROS", 32 << 20)
+    whole = header((shape,)) + bytes(64 << 20)
+    path = npz(tmp_path / "bomb.npz", ("input_0.npy", whole))
+    assert path.stat().st_size < 100_000
+    path.write_bytes(path.read_bytes().replace(struct.pack("<I", len(whole)), struct.pack("<I", announced)))
+    found, peak = unpacked_peak(path)
+    assert said in found and peak < 5_000_000
+
+
+@pytest.mark.parametrize("shape", [(1 << 50,), (1 << 33, 1 << 33), (10**30,), (-1,), (3,), (1,)])
+@pytest.mark.parametrize("packing", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_nothing_is_allocated_that_the_file_does_not_hold(shape: tuple[int, ...], packing: int, tmp_path: Path) -> None:
+    said, peak = unpacked_peak(npz(tmp_path / "t.npz", ("input_0.npy", header(shape) + bytes(8)), packing=packing))
+    assert "not as long as its header says" in said and peak < 5_000_000
+
+
+@pytest.mark.parametrize("descr", ["|O", "<U8", "|V8", "<M8[D]"])
+def test_only_numbers_are_read(descr: str, tmp_path: Path) -> None:
+    said, _ = unpacked_peak(
+        npz(tmp_path / "t.npz", ("input_0.npy", header((1,), descr) + b"cos\nsystem\n(S'true'\ntR."))
+    )
+    assert "and no numbers" in said
+
+
+def test_an_archive_with_too_many_members_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cross_backend.tensors.MAX_MEMBERS", 3)
+    path = npz(tmp_path / "t.npz", *((f"input_{i}.npy", b"") for i in range(4)))
+    assert "4 tensors" in unpacked_peak(path)[0]
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_ways_of_packing_are_refused(packing: int, tmp_path: Path) -> None:
+    path = npz(tmp_path / "t.npz", ("input_0.npy", header((2,)) + bytes(8)), packing=packing)
+    assert "neither stored nor deflated" in unpacked_peak(path)[0]

@@ -10,9 +10,11 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from atalla.errors import AtallaError, ReferenceWarning
+from atalla.plain import plain
 
 COMMANDS = {
     "compile": "compile a model to a blob",
@@ -33,7 +35,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
-        print(f"{self.prog}: {message}. See '{self.prog} --help'.", file=sys.stderr)
+        print(f"{self.prog}: {plain(message)}. See '{self.prog} --help'.", file=sys.stderr)
         raise SystemExit(2)
 
 
@@ -78,7 +80,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _complain(command: str, message: str, status: int) -> int:
-    print(f"atalla {command}: {message}", file=sys.stderr)
+    print(plain(f"atalla {command}: {message}"), file=sys.stderr)
     return status
 
 
@@ -87,7 +89,7 @@ def _show_warnings_plainly(command: str) -> None:
     warnings.simplefilter("ignore", FutureWarning)
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("always", ReferenceWarning)
-    warnings.showwarning = lambda message, *_, **__: print(f"atalla {command}: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_, **__: print(plain(f"atalla {command}: {message}"), file=sys.stderr)
 
 
 def one_line(error: BaseException) -> str:
@@ -101,8 +103,34 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
+def say(line: str = "") -> None:
+    """Print one line, whatever a blob's names hold."""
+    print(plain(line))
+
+
+def check_file(path: Path) -> None:
+    """Refuse what would block whoever opens it, as a pipe does, or never end, as a device may.
+
+    Raises:
+        UsageError: it is one of these.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(f"{path} is not a file")
+
+
+def read_file(path: Path) -> bytes:
+    """Read a file.
+
+    Raises:
+        UsageError: it is none.
+    """
+    check_file(path)
+    return path.read_bytes()
+
+
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
     """Print aligned columns; those in ``right`` are numbers."""
+    rows = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from atalla.cli import print_table, size
+from atalla.cli import print_table, say, size
 from atalla.disasm import tensor
 from atalla.isa import Op
 from atalla.loader import Listing
@@ -53,11 +53,11 @@ def print_summary(path: Path, listing: Listing, size_bytes: int, *more: tuple[st
         ("arena", f"{size(listing.arena_bytes)}{gap}"),
         ("fallbacks", f"{len(fallbacks)} of {len(found)} segments" if fallbacks else "none"),
     ]
-    print(f"{path}: {size(size_bytes)}")
+    say(f"{path}: {size(size_bytes)}")
     print_table([(f"  {name}", text) for name, text in (*rows, *more)])
     if fallbacks:
         for line in describe(found):
-            print(f"  {line}")
+            say(f"  {line}")
 
 
 def _output(listing: Listing, kind: str, value: Any) -> str:

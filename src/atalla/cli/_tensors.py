@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atalla.cli import UsageError, one_line
+from atalla.cli import UsageError, check_file, one_line
 from atalla.errors import InputError
 from atalla.isa import Dtype, Op
 from atalla.lower import torch_dtype_of
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     import torch
 
     from atalla.loader import Listing
+
+
+MAX_UNPACKED = 100
+"""How many times its own size an ``.npz`` may unpack to, beside what every one may: masks pack a thousandfold."""
+MAX_PACKED_ZEROS = 256 << 20
 
 
 def check_ending(path: Path) -> None:
@@ -52,6 +58,18 @@ def _choices(listing: Listing, number: int) -> int:
     )
 
 
+def _check_unpacked(path: Path) -> None:
+    """Refuse an archive that unpacks to far more than it is.
+
+    Raises:
+        ValueError: it does.
+    """
+    with zipfile.ZipFile(path) as archive:
+        whole = sum(member.file_size for member in archive.infolist())
+    if whole > MAX_UNPACKED * path.stat().st_size + MAX_PACKED_ZEROS:
+        raise ValueError(f"{whole} bytes are too many for a file of its size")
+
+
 def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
     """Read inputs from a file: by the names of the blob's inputs where it has them, else in order.
 
@@ -63,8 +81,10 @@ def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
     import torch
 
     check_ending(path)
+    check_file(path)
     try:
         if path.suffix == ".npz":
+            _check_unpacked(path)
             with np.load(path, allow_pickle=False) as file:
                 held: Any = {name: torch.from_numpy(file[name]) for name in file.files}
         else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from atalla.cli import read_file, say
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -16,8 +18,8 @@ def main(args: argparse.Namespace) -> int:
     from atalla.disasm import disassemble
     from atalla.verify import verify
 
-    data = args.file.read_bytes()
+    data = read_file(args.file)
     verify(data)
     for line in disassemble(data):
-        print(line)
+        say(line)
     return 0

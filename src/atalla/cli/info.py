@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from atalla.cli import print_json
+from atalla.cli import print_json, read_file
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def main(args: argparse.Namespace) -> int:
     from atalla.loader import parse
     from atalla.verify import verify
 
-    data = args.file.read_bytes()
+    data = read_file(args.file)
     verify(data)
     listing = parse(data)
     if args.json:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atalla.cli import UsageError, positive_int, print_json, print_table
+from atalla.cli import UsageError, positive_int, print_json, print_table, read_file, say
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
     import atalla
     from atalla.cli._tensors import check_ending, random_inputs, read_inputs, write_outputs
 
-    data = args.file.read_bytes()
+    data = read_file(args.file)
     if args.outputs is not None:
         check_ending(args.outputs)
     loaded = atalla.load(data, threads=args.threads, isa=args.isa)
@@ -67,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
         print_json({**known, "profile": _rows(listing, profile)} if args.profile else known)
         return 0
     plural = "s" if args.threads > 1 else ""
-    print(f"{args.file}: {isa}, {args.threads} thread{plural}, {args.num_runs} runs after {WARM_UP} to warm up")
+    say(f"{args.file}: {isa}, {args.threads} thread{plural}, {args.num_runs} runs after {WARM_UP} to warm up")
     _print_tensors(listing, inputs, outputs)
     _print_latency(samples, processor)
     if args.profile:

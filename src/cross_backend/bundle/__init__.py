@@ -59,8 +59,6 @@ def open_bundle(path: Path, cache: Cache) -> Bundle:
     """
     if path.is_dir():
         return Bundle.read(path)
-    if not path.is_file():
-        raise ArtifactError(f"{path} does not exist.")
     key = digest_path(path)[:32]
     folder = cache.find(KIND, key)
     if folder is not None:

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import DAMAGE, plain_name
-from cross_backend.bundle.manifest import MANIFEST, MAX_MANIFEST_BYTES, SAMPLE, SAMPLE_GROUPS, read_manifest, size_in
+from cross_backend.bundle.manifest import MANIFEST, SAMPLE, SAMPLE_GROUPS, read_manifest, size_in
 from cross_backend.errors import ArtifactError, one_line
+from cross_backend.foreign_files import MAX_MANIFEST_BYTES, MAX_UNPACKED, open_member, open_zip
 
 MAX_FILES = 10_000
 """Members of a zip file."""
 MAX_DEPTH = 16
 """Folders in folders in a zip file."""
-MAX_READ_BYTES = 4 << 20
-"""Longest piece of a zip file that is read at once; its table of contents is one."""
-MAX_UNPACKED = 100
-"""How many times its own size (and the longest manifest) a zip file may unpack to."""
-
-
-class _ZipReader(io.BufferedReader):
-    """A zip file of which no long piece is read at once: zipfile would hold a million members' names in memory."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if (size or 0) > MAX_READ_BYTES:
-            raise ValueError(f"its table of contents is longer than {MAX_READ_BYTES >> 20} MiB")
-        return super().read(size)
-
-
-@contextlib.contextmanager
-def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file that nobody vouches for; it may raise :data:`ZIP_DAMAGE`."""
-    with _ZipReader(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
-        yield archive
-
-
 ZIP_DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, *DAMAGE)
 """What reading a zip file that is damaged, encrypted or none may raise."""
 
@@ -85,12 +62,10 @@ def _copy_member(archive: zipfile.ZipFile, name: str, folder: Path, limit: int) 
     parts = [plain_name(part) for part in name.split("/")]
     if len(parts) > MAX_DEPTH:
         raise ValueError(f"it holds folders nested more than {MAX_DEPTH} deep")
-    if archive.getinfo(name).compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-        raise ValueError(f"{name} is neither stored nor deflated")
     target = folder.joinpath(*parts)
     target.parent.mkdir(parents=True, exist_ok=True)
     size = 0
-    with archive.open(name) as source, target.open("wb") as file:
+    with open_member(archive, archive.getinfo(name)) as source, target.open("wb") as file:
         while chunk := source.read(1 << 20):
             size += len(chunk)
             if size > limit:

@@ -12,6 +12,7 @@ from typing import Any
 
 from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name
 from cross_backend.errors import ArtifactError, one_line
+from cross_backend.foreign_files import read_regular
 from cross_backend.structure import Structure
 from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
@@ -31,8 +32,6 @@ SAMPLE_GROUPS = {
 }
 """Key of the manifest's sample → group of a sample file; all but the first two may be absent."""
 LABELS = "labels.txt"
-MAX_MANIFEST_BYTES = 16 << 20
-"""Longer manifests are refused before they are parsed."""
 MAX_ARTIFACTS = 100
 MAX_TENSORS = 1000
 """Inputs, and outputs."""
@@ -106,12 +105,10 @@ def read_manifest(path: Path) -> Mapping[str, Any]:
     """Read a manifest and check that it is one, of a version that is known.
 
     Raises:
-        ArtifactError: too long, or of a newer format version.
+        ArtifactError: too long, no file, or of a newer format version.
         ValueError, KeyError, …: one of ``DAMAGE``.
     """
-    if path.stat().st_size > MAX_MANIFEST_BYTES:
-        raise ArtifactError(f"{path} is longer than {MAX_MANIFEST_BYTES >> 20} MiB: not a bundle's manifest.")
-    row: Mapping[str, Any] = json.loads(path.read_bytes())
+    row: Mapping[str, Any] = json.loads(read_regular(path))
     if row["format"] != FORMAT:
         raise ValueError(f"format is {row['format']!r}")
     version = int(row["version"])
@@ -185,4 +182,4 @@ def _read_labels(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]
     path = folder / plain_name(row["path"])
     if digest_path(path) != row["sha256"]:
         raise ValueError(f"{path.name} was changed")
-    return tuple(path.read_text().splitlines())
+    return tuple(read_regular(path).decode().splitlines())

@@ -13,9 +13,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
 from cross_backend.artifact import Artifact, digest_path
-from cross_backend.bundle.archive import ZIP_DAMAGE, open_zip, pack
-from cross_backend.bundle.manifest import FORMAT, LABELS, MANIFEST, MAX_MANIFEST_BYTES, SAMPLE, SAMPLE_GROUPS, VERSION
-from cross_backend.errors import UsageError
+from cross_backend.bundle.archive import ZIP_DAMAGE, pack
+from cross_backend.bundle.manifest import FORMAT, LABELS, MANIFEST, SAMPLE, SAMPLE_GROUPS, VERSION
+from cross_backend.errors import ArtifactError, UsageError
+from cross_backend.foreign_files import MAX_MANIFEST_BYTES, open_regular, open_zip
 from cross_backend.loaders import write_loaders
 from cross_backend.remembered import Measured
 from cross_backend.tensors import load_tensors
@@ -80,9 +81,9 @@ def _may_replace(place: Path) -> bool:
     """Say whether what lies there is a bundle, of any version, or an empty folder."""
     if place.is_dir() and not any(place.iterdir()):
         return True
-    with contextlib.suppress(*ZIP_DAMAGE), contextlib.ExitStack() as stack:
+    with contextlib.suppress(ArtifactError, *ZIP_DAMAGE), contextlib.ExitStack() as stack:
         if place.is_dir():
-            file: IO[bytes] = stack.enter_context((place / MANIFEST).open("rb"))
+            file: IO[bytes] = stack.enter_context(open_regular(place / MANIFEST))
         else:
             archive = stack.enter_context(open_zip(place))
             file = stack.enter_context(archive.open(MANIFEST))

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from cross_backend._version import __version__
 from cross_backend.errors import CrossBackendError, StudyFileError, UsageError, one_line, unknown_name
+from cross_backend.foreign_text import plain
 
 COMMANDS = {
     "backends": "list every backend: can it lower and run here, and what mends it",
@@ -41,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
-        print(f"{self.prog}: {message} See '{self.prog} --help'.", file=sys.stderr)
+        print(f"{self.prog}: {plain(message)} See '{self.prog} --help'.", file=sys.stderr)
         raise SystemExit(2)
 
     def unknown(self, arguments: Sequence[str]) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json, margin
 from cross_backend.errors import UsageError
+from cross_backend.foreign_text import plain
 
 if TYPE_CHECKING:
     from cross_backend.cache import Cache
@@ -28,6 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument("file", type=Path, metavar="FILE", help="a study in YAML; see examples/studies")
     run.add_argument("--dry-run", action="store_true", help="print the cells and the estimated time; measure nothing")
     run.add_argument("--margin", metavar="1%", help="stop a panel when its ratios are this precise")
+    run.add_argument(
+        "--output-dir", type=Path, metavar="DIR", help="folder of what the study file names (default: the file's own)"
+    )
     run.add_argument("--output", type=Path, nargs="+", metavar="FILE", help="write reports: .html, .md, .json")
     status = _action(actions, "status", "show the studies that are stored, and how far they are")
     status.add_argument("study", nargs="?", metavar="STUDY", help="name or number; all where not given")
@@ -73,7 +77,7 @@ def _run(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
     from cross_backend.store import Store
     from cross_backend.study.driver import run
-    from cross_backend.study.reports import check_places, write_report
+    from cross_backend.study.reports import check_places, confined, named_places, write_report
     from cross_backend.study.watching import watching
     from cross_backend.study.yaml_file import read_study
 
@@ -81,9 +85,13 @@ def _run(args: argparse.Namespace) -> int:
     terminal, cache = Terminal(quiet=args.json), Cache()
     if args.dry_run:
         return _dry_run(study, args, terminal, cache)
-    places = args.output or [Path(text) for text in study.output.reports]
+    folder = args.output_dir or args.file.parent
+    places = args.output or named_places(study.output.reports, folder)
     check_places(places)
-    with Store.open(args.db or study.output.db) as store:
+    db = args.db or study.output.db
+    if args.db is None and db is not None and "://" not in db:
+        db = str(confined(db, folder, "--db"))
+    with Store.open(db) as store:
         try:
             with watching(terminal, study, cache) as watch:
                 results = run(study, store, cache, watch)
@@ -98,7 +106,7 @@ def _run(args: argparse.Namespace) -> int:
 def _tell(store: Store) -> None:
     """Print what the store has to say: samples that were taken in, or still wait in a file."""
     for text in store.told:
-        print(f"note: {text}", file=sys.stderr)
+        print(f"note: {plain(text)}", file=sys.stderr)
 
 
 @contextmanager

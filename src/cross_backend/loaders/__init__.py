@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from cross_backend.errors import UsageError
 from cross_backend.platforms import PLATFORMS, find_platform
 
+_NAME = re.compile(r"\w[\w .+-]*")
 _ANDROID = ("android", "android-qualcomm")
 _APPLE = ("ios", "macos")
 _DESKTOP = ("linux", "macos", "windows")
@@ -46,8 +49,10 @@ def write_loaders(model: str, platforms: Sequence[str], folder: Path) -> list[st
         Names of the files written, sorted.
 
     Raises:
-        UsageError: there is no such platform.
+        UsageError: there is no such platform, or the name would end the texts that it is written into.
     """
+    if not _NAME.fullmatch(model):
+        raise UsageError(f"{model!r} cannot stand in source code; name the model with letters, digits, '_' and '-'.")
     wanted = {find_platform(name).name for name in platforms or PLATFORMS}
     files = sorted(loader.file for loader in LOADERS.values() if wanted & set(loader.platforms))
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cross_backend import records
+from cross_backend._version import __version__
 from cross_backend.measure.percentiles import percentiles
 from cross_backend.records import Result, StudyResults, finite
 from cross_backend.report.views import timed
@@ -19,6 +20,7 @@ def document(results: StudyResults) -> dict[str, Any]:
     plain = records.document(results.panels, results.machine)
     rows = iter(plain["results"])
     return {
+        "made_by": {"cross-backend": __version__},  # first, where a report is told from other files
         **plain,
         "study": results.name,
         "started": results.started,

@@ -18,7 +18,8 @@ def replace_file(path: Path, parts: Iterable[str]) -> None:
     """
     part = path.parent / f".{path.name[:50]}.{os.getpid()}.part"
     try:
-        with part.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+        part.unlink(missing_ok=True)  # a link that somebody put there would be followed
+        with part.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
             file.writelines(parts)
         part.replace(path)
     except OSError as error:

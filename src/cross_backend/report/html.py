@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
+from cross_backend.foreign_text import plain
 from cross_backend.records import StudyResults
 from cross_backend.report import outcomes, raw, study_tables, verdicts
 from cross_backend.report.charts.svg import hatches
@@ -106,6 +107,7 @@ def _template() -> Template:
         loader=FunctionLoader(_template_text),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: plain(value) if type(value) is str else value,  # markup is ours, and clean
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cross_backend.foreign_text import plain
 from cross_backend.records import StudyResults
 from cross_backend.report import circumstances, study_tables, verdicts
 from cross_backend.report.tables import Table
@@ -18,7 +19,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 def text(results: StudyResults) -> str:
     """Give the study: verdicts, rankings, what has no rank, instruments, placement, circumstances, warnings."""
     shown = views(results)
-    lines = [f"# {escaped(results.name)}", "", *_verdicts(shown)]
+    lines = [f"# {escaped(results.name)}", "", "<!-- cross-backend study -->", ""]  # tells it from files of others
+    lines += _verdicts(shown)
     if found := verdicts.surely_found(results.panels):
         lines += [escaped(found), ""]
     if not results.finished:
@@ -79,7 +81,7 @@ def section(table: Table) -> list[str]:
 def escaped(text: str) -> str:
     """Give a text on one line that Markdown and HTML show as it is."""
     return (
-        _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+        _SPECIAL.sub(r"\\\1", " ".join(plain(text).split()))
         .replace("\\<", "&lt;")
         .replace("\\&", "&amp;")
         .replace("\\@", "@\u2060")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cross_backend.artifact import Operators, Placement
 from cross_backend.report import tables
 from cross_backend.report.terminal import Terminal
@@ -33,7 +35,7 @@ def print_operators(terminal: Terminal, placement: Placement) -> None:
     if placement.left:
         terminal.text()
         terminal.text("Left to other kernels, most expensive first", style="bold")
-        rows = [(o.name, str(o.count), _flops(o), o.why or "", _lines(o)) for o in placement.left]
+        rows = [row for operators in placement.left for row in _rows(operators)]
         terminal.table(("operator", "count", "FLOPs", "why", "made by"), rows, right=[1, 2])
     if placement.inside:
         terminal.text()
@@ -41,10 +43,14 @@ def print_operators(terminal: Terminal, placement: Placement) -> None:
         terminal.table(("operator", "count"), [(o.name, str(o.count)) for o in placement.inside], right=[1])
 
 
+def _rows(operators: Operators) -> Iterator[tuple[str, str, str, str, str]]:
+    """Give the row of what was left, and below it one for each further line."""
+    shown, more = operators.lines[:LINES], len(operators.lines) - LINES
+    first, *further = [*shown, *([f"… and {more} more"] if more > 0 else [])] or [""]
+    yield operators.name, str(operators.count), _flops(operators), operators.why or "", first
+    for line in further:
+        yield "", "", "", "", line
+
+
 def _flops(operators: Operators) -> str:
     return "–" if operators.flops is None else f"{operators.flops:,}"
-
-
-def _lines(operators: Operators) -> str:
-    shown, more = operators.lines[:LINES], len(operators.lines) - LINES
-    return "\n".join([*shown, *([f"… and {more} more"] if more > 0 else [])])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cross_backend.foreign_text import plain
 from cross_backend.records import Timing
 from cross_backend.report import tables
 
@@ -39,10 +40,7 @@ class Terminal:
 
     def text(self, line: str = "", style: str | None = None) -> None:
         """Print one line; where emoji are off, words stand for them."""
-        if not self.fancy:
-            for emoji, plain in _PLAIN.items():
-                line = line.replace(emoji, plain)
-        self.out.print(line, style=style, soft_wrap=True)
+        self.out.print(_shown(line, self.fancy), style=style, soft_wrap=True)
 
     def table(
         self,
@@ -58,7 +56,7 @@ class Terminal:
         """
         from rich.table import Table
 
-        heads, body = list(headers), [[self._plain(cell) for cell in row] for row in rows]
+        heads, *body = [[_shown(cell, self.fancy) for cell in row] for row in (headers, *rows)]
         unbroken = {*right, *whole}
         least = [_widest(column) for column in zip(*body, strict=True)] if body else [0] * len(heads)
         natural = [max(width, _widest([head])) for width, head in zip(least, heads, strict=True)]
@@ -81,13 +79,10 @@ class Terminal:
             shown.add_row(*row)
         self.out.print(shown, crop=False)
 
-    def _plain(self, cell: str) -> str:
-        return cell if self.fancy else _replace(cell)
-
     def note(self, line: str) -> None:
         """Print one line of progress to standard error."""
         if not self.quiet:
-            self.err.print(line if fancy(sys.stderr) else _replace(line), soft_wrap=True)
+            self.err.print(_shown(line, fancy(sys.stderr)), soft_wrap=True)
 
     @property
     def has_bars(self) -> bool:
@@ -139,7 +134,7 @@ def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]
 
     columns = (
         SpinnerColumn(finished_text=" "),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
     )
@@ -147,6 +142,7 @@ def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]
         tasks: dict[str, TaskID] = {}
 
         def show(key: str, text: str, share: float | None) -> None:
+            text = plain(text)
             if key not in tasks:
                 tasks[key] = bars.add_task(text, total=None)
             if share is None:
@@ -157,9 +153,11 @@ def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]
         yield show
 
 
-def _replace(text: str) -> str:
-    for emoji, plain in _PLAIN.items():
-        text = text.replace(emoji, plain)
+def _shown(text: str, fancy: bool) -> str:
+    """Give a text as it is printed: no terminal obeys what is in it, and where emoji are off words stand for them."""
+    text = plain(text)
+    for emoji, word in () if fancy else _PLAIN.items():
+        text = text.replace(emoji, word)
     return text
 
 

@@ -52,6 +52,8 @@ MEANINGS = {
     "40P01": ("another session keeps it locked", "wait for that session or end it"),
 }
 """SQLite's error name (or its beginning), PostgreSQL's SQLSTATE → what happened, and what mends it."""
+NOT_OURS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What reading rows that we did not write may raise: SQLite's columns hold values of any type."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Place:
             path = Path(where).expanduser().resolve()
             if path.is_dir():
                 raise UsageError(f"{where} is a folder; name a file in it, as {Path(where) / 'studies.sqlite'}.")
+            if path.exists() and not path.is_file():
+                raise UsageError(f"{where} is a pipe, a device or a socket; name a file.")
             return cls(path)
         if kind not in {"postgresql", "postgres", "postgresql+psycopg"}:
             raise UsageError(
@@ -153,6 +157,8 @@ def _sqlite(path: Path, mode: Mode, busy_s: float) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")  # what a stranger's schema calls does nothing but compute
+        connection.execute("PRAGMA cell_size_check = ON")
         if mode is Mode.WRITING:
             # Commits are synchronised to the disk: NORMAL would survive a killed process, but not a power cut.
             # A launch takes seconds to minutes, a synchronisation milliseconds.
@@ -230,7 +236,7 @@ def explained(place: Place, doing: str) -> Iterator[None]:
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
         raise StoreError(f"cannot {doing} the studies in {place}: {meaning(cause)}.") from error
-    except ValueError as error:  # what the tables hold is not what was written
+    except NOT_OURS as error:  # what the tables hold is not what was written
         raise StoreError(
             f"cannot {doing} the studies in {place}: {one_line(error)}; restore them from a copy."
         ) from error

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, case, func, select, text
 
 from cross_backend.machine import Machine
 from cross_backend.records import PanelKey
-from cross_backend.store.rows import Packet, PanelRow, Study, StudyRow, from_json
+from cross_backend.store.rows import Packet, PanelRow, Study, StudyRow, from_json, typed
 from cross_backend.store.samples import Packed
 from cross_backend.store.schema import PANELS, RECORDS, SAMPLES, STUDIES, schema_of
 from cross_backend.store.spool import Entry
@@ -102,15 +102,16 @@ def studies(connection: Connection) -> list[StudyRow]:
         .group_by(STUDIES.c.id)
         .order_by(STUDIES.c.id)
     )
-    return [StudyRow(*row[:4], *map(int, row[4:])) for row in rows]
+    return [typed(StudyRow, *row[:4], *map(int, row[4:])) for row in rows]
 
 
 def panels(connection: Connection, study_id: int) -> list[PanelRow]:
     """Give the panels that were begun, in that order."""
     rows = connection.execute(_panels().where(PANELS.c.study_id == study_id).order_by(PANELS.c.id))
     return [
-        PanelRow(
-            PanelKey(row.workload, row.batch, row.threads),
+        typed(
+            PanelRow,
+            typed(PanelKey, row.workload, row.batch, row.threads),
             row.finished,
             json.loads(row.note or "{}"),
             int(row.launches),
@@ -231,14 +232,15 @@ def _total(column: ColumnElement[int]) -> ColumnElement[int]:
 
 
 def _study(row: Row[Any]) -> Study:
-    return Study(
+    return typed(
+        Study,
         row.id,
         row.uid,
         row.name,
         row.digest,
         json.loads(row.spec),
         from_json(Machine, row.machine),
-        json.loads(row.versions),
+        from_json(dict[str, str], row.versions),
         row.started,
         row.finished,
         row.driver,

@@ -7,7 +7,8 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin, get_type_hints
 
 from cross_backend.errors import one_line
 from cross_backend.machine import Machine
@@ -81,6 +82,20 @@ class PanelRow:
     """Targets of a launch."""
     samples: int
     """Raw values of all metrics."""
+
+
+def typed(kind: type[T], *values: Any) -> T:
+    """Build a row; SQLite's columns hold values of any type, so each is compared with what its field is to be.
+
+    Raises:
+        TypeError: one is something else.
+    """
+    row = kind(*values)
+    for name, wanted in get_type_hints(kind).items():
+        plain = wanted if isinstance(wanted, UnionType) else get_origin(wanted) or wanted
+        if not isinstance(getattr(row, name), plain):
+            raise TypeError(f"{name} is {getattr(row, name)!r:.40}")
+    return row
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,10 @@ TYPECODES = {"u4": "I", "i8": "q", "f8": "d"}
 """Encoding → how ``array.array`` calls it: unsigned, signed, floating; the digit is the width in bytes."""
 LEVEL = 6
 """Of zlib; 9 saves less than half a percent."""
+MAX_SAMPLES = 1 << 28
+"""Of one measurement."""
+MAX_ROUNDS = 1 << 24
+"""Of one measurement."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,10 @@ def unpack(packed: Packed) -> Measurement:
     """
     if packed.encoding not in TYPECODES:
         raise ValueError(f"unknown encoding {packed.encoding!r}")
-    lengths = _expand(packed.lengths, "u4")
-    flat = _expand(packed.data, packed.encoding)
+    if packed.count > MAX_SAMPLES:
+        raise ValueError(f"{packed.count} samples")
+    lengths = _expand(packed.lengths, "u4", MAX_ROUNDS)
+    flat = _expand(packed.data, packed.encoding, packed.count)
     if sum(lengths) != len(flat) or len(flat) != packed.count:
         raise ValueError(f"{len(flat)} samples instead of {packed.count}")
     rounds: list[Sequence[float]] = []
@@ -102,14 +108,18 @@ def _squeeze(flat: np.ndarray[Any, Any]) -> bytes:
     return zlib.compress(planes.tobytes(), LEVEL)
 
 
-def _expand(data: bytes, encoding: str) -> array[Any]:
+def _expand(data: bytes, encoding: str, most: int) -> array[Any]:
+    """Unpack at most so many numbers: a stream may say more than its file could ever have been given."""
     import numpy as np
 
+    width = int(encoding[1:])
     try:
-        planes = np.frombuffer(zlib.decompress(data), np.uint8)
+        stream = zlib.decompressobj()
+        planes = np.frombuffer(stream.decompress(data, width * most + 1), np.uint8)
     except zlib.error as error:
         raise ValueError(f"damaged samples ({error})") from error
-    width = int(encoding[1:])
+    if planes.size > width * most or not stream.eof:
+        raise ValueError("damaged samples (of another length)")
     if planes.size % width:
         raise ValueError("damaged samples (cut short)")
     numbers = np.ascontiguousarray(planes.reshape(width, -1).T).view(f"<{encoding}").ravel()

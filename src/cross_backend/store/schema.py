@@ -110,14 +110,34 @@ def version_of(connection: Connection) -> int | None:
     """Give the version of a database's schema; None where it has none of our tables.
 
     Raises:
-        StoreError: a SQLite file of something else.
+        StoreError: a SQLite file of something else, or one with rules of somebody else's.
     """
     inspector, schema = inspect(connection), schema_of(connection)
+    if schema is None:
+        _check_is_ours(connection)
     if inspector.has_table(VERSIONS.name, schema=schema):
         return int(connection.execute(select(VERSIONS.c.version)).scalar_one())
-    if schema is None and inspector.get_table_names():
-        raise StoreError("the file is a SQLite database of something else; name another place with --db.")
     return None
+
+
+def _check_is_ours(connection: Connection) -> None:
+    """Refuse a SQLite file of something else, and views and triggers: they would compute whatever their author wants.
+
+    Views of other names are the user's own, and never asked.
+
+    Raises:
+        StoreError: as it says.
+    """
+    rows = connection.execute(text("SELECT type, name, sql FROM sqlite_master")).all()
+    if rows and connection.execute(text("PRAGMA application_id")).scalar() != APPLICATION_ID:
+        raise StoreError("the file is a SQLite database of something else; name another place with --db.")
+    for kind, name, made in rows:
+        virtual = str(made).lstrip().upper().startswith("CREATE VIRTUAL")
+        if kind == "trigger" or (str(name).lower() in METADATA.tables and (kind != "table" or virtual)):
+            raise StoreError(
+                f"the database holds the {'virtual table' if virtual else kind} {name!r}, which cross-backend does not "
+                "make; drop it if it is yours, or name another place with --db."
+            )
 
 
 def schema_of(connection: Connection) -> str | None:

@@ -84,7 +84,8 @@ def waiting(place: Place) -> list[Path]:
     for folder in folders(place):
         try:
             if folder.is_dir() and _is_ours(folder):
-                found += sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+                files = (path for path in folder.glob(f"*{SUFFIX}") if path.is_file())  # and no pipe, which would block
+                found += sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
         except OSError:
             continue  # another process took them in meanwhile
     return found

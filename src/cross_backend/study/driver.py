@@ -20,6 +20,8 @@ from cross_backend.panel import conclude, enough, remember, run_launches
 from cross_backend.records import Launch, Outcome, Panel, PanelKey, StudyResults
 from cross_backend.registry import resolve
 from cross_backend.store import Store
+from cross_backend.store import Study as StoredStudy
+from cross_backend.store.database import explained
 from cross_backend.study.further import take, with_further
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.toolchains import find_toolchain
@@ -216,8 +218,17 @@ def versions(specs: Sequence[PanelSpec]) -> dict[str, str]:
 
 
 def read(store: Store, study_id: int) -> StudyResults:
-    """Put together what is stored of a study."""
+    """Put together what is stored of a study.
+
+    Raises:
+        StoreError: it cannot be read, or is not what this program stores: the database may be anybody's.
+    """
     row = store.study(study_id)
+    with explained(store.place, "use"):
+        return _read(store, study_id, row)
+
+
+def _read(store: Store, study_id: int, row: StoredStudy) -> StudyResults:
     study = Study.from_json(row.spec)
     panels = []
     for spec in study.panels():

@@ -7,10 +7,59 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cross_backend.errors import UsageError, unknown_name
+from cross_backend.foreign_files import open_regular
 from cross_backend.records import StudyResults
 from cross_backend.report.files import replace_file
 
 ENDINGS = (".html", ".json", ".md")
+_MARKS = {
+    ".html": b'<meta name="generator" content="cross-backend ',
+    ".json": b'{\n  "made_by": {\n    "cross-backend": ',
+    ".md": b"<!-- cross-backend study -->",
+}
+"""Ending → what tells our reports from other files, near their beginning."""
+_MARKED_BYTES = 4096
+
+
+def named_places(paths: Sequence[str], folder: Path) -> list[Path]:
+    """Give where reports go that a study file names: the file may be a stranger's, so nothing of the user's is lost.
+
+    Args:
+        paths: as the file names them.
+        folder: the file's own, or what the user chose.
+
+    Raises:
+        UsageError: one would lie outside the folder, or in the place of a file that is no report of ours.
+    """
+    places = [confined(text, folder, "--output") for text in paths]
+    for place in places:
+        if place.exists() and not _is_report(place):
+            raise UsageError(
+                f"{place} exists and is no report of cross-backend, so it is left alone; "
+                f"to write over it all the same, give --output {place}."
+            )
+    return places
+
+
+def confined(text: str, folder: Path, option: str) -> Path:
+    """Give a path that a study file names, if it lies in a folder; links are followed.
+
+    Raises:
+        UsageError: it lies elsewhere; ``option`` is what names any place.
+    """
+    path = (folder / text).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise UsageError(
+            f"the study file names {text!r}, which is not in the folder {folder.resolve()}; name it with {option}."
+        )
+    return path
+
+
+def _is_report(path: Path) -> bool:
+    if path.is_dir():
+        return True  # told by what checks all places
+    with open_regular(path) as file:
+        return _MARKS[path.suffix.lower()] in file.read(_MARKED_BYTES)
 
 
 def check_places(paths: Sequence[Path]) -> None:

@@ -18,6 +18,8 @@ from cross_backend.study.fields import Field
 SCHEMA = 1
 """Version of a study's JSON. History: 1, the first."""
 
+MAX_CELLS = 100_000
+"""Workloads × batch sizes × threads × targets × precisions; a study file may be a stranger's."""
 _CHECKPOINTS = {".bin", ".ckpt", ".pt", ".pth", ".safetensors"}
 """Endings of files with weights; other texts may be a published name, ``IMAGENET1K_V1`` or ``owner/name``."""
 
@@ -233,6 +235,10 @@ class Study:
         object.__setattr__(self, "workloads", tuple(dict.fromkeys(self.workloads)))
         if not self.workloads:
             raise UsageError("workloads: the list is empty.")
+        cells = sum(len(one.batch_sizes or self.batch_sizes) for one in self.workloads) * len(self.threads)
+        cells *= len(self.targets) * max(1, len(self.precisions))
+        if cells > MAX_CELLS:
+            raise UsageError(f"workloads: {cells:,} cells are more than the {MAX_CELLS:,} that a study may have.")
         seen: dict[str, WorkloadSpec] = {}
         for one in self.workloads:
             if one.name in seen:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
+from cross_backend.foreign_files import open_regular
 from cross_backend.machine import version_of
 from cross_backend.user_code import with_place
 from cross_backend.workloads.table import WORKLOADS, Row
@@ -219,7 +220,8 @@ def load_checkpoint(module: torch.nn.Module, path: str) -> None:
     import torch
 
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with open_regular(Path(path)) as file:
+            state = torch.load(file, map_location="cpu", weights_only=True)
         module.load_state_dict(state.get("state_dict", state))
     except Exception as error:
         raise CaptureError(f"weights {path} do not fit: {one_line(error)}") from error

@@ -205,7 +205,7 @@ HARMFUL = {
     "a count": (lambda z: z.write().patch(*field(b"PK\5\6", 4, b"\xff\xff\xff\xff\0\xff\xff\xff")), "damaged"),
     "a damaged stream": (damaged_stream, "damaged"),
     # Little or nothing
-    "only a manifest": (lambda z: z.without(*set(z.members) - {"manifest.json"}).write(), "labels.txt was changed"),
+    "only a manifest": (lambda z: z.without(*set(z.members) - {"manifest.json"}).write(), "labels.txt does not exist"),
     "all in a folder": (in_a_folder, NO_MANIFEST),
     "no members": (lambda z: z.without(*z.members.copy()).write(), NO_MANIFEST),
     "no bytes": (lambda z: z.path.touch(), "not a zip file"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import struct
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -223,3 +225,47 @@ def test_a_bundle_of_ten_megabytes_is_read_at_once(tmp_path: Path) -> None:
     read, _ = read_bundled(tmp_path / "large.bpte", tmp_path)
     assert time.process_time() - started < 1
     assert read.sha256 == digest_path(made.payload_path)
+
+
+def fold(entries: int) -> bytes:
+    """Give a bundled program of one suite, one case and one tensor, each of which stands in a vector many times."""
+    data = bytearray(struct.pack("<I4s", 12, b"BP08").ljust(12, b"\0"))
+
+    def table(slots: int) -> int:
+        """Append a table whose fields are all offsets; give where the first of them lies."""
+        data.extend(struct.pack(f"<HH{slots}H", 4 + 2 * slots, 4 + 4 * slots, *(4 + 4 * i for i in range(slots))))
+        data.extend(b"\0" * (-len(data) % 4))
+        begin = len(data)
+        vtable = begin - (-(-(4 + 2 * slots) // 4) * 4)
+        data.extend(struct.pack("<i", begin - vtable) + bytes(4 * slots))
+        return begin + 4
+
+    def many(field: int) -> None:
+        """Append a vector that a field points to, whose items all point to the table behind it."""
+        struct.pack_into("<I", data, field, len(data) - field)
+        data.extend(struct.pack("<I", entries))
+        first = len(data)
+        behind = first + 4 * entries + 8  # its vtable comes first
+        data.extend(b"".join(struct.pack("<I", behind - (first + 4 * i)) for i in range(entries)))
+
+    root = table(3)
+    struct.pack_into("<I", data, 0, root - 4)
+    for _ in range(3):  # suites, their cases, their tensors
+        many(root + 4)
+        root = table(2)
+        struct.pack_into("<I", data, root, len(data) - root)
+        data.extend(struct.pack("<I7sx", 7, b"forward"))
+    return bytes(data)
+
+
+def test_parts_that_lie_on_each_other_do_not_make_much_out_of_little(tmp_path: Path) -> None:
+    data = fold(2000)
+    assert len(data) < 30_000
+    (tmp_path / "x.bpte").write_bytes(data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArtifactError, match="do not fit together"):
+            read_bundled(tmp_path / "x.bpte", tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()

@@ -32,6 +32,13 @@ def test_panels_go_workload_by_workload_then_batch_then_threads() -> None:
     assert {p.targets for p in one.panels()} == {("cpu", "torch")}
 
 
+def test_a_study_that_would_have_millions_of_cells_is_refused() -> None:
+    many = tuple(range(1, 601))
+    with pytest.raises(UsageError, match=r"workloads: 720,000 cells are more than the 100,000"):
+        study(batch_sizes=many, threads=many)
+    assert len(study(batch_sizes=many, threads=many[:80]).panels()) == 48_000
+
+
 def test_every_target_at_every_precision_but_its_own() -> None:
     one = study(targets=("xnnpack", "cpu", "openvino?precision=bf16"), precisions=("fp32", "int8"))
     assert one.panels()[0].targets == (

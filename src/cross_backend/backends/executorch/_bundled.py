@@ -157,16 +157,34 @@ def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
     return arrays
 
 
+class _Allowance:
+    """How many bytes of a buffer may still be read: parts that lie on each other would make much out of little."""
+
+    def __init__(self, data: bytes) -> None:
+        self._left = 2 * len(data)
+
+    def take(self, size_bytes: int) -> None:
+        """Count what is read.
+
+        Raises:
+            ValueError: more than the buffer can hold.
+        """
+        self._left -= size_bytes
+        if self._left < 0:
+            raise ValueError("parts lie on each other")
+
+
 class _Table:
     """One table of a flatbuffer."""
 
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data, self._at = data, at
+    def __init__(self, data: bytes, at: int, allowance: _Allowance) -> None:
+        self._data, self._at, self._allowance = data, at, allowance
 
     @classmethod
     def root(cls, data: bytes) -> _Table:
         """Give the table that a buffer begins with."""
-        return cls(data, *struct.unpack_from("<I", data))
+        (at,) = struct.unpack_from("<I", data)
+        return cls(data, at, _Allowance(data))
 
     def byte(self, slot: int) -> int:
         """Give a number of one byte; 0 where it is left out."""
@@ -175,11 +193,12 @@ class _Table:
 
     def table(self, slot: int) -> _Table:
         """Give the table that a field points to."""
-        return _Table(self._data, self._target(self._field(slot)))
+        return _Table(self._data, self._target(self._field(slot)), self._allowance)
 
     def vector(self, slot: int, width: int = 1) -> bytes:
         """Give a vector's bytes, whose items have ``width`` of them."""
         begin, count = self._vector(slot)
+        self._allowance.take(count * width)
         return self._data[begin : begin + count * width]
 
     def text(self, slot: int) -> str:
@@ -189,7 +208,8 @@ class _Table:
     def tables(self, slot: int) -> list[_Table]:
         """Give a vector of tables."""
         begin, count = self._vector(slot)
-        return [_Table(self._data, self._target(begin + 4 * index)) for index in range(count)]
+        self._allowance.take(4 * count)
+        return [_Table(self._data, self._target(begin + 4 * index), self._allowance) for index in range(count)]
 
     def _vector(self, slot: int) -> tuple[int, int]:
         """Give where the items of a vector begin, and their number; none where it is left out."""

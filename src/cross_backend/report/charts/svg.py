@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable
-from html import escape
+from html import escape as escape_markup
 
 from markupsafe import Markup
+
+from cross_backend.foreign_text import plain
 
 SLOTS = 8
 """Series that a chart can tell apart: each has a colour, a dash, a hatch and a marker of its own."""
@@ -121,6 +123,11 @@ class Drawing:
         """Draw the marker of a series on a point."""
         shape, place = _MARKERS[slot % SLOTS], f"translate({number(x)} {number(y)})"
         self._parts.append(f'<path d="{shape}" transform="{place}" class="{kind} s{slot % SLOTS}">{_tip(tip)}</path>')
+
+
+def escape(text: str) -> str:
+    """Give a text as markup that shows it as it is."""
+    return escape_markup(plain(text))
 
 
 def _tip(text: str) -> str:
