@@ -53,7 +53,7 @@ Opened opened_from(const json& row) {
   for (const auto& value : row.at("head")) head.push_back(number(value));
   return {row.at("load_s").get<double>(),
           {number(row.at("max_abs")), number(row.at("max_rel")), number(row.at("sqnr_db")),
-           row.at("tolerance").get<double>(), right, row.at("reason").get<std::string>()},
+           row.at("tolerance").get<double>(), right, printable(row.at("reason").get<std::string>())},
           head};
 }
 
@@ -85,7 +85,7 @@ class IsolatedBench final : public Bench {
     } catch (const ProcessDied& death) {
       throw Failure(otherwise, std::string(death.what()) + ", while it " + doing);
     } catch (const json::exception& error) {
-      throw Failure(otherwise, std::string("its process answered nonsense: ") + printable(error.what()));
+      throw Failure(otherwise, std::string("its process answered nonsense: ") + error.what());
     }
   }
 

@@ -50,6 +50,7 @@ ordered_json row(const Bundle& bundle, const Result& result) {
           {"size_bytes", result.artifact.size_bytes},
           {"export_s", or_null(result.artifact.export_s)},
           {"load_s", or_null(result.load_s)},
+          {"warnings", result.warnings},
           {"reason", result.reason.empty() ? ordered_json() : ordered_json(result.reason)}};
 }
 

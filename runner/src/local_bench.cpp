@@ -20,19 +20,16 @@ const Runtime& runtime_of(const Artifact& artifact) {
     if (artifact.runtime == runtime.name) return runtime;
     names.emplace_back(runtime.name);
   }
-  throw Failure(Outcome::kUnavailable,
-                "this runner has no runtime '" + printable(artifact.runtime) + "'; it has " + join(names));
+  throw Failure(Outcome::kUnavailable, "this runner has no runtime '" + artifact.runtime + "'; it has " + join(names));
 }
 
 void check_payload(const Artifact& artifact) {
   const auto name = artifact.payload.filename().u8string();
-  std::error_code error;
-  if (!std::filesystem::exists(artifact.payload, error)) throw Failure(Outcome::kLoadFail, name + " is missing");
   std::string found;
   try {
     found = digest_path(artifact.payload);
   } catch (const std::exception& fault) {
-    throw Failure(Outcome::kLoadFail, printable(fault.what()));
+    throw Failure(Outcome::kLoadFail, fault.what());
   }
   if (found != artifact.sha256) {
     throw Failure(Outcome::kLoadFail, name + " is not the payload that manifest.json describes (sha256 " +
@@ -51,7 +48,7 @@ auto guarded(Outcome outcome, Function function) -> decltype(function()) {
   } catch (const std::bad_alloc&) {
     throw Failure(outcome, "it needs more memory than there is");
   } catch (const std::exception& error) {
-    throw Failure(outcome, printable(error.what()));
+    throw Failure(outcome, error.what());
   }
 }
 

@@ -53,7 +53,7 @@ Bundle read_bundle(const std::filesystem::path& folder);
 // or target. Throws UsageError: the bundle knows no such platform or artifact.
 std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, const std::vector<std::string>& only);
 
-// Reads one tensor. Throws BundleError: missing, truncated, or its digest is another one.
-Tensor read_tensor(const TensorFile& file);
+// Reads one tensor. Throws BundleError: missing, of another length, or its digest is another one.
+Tensor read_tensor(const TensorFile& description);
 
 }  // namespace cross_backend

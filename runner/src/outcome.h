@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "text.h"
+
 namespace cross_backend {
 
 enum class Outcome {
@@ -21,10 +23,10 @@ const char* name_of(Outcome outcome);
 // Gives the outcome of that name; a name that is none is kRunFail.
 Outcome outcome_of(const std::string& name);
 
-// One artifact cannot go on; the text is one line.
+// One artifact cannot go on; the text is made one printable line, whatever it holds.
 class Failure : public std::runtime_error {
  public:
-  Failure(Outcome outcome, const std::string& reason) : std::runtime_error(reason), outcome(outcome) {}
+  Failure(Outcome outcome, const std::string& reason) : std::runtime_error(printable(reason)), outcome(outcome) {}
   Outcome outcome;
 };
 

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <random>
 
+#include "steady.h"
+#include "visits.h"
+
 namespace cross_backend {
 namespace {
 
-constexpr int kRounds = 30;
-constexpr int kCalibrationCalls = 50;
-constexpr double kCalibrationSeconds = 0.5;
+constexpr double kWarmSeriesSeconds = 0.5;  // most seconds of one series of the warm-up
 // Faster artifacts get untimed calls at the start of each visit: caches are cold after the others' turns.
 constexpr double kWarmBelowMs = 50;
 constexpr unsigned kSeed = 0;
@@ -17,7 +18,8 @@ constexpr unsigned kSeed = 0;
 struct Entrant {
   Result result;
   std::unique_ptr<Bench> bench;
-  double estimate_ms = 0;
+  double estimate_ms = 0;   // median of a call when it was warm
+  std::vector<int> visits;  // timed calls of each round
 
   void fail(const Failure& failure) {
     result.outcome = failure.outcome;
@@ -26,8 +28,11 @@ struct Entrant {
   }
 };
 
-double calibrate(Bench& bench, const Settings& settings) {
-  return latency_ms({bench.sample(kCalibrationCalls, settings.warmup, kCalibrationSeconds)}).value;
+void warm_up(Entrant& entrant) {
+  const auto [estimate_ms, warning] =
+      until_steady([&](int calls) { return entrant.bench->sample(calls, 0, kWarmSeriesSeconds); });
+  entrant.estimate_ms = estimate_ms;
+  if (!warning.empty()) entrant.result.warnings.push_back(warning);
 }
 
 Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& settings) {
@@ -42,7 +47,8 @@ Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& set
     if (!opened.comparison.right) {
       throw Failure(Outcome::kMismatch, "wrong outputs: " + opened.comparison.reason);
     }
-    entrant.estimate_ms = calibrate(*entrant.bench, settings);
+    warm_up(entrant);
+    entrant.visits = plan_visits(entrant.estimate_ms, settings.iterations, settings.seconds);
   } catch (const Failure& failure) {
     entrant.fail(failure);
   }
@@ -50,25 +56,17 @@ Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& set
 }
 
 // Gives the fastest entrant that can be measured, or null.
-Entrant* fastest(std::vector<Entrant>& entrants) {
-  Entrant* best = nullptr;
-  for (auto& entrant : entrants) {
+const Entrant* fastest(const std::vector<Entrant>& entrants) {
+  const Entrant* best = nullptr;
+  for (const auto& entrant : entrants) {
     if (entrant.bench && (!best || entrant.estimate_ms < best->estimate_ms)) best = &entrant;
   }
   return best;
 }
 
-// Gives the timed calls of one round: all iterations, or as many as the time box has room for, spread evenly.
-int calls_in(int round, double estimate_ms, const Settings& settings) {
-  const double affordable = settings.seconds * 1000 / std::max(estimate_ms, 1e-6);
-  const auto calls =
-      static_cast<std::int64_t>(std::min<double>(settings.iterations, std::max<double>(affordable, kMinRounds)));
-  return static_cast<int>(calls * (round + 1) / kRounds - calls * round / kRounds);
-}
-
 void visit(Entrant& entrant, int round, const Settings& settings) {
   Samples samples;
-  const int calls = calls_in(round, entrant.estimate_ms, settings);
+  const int calls = entrant.visits.at(static_cast<std::size_t>(round));
   if (calls > 0 && entrant.bench) {
     const int warmup = entrant.estimate_ms < kWarmBelowMs ? settings.warmup : 0;
     // The box only guards against an artifact that suddenly slows down: the plan already fits it.
@@ -122,12 +120,12 @@ Panel run_panel(const Bundle& bundle, const std::vector<Artifact>& artifacts, co
     if (entrant.bench) visited.push_back(&entrant);
   }
   Entrant twin;
-  Entrant* first = fastest(entrants);
-  if (first) {
+  const Entrant* first = fastest(entrants);
+  if (visited.size() > 1) {  // one alone is told apart from nothing
     twin = open(bundle, first->result.artifact, settings);
     if (twin.bench) visited.push_back(&twin);
-    measure(visited, settings, progress);
   }
+  measure(visited, settings, progress);
   Panel panel;
   if (first && first->bench && twin.bench) panel.noise_floor = noise_floor(first->result.rounds, twin.result.rounds);
   for (auto& entrant : entrants) panel.results.push_back(std::move(entrant.result));

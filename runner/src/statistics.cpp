@@ -10,15 +10,6 @@ namespace {
 
 constexpr double kConfidence = 0.95;
 
-// Takes values by copy to sort them; there is at least one.
-template <typename T>
-double median(std::vector<T> values) {
-  std::sort(values.begin(), values.end());
-  const auto middle = values.size() / 2;
-  const auto upper = static_cast<double>(values[middle]);
-  return values.size() % 2 ? upper : (static_cast<double>(values[middle - 1]) + upper) / 2;
-}
-
 // The exact order-statistic interval of a population median: from the k-th smallest to the k-th largest of n values,
 // which holds it with probability 1 − 2·P(Bin(n, ½) < k) (David & Nagaraja, Order Statistics, 3rd ed., §7.1).
 std::pair<double, double> median_interval(std::vector<double> values) {

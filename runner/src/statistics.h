@@ -1,6 +1,7 @@
 // Statistics of interleaved measurements; docs/measurement.md explains them, measure/statistics.py is the reference.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -20,6 +21,15 @@ struct Interval {
 inline constexpr double kResolution = 0.055;
 // With fewer rounds, the range of all values holds the median with less than 95 % confidence: 1 − 2·0.5^6 = 96.9 %.
 inline constexpr int kMinRounds = 6;
+
+// Gives the median; takes the values by copy to sort them, and there is at least one.
+template <typename T>
+double median(std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  const auto middle = values.size() / 2;
+  const auto upper = static_cast<double>(values[middle]);
+  return values.size() % 2 ? upper : (static_cast<double>(values[middle - 1]) + upper) / 2;
+}
 
 // Gives the median of all samples and the 95 % order-statistic interval of the rounds' medians, in milliseconds.
 // At least one round must have samples.

@@ -7,7 +7,9 @@
 
 namespace cross_backend {
 
-// Replaces control characters (also the two-byte ones, U+0080 to U+009F) by spaces and cuts the text at a sane length.
+// Gives one line that shows all of a text: white space becomes " ", and what a terminal would obey or hide is written
+// as in source, \x1b or \u202e: control characters, what turns the direction of writing, bytes that are no UTF-8. Cuts
+// the text at a sane length. Every text from a bundle, a runtime or a bench's process passes this before it is printed.
 std::string printable(const std::string& text);
 
 // Counts the characters of a UTF-8 text.

@@ -114,6 +114,12 @@ std::string tie(const std::vector<const Result*>& rows) {
   return text;
 }
 
+std::string doubt(std::optional<double> floor) {
+  if (!floor) return "   🎯 The noise floor was not measured, so small differences between ranks mean nothing.\n";
+  return "   🎯 On this machine, now, a difference below " + format("%.1f", std::expm1(*floor) * 100) +
+         " % counts as none: such artifacts share a rank.\n";
+}
+
 std::string summary(const std::vector<const Result*>& rows, std::optional<double> floor) {
   std::vector<std::string> first;
   for (const auto* row : rows) {
@@ -125,9 +131,10 @@ std::string summary(const std::vector<const Result*>& rows, std::optional<double
             "x over slowest (" + rows.back()->artifact.title + ")\n";
   }
   text += tie(rows);
-  text += floor ? "   🎯 On this machine, now, differences below " + format("%.1f", std::expm1(*floor) * 100) +
-                      " % cannot be told apart; such artifacts share a rank.\n"
-                : "   🎯 The noise floor was not measured, so small differences between ranks mean nothing.\n";
+  if (rows.size() > 1) text += doubt(floor);
+  for (const auto* row : rows) {
+    for (const auto& warning : row->warnings) text += "   ⚠️ " + row->artifact.title + ": " + warning + "\n";
+  }
   return text + "\n";
 }
 

@@ -1,12 +1,17 @@
-// Reads one JSON document and gives what this program's statistics and comparison make of it, for a test that asks the
-// Python package the same: {"rounds": [[[ns, …], …], …]}, {"digest": a path}, or {"expected": […], "outputs": […],
-// "tolerance": …}.
+// Reads one JSON document and gives what this program's parts make of it, for a test that asks the Python package the
+// same. Its keys say which part: "rounds" ([[[ns, …], …], …]), "digest" (a path), "steady" ([[value, …], …]), "warm_up"
+// ([[ns, …], …]), "visits" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected", "outputs"
+// and "tolerance".
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "compare.h"
 #include "digest.h"
 #include "statistics.h"
+#include "steady.h"
+#include "text.h"
+#include "visits.h"
 
 namespace {
 
@@ -35,13 +40,49 @@ json statistics(const std::vector<Rounds>& measured) {
   return {{"latencies", latencies}, {"floor", floor ? json(*floor) : json()}, {"ranks", rank(measured, floor)}};
 }
 
+json steady(const std::vector<double>& values) {
+  const auto index = steady_from(values);
+  return index ? json(*index) : json();
+}
+
+// Takes the durations of calls to come from a series, which must be long enough.
+json warm_up(const Samples& series) {
+  std::vector<int> asked;
+  auto next = series.begin();
+  const auto [estimate_ms, warning] = until_steady([&](int calls) {
+    asked.push_back(calls);
+    const auto first = next;
+    next += std::min<std::ptrdiff_t>(calls, series.end() - next);
+    return Samples(first, next);
+  });
+  return {{"estimate_ms", estimate_ms}, {"warning", warning}, {"asked", asked}};
+}
+
+json printable_bytes(const std::vector<std::uint8_t>& bytes) {
+  const auto shown = printable({bytes.begin(), bytes.end()});
+  return std::vector<std::uint8_t>(shown.begin(), shown.end());
+}
+
+// Gives what a function makes of each element.
+template <typename Element, typename Function>
+json each(const json& elements, Function function) {
+  json given = json::array();
+  for (const auto& element : elements) given.push_back(function(element.get<Element>()));
+  return given;
+}
+
+json answer(const json& request) {
+  if (request.contains("digest")) return digest_path(request["digest"].get<std::string>());
+  if (request.contains("rounds")) return statistics(request["rounds"]);
+  if (request.contains("steady")) return each<std::vector<double>>(request["steady"], steady);
+  if (request.contains("warm_up")) return each<Samples>(request["warm_up"], warm_up);
+  if (request.contains("printable")) return each<std::vector<std::uint8_t>>(request["printable"], printable_bytes);
+  if (request.contains("visits")) {
+    return each<json>(request["visits"], [](const json& row) { return plan_visits(row[0], row[1], row[2]); });
+  }
+  return compare(request);
+}
+
 }  // namespace
 
-int main() {
-  const auto request = json::parse(std::cin);
-  if (request.contains("digest")) {
-    std::cout << json(digest_path(request["digest"].get<std::string>())) << "\n";
-  } else {
-    std::cout << (request.contains("rounds") ? statistics(request["rounds"]) : compare(request)) << "\n";
-  }
-}
+int main() { std::cout << answer(json::parse(std::cin)) << "\n"; }

@@ -63,6 +63,7 @@ def test_runtime_that_aborts_costs_one_row(sound, bundle, rows):
     ("body", "outcome", "words"),
     [
         ('fputs("my last words\\n", stderr); abort();', "LOAD_FAIL", ("crashed", "my last words")),
+        (r'fputs("\033[2J\033]0;mine\007 \233 last\tword\n", stderr); abort();', "LOAD_FAIL", (r"\x1b[2J\x1b]0;mine\x07 \x9b last word",)),
         ("_exit(7);", "LOAD_FAIL", ("status 7",)),
         ('puts("{}"); fflush(stdout); *(volatile int*)0 = 0;', "LOAD_FAIL", ("crashed",)),
         ("for (;;) pause();", "TIMEOUT", ("1.5 s",)),

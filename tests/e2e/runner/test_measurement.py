@@ -1,6 +1,7 @@
 """What the runner measures, and that its arithmetic is that of the Python package."""
 
 import math
+import os
 import random
 import subprocess
 import time
@@ -13,17 +14,18 @@ from cross_backend.measure import statistics
 from cross_backend.samples import Measurement
 from cross_backend.selection import rank
 from cross_backend.verify import compare_outputs
-from tests.e2e.runner.bundles import ATALLA, QUICK, XNNPACK, probe
+from tests.e2e.runner.bundles import ATALLA, PORTABLE, QUICK, XNNPACK, probe
 
 
-@pytest.mark.parametrize("name", [XNNPACK, ATALLA])
+@pytest.mark.parametrize(("name", "other"), [(XNNPACK, ATALLA), (ATALLA, XNNPACK)])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_thread_pool_has_as_many_threads_as_asked_for(threads, name, accelerated, built, until):
+def test_thread_pool_has_as_many_threads_as_asked_for(threads, name, other, accelerated, built, until):
     command = [
         built / "cross_backend_runner",
         accelerated,
         "--only",
         name,
+        other,
         "--iterations",
         "10000000",
         "--seconds",
@@ -31,12 +33,31 @@ def test_thread_pool_has_as_many_threads_as_asked_for(threads, name, accelerated
     ]
     with psutil.Popen([*command, "--threads", str(threads)], stdout=subprocess.DEVNULL) as process:
         try:
-            # The second child is the twin; by then the first has been opened and verified.
-            children = until(lambda: len(process.children()) == 2 and process.children(), "two benches", of=process)
+            # By the second the first has been opened and verified; the third is the twin.
+            children = until(lambda: len(process.children()) >= 2 and process.children(), "two benches", of=process)
             assert min(children, key=psutil.Process.create_time).num_threads() == threads
         finally:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_openvino_may_use_as_many_processors_as_it_has_threads(threads, bundle, harmful, rows):
+    """Its delegate takes a thread for each, and no other number; the Python session does the same."""
+    environment = harmful('if (system("nproc >&2") == 0) abort();')
+    row = rows(bundle, "--only", PORTABLE, "--threads", threads, status=1, **environment)[PORTABLE]
+    assert f": {min(threads, len(os.sched_getaffinity(0)))}, while it was opened" in row["reason"]
+
+
+def test_one_alone_is_measured_without_a_twin(sound, rows, runner):
+    """As `cross-backend run` does: another process' turns would change what is measured, and there is nothing to rank."""
+    result = runner(sound, "--only", PORTABLE, *QUICK)
+    assert result.returncode == 0
+    assert "Fastest" in result.stdout
+    assert "noise floor" not in result.stdout
+    assert "counts as none" not in result.stdout
+    assert "counts as none" in runner(sound, *QUICK).stdout
+    assert rows(sound, "--only", PORTABLE, "--iterations", "20")[PORTABLE]["latency_ms"]["n"] == 20
 
 
 def test_time_box(sound, runner):

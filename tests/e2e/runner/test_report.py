@@ -59,6 +59,7 @@ def test_json_document(sound, runner, document):
         latency = row["latency_ms"]
         assert row["outcome"] == "OK"
         assert row["reason"] is None
+        assert isinstance(row["warnings"], list)
         assert 0 < latency["low"] <= latency["median"] <= latency["high"]
         assert latency["n"] == 1000
         assert row["error"]["verdict"] is True
