@@ -69,7 +69,9 @@ def main(pairs: str = "20", calls: str = "1000") -> int:
         ],
     )
     if high - low > 2 * CLAIM:
-        print(f"The interval is wider than ± {CLAIM:.0%}: the machine is too loud, or there are too few pairs, to tell.")
+        print(
+            f"The interval is wider than ± {CLAIM:.0%}: the machine is too loud, or there are too few pairs, to tell."
+        )
         return 1
     return 0 if abs(ratio - 1) <= CLAIM else 1
 

@@ -38,9 +38,11 @@ namespace et = executorch::runtime;
 using executorch::aten::ScalarType;
 using executorch::extension::TensorPtr;
 
-constexpr std::array<std::pair<const char*, ScalarType>, 13> kTypes{{
+constexpr std::array<std::pair<const char*, ScalarType>, 15> kTypes{{
     {"bfloat16", ScalarType::BFloat16},
     {"bool", ScalarType::Bool},
+    {"complex128", ScalarType::ComplexDouble},
+    {"complex64", ScalarType::ComplexFloat},
     {"float16", ScalarType::Half},
     {"float32", ScalarType::Float},
     {"float64", ScalarType::Double},

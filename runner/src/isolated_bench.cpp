@@ -39,8 +39,9 @@ using nlohmann::json;
 // JSON has no infinity and no NaN; they become null, and the verdict tells which one a null stands for.
 json to_json(const Opened& opened) {
   const auto& c = opened.comparison;
-  return {{"load_s", opened.load_s}, {"head", opened.head},      {"max_abs", c.max_abs}, {"max_rel", c.max_rel},
-          {"sqnr_db", c.sqnr_db},    {"tolerance", c.tolerance}, {"right", c.right},     {"reason", c.reason}};
+  return {{"load_s", opened.load_s}, {"head", opened.head},  {"max_abs", c.max_abs},
+          {"max_rel", c.max_rel},    {"sqnr_db", c.sqnr_db}, {"tolerance", c.tolerance},
+          {"right", c.right},        {"reason", c.reason},   {"unproved", c.unproved}};
 }
 
 Opened opened_from(const json& row) {
@@ -53,7 +54,8 @@ Opened opened_from(const json& row) {
   for (const auto& value : row.at("head")) head.push_back(number(value));
   return {row.at("load_s").get<double>(),
           {number(row.at("max_abs")), number(row.at("max_rel")), number(row.at("sqnr_db")),
-           row.at("tolerance").get<double>(), right, printable(row.at("reason").get<std::string>())},
+           row.at("tolerance").get<double>(), right, printable(row.at("reason").get<std::string>()),
+           printable(row.at("unproved").get<std::string>())},
           head};
 }
 

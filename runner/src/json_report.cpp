@@ -34,7 +34,8 @@ ordered_json error(const Result& result) {
           {"sqnr_db", comparison.sqnr_db},
           {"tolerance", comparison.tolerance},
           {"verdict", comparison.right},
-          {"reason", comparison.reason.empty() ? ordered_json() : ordered_json(comparison.reason)}};
+          {"reason", comparison.reason.empty() ? ordered_json() : ordered_json(comparison.reason)},
+          {"unproved", comparison.unproved.empty() ? ordered_json() : ordered_json(comparison.unproved)}};
 }
 
 ordered_json row(const Bundle& bundle, const Result& result) {

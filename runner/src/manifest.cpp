@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "digest.h"
 #include "file.h"
@@ -99,20 +100,42 @@ std::vector<TensorFile> read_tensor_files(const Node& rows, const fs::path& fold
   return files;
 }
 
+// Reads the sample's tensors; groups that older bundles lack stay empty.
+void read_sample(const Node& sample, Bundle& bundle) {
+  bundle.inputs = read_tensor_files(sample["inputs"], bundle.folder);
+  bundle.expected = read_tensor_files(sample["expected"], bundle.folder);
+  if (bundle.expected.empty()) sample["expected"].fail("is empty, so nothing could be verified");
+  if (const auto rows = sample.find("expected2")) bundle.expected2 = read_tensor_files(*rows, bundle.folder);
+  if (!bundle.expected2.empty()) bundle.inputs2 = read_tensor_files(sample["inputs2"], bundle.folder);
+  const auto rows = sample.find("scale");
+  if (rows) bundle.scale = read_tensor_files(*rows, bundle.folder);
+  if (bundle.scale.empty()) return;
+  const auto fits = [](const TensorFile& scale, const TensorFile& expected) {
+    return scale.dtype == "float32" && scale.shape == expected.shape;
+  };
+  const auto& [scale, expected] = std::tie(bundle.scale, bundle.expected);
+  if (!std::equal(scale.begin(), scale.end(), expected.begin(), expected.end(), fits)) {
+    rows->fail("is not float32 in the shapes of sample.expected");
+  }
+}
+
+double tolerance_in(const Node& number) {
+  if (number.number() < 0) number.fail("is negative");
+  return number.number();
+}
+
 Artifact read_artifact(const Node& row, const fs::path& folder) {
   const auto target = row["target"].name();
-  Artifact artifact{row["name"].name(),
-                    target,
-                    target.substr(0, target.find_first_of(".?")),
-                    printable(row["title"].text()),
-                    row["path"].inside(folder),
-                    row["size_bytes"].count(),
-                    row["sha256"].sha256(),
-                    row["tolerance"].number(),
-                    {},
-                    std::nullopt,
-                    std::nullopt};
-  if (artifact.tolerance < 0) row["tolerance"].fail("is negative");
+  Artifact artifact;
+  artifact.name = row["name"].name();
+  artifact.target = target;
+  artifact.runtime = target.substr(0, target.find_first_of(".?"));
+  artifact.title = printable(row["title"].text());
+  artifact.payload = row["path"].inside(folder);
+  artifact.size_bytes = row["size_bytes"].count();
+  artifact.sha256 = row["sha256"].sha256();
+  artifact.tolerance = tolerance_in(row["tolerance"]);
+  if (const auto mean = row.find("mean_tolerance")) artifact.mean_tolerance = tolerance_in(*mean);
   const auto placement = row["placement"];
   for (const auto& id : placement["delegates"].keys(kMaxNames)) artifact.delegates.push_back(id);
   if (const auto coverage = placement.find("coverage")) artifact.coverage = coverage->number();
@@ -144,9 +167,7 @@ Bundle read_bundle(const fs::path& folder) {
   const Node root(manifest, "");
   check_version(root);
   bundle.model = root["model"].name();
-  bundle.inputs = read_tensor_files(root["sample"]["inputs"], bundle.folder);
-  bundle.expected = read_tensor_files(root["sample"]["expected"], bundle.folder);
-  if (bundle.expected.empty()) root["sample"]["expected"].fail("is empty, so nothing could be verified");
+  read_sample(root["sample"], bundle);
   std::set<std::string> names;
   for (const auto& row : root["artifacts"].list(kMaxArtifacts)) {
     bundle.artifacts.push_back(read_artifact(row, bundle.folder));
@@ -187,6 +208,12 @@ std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, 
     chosen.push_back(*found);
   }
   return chosen;
+}
+
+std::vector<Tensor> read_tensors(const std::vector<TensorFile>& files) {
+  std::vector<Tensor> tensors;
+  for (const auto& file : files) tensors.push_back(read_tensor(file));
+  return tensors;
 }
 
 Tensor read_tensor(const TensorFile& description) {

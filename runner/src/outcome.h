@@ -14,7 +14,8 @@ enum class Outcome {
   kLoadFail,
   kRunFail,
   kTimeout,
-  kMismatch,  // it ran, and its outputs are wrong
+  kMismatch,   // it ran, and its outputs are wrong
+  kNotProved,  // it ran, its outputs are those that were expected, and that proves nothing
 };
 
 // Gives the name that reports use: "OK", "LOAD_FAIL", …

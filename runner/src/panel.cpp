@@ -44,9 +44,9 @@ Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& set
     entrant.result.load_s = opened.load_s;
     entrant.result.comparison = opened.comparison;
     entrant.result.head = opened.head;
-    if (!opened.comparison.right) {
-      throw Failure(Outcome::kMismatch, "wrong outputs: " + opened.comparison.reason);
-    }
+    const auto& found = opened.comparison;
+    if (!found.right) throw Failure(Outcome::kMismatch, "wrong outputs: " + found.reason);
+    if (!found.unproved.empty()) throw Failure(Outcome::kNotProved, "not proved, because " + found.unproved);
     warm_up(entrant);
     entrant.visits = plan_visits(entrant.estimate_ms, settings.iterations, settings.seconds);
   } catch (const Failure& failure) {

@@ -65,7 +65,8 @@ std::string line_of(const Result& result) {
     return "✅ " + title + ": " + milliseconds(result.mean_ms) + " ms avg, " + milliseconds(result.latency->value) +
            " ms median\n";
   }
-  const auto mark = result.outcome == Outcome::kUnavailable ? "⚠️ " : "❌ ";
+  const bool is_fault = result.outcome != Outcome::kUnavailable && result.outcome != Outcome::kNotProved;
+  const auto mark = is_fault ? "❌ " : "⚠️ ";
   return mark + title + ": " + name_of(result.outcome) + ": " + result.reason + "\n";
 }
 
@@ -139,12 +140,18 @@ std::string summary(const std::vector<const Result*>& rows, std::optional<double
 }
 
 std::string verdict(const Panel& panel, std::size_t ran) {
-  const auto wrong = std::count_if(panel.results.begin(), panel.results.end(),
-                                   [](const Result& result) { return result.outcome == Outcome::kMismatch; });
+  const auto count = [&](Outcome outcome) {
+    return std::count_if(panel.results.begin(), panel.results.end(),
+                         [&](const Result& result) { return result.outcome == outcome; });
+  };
   const auto of_all = " of " + std::to_string(panel.results.size()) + " artifacts";
+  const auto wrong = count(Outcome::kMismatch), unproved = count(Outcome::kNotProved);
   if (wrong > 0) return "❌ " + std::to_string(wrong) + of_all + " gave wrong outputs.\n";
-  if (ran == 0) return panel.results.empty() ? "❌ The bundle holds no artifacts.\n" : "❌ Nothing could be run.\n";
-  return "✅ " + std::to_string(ran) + of_all + " ran, and every output was right.\n";
+  if (panel.results.empty()) return "❌ The bundle holds no artifacts.\n";
+  if (ran == 0 && unproved == 0) return "❌ Nothing could be run.\n";
+  if (ran == 0) return "❌ " + std::to_string(unproved) + of_all + " ran, and their outputs prove nothing.\n";
+  return "✅ " + std::to_string(ran) + of_all + " ran, and every output was right" +
+         (unproved > 0 ? "; the outputs of " + std::to_string(unproved) + " more prove nothing.\n" : ".\n");
 }
 
 std::string without_emoji(std::string text) {

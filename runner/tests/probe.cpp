@@ -1,7 +1,7 @@
 // Reads one JSON document and gives what this program's parts make of it, for a test that asks the Python package the
 // same. Its keys say which part: "rounds" ([[[ns, …], …], …]), "digest" (a path), "steady" ([[value, …], …]), "warm_up"
-// ([[ns, …], …]), "visits" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected", "outputs"
-// and "tolerance".
+// ([[ns, …], …]), "visits" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected" and
+// "outputs" (of each input), "scale", "tolerance" and perhaps "mean_tolerance".
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -24,10 +24,18 @@ std::vector<Tensor> tensors(const json& rows) {
   return read;
 }
 
+std::vector<Tensors> groups(const json& rows) {
+  std::vector<Tensors> read;
+  for (const auto& row : rows) read.push_back(tensors(row));
+  return read;
+}
+
 json compare(const json& request) {
-  const auto result = compare_outputs(tensors(request["expected"]), tensors(request["outputs"]), request["tolerance"]);
-  return {
-      {"max_abs", result.max_abs}, {"max_rel", result.max_rel}, {"sqnr_db", result.sqnr_db}, {"verdict", result.right}};
+  const Limits limits{request["tolerance"], request.value("mean_tolerance", Limits{}.mean)};
+  const Expectation expected{groups(request["expected"]), tensors(request["scale"])};
+  const auto result = compare_outputs(expected, groups(request["outputs"]), limits);
+  return {{"max_abs", result.max_abs}, {"max_rel", result.max_rel}, {"sqnr_db", result.sqnr_db},
+          {"verdict", result.right},   {"reason", result.reason},   {"unproved", result.unproved}};
 }
 
 json statistics(const std::vector<Rounds>& measured) {

@@ -34,7 +34,9 @@ def drawn(rng, shape, calls, noise):
 def test_steady_state_is_that_of_the_python_package(noise, built):
     rng = np.random.default_rng(7)
     lengths = (FEWEST_CALLS - 1, FEWEST_CALLS, 31, 50, 59, 60, 77, 150, 300)
-    series = [drawn(rng, shape, calls, noise) for shape in SHAPES for calls in lengths for _ in range(3 if noise else 1)]
+    series = [
+        drawn(rng, shape, calls, noise) for shape in SHAPES for calls in lengths for _ in range(3 if noise else 1)
+    ]
     series += [[], [0.0] * 50, [1.0] * 50, [0.1] * 299]
     wanted = [steady_from(values) for values in series]
     assert probe(built, {"steady": series}) == wanted
@@ -73,6 +75,8 @@ def test_a_few_slow_calls_are_not_judged(built):
 
 def test_calls_of_each_round_are_those_of_the_python_package(built):
     """A slow artifact takes part in few rounds, and a faster one in all of these."""
-    plans = [(e, n, s) for e in (0.0, 0.01, 1, 49, 100, 170, 400, 5e3) for n in (1, 6, 29, 60, 1000) for s in (0.5, 5.0)]
+    plans = [
+        (e, n, s) for e in (0.0, 0.01, 1, 49, 100, 170, 400, 5e3) for n in (1, 6, 29, 60, 1000) for s in (0.5, 5.0)
+    ]
     found = probe(built, {"visits": plans})
     assert found == [plan_visits(e, Settings(num_runs=n, seconds=s)) for e, n, s in plans]
