@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
+#include "ranking.h"
+#include "ratio.h"
 #include "steady.h"
 #include "visits.h"
 
@@ -90,7 +93,7 @@ void measure(const std::vector<Entrant*>& entrants, const Settings& settings, co
   }
 }
 
-void rank_results(Panel& panel) {
+void rank_results(Panel& panel, const std::optional<std::pair<Rounds, Rounds>>& twins) {
   std::vector<Result*> measured;
   std::vector<Rounds> rounds;
   for (auto& result : panel.results) {
@@ -98,9 +101,12 @@ void rank_results(Panel& panel) {
     measured.push_back(&result);
     rounds.push_back(result.rounds);
   }
-  const auto ranks = rank(rounds, panel.noise_floor);
+  const auto ranking = rank(rounds, twins);
+  if (twins) panel.noise_floor = noise_floor(twins->first, twins->second);
+  panel.found_from = ranking.found_from;
   for (std::size_t i = 0; i < measured.size(); ++i) {
-    measured[i]->rank = ranks[i];
+    measured[i]->rank = ranking.ranks[i];
+    measured[i]->ratio = ranking.ratios[i];
     measured[i]->latency = latency_ms(rounds[i]);
     measured[i]->mean_ms = mean_ms(rounds[i]);
   }
@@ -126,10 +132,11 @@ Panel run_panel(const Bundle& bundle, const std::vector<Artifact>& artifacts, co
     if (twin.bench) visited.push_back(&twin);
   }
   measure(visited, settings, progress);
+  std::optional<std::pair<Rounds, Rounds>> twins;
+  if (first && first->bench && twin.bench) twins.emplace(first->result.rounds, twin.result.rounds);
   Panel panel;
-  if (first && first->bench && twin.bench) panel.noise_floor = noise_floor(first->result.rounds, twin.result.rounds);
   for (auto& entrant : entrants) panel.results.push_back(std::move(entrant.result));
-  rank_results(panel);
+  rank_results(panel, twins);
   return panel;
 }
 

@@ -8,6 +8,8 @@
 
 #include "compare.h"
 #include "digest.h"
+#include "ranking.h"
+#include "ratio.h"
 #include "statistics.h"
 #include "steady.h"
 #include "text.h"
@@ -45,7 +47,14 @@ json statistics(const std::vector<Rounds>& measured) {
     latencies.push_back({latency.value, latency.low, latency.high, mean_ms(rounds)});
   }
   const auto floor = noise_floor(measured.front(), measured.back());
-  return {{"latencies", latencies}, {"floor", floor ? json(*floor) : json()}, {"ranks", rank(measured, floor)}};
+  const auto ranking = rank(measured, std::pair(measured.front(), measured.back()));
+  json ratios = json::array();
+  for (const auto& one : ranking.ratios) ratios.push_back(one ? json{one->value, one->low, one->high} : json());
+  return {{"latencies", latencies},
+          {"floor", floor ? json(*floor) : json()},
+          {"ranks", ranking.ranks},
+          {"ratios", ratios},
+          {"found_from", ranking.found_from ? json(*ranking.found_from) : json()}};
 }
 
 json steady(const std::vector<double>& values) {

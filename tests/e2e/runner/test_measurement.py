@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from cross_backend.measure import statistics
+from cross_backend.measure.ranking import Ranking
 from cross_backend.samples import Measurement
-from cross_backend.selection import rank
 from tests.e2e.runner.bundles import ATALLA, PORTABLE, QUICK, XNNPACK, probe
 
 
@@ -51,9 +51,8 @@ def test_one_alone_is_measured_without_a_twin(sound, rows, runner):
     result = runner(sound, "--only", PORTABLE, *QUICK)
     assert result.returncode == 0
     assert "Fastest" in result.stdout
-    assert "noise floor" not in result.stdout
-    assert "counts as none" not in result.stdout
-    assert "counts as none" in runner(sound, *QUICK).stdout
+    assert "would surely be told" not in result.stdout
+    assert "would surely be told" in runner(sound, *QUICK).stdout
     assert rows(sound, "--only", PORTABLE, "--iterations", "20")[PORTABLE]["latency_ms"]["n"] == 20
 
 
@@ -96,24 +95,29 @@ def test_outputs_of_several_types_and_memory_orders(cli, rows, tmp_path):
 
 def test_statistics_are_those_of_the_python_package(built):
     random.seed(0)
-    for _ in range(40):
+    for _ in range(60):
         count = random.choice([1, 2, 5, 6, 7, 29, 30])
-        base = random.randint(1, 10_000)
+        base = random.choice([0, random.randint(1, 10_000), 10**9])
+        visited = [range(count), range(count), random.sample(range(count), random.randint(1, count)), range(count)]
         measured = [
             [
-                [random.randint(base, base + spread) for _ in range(random.randint(0 if k else 1, 4))]
+                [random.randint(base, base + spread) for _ in range(random.randint(1, 4))] if k in visits else []
                 for k in range(count)
             ]
-            for spread in (base, base, 3 * base, base)
+            for spread, visits in zip((base, base // 2, 3 * base, base), visited, strict=True)
         ]
         found = probe(built, {"rounds": measured})
-        wanted = [Measurement("latency", "ns", tuple(map(tuple, rounds))) for rounds in measured]
+        wanted = [Measurement("latency", "ns", tuple(map(tuple, rounds)), (count,)) for rounds in measured]
         for latency, one in zip(found["latencies"], wanted, strict=True):
             interval = statistics.latency_ms(one)
             mean = sum(one.values) / len(one.values) / 1e6
             assert latency == pytest.approx([interval.value, interval.low, interval.high, mean])
-        floor = statistics.noise_floor(wanted[0], wanted[-1])
+        twins = wanted[0], wanted[-1]
+        floor = statistics.noise_floor(*twins)
         assert found["floor"] == (floor and pytest.approx(floor))
-        medians = {key: statistics.latency_ms(one).value for key, one in enumerate(wanted)}
-        ranks = rank(dict(enumerate(wanted)), medians, floor)
-        assert found["ranks"] == [ranks[key] for key in range(len(wanted))]
+        ranking = Ranking(dict(enumerate(wanted)), floor)
+        assert found["ranks"] == [ranking.ranks[key] for key in range(len(wanted))]
+        ratios = [ranking.ratios.get(key) for key in range(len(wanted))]
+        assert found["ratios"] == [one and pytest.approx([one.value, one.low, one.high]) for one in ratios]
+        found_from = ranking.found_from(twins)
+        assert found["found_from"] == (found_from and pytest.approx(found_from))
