@@ -10,7 +10,6 @@ namespace cross_backend {
 namespace {
 
 constexpr double kCalm = 0.25;  // share of the calls that count, the fastest: what disturbs a call makes it slower
-constexpr std::size_t kMinRounds = 6;          // with fewer common rounds, two are not compared
 constexpr double kResolution = 0.055;          // of two processes of one program, at the 95th percentile
 constexpr double kNormal = 1.959963984540054;  // quantile 0.975 of the normal distribution
 constexpr double kPower = 0.975;               // quantile of t that the difference lies beyond the threshold

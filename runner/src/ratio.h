@@ -10,6 +10,7 @@
 namespace cross_backend {
 
 inline constexpr double kConfidence = 0.95;
+inline constexpr std::size_t kMinRounds = 6;  // with fewer in common, two are not compared
 
 // The logarithm of first / second.
 struct LogRatio {

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ratio.h"
+
 namespace cross_backend {
 namespace {
 
-constexpr int kMinRounds = 6;  // with fewer in common, two artifacts are not compared
-constexpr int kBits = 5;       // of a round's number
+constexpr int kBits = 5;  // of a round's number
 static_assert(kRounds <= 1 << kBits);
 
 int reversed(int number) {
