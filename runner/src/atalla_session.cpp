@@ -15,7 +15,6 @@
 #include "isa.h"
 #include "outcome.h"
 #include "session.h"
-#include "text.h"
 
 namespace cross_backend {
 namespace {
@@ -55,7 +54,7 @@ T sized() {
 
 void check(int status, const atalla_error& error, Outcome otherwise, const char* doing) {
   if (status == ATALLA_OK) return;
-  const std::string why = error.text[0] ? printable(error.text) : "status " + std::to_string(status);
+  const std::string why = error.text[0] ? std::string(error.text) : "status " + std::to_string(status);
   throw Failure(otherwise, std::string("Atalla cannot ") + doing + ": " + why);
 }
 

@@ -25,7 +25,7 @@ class Bench {
  public:
   virtual ~Bench() = default;
 
-  // Checks the payload's digest, opens it, runs the sample and compares. Called once, first.
+  // Checks the payload's digest, opens it, runs each input of the sample and compares. Called once, first.
   virtual Opened open() = 0;
 
   // Runs `warmup` times untimed, then times up to `calls` calls one by one; stops after the call that passes `seconds`.
@@ -39,6 +39,9 @@ class LocalBench final : public Bench {
   Samples sample(int calls, int warmup, double seconds) override;
 
  private:
+  void bind(const std::vector<TensorFile>& files);
+  Tensors outputs_for(const std::vector<TensorFile>& files);
+
   Bundle bundle_;
   Artifact artifact_;
   int threads_;

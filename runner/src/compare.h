@@ -1,6 +1,7 @@
-// Outputs against the bundle's expectation.
+// Outputs against the bundle's expectation; cross_backend/verify.py is the reference.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,16 +9,31 @@
 
 namespace cross_backend {
 
+using Tensors = std::vector<Tensor>;
+
+// What a bundle expects.
+struct Expectation {
+  std::vector<Tensors> outputs;  // for each input of the sample, of which there are one or two
+  Tensors scale;                 // of each output, in its shape; none where the bundle does not tell
+};
+
+struct Limits {
+  double tolerance;                                       // largest accepted deviation of an element
+  double mean = std::numeric_limits<double>::infinity();  // and of the root mean square of all
+};
+
 struct Comparison {
   double max_abs;  // largest absolute difference; NaN where outputs cannot be compared
-  double max_rel;  // largest absolute difference of an output over the largest magnitude of its expectation
+  double max_rel;  // largest deviation of an element (deviation.h)
   double sqnr_db;  // 10·log10(Σ expected² / Σ (output − expected)²); infinite where they are equal
   double tolerance;
   bool right;
-  std::string reason;  // why they are wrong, in one clause
+  std::string reason;    // why they are wrong, in one clause
+  std::string unproved;  // why equal outputs prove nothing, in one clause; empty where they prove something
 };
 
-// Compares pairwise. Integers and booleans must be equal, and so must NaN and infinite elements.
-Comparison compare_outputs(const std::vector<Tensor>& expected, const std::vector<Tensor>& outputs, double tolerance);
+// Compares pairwise the outputs for each input. Whole numbers and booleans must be equal, and so must be what is NaN or
+// infinite.
+Comparison compare_outputs(const Expectation& expected, const std::vector<Tensors>& outputs, const Limits& limits);
 
 }  // namespace cross_backend

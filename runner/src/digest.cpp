@@ -1,10 +1,10 @@
 #include "digest.h"
 
 #include <algorithm>
-#include <fstream>
 #include <stdexcept>
 #include <vector>
 
+#include "file.h"
 #include "sha256.h"
 
 namespace cross_backend {
@@ -13,26 +13,23 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string digest_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  File file(path);
   std::vector<char> block(1 << 20);
   Sha256 sha256;
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    sha256.update({block.data(), static_cast<std::size_t>(file.gcount())});
-  }
-  if (!file.eof()) throw std::runtime_error(path.filename().u8string() + " cannot be read");
+  while (const auto size = file.read(block.data(), block.size())) sha256.update({block.data(), size});
   return sha256.hex();
 }
 
 }  // namespace
 
 std::string digest_path(const fs::path& path) {
-  if (fs::is_regular_file(path)) return digest_file(path);
-  if (!fs::is_directory(path)) throw std::runtime_error(path.filename().u8string() + " is neither a file nor a folder");
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return digest_file(path);
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     // A link may lead out of the bundle.
     if (entry.is_symlink()) throw std::runtime_error(entry.path().filename().u8string() + " is a symbolic link");
-    if (entry.is_regular_file()) files.push_back(entry.path().lexically_relative(path));
+    if (!entry.is_directory()) files.push_back(entry.path().lexically_relative(path));
   }
   std::sort(files.begin(), files.end());
   Sha256 sha256;

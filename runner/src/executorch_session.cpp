@@ -13,10 +13,12 @@
 #include <cstdio>
 #include <optional>
 #include <utility>
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 #include "outcome.h"
 #include "session.h"
-#include "text.h"
 
 #ifdef ET_USE_THREADPOOL
 // The package ships this library without its header (executorch 1.5.1, extension/threadpool/threadpool.h).
@@ -36,9 +38,11 @@ namespace et = executorch::runtime;
 using executorch::aten::ScalarType;
 using executorch::extension::TensorPtr;
 
-constexpr std::array<std::pair<const char*, ScalarType>, 13> kTypes{{
+constexpr std::array<std::pair<const char*, ScalarType>, 15> kTypes{{
     {"bfloat16", ScalarType::BFloat16},
     {"bool", ScalarType::Bool},
+    {"complex128", ScalarType::ComplexDouble},
+    {"complex64", ScalarType::ComplexFloat},
     {"float16", ScalarType::Half},
     {"float32", ScalarType::Float},
     {"float64", ScalarType::Double},
@@ -61,6 +65,9 @@ constexpr std::array<std::pair<const char*, const char*>, 6> kBuildOptions{{
     {"VulkanBackend", "EXECUTORCH_BUILD_VULKAN"},
     {"XnnpackBackend", "EXECUTORCH_BUILD_XNNPACK"},
 }};
+
+// OpenVINO's delegate takes as many threads as its process may use processors, and has no option for it.
+constexpr auto kOpenVino = "OpenvinoBackend";
 
 // Atalla's delegate, which is compiled into this program and has threads of its own.
 constexpr auto kAtalla = "AtallaBackend";
@@ -91,7 +98,7 @@ void check(et::Error error, Outcome otherwise, const char* doing) {
   char code[16];
   std::snprintf(code, sizeof code, "0x%x", static_cast<unsigned>(error));
   auto text = std::string("ExecuTorch cannot ") + doing + ": error " + code;
-  if (!first_error.empty()) text += ", " + printable(first_error);
+  if (!first_error.empty()) text += ", " + first_error;
   throw Failure(error == et::Error::OperatorMissing ? Outcome::kUnavailable : otherwise, text);
 }
 
@@ -109,14 +116,32 @@ void check_delegates(const std::vector<std::string>& ids) {
       throw Failure(Outcome::kUnavailable, text);
     }
     if (!backend->is_available()) {
-      throw Failure(Outcome::kUnavailable, id + " is not available on this machine" +
-                                               (first_error.empty() ? "" : ": " + printable(first_error)));
+      throw Failure(Outcome::kUnavailable,
+                    id + " is not available on this machine" + (first_error.empty() ? "" : ": " + first_error));
     }
   }
 }
 
-void set_threads(const std::vector<std::string>& ids, int threads) {
-  if (std::find(ids.begin(), ids.end(), kAtalla) == ids.end()) return;
+// Leaves this process so many of the processors that it may use, the first ones.
+void keep_processors(int count) {
+#ifdef __linux__
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
+  for (int cpu = 0, kept = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &usable) && ++kept > count) CPU_CLR(cpu, &usable);
+  }
+  sched_setaffinity(0, sizeof usable, &usable);
+#else
+  static_cast<void>(count);
+#endif
+}
+
+bool uses(const Artifact& artifact, const char* id) {
+  return std::find(artifact.delegates.begin(), artifact.delegates.end(), id) != artifact.delegates.end();
+}
+
+void set_threads(const Artifact& artifact, int threads) {
+  if (!uses(artifact, kAtalla)) return;
   et::BackendOption option{"threads", threads};
   check(et::set_option(kAtalla, {&option, 1}), Outcome::kLoadFail, "set the number of threads");
 }
@@ -212,8 +237,9 @@ class ExecuTorchSession final : public Session {
 
 std::unique_ptr<Session> open_executorch(const Artifact& artifact, int threads) {
   start_runtime();
+  if (uses(artifact, kOpenVino)) keep_processors(threads);
   check_delegates(artifact.delegates);
-  set_threads(artifact.delegates, threads);
+  set_threads(artifact, threads);
 #ifdef ET_USE_THREADPOOL
   executorch::extension::threadpool::get_threadpool()->_unsafe_reset_threadpool(static_cast<std::uint32_t>(threads));
 #else

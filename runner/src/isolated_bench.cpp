@@ -39,8 +39,9 @@ using nlohmann::json;
 // JSON has no infinity and no NaN; they become null, and the verdict tells which one a null stands for.
 json to_json(const Opened& opened) {
   const auto& c = opened.comparison;
-  return {{"load_s", opened.load_s}, {"head", opened.head},      {"max_abs", c.max_abs}, {"max_rel", c.max_rel},
-          {"sqnr_db", c.sqnr_db},    {"tolerance", c.tolerance}, {"right", c.right},     {"reason", c.reason}};
+  return {{"load_s", opened.load_s}, {"head", opened.head},  {"max_abs", c.max_abs},
+          {"max_rel", c.max_rel},    {"sqnr_db", c.sqnr_db}, {"tolerance", c.tolerance},
+          {"right", c.right},        {"reason", c.reason},   {"unproved", c.unproved}};
 }
 
 Opened opened_from(const json& row) {
@@ -53,7 +54,8 @@ Opened opened_from(const json& row) {
   for (const auto& value : row.at("head")) head.push_back(number(value));
   return {row.at("load_s").get<double>(),
           {number(row.at("max_abs")), number(row.at("max_rel")), number(row.at("sqnr_db")),
-           row.at("tolerance").get<double>(), right, row.at("reason").get<std::string>()},
+           row.at("tolerance").get<double>(), right, printable(row.at("reason").get<std::string>()),
+           printable(row.at("unproved").get<std::string>())},
           head};
 }
 
@@ -85,7 +87,7 @@ class IsolatedBench final : public Bench {
     } catch (const ProcessDied& death) {
       throw Failure(otherwise, std::string(death.what()) + ", while it " + doing);
     } catch (const json::exception& error) {
-      throw Failure(otherwise, std::string("its process answered nonsense: ") + printable(error.what()));
+      throw Failure(otherwise, std::string("its process answered nonsense: ") + error.what());
     }
   }
 

@@ -14,6 +14,11 @@ ordered_json or_null(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json();
 }
 
+ordered_json ratio(const Result& result) {
+  if (!result.ratio) return nullptr;
+  return {{"value", result.ratio->value}, {"low", result.ratio->low}, {"high", result.ratio->high}};
+}
+
 ordered_json latency(const Result& result) {
   if (!result.latency) return nullptr;
   std::size_t calls = 0;
@@ -34,7 +39,8 @@ ordered_json error(const Result& result) {
           {"sqnr_db", comparison.sqnr_db},
           {"tolerance", comparison.tolerance},
           {"verdict", comparison.right},
-          {"reason", comparison.reason.empty() ? ordered_json() : ordered_json(comparison.reason)}};
+          {"reason", comparison.reason.empty() ? ordered_json() : ordered_json(comparison.reason)},
+          {"unproved", comparison.unproved.empty() ? ordered_json() : ordered_json(comparison.unproved)}};
 }
 
 ordered_json row(const Bundle& bundle, const Result& result) {
@@ -44,12 +50,14 @@ ordered_json row(const Bundle& bundle, const Result& result) {
           {"title", result.artifact.title},
           {"outcome", name_of(result.outcome)},
           {"rank", result.rank ? ordered_json(result.rank) : ordered_json()},
+          {"ratio", ratio(result)},
           {"latency_ms", latency(result)},
           {"error", error(result)},
           {"coverage", or_null(result.artifact.coverage)},
           {"size_bytes", result.artifact.size_bytes},
           {"export_s", or_null(result.artifact.export_s)},
           {"load_s", or_null(result.load_s)},
+          {"warnings", result.warnings},
           {"reason", result.reason.empty() ? ordered_json() : ordered_json(result.reason)}};
 }
 
@@ -67,6 +75,7 @@ std::string json_report(const Report& report) {
         {"usable_cpus", machine.usable_cpus}}},
       {"model", bundle.model},
       {"noise_floor", or_null(panel.noise_floor)},
+      {"found_from", or_null(panel.found_from)},
       {"settings",
        {{"iterations", settings.iterations},
         {"warmup", settings.warmup},

@@ -44,14 +44,14 @@ std::string processor() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const auto colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return printable(line.substr(colon + 2));
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
   }
 #elif defined(__APPLE__)
   char name[256];
   std::size_t size = sizeof name;
   if (sysctlbyname("machdep.cpu.brand_string", name, &size, nullptr, 0) == 0) return name;
 #elif defined(_WIN32)
-  if (const char* name = std::getenv("PROCESSOR_IDENTIFIER")) return printable(name);
+  if (const char* name = std::getenv("PROCESSOR_IDENTIFIER")) return name;
 #endif
   return kArch;
 }
@@ -67,6 +67,6 @@ unsigned usable_cpus() {
 
 }  // namespace
 
-Machine this_machine() { return {processor(), kSystem, kArch, usable_cpus()}; }
+Machine this_machine() { return {printable(processor()), kSystem, kArch, usable_cpus()}; }
 
 }  // namespace cross_backend

@@ -61,8 +61,9 @@ int run(const Options& options) {
   if (!options.worker.empty()) return serve(options.bundle, options.worker, options.settings.threads);
   const auto bundle = read_bundle(options.bundle);
   const auto artifacts = choose(bundle, options.platform, options.only);
-  for (const auto& file : bundle.inputs) read_tensor(file);  // a damaged sample is the bundle's fault, not a runtime's
-  for (const auto& file : bundle.expected) read_tensor(file);
+  for (const auto* files : {&bundle.inputs, &bundle.expected, &bundle.inputs2, &bundle.expected2, &bundle.scale}) {
+    for (const auto& file : *files) read_tensor(file);  // a damaged sample is the bundle's fault, not a runtime's
+  }
   const bool shows_progress = isatty(2);
   const auto panel = run_panel(
       bundle, artifacts, options.settings, shows_progress ? show_progress : [](const std::string&, int, int) {});

@@ -1,12 +1,13 @@
 #include "manifest.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "digest.h"
+#include "file.h"
 #include "node.h"
 #include "outcome.h"
 #include "text.h"
@@ -20,7 +21,7 @@ using nlohmann::json;
 constexpr auto kFormat = "cross-backend-bundle";
 constexpr std::uint64_t kVersion = 1;
 // All far above what a real manifest has, and low enough to bound memory.
-constexpr std::uintmax_t kMaxManifestBytes = 16 << 20;
+constexpr std::size_t kMaxManifestBytes = 16 << 20;
 constexpr int kMaxDepth = 64;
 constexpr int kMaxValues = 1'000'000;
 constexpr std::size_t kMaxArtifacts = 100;
@@ -28,14 +29,21 @@ constexpr std::size_t kMaxTensors = 1024;
 constexpr std::size_t kMaxRank = 32;
 constexpr std::size_t kMaxNames = 4096;
 constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{2} << 30;
+constexpr std::uint64_t kMaxSampleBytes = std::uint64_t{4} << 30;
 
-json parse(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) throw BundleError("there is no manifest.json in it.");
-  if (fs::file_size(path, error) > kMaxManifestBytes || error) {
-    throw BundleError("its manifest.json is larger than " + std::to_string(kMaxManifestBytes >> 20) + " MiB.");
+// Reads one byte more than a manifest may have: some files hold more than they say.
+std::string read_text(const fs::path& path) {
+  std::string text(kMaxManifestBytes + 1, '\0');
+  try {
+    text.resize(File(path).read(text.data(), text.size()));
+  } catch (const std::runtime_error& fault) {
+    throw BundleError(std::string(fault.what()) + ".");
   }
-  std::ifstream file(path, std::ios::binary);
+  if (text.size() <= kMaxManifestBytes) return text;
+  throw BundleError("its manifest.json is larger than " + std::to_string(kMaxManifestBytes >> 20) + " MiB.");
+}
+
+json parse(const std::string& text) {
   int values = 0;
   const auto bound = [&values](int depth, json::parse_event_t, const json&) {
     if (depth > kMaxDepth) throw BundleError("manifest.json is damaged: it is nested too deep.");
@@ -43,9 +51,9 @@ json parse(const fs::path& path) {
     return true;
   };
   try {
-    return json::parse(file, bound);
+    return json::parse(text, bound);
   } catch (const json::exception& fault) {
-    throw BundleError(std::string("manifest.json is damaged: ") + printable(fault.what()));
+    throw BundleError(std::string("manifest.json is damaged: ") + fault.what());
   }
 }
 
@@ -80,22 +88,56 @@ TensorFile read_tensor_file(const Node& row, const fs::path& folder) {
   return file;
 }
 
+std::vector<TensorFile> read_tensor_files(const Node& rows, const fs::path& folder) {
+  std::vector<TensorFile> files;
+  std::uint64_t left = kMaxSampleBytes;
+  for (const auto& row : rows.list(kMaxTensors)) {
+    files.push_back(read_tensor_file(row, folder));
+    const auto& file = files.back();
+    if (file.offset > left || file.size_bytes > left - file.offset) rows.fail("takes more than 4 GiB");
+    left -= file.offset + file.size_bytes;
+  }
+  return files;
+}
+
+// Reads the sample's tensors; groups that older bundles lack stay empty.
+void read_sample(const Node& sample, Bundle& bundle) {
+  bundle.inputs = read_tensor_files(sample["inputs"], bundle.folder);
+  bundle.expected = read_tensor_files(sample["expected"], bundle.folder);
+  if (bundle.expected.empty()) sample["expected"].fail("is empty, so nothing could be verified");
+  if (const auto rows = sample.find("expected2")) bundle.expected2 = read_tensor_files(*rows, bundle.folder);
+  if (!bundle.expected2.empty()) bundle.inputs2 = read_tensor_files(sample["inputs2"], bundle.folder);
+  const auto rows = sample.find("scale");
+  if (rows) bundle.scale = read_tensor_files(*rows, bundle.folder);
+  if (bundle.scale.empty()) return;
+  const auto fits = [](const TensorFile& scale, const TensorFile& expected) {
+    return scale.dtype == "float32" && scale.shape == expected.shape;
+  };
+  const auto& [scale, expected] = std::tie(bundle.scale, bundle.expected);
+  if (!std::equal(scale.begin(), scale.end(), expected.begin(), expected.end(), fits)) {
+    rows->fail("is not float32 in the shapes of sample.expected");
+  }
+}
+
+double tolerance_in(const Node& number) {
+  if (number.number() < 0) number.fail("is negative");
+  return number.number();
+}
+
 Artifact read_artifact(const Node& row, const fs::path& folder) {
   const auto target = row["target"].name();
-  Artifact artifact{row["name"].name(),
-                    target,
-                    target.substr(0, target.find_first_of(".?")),
-                    printable(row["title"].text()),
-                    row["path"].inside(folder),
-                    row["size_bytes"].count(),
-                    row["sha256"].sha256(),
-                    row["tolerance"].number(),
-                    {},
-                    std::nullopt,
-                    std::nullopt};
-  if (artifact.tolerance < 0) row["tolerance"].fail("is negative");
+  Artifact artifact;
+  artifact.name = row["name"].name();
+  artifact.target = target;
+  artifact.runtime = target.substr(0, target.find_first_of(".?"));
+  artifact.title = printable(row["title"].text());
+  artifact.payload = row["path"].inside(folder);
+  artifact.size_bytes = row["size_bytes"].count();
+  artifact.sha256 = row["sha256"].sha256();
+  artifact.tolerance = tolerance_in(row["tolerance"]);
+  if (const auto mean = row.find("mean_tolerance")) artifact.mean_tolerance = tolerance_in(*mean);
   const auto placement = row["placement"];
-  for (const auto& id : placement["delegates"].keys(kMaxNames)) artifact.delegates.push_back(printable(id));
+  for (const auto& id : placement["delegates"].keys(kMaxNames)) artifact.delegates.push_back(id);
   if (const auto coverage = placement.find("coverage")) artifact.coverage = coverage->number();
   if (const auto export_s = row.find("export_s")) artifact.export_s = export_s->number();
   return artifact;
@@ -103,7 +145,7 @@ Artifact read_artifact(const Node& row, const fs::path& folder) {
 
 void read_orders(const Node& rows, Bundle& bundle, const std::set<std::string>& names) {
   for (const auto& platform : rows.keys(kMaxNames)) {
-    auto& order = bundle.orders[printable(platform)];
+    auto& order = bundle.orders[platform];
     for (const auto& entry : rows[platform].list(kMaxArtifacts)) {
       if (names.count(entry.text()) == 0) entry.fail("names no artifact");
       order.push_back(entry.text());
@@ -119,17 +161,13 @@ Bundle read_bundle(const fs::path& folder) {
   bundle.folder = fs::canonical(folder, error);
   if (error) throw BundleError("it does not exist.");
   if (!fs::is_directory(bundle.folder)) throw BundleError("it is not a folder. A zip file must be unpacked first.");
-  const auto manifest = parse(bundle.folder / "manifest.json");
+  const auto path = bundle.folder / "manifest.json";
+  if (!is_inside(bundle.folder, path)) throw BundleError("its manifest.json leads out of the folder.");
+  const auto manifest = parse(read_text(path));
   const Node root(manifest, "");
   check_version(root);
   bundle.model = root["model"].name();
-  for (const auto& row : root["sample"]["inputs"].list(kMaxTensors)) {
-    bundle.inputs.push_back(read_tensor_file(row, bundle.folder));
-  }
-  for (const auto& row : root["sample"]["expected"].list(kMaxTensors)) {
-    bundle.expected.push_back(read_tensor_file(row, bundle.folder));
-  }
-  if (bundle.expected.empty()) root["sample"]["expected"].fail("is empty, so nothing could be verified");
+  read_sample(root["sample"], bundle);
   std::set<std::string> names;
   for (const auto& row : root["artifacts"].list(kMaxArtifacts)) {
     bundle.artifacts.push_back(read_artifact(row, bundle.folder));
@@ -146,7 +184,7 @@ std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, 
     if (order == bundle.orders.end()) {
       std::vector<std::string> known;
       for (const auto& [name, _] : bundle.orders) known.push_back(name);
-      throw UsageError("the bundle was not made for platform '" + printable(platform) + "'; it has " +
+      throw UsageError("the bundle was not made for platform '" + platform + "'; it has " +
                        (known.empty() ? "none" : join(known)) + ".");
     }
     ordered.clear();
@@ -164,31 +202,39 @@ std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, 
     if (found == ordered.end()) {
       std::vector<std::string> known;
       for (const auto& artifact : ordered) known.push_back(artifact.name);
-      throw UsageError("there is no artifact '" + printable(wanted) + "'; there are " +
-                       (known.empty() ? "none" : join(known)) + ".");
+      throw UsageError("there is no artifact '" + wanted + "'; there are " + (known.empty() ? "none" : join(known)) +
+                       ".");
     }
     chosen.push_back(*found);
   }
   return chosen;
 }
 
-Tensor read_tensor(const TensorFile& file) {
-  const auto name = file.path.filename().u8string();
-  std::error_code error;
-  if (!fs::is_regular_file(file.path, error)) throw BundleError(name + " is missing.");
-  const auto available = fs::file_size(file.path, error);
-  if (error || file.offset > available || file.size_bytes > available - file.offset) {
-    throw BundleError(name + " is shorter than manifest.json says.");
+std::vector<Tensor> read_tensors(const std::vector<TensorFile>& files) {
+  std::vector<Tensor> tensors;
+  for (const auto& file : files) tensors.push_back(read_tensor(file));
+  return tensors;
+}
+
+Tensor read_tensor(const TensorFile& description) {
+  const auto name = description.path.filename().u8string();
+  try {
+    File file(description.path);
+    if (file.size() != description.offset + description.size_bytes) {  // neither overflows: the manifest was checked
+      throw BundleError(name + " is not as long as manifest.json says.");
+    }
+    if (digest_path(description.path) != description.sha256) {
+      throw BundleError(name + " is not the file that manifest.json describes (its sha256 differs): it was changed.");
+    }
+    file.seek(description.offset);
+    Tensor tensor{description.dtype, description.shape, std::vector<std::uint8_t>(description.size_bytes)};
+    if (file.read(tensor.data.data(), tensor.data.size()) == tensor.data.size()) return tensor;
+  } catch (const BundleError&) {
+    throw;
+  } catch (const std::runtime_error& fault) {
+    throw BundleError(std::string(fault.what()) + ".");
   }
-  if (digest_path(file.path) != file.sha256) {
-    throw BundleError(name + " is not the file that manifest.json describes (its sha256 differs): it was changed.");
-  }
-  Tensor tensor{file.dtype, file.shape, std::vector<std::uint8_t>(file.size_bytes)};
-  std::ifstream stream(file.path, std::ios::binary);
-  stream.seekg(static_cast<std::streamoff>(file.offset));
-  stream.read(reinterpret_cast<char*>(tensor.data.data()), static_cast<std::streamsize>(tensor.data.size()));
-  if (!stream) throw BundleError(name + " cannot be read.");
-  return tensor;
+  throw BundleError(name + " became shorter while it was read.");
 }
 
 }  // namespace cross_backend

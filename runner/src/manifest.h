@@ -28,10 +28,11 @@ struct Artifact {
   std::string runtime;  // what stands before the target's first '.', or the whole name
   std::string title;
   std::filesystem::path payload;
-  std::uint64_t size_bytes;
+  std::uint64_t size_bytes = 0;
   std::string sha256;
-  double tolerance;                    // largest error, as a share of the largest expected magnitude
-  std::vector<std::string> delegates;  // ids that the runtime must hold
+  double tolerance = 0;                  // largest deviation of an element from what is expected
+  std::optional<double> mean_tolerance;  // and of the root mean square of all, where it is limited
+  std::vector<std::string> delegates;    // ids that the runtime must hold
   std::optional<double> coverage;
   std::optional<double> export_s;
 };
@@ -41,6 +42,9 @@ struct Bundle {
   std::string model;
   std::vector<TensorFile> inputs;
   std::vector<TensorFile> expected;
+  std::vector<TensorFile> inputs2;  // a second input and what it gives; none in older bundles
+  std::vector<TensorFile> expected2;
+  std::vector<TensorFile> scale;    // by what an output's deviations are judged, in its shape; none in older bundles
   std::vector<Artifact> artifacts;  // in fallback order
   std::map<std::string, std::vector<std::string>> orders;
 };
@@ -53,7 +57,8 @@ Bundle read_bundle(const std::filesystem::path& folder);
 // or target. Throws UsageError: the bundle knows no such platform or artifact.
 std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, const std::vector<std::string>& only);
 
-// Reads one tensor. Throws BundleError: missing, truncated, or its digest is another one.
-Tensor read_tensor(const TensorFile& file);
+// Reads one tensor. Throws BundleError: missing, of another length, or its digest is another one.
+Tensor read_tensor(const TensorFile& description);
+std::vector<Tensor> read_tensors(const std::vector<TensorFile>& files);
 
 }  // namespace cross_backend

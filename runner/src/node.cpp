@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "file.h"
 #include "outcome.h"
 #include "text.h"
 
@@ -74,16 +75,12 @@ fs::path Node::inside(const fs::path& folder) const {
   const bool climbs = std::any_of(relative.begin(), relative.end(),
                                   [](const fs::path& part) { return part.empty() || part == "." || part == ".."; });
   if (given.empty() || odd || relative.has_root_path() || climbs) fail("is not a path inside the folder");
-  std::error_code error;
-  const auto real = fs::weakly_canonical(folder / relative, error);
-  const auto [end, _] = std::mismatch(folder.begin(), folder.end(), real.begin(), real.end());
-  if (error || end != folder.end()) fail("leads out of the folder");
+  if (!is_inside(folder, folder / relative)) fail("leads out of the folder");
   return folder / relative;
 }
 
 void Node::fail(const std::string& what) const {
-  throw BundleError("manifest.json is damaged: " + (where_.empty() ? "it" : printable(where_)) + " " + printable(what) +
-                    ".");
+  throw BundleError("manifest.json is damaged: " + (where_.empty() ? "it" : printable(where_)) + " " + what + ".");
 }
 
 const json& Node::object() const {

@@ -6,13 +6,14 @@
 namespace cross_backend {
 namespace {
 
-constexpr std::array<std::pair<Outcome, const char*>, 6> kNames{{
+constexpr std::array<std::pair<Outcome, const char*>, 7> kNames{{
     {Outcome::kOk, "OK"},
     {Outcome::kUnavailable, "UNAVAILABLE"},
     {Outcome::kLoadFail, "LOAD_FAIL"},
     {Outcome::kRunFail, "RUN_FAIL"},
     {Outcome::kTimeout, "TIMEOUT"},
     {Outcome::kMismatch, "MISMATCH"},
+    {Outcome::kNotProved, "NOT_PROVED"},
 }};
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "text.h"
+
 namespace cross_backend {
 
 enum class Outcome {
@@ -12,7 +14,8 @@ enum class Outcome {
   kLoadFail,
   kRunFail,
   kTimeout,
-  kMismatch,  // it ran, and its outputs are wrong
+  kMismatch,   // it ran, and its outputs are wrong
+  kNotProved,  // it ran, its outputs are those that were expected, and that proves nothing
 };
 
 // Gives the name that reports use: "OK", "LOAD_FAIL", …
@@ -21,10 +24,10 @@ const char* name_of(Outcome outcome);
 // Gives the outcome of that name; a name that is none is kRunFail.
 Outcome outcome_of(const std::string& name);
 
-// One artifact cannot go on; the text is one line.
+// One artifact cannot go on; the text is made one printable line, whatever it holds.
 class Failure : public std::runtime_error {
  public:
-  Failure(Outcome outcome, const std::string& reason) : std::runtime_error(reason), outcome(outcome) {}
+  Failure(Outcome outcome, const std::string& reason) : std::runtime_error(printable(reason)), outcome(outcome) {}
   Outcome outcome;
 };
 

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
+
+#include "ranking.h"
+#include "ratio.h"
+#include "steady.h"
+#include "visits.h"
 
 namespace cross_backend {
 namespace {
 
-constexpr int kRounds = 30;
-constexpr int kCalibrationCalls = 50;
-constexpr double kCalibrationSeconds = 0.5;
+constexpr double kWarmSeriesSeconds = 0.5;  // most seconds of one series of the warm-up
 // Faster artifacts get untimed calls at the start of each visit: caches are cold after the others' turns.
 constexpr double kWarmBelowMs = 50;
 constexpr unsigned kSeed = 0;
@@ -17,7 +21,8 @@ constexpr unsigned kSeed = 0;
 struct Entrant {
   Result result;
   std::unique_ptr<Bench> bench;
-  double estimate_ms = 0;
+  double estimate_ms = 0;   // median of a call when it was warm
+  std::vector<int> visits;  // timed calls of each round
 
   void fail(const Failure& failure) {
     result.outcome = failure.outcome;
@@ -26,8 +31,11 @@ struct Entrant {
   }
 };
 
-double calibrate(Bench& bench, const Settings& settings) {
-  return latency_ms({bench.sample(kCalibrationCalls, settings.warmup, kCalibrationSeconds)}).value;
+void warm_up(Entrant& entrant) {
+  const auto [estimate_ms, warning] =
+      until_steady([&](int calls) { return entrant.bench->sample(calls, 0, kWarmSeriesSeconds); });
+  entrant.estimate_ms = estimate_ms;
+  if (!warning.empty()) entrant.result.warnings.push_back(warning);
 }
 
 Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& settings) {
@@ -39,10 +47,11 @@ Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& set
     entrant.result.load_s = opened.load_s;
     entrant.result.comparison = opened.comparison;
     entrant.result.head = opened.head;
-    if (!opened.comparison.right) {
-      throw Failure(Outcome::kMismatch, "wrong outputs: " + opened.comparison.reason);
-    }
-    entrant.estimate_ms = calibrate(*entrant.bench, settings);
+    const auto& found = opened.comparison;
+    if (!found.right) throw Failure(Outcome::kMismatch, "wrong outputs: " + found.reason);
+    if (!found.unproved.empty()) throw Failure(Outcome::kNotProved, "not proved, because " + found.unproved);
+    warm_up(entrant);
+    entrant.visits = plan_visits(entrant.estimate_ms, settings.iterations, settings.seconds);
   } catch (const Failure& failure) {
     entrant.fail(failure);
   }
@@ -50,25 +59,17 @@ Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& set
 }
 
 // Gives the fastest entrant that can be measured, or null.
-Entrant* fastest(std::vector<Entrant>& entrants) {
-  Entrant* best = nullptr;
-  for (auto& entrant : entrants) {
+const Entrant* fastest(const std::vector<Entrant>& entrants) {
+  const Entrant* best = nullptr;
+  for (const auto& entrant : entrants) {
     if (entrant.bench && (!best || entrant.estimate_ms < best->estimate_ms)) best = &entrant;
   }
   return best;
 }
 
-// Gives the timed calls of one round: all iterations, or as many as the time box has room for, spread evenly.
-int calls_in(int round, double estimate_ms, const Settings& settings) {
-  const double affordable = settings.seconds * 1000 / std::max(estimate_ms, 1e-6);
-  const auto calls =
-      static_cast<std::int64_t>(std::min<double>(settings.iterations, std::max<double>(affordable, kMinRounds)));
-  return static_cast<int>(calls * (round + 1) / kRounds - calls * round / kRounds);
-}
-
 void visit(Entrant& entrant, int round, const Settings& settings) {
   Samples samples;
-  const int calls = calls_in(round, entrant.estimate_ms, settings);
+  const int calls = entrant.visits.at(static_cast<std::size_t>(round));
   if (calls > 0 && entrant.bench) {
     const int warmup = entrant.estimate_ms < kWarmBelowMs ? settings.warmup : 0;
     // The box only guards against an artifact that suddenly slows down: the plan already fits it.
@@ -92,7 +93,7 @@ void measure(const std::vector<Entrant*>& entrants, const Settings& settings, co
   }
 }
 
-void rank_results(Panel& panel) {
+void rank_results(Panel& panel, const std::optional<std::pair<Rounds, Rounds>>& twins) {
   std::vector<Result*> measured;
   std::vector<Rounds> rounds;
   for (auto& result : panel.results) {
@@ -100,9 +101,12 @@ void rank_results(Panel& panel) {
     measured.push_back(&result);
     rounds.push_back(result.rounds);
   }
-  const auto ranks = rank(rounds, panel.noise_floor);
+  const auto ranking = rank(rounds, twins);
+  if (twins) panel.noise_floor = noise_floor(twins->first, twins->second);
+  panel.found_from = ranking.found_from;
   for (std::size_t i = 0; i < measured.size(); ++i) {
-    measured[i]->rank = ranks[i];
+    measured[i]->rank = ranking.ranks[i];
+    measured[i]->ratio = ranking.ratios[i];
     measured[i]->latency = latency_ms(rounds[i]);
     measured[i]->mean_ms = mean_ms(rounds[i]);
   }
@@ -122,16 +126,17 @@ Panel run_panel(const Bundle& bundle, const std::vector<Artifact>& artifacts, co
     if (entrant.bench) visited.push_back(&entrant);
   }
   Entrant twin;
-  Entrant* first = fastest(entrants);
-  if (first) {
+  const Entrant* first = fastest(entrants);
+  if (visited.size() > 1) {  // one alone is told apart from nothing
     twin = open(bundle, first->result.artifact, settings);
     if (twin.bench) visited.push_back(&twin);
-    measure(visited, settings, progress);
   }
+  measure(visited, settings, progress);
+  std::optional<std::pair<Rounds, Rounds>> twins;
+  if (first && first->bench && twin.bench) twins.emplace(first->result.rounds, twin.result.rounds);
   Panel panel;
-  if (first && first->bench && twin.bench) panel.noise_floor = noise_floor(first->result.rounds, twin.result.rounds);
   for (auto& entrant : entrants) panel.results.push_back(std::move(entrant.result));
-  rank_results(panel);
+  rank_results(panel, twins);
   return panel;
 }
 

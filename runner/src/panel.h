@@ -32,11 +32,14 @@ struct Result {
   std::optional<Interval> latency;  // milliseconds; only of outputs that are right
   double mean_ms = 0;
   int rank = 0;
+  std::optional<Interval> ratio;      // latency over that of the first, which is exactly 1
+  std::vector<std::string> warnings;  // what may have disturbed the measurement
 };
 
 struct Panel {
   std::vector<Result> results;        // in the order that was asked for
-  std::optional<double> noise_floor;  // natural logarithm of the smallest ratio that is believed
+  std::optional<double> noise_floor;  // natural logarithm of the smallest ratio that is believed; of two or more
+  std::optional<double> found_from;   // relative difference (0.05 is 5 %) that would surely be told here
 };
 
 // Called with what is being done, steps done, and steps in all.

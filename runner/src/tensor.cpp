@@ -10,14 +10,23 @@
 namespace cross_backend {
 namespace {
 
+using Number = std::complex<double>;
+
 template <typename T>
-double read(const std::uint8_t* bytes) {
+Number read(const std::uint8_t* bytes) {
   T value;
   std::memcpy(&value, bytes, sizeof value);
   return static_cast<double>(value);
 }
 
-double read_bfloat16(const std::uint8_t* bytes) {
+template <typename T>
+Number read_complex(const std::uint8_t* bytes) {
+  std::array<T, 2> parts;
+  std::memcpy(parts.data(), bytes, sizeof parts);
+  return {static_cast<double>(parts[0]), static_cast<double>(parts[1])};
+}
+
+Number read_bfloat16(const std::uint8_t* bytes) {
   std::uint16_t half;
   std::memcpy(&half, bytes, sizeof half);
   const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
@@ -27,7 +36,7 @@ double read_bfloat16(const std::uint8_t* bytes) {
 }
 
 // IEEE 754 binary16: sign, 5 bits of exponent with bias 15, 10 bits of fraction.
-double read_float16(const std::uint8_t* bytes) {
+Number read_float16(const std::uint8_t* bytes) {
   std::uint16_t bits;
   std::memcpy(&bits, bytes, sizeof bits);
   const double sign = bits & 0x8000 ? -1.0 : 1.0;
@@ -39,18 +48,20 @@ double read_float16(const std::uint8_t* bytes) {
   return exponent == 0 ? sign * std::ldexp(fraction, -24) : sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
-double read_bool(const std::uint8_t* bytes) { return *bytes ? 1.0 : 0.0; }
+Number read_bool(const std::uint8_t* bytes) { return *bytes ? 1.0 : 0.0; }
 
 struct Type {
   const char* name;
   std::size_t size;
   bool floating;
-  double (*read)(const std::uint8_t*);
+  Number (*read)(const std::uint8_t*);
 };
 
-constexpr std::array<Type, 13> kTypes{{
+constexpr std::array<Type, 15> kTypes{{
     {"bfloat16", 2, true, read_bfloat16},
     {"bool", 1, false, read_bool},
+    {"complex128", 16, true, read_complex<double>},
+    {"complex64", 8, true, read_complex<float>},
     {"float16", 2, true, read_float16},
     {"float32", 4, true, read<float>},
     {"float64", 8, true, read<double>},
@@ -129,12 +140,18 @@ void scatter(const Tensor& tensor, void* target, const std::vector<std::int64_t>
   });
 }
 
-std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit) {
+Elements::Elements(const Tensor& tensor) : tensor_(tensor) {
   const auto* type = find(tensor.dtype);
-  if (!type) return {};
-  const auto count = std::min(tensor.data.size() / type->size, limit);
-  std::vector<double> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = type->read(tensor.data.data() + i * type->size);
+  if (!type) throw std::invalid_argument("no numbers of type " + tensor.dtype);
+  read_ = type->read;
+  size_ = type->size;
+}
+
+std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit) {
+  if (!find(tensor.dtype)) return {};
+  const Elements elements(tensor);
+  std::vector<double> values(std::min(elements.size(), limit));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = elements[i].real();
   return values;
 }
 

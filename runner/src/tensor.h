@@ -1,6 +1,7 @@
 // Tensors as they cross the seams: element type, shape, and row-major little-endian bytes.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,7 +18,7 @@ struct Tensor {
 // Gives the bytes of one element, or 0 for a type that is not known.
 std::size_t item_size(const std::string& dtype);
 
-// Says whether a type holds floating-point numbers.
+// Says whether a type holds floating-point numbers, real or complex.
 bool is_floating(const std::string& dtype);
 
 // Gives the number of elements of a shape, or throws std::overflow_error where it does not fit or is negative.
@@ -30,7 +31,20 @@ std::string shown(const std::vector<std::int64_t>& shape);
 void gather(Tensor& tensor, const void* source, const std::vector<std::int64_t>& strides);
 void scatter(const Tensor& tensor, void* target, const std::vector<std::int64_t>& strides);
 
-// Converts elements of any known type, at most `limit` of them.
-std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit = SIZE_MAX);
+// The elements of a tensor of known type as numbers; the tensor lives longer.
+class Elements {
+ public:
+  explicit Elements(const Tensor& tensor);
+  std::size_t size() const { return tensor_.data.size() / size_; }
+  std::complex<double> operator[](std::size_t index) const { return read_(tensor_.data.data() + index * size_); }
+
+ private:
+  const Tensor& tensor_;
+  std::complex<double> (*read_)(const std::uint8_t*);
+  std::size_t size_;
+};
+
+// Converts elements of any known type, at most `limit` of them; of complex ones the real parts.
+std::vector<double> to_doubles(const Tensor& tensor, std::size_t limit);
 
 }  // namespace cross_backend

@@ -7,12 +7,13 @@
 
 namespace cross_backend {
 
-// Replaces what a terminal obeys or what fools a reader by spaces, bytes that are no UTF-8 by question marks. Lines
-// stay.
-std::string plain(const std::string& text);
-
-// Does so with a text that is one line, and cuts it at a sane length.
+// Gives one line that shows all of a text: white space becomes " ", and what a terminal would obey or hide is written
+// as in source, \x1b or \u202e: control characters, what turns the direction of writing, bytes that are no UTF-8. Cuts
+// the text at a sane length. Every text from a bundle, a runtime or a bench's process passes this before it is printed.
 std::string printable(const std::string& text);
+
+// Does so with each line of a text that was put together, and cuts nothing.
+std::string plain(const std::string& lines);
 
 // Counts the characters of a UTF-8 text.
 std::size_t width(const std::string& text);

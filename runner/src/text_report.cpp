@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <tuple>
 #include <utility>
 
 #include "report.h"
@@ -65,9 +66,12 @@ std::string line_of(const Result& result) {
     return "✅ " + title + ": " + milliseconds(result.mean_ms) + " ms avg, " + milliseconds(result.latency->value) +
            " ms median\n";
   }
-  const auto mark = result.outcome == Outcome::kUnavailable ? "⚠️ " : "❌ ";
+  const bool is_fault = result.outcome != Outcome::kUnavailable && result.outcome != Outcome::kNotProved;
+  const auto mark = is_fault ? "❌ " : "⚠️ ";
   return mark + title + ": " + name_of(result.outcome) + ": " + result.reason + "\n";
 }
+
+double over_first(const Result& result) { return result.ratio ? result.ratio->value : 1; }
 
 std::vector<const Result*> ranked(const Panel& panel) {
   std::vector<const Result*> rows;
@@ -75,7 +79,8 @@ std::vector<const Result*> ranked(const Panel& panel) {
     if (result.latency) rows.push_back(&result);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Result* a, const Result* b) {
-    return std::pair(a->rank, a->latency->value) < std::pair(b->rank, b->latency->value);
+    const auto place = [](const Result* row) { return std::tuple(row->rank, over_first(*row), row->latency->value); };
+    return place(a) < place(b);
   });
   return rows;
 }
@@ -84,6 +89,13 @@ std::string medal(int rank, bool plain) {
   constexpr std::array<const char*, 3> medals{"🥇", "🥈", "🥉"};
   if (rank <= 3) return medals.at(static_cast<std::size_t>(rank) - 1);
   return plain ? std::to_string(rank) + "." : "📊";
+}
+
+// Gives what decides: how much longer it takes than the first.
+std::string times(const Result& result) {
+  if (!result.ratio || result.ratio->low == result.ratio->high) return "";
+  return format("%.2f", result.ratio->value) + " × the first (" + format("%.2f", result.ratio->low) + " – " +
+         format("%.2f", result.ratio->high) + "), ";
 }
 
 std::string ranking(const std::vector<const Result*>& rows, bool plain) {
@@ -95,7 +107,7 @@ std::string ranking(const std::vector<const Result*>& rows, bool plain) {
     for (const auto& round : row->rounds) calls += round.size();
     text += medal(row->rank, plain) + " " + row->artifact.title +
             std::string(widest + 1 - width(row->artifact.title), ' ') + milliseconds(row->latency->value) + " ms, " +
-            milliseconds(row->latency->low) + " – " + milliseconds(row->latency->high) + " ms, " +
+            milliseconds(row->latency->low) + " – " + milliseconds(row->latency->high) + " ms, " + times(*row) +
             std::to_string(calls) + " runs, max error " + format("%.1e", row->comparison->max_rel);
     if (!row->head.empty()) text += " (output: " + numbers(row->head, "%.6f") + ")";
     text += "\n";
@@ -114,30 +126,43 @@ std::string tie(const std::vector<const Result*>& rows) {
   return text;
 }
 
-std::string summary(const std::vector<const Result*>& rows, std::optional<double> floor) {
+std::string doubt(std::optional<double> found_from) {
+  if (!found_from) return "   🎯 Too little was measured to tell artifacts apart.\n";
+  return "   🎯 Who cannot be told apart shares a rank. From " + format("%.1f", *found_from * 100) +
+         " % on a difference would surely be told here; smaller ones may be.\n";
+}
+
+std::string summary(const std::vector<const Result*>& rows, std::optional<double> found_from) {
   std::vector<std::string> first;
   for (const auto* row : rows) {
     if (row->rank == 1) first.push_back(row->artifact.title);
   }
   std::string text = "📈 Summary:\n   🏃 Fastest: " + join(first) + (first.size() > 1 ? " (a tie)" : "") + "\n";
   if (rows.back()->rank != 1) {
-    text += "   ⚡ Speed improvement: " + format("%.1f", rows.back()->latency->value / rows.front()->latency->value) +
-            "x over slowest (" + rows.back()->artifact.title + ")\n";
+    text += "   ⚡ Speed improvement: " + format("%.1f", over_first(*rows.back())) + "x over slowest (" +
+            rows.back()->artifact.title + ")\n";
   }
   text += tie(rows);
-  text += floor ? "   🎯 On this machine, now, differences below " + format("%.1f", std::expm1(*floor) * 100) +
-                      " % cannot be told apart; such artifacts share a rank.\n"
-                : "   🎯 The noise floor was not measured, so small differences between ranks mean nothing.\n";
+  if (rows.size() > 1) text += doubt(found_from);
+  for (const auto* row : rows) {
+    for (const auto& warning : row->warnings) text += "   ⚠️ " + row->artifact.title + ": " + warning + "\n";
+  }
   return text + "\n";
 }
 
 std::string verdict(const Panel& panel, std::size_t ran) {
-  const auto wrong = std::count_if(panel.results.begin(), panel.results.end(),
-                                   [](const Result& result) { return result.outcome == Outcome::kMismatch; });
+  const auto count = [&](Outcome outcome) {
+    return std::count_if(panel.results.begin(), panel.results.end(),
+                         [&](const Result& result) { return result.outcome == outcome; });
+  };
   const auto of_all = " of " + std::to_string(panel.results.size()) + " artifacts";
+  const auto wrong = count(Outcome::kMismatch), unproved = count(Outcome::kNotProved);
   if (wrong > 0) return "❌ " + std::to_string(wrong) + of_all + " gave wrong outputs.\n";
-  if (ran == 0) return panel.results.empty() ? "❌ The bundle holds no artifacts.\n" : "❌ Nothing could be run.\n";
-  return "✅ " + std::to_string(ran) + of_all + " ran, and every output was right.\n";
+  if (panel.results.empty()) return "❌ The bundle holds no artifacts.\n";
+  if (ran == 0 && unproved == 0) return "❌ Nothing could be run.\n";
+  if (ran == 0) return "❌ " + std::to_string(unproved) + of_all + " ran, and their outputs prove nothing.\n";
+  return "✅ " + std::to_string(ran) + of_all + " ran, and every output was right" +
+         (unproved > 0 ? "; the outputs of " + std::to_string(unproved) + " more prove nothing.\n" : ".\n");
 }
 
 std::string without_emoji(std::string text) {
@@ -166,7 +191,7 @@ std::string text_report(const Report& report, bool plain) {
   for (const auto& result : panel.results) text += line_of(result);
   if (!panel.results.empty()) text += "\n";
   const auto rows = ranked(panel);
-  if (!rows.empty()) text += ranking(rows, plain) + summary(rows, panel.noise_floor);
+  if (!rows.empty()) text += ranking(rows, plain) + summary(rows, panel.found_from);
   text += verdict(panel, rows.size());
   text = cross_backend::plain(text);  // reasons come from other processes
   return plain ? without_emoji(text) : text;

@@ -1,13 +1,19 @@
-// Reads one JSON document and gives what this program's statistics and comparison make of it, for a test that asks the
-// Python package the same: {"rounds": [[[ns, …], …], …]}, {"digest": a path}, {"printable": [[byte, …], …]}, or
-// {"expected": […], "outputs": […], "tolerance": …}.
+// Reads one JSON document and gives what this program's parts make of it, for a test that asks the Python package the
+// same. Its keys say which part: "rounds" ([[[ns, …], …], …]), "digest" (a path), "steady" ([[value, …], …]), "warm_up"
+// ([[ns, …], …]), "visits" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected" and
+// "outputs" (of each input), "scale", "tolerance" and perhaps "mean_tolerance".
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "compare.h"
 #include "digest.h"
+#include "ranking.h"
+#include "ratio.h"
 #include "statistics.h"
+#include "steady.h"
 #include "text.h"
+#include "visits.h"
 
 namespace {
 
@@ -20,10 +26,18 @@ std::vector<Tensor> tensors(const json& rows) {
   return read;
 }
 
+std::vector<Tensors> groups(const json& rows) {
+  std::vector<Tensors> read;
+  for (const auto& row : rows) read.push_back(tensors(row));
+  return read;
+}
+
 json compare(const json& request) {
-  const auto result = compare_outputs(tensors(request["expected"]), tensors(request["outputs"]), request["tolerance"]);
-  return {
-      {"max_abs", result.max_abs}, {"max_rel", result.max_rel}, {"sqnr_db", result.sqnr_db}, {"verdict", result.right}};
+  const Limits limits{request["tolerance"], request.value("mean_tolerance", Limits{}.mean)};
+  const Expectation expected{groups(request["expected"]), tensors(request["scale"])};
+  const auto result = compare_outputs(expected, groups(request["outputs"]), limits);
+  return {{"max_abs", result.max_abs}, {"max_rel", result.max_rel}, {"sqnr_db", result.sqnr_db},
+          {"verdict", result.right},   {"reason", result.reason},   {"unproved", result.unproved}};
 }
 
 json statistics(const std::vector<Rounds>& measured) {
@@ -33,23 +47,59 @@ json statistics(const std::vector<Rounds>& measured) {
     latencies.push_back({latency.value, latency.low, latency.high, mean_ms(rounds)});
   }
   const auto floor = noise_floor(measured.front(), measured.back());
-  return {{"latencies", latencies}, {"floor", floor ? json(*floor) : json()}, {"ranks", rank(measured, floor)}};
+  const auto ranking = rank(measured, std::pair(measured.front(), measured.back()));
+  json ratios = json::array();
+  for (const auto& one : ranking.ratios) ratios.push_back(one ? json{one->value, one->low, one->high} : json());
+  return {{"latencies", latencies},
+          {"floor", floor ? json(*floor) : json()},
+          {"ranks", ranking.ranks},
+          {"ratios", ratios},
+          {"found_from", ranking.found_from ? json(*ranking.found_from) : json()}};
+}
+
+json steady(const std::vector<double>& values) {
+  const auto index = steady_from(values);
+  return index ? json(*index) : json();
+}
+
+// Takes the durations of calls to come from a series, which must be long enough.
+json warm_up(const Samples& series) {
+  std::vector<int> asked;
+  auto next = series.begin();
+  const auto [estimate_ms, warning] = until_steady([&](int calls) {
+    asked.push_back(calls);
+    const auto first = next;
+    next += std::min<std::ptrdiff_t>(calls, series.end() - next);
+    return Samples(first, next);
+  });
+  return {{"estimate_ms", estimate_ms}, {"warning", warning}, {"asked", asked}};
+}
+
+json printable_bytes(const std::vector<std::uint8_t>& bytes) {
+  const auto shown = printable({bytes.begin(), bytes.end()});
+  return std::vector<std::uint8_t>(shown.begin(), shown.end());
+}
+
+// Gives what a function makes of each element.
+template <typename Element, typename Function>
+json each(const json& elements, Function function) {
+  json given = json::array();
+  for (const auto& element : elements) given.push_back(function(element.get<Element>()));
+  return given;
+}
+
+json answer(const json& request) {
+  if (request.contains("digest")) return digest_path(request["digest"].get<std::string>());
+  if (request.contains("rounds")) return statistics(request["rounds"]);
+  if (request.contains("steady")) return each<std::vector<double>>(request["steady"], steady);
+  if (request.contains("warm_up")) return each<Samples>(request["warm_up"], warm_up);
+  if (request.contains("printable")) return each<std::vector<std::uint8_t>>(request["printable"], printable_bytes);
+  if (request.contains("visits")) {
+    return each<json>(request["visits"], [](const json& row) { return plan_visits(row[0], row[1], row[2]); });
+  }
+  return compare(request);
 }
 
 }  // namespace
 
-int main() {
-  const auto request = json::parse(std::cin);
-  if (request.contains("digest")) {
-    std::cout << json(digest_path(request["digest"].get<std::string>())) << "\n";
-  } else if (request.contains("printable")) {
-    json shown = json::array();
-    for (const auto& row : request["printable"]) {
-      const auto bytes = row.get<std::vector<std::uint8_t>>();
-      shown.push_back(printable({bytes.begin(), bytes.end()}));
-    }
-    std::cout << shown << "\n";
-  } else {
-    std::cout << (request.contains("rounds") ? statistics(request["rounds"]) : compare(request)) << "\n";
-  }
-}
+int main() { std::cout << answer(json::parse(std::cin)) << "\n"; }

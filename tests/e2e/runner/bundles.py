@@ -35,15 +35,30 @@ def forge(bundle, name, content):
 
 
 def resample(bundle, kind, index, array):
-    """Replace a tensor of the sample (kind: inputs, expected) by another one, and make the manifest agree."""
+    """Replace a tensor of the sample (kind: inputs, expected) by another one, and make the manifest agree.
+
+    What the bundle knew of a second input is no longer true and goes.
+    """
 
     def change(row):
-        entry, content = row["sample"][kind][index], array.tobytes()
-        (bundle / entry["path"]).write_bytes(content)
-        entry.update(dtype=str(array.dtype), shape=list(array.shape), offset=0, size_bytes=len(content))
-        entry.update(sha256=hashlib.sha256(content).hexdigest())
+        row["sample"] = {key: row["sample"][key] for key in ("inputs", "expected")}
+        row["sample"][kind][index] = written(bundle, row["sample"][kind][index]["path"], array)
 
     edit(bundle, change)
+
+
+def written(bundle, path, array):
+    """Write a tensor into a bundle, and give its row of the manifest."""
+    content = array.tobytes()
+    (bundle / path).write_bytes(content)
+    return {
+        "path": path,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "offset": 0,
+        "size_bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
 
 
 def probe(built, request):

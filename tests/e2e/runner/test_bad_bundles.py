@@ -2,9 +2,11 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
+from cross_backend.artifact import digest_path
 from tests.e2e.runner.bundles import PORTABLE, QUICK, XNNPACK, artifact, edit
 
 
@@ -63,7 +65,7 @@ HARM = {
     "an order of strangers": (set_at("orders", value={"ios": ["x"]}), "orders.ios[0]"),
     "an order is a number": (set_at("orders", value={"ios": 3}), "orders.ios"),
     "sample climbs out": (set_at(*INPUT, "path", value="../x.npy"), "sample.inputs[0].path"),
-    "sample of no type": (set_at(*INPUT, "dtype", value="complex64"), "sample.inputs[0].dtype"),
+    "sample of no type": (set_at(*INPUT, "dtype", value="complex32"), "sample.inputs[0].dtype"),
     "sample of no shape": (set_at(*INPUT, "shape", value=None), "sample.inputs[0].shape"),
     "a dynamic sample": (set_at(*INPUT, "shape", value=["batch", 4]), "sample.inputs[0].shape[0]"),
     "shape and size differ": (set_at(*INPUT, "shape", value=[1, 5]), "sample.inputs[0].size_bytes"),
@@ -74,6 +76,13 @@ HARM = {
         lambda row: row["sample"]["inputs"][0].update(shape=[2**19, 2**19], size_bytes=2**40),
         "sample.inputs[0].size_bytes",
     ),
+    "samples of six gigabytes": (
+        lambda row: row["sample"].update(
+            inputs=[{**row["sample"]["inputs"][0], "shape": [2**29], "size_bytes": 2**31}] * 3
+        ),
+        "sample.inputs takes more than 4 GiB",
+    ),
+    "a sample at the end of everything": (set_at(*INPUT, "offset", value=2**64 - 1), "sample.inputs"),
     "nothing to compare with": (set_at("sample", "expected", value=[]), "sample.expected"),
     "a million artifacts": (set_at("artifacts", value=[0] * 10**6), "manifest.json"),
     "a million delegates": (
@@ -142,12 +151,38 @@ def test_link_to_a_folder_outside(bundle, tmp_path, refused):
     refused(bundle, words=("leads out of the folder",))
 
 
+def test_manifest_that_is_a_link_out_of_the_folder(bundle, tmp_path, refused):
+    (bundle / "manifest.json").rename(tmp_path / "outside.json")
+    (bundle / "manifest.json").symlink_to(tmp_path / "outside.json")
+    refused(bundle, words=("manifest.json leads out of the folder",))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "sample/input_0.npy", "sample/expected_0.npy"])
+def test_what_is_no_file_is_not_waited_for(name, bundle, refused):
+    """Who opens a pipe waits for somebody to write."""
+    (bundle / name).unlink()
+    os.mkfifo(bundle / name)
+    refused(bundle, words=(f"{Path(name).name} is not a regular file",))
+
+
+def test_pipe_inside_of_a_payload(bundle, rows):
+    """The Python package's digest of a folder passes over what is no file, and a runtime may open it."""
+    folder = bundle / "payload"
+    folder.mkdir()
+    os.mkfifo(folder / "weights")
+    edit(bundle, lambda row: artifact(row, XNNPACK).update(path="payload", sha256=digest_path(folder)))
+    assert rows(bundle, *QUICK)[XNNPACK]["reason"] == "weights is not a regular file"
+
+
 @pytest.mark.parametrize("name", ["input_0", "expected_0"])
-@pytest.mark.parametrize("how", ["changed", "truncated", "missing"])
+@pytest.mark.parametrize("how", ["changed", "truncated", "missing", "endless"])
 def test_damaged_sample(how, name, bundle, refused):
     path = bundle / "sample" / f"{name}.npy"
     if how == "missing":
         path.unlink()
+    elif how == "endless":
+        with path.open("r+b") as file:
+            file.truncate(1 << 40)
     else:
         content = path.read_bytes()
         path.write_bytes(content[:-1] if how == "truncated" else content[:-1] + b"\x01")
@@ -163,8 +198,6 @@ def test_pipe_in_place_of_a_payload(bundle, rows):
 
 def test_payload_that_is_a_folder(bundle, rows):
     """Its digest is that of its files and their names, as the Python package computes it; this runtime wants a file."""
-    from cross_backend.artifact import digest_path
-
     folder = bundle / "payload"
     (folder / "a").mkdir(parents=True)
     (folder / "a" / "x").write_bytes(b"1")

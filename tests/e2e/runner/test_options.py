@@ -48,7 +48,7 @@ def test_wrong_option(args, message, sound, refused):
 
 
 def test_control_characters_of_an_option_are_not_printed(sound, refused):
-    refused(sound, "--a\x1b[31m\nb", words=("there is no option --a [31m b",))
+    refused(sound, "--a\x1b[31m\nb", words=(r"there is no option --a\x1b[31m b",))
 
 
 def test_no_bundle(tmp_path, refused):

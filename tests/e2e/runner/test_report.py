@@ -23,6 +23,8 @@ def test_text_report(sound, runner, plain):
     assert "VulkanBackend" in missing
     assert "EXECUTORCH_BUILD_VULKAN" in missing
     ranking = lines[lines.index("* Performance Ranking (median, 95 % interval):") + 2 :][:2]
+    assert " × the first (" in ranking[1]
+    assert " × the first (" not in ranking[0]
     assert all("1000 runs" in line and "(output: 2.7182" in line and " – " in line for line in ranking)
     assert ranking[0].startswith("1. ")
     assert "   - Fastest: " in result.stdout
@@ -50,6 +52,7 @@ def test_json_document(sound, runner, document):
     assert found["machine"]["system"] == "linux"
     assert found["machine"]["usable_cpus"] == len(os.sched_getaffinity(0))
     assert found["noise_floor"] >= statistics.RESOLUTION
+    assert found["found_from"] > 0.05
     by_name = {row["name"]: row for row in found["results"]}
     assert list(by_name) == [row["name"] for row in json.loads((sound / "manifest.json").read_text())["artifacts"]]
     vulkan = by_name[VULKAN]
@@ -59,6 +62,7 @@ def test_json_document(sound, runner, document):
         latency = row["latency_ms"]
         assert row["outcome"] == "OK"
         assert row["reason"] is None
+        assert isinstance(row["warnings"], list)
         assert 0 < latency["low"] <= latency["median"] <= latency["high"]
         assert latency["n"] == 1000
         assert row["error"]["verdict"] is True
@@ -67,6 +71,10 @@ def test_json_document(sound, runner, document):
         assert row["load_s"] > 0
         assert row["export_s"] > 0
     assert min(row["rank"] or 9 for row in by_name.values()) == 1
+    first, other = sorted((by_name[name]["ratio"] for name in (PORTABLE, XNNPACK)), key=lambda ratio: ratio["value"])
+    assert first == {"value": 1, "low": 1, "high": 1}
+    assert 0 < other["low"] < other["value"] < other["high"]
+    assert vulkan["ratio"] is None
 
 
 def test_only_and_platform(bundle, rows, refused):

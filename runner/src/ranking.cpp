@@ -1,0 +1,81 @@
+#include "ranking.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ratio.h"
+
+namespace cross_backend {
+namespace {
+
+// The ratios of a panel's pairs, with which all verdicts together are right in 95 %: Bonferroni over all pairs.
+class Pairs {
+ public:
+  Pairs(const std::vector<Rounds>& measured, double floor) : measured_(measured), floor_(floor) {
+    const auto count = static_cast<double>(measured.size());
+    confidence_ = 1 - (1 - kConfidence) / std::max(count * (count - 1) / 2, 1.0);
+  }
+
+  std::optional<LogRatio> operator()(std::size_t first, std::size_t second) const {
+    return log_ratio(measured_[first], measured_[second], confidence_, floor_);
+  }
+
+  std::optional<LogRatio> of(const std::pair<Rounds, Rounds>& twins) const {
+    return log_ratio(twins.first, twins.second, confidence_, floor_);
+  }
+
+  // By medians where they share too few rounds.
+  bool slower(std::size_t first, std::size_t second) const {
+    if (const auto ratio = (*this)(first, second)) return ratio->value > 0;
+    return median(all(measured_[first])) > median(all(measured_[second]));
+  }
+
+ private:
+  const std::vector<Rounds>& measured_;
+  double floor_;
+  double confidence_;
+};
+
+// By insertion: rounds that only some share may put three artifacts into a circle, which std::sort does not allow.
+std::vector<std::size_t> in_order(const Pairs& pairs, std::size_t count) {
+  std::vector<std::size_t> order;
+  for (std::size_t key = 0; key < count; ++key) {
+    auto place = order.end();
+    while (place != order.begin() && pairs.slower(*(place - 1), key)) --place;
+    order.insert(place, key);
+  }
+  return order;
+}
+
+Interval interval(const LogRatio& ratio) {
+  return {std::exp(ratio.value), std::exp(ratio.low()), std::exp(ratio.high())};
+}
+
+}  // namespace
+
+Ranking rank(const std::vector<Rounds>& measured, const std::optional<std::pair<Rounds, Rounds>>& twins) {
+  const double floor = twins ? noise_floor(twins->first, twins->second).value_or(0) : 0;
+  const Pairs pairs(measured, floor);
+  const auto order = in_order(pairs, measured.size());
+  Ranking ranking{std::vector<int>(order.size()), std::vector<std::optional<Interval>>(order.size()), std::nullopt};
+  std::vector<std::optional<LogRatio>> ties;
+  std::size_t leader = 0;
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const auto key = order[place];
+    const auto ratio = place > 0 ? pairs(key, leader) : std::nullopt;
+    const bool leads = place == 0 || (ratio && ratio->apart() && ratio->value > 0);
+    if (!leads) ties.push_back(ratio);
+    if (leads) leader = key;
+    ranking.ranks[key] = leads ? static_cast<int>(place) + 1 : ranking.ranks[leader];
+    const auto to_first = place > 0 ? pairs(key, order.front()) : LogRatio{0, 0, 0};
+    if (to_first) ranking.ratios[key] = interval(*to_first);
+  }
+  if (ties.empty() && twins && order.size() > 1) ties.push_back(pairs.of(*twins));
+  for (const auto& tie : ties) {
+    if (tie) ranking.found_from = std::max(ranking.found_from.value_or(0), std::expm1(surely_found(*tie)));
+  }
+  return ranking;
+}
+
+}  // namespace cross_backend

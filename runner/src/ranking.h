@@ -1,0 +1,21 @@
+// Ranking: artifacts in order, and who is told apart from whom; measure/ranking.py is the reference.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "statistics.h"
+
+namespace cross_backend {
+
+struct Ranking {
+  std::vector<int> ranks;  // from 1; who cannot be told apart from a group's fastest shares its rank
+  std::vector<std::optional<Interval>> ratios;  // latency over that of the first; nothing with too few common rounds
+  std::optional<double> found_from;  // relative difference that would surely be told, of pairs that were not told apart
+};
+
+// Ranks what was measured. `twins` are one of these artifacts in two processes, where there are any.
+Ranking rank(const std::vector<Rounds>& measured, const std::optional<std::pair<Rounds, Rounds>>& twins);
+
+}  // namespace cross_backend
