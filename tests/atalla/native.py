@@ -57,7 +57,9 @@ def executable(
     all_sets = sets_of(machine or platform.machine())
     sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in wanted}
     sources, lacking = files_of(sets)
-    made_of = surroundings.digest_of([*sources, *SOURCES.rglob("*.h"), driver, *driver.parent.glob("*.h")])
+    made_of = surroundings.digest_of(
+        [*sources, *SOURCES.rglob("*.h"), *SOURCES.rglob("*.inc"), driver, *driver.parent.glob("*.h")]
+    )
     words = [compiler, _version(compiler), *lacking, *flags, *link, made_of]
     place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
     place.mkdir(parents=True, exist_ok=True)

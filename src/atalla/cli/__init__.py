@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from atalla.errors import AtallaError, ReferenceWarning
+from atalla.printable import printable
 
 COMMANDS = {
     "compile": "compile a model to a blob",
@@ -91,8 +92,8 @@ def _show_warnings_plainly(command: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Give what an error says in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    """Give what an error says in one line; what steers a terminal, from a file perhaps, is shown and not obeyed."""
+    text = printable(" ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= 1000 else f"{text[:1000]}…"
 
 
