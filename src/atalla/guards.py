@@ -6,6 +6,7 @@ Each was found by calling all operators of the list with arguments of every kind
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,12 @@ Arguments = Mapping[str, Any]
 
 
 def of_a_transform(given: Arguments) -> bool:
-    """The dims must be those of the tensor, each once."""
-    rank, places = given["self"].dim(), given["dim"]
+    """The dims must be those of the tensor, each once, counted from its first."""
+    places = given["dim"]
     return (
         bool(places)
-        and all(-rank <= one < rank for one in places)
-        and len({one % rank for one in places}) == len(places)
+        and all(0 <= one < given["self"].dim() for one in places)
+        and len(set(places)) == len(places)
         and all(given["self"].shape[one] > 0 for one in places)
         and given["normalization"] in {0, 1, 2}
     )
@@ -30,7 +31,12 @@ def of_a_transform(given: Arguments) -> bool:
 
 def of_complex_numbers(given: Arguments) -> bool:
     """The numbers must be complex, and the dims those of the tensor, each once."""
-    return given["self"].is_complex() and given.get("last_dim_size", 1) > 0 and of_a_transform(given)
+    return given["self"].is_complex() and of_a_transform(given)
+
+
+def of_half_a_spectrum(given: Arguments) -> bool:
+    """The numbers must be half of a spectrum of real numbers, and the dims those of the tensor, each once."""
+    return of_complex_numbers(given) and given["self"].shape[given["dim"][-1]] == given["last_dim_size"] // 2 + 1
 
 
 def of_real_numbers(given: Arguments) -> bool:
@@ -43,15 +49,18 @@ def of_bags(given: Arguments) -> bool:
     table, indices, offsets, weights = (
         given.get(one) for one in ("weight", "indices", "offsets", "per_sample_weights")
     )
+    has_end = bool(given.get("include_last_offset", False))
     return (
-        _is_usual(table)
+        table.is_floating_point()
         and (table.dim(), indices.dim(), offsets.dim()) == (2, 1, 1)
         and _is_index(indices)
         and offsets.dtype is indices.dtype
         and given.get("mode", 0) in {0, 1, 2}
         and bool(((indices >= 0) & (indices < table.shape[0])).all())
-        and bool(((offsets >= 0) & (offsets <= len(indices))).all())
-        and (len(offsets) > 0 and int(offsets[0]) == 0 and bool((offsets.diff() >= 0).all()))
+        and len(offsets) > has_end
+        and int(offsets[0]) == 0
+        and bool((offsets.diff() >= 0).all())
+        and (int(offsets[-1]) == len(indices) if has_end else int(offsets[-1]) <= len(indices))
         and (weights is None or (weights.dtype is table.dtype and weights.shape == indices.shape))
         and -1 <= given.get("padding_idx", -1) < table.shape[0]
     )
@@ -96,29 +105,50 @@ GUARDS: Mapping[str, Callable[[Arguments], bool]] = {
     "aten._embedding_bag.default": of_bags,
     "aten._embedding_bag_forward_only.default": of_bags,
     "aten._fft_c2c.default": of_complex_numbers,
-    "aten._fft_c2r.default": of_complex_numbers,
+    "aten._fft_c2r.default": of_half_a_spectrum,
     "aten._fft_r2c.default": of_real_numbers,
     "aten._linalg_eigvals.default": of_finite_numbers,
     "aten._native_batch_norm_legit.no_stats": of_a_norm_without_statistics,
     "aten._pdist_forward.default": of_points,
     "aten._weight_norm_interface.default": of_a_weight_norm,
     "aten.linalg_eig.default": of_finite_numbers,
+    "aten.linalg_eigvals.default": of_finite_numbers,
 }
 """Operator → what it needs, of which the docstring is what a user is told."""
 
 
 def guard(operator: torch._ops.OpOverload, positional: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Look at the arguments of an operator that does not do so itself.
+    """Look at the arguments of an operator as far as it does not do so itself.
 
     Raises:
         ValueError: they do not fit.
     """
-    rule = GUARDS.get(str(operator))
-    if rule is None:
-        return
-    names = [one.name for one in operator._schema.arguments]  # noqa: SLF001  it has no other name
-    if not rule({**dict(zip(names, positional, strict=False)), **named}):
+    rule, schema = GUARDS.get(str(operator)), operator._schema  # noqa: SLF001  it has no other name
+    given = {**dict(zip((one.name for one in schema.arguments), positional, strict=False)), **named}
+    for one in schema.arguments:
+        kind = str(one.real_type).removeprefix("Optional[").removesuffix("]")
+        if kind in _choices() and given.get(one.name) not in (None, *_choices()[kind]):
+            raise ValueError(f"{one.name} must be one that a blob can hold")
+    if given.get("pin_memory"):
+        raise ValueError("Memory must not be pinned")
+    if rule is not None and not rule(given):
         raise ValueError((rule.__doc__ or "").rstrip("."))
+
+
+@functools.cache
+def _choices() -> Mapping[str, tuple[object, ...]]:
+    """Give what arguments of torch's own kinds may be; an operator takes any number for them, whatever it means."""
+    import torch
+
+    from atalla.lower import dtypes
+
+    return {
+        "ScalarType": (*dtypes(), torch.complex32, torch.complex64, torch.complex128),
+        "Layout": (torch.strided,),
+        "MemoryFormat": (
+            *(torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d),
+        ),
+    }
 
 
 def _is_usual(tensor: torch.Tensor) -> bool:

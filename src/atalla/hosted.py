@@ -27,24 +27,26 @@ EXPORTED = frozenset(
     for name in (
         *("_adaptive_avg_pool2d.default", "_adaptive_avg_pool3d.default", "_addmm_activation.default"),
         *("_assert_async.default", "_assert_async.msg", "_cdist_forward.default", "_conj.default"),
-        *("_conj_physical.default", "_convolution.default", "_embedding_bag.default"),
-        *("_embedding_bag_forward_only.default", "_euclidean_dist.default", "_fft_c2c.default", "_fft_c2r.default"),
-        *("_fft_r2c.default", "_histogramdd_bin_edges.default", "_histogramdd_from_bin_cts.default"),
+        *("_conj_physical.default", "_embedding_bag.default", "_embedding_bag_forward_only.default"),
+        *("_euclidean_dist.default", "_fft_c2c.default", "_fft_c2r.default", "_fft_r2c.default"),
+        *("_histogramdd_bin_edges.default", "_histogramdd_from_bin_cts.default"),
         *("_histogramdd_from_bin_tensors.default", "_linalg_check_errors.default", "_linalg_det.default"),
         *("_linalg_eigh.default", "_linalg_eigvals.default", "_linalg_slogdet.default", "_linalg_solve_ex.default"),
         *("_linalg_svd.default", "_log_softmax.default", "_logcumsumexp.default", "_lu_with_info.default"),
         *("_native_batch_norm_legit.no_stats", "_native_batch_norm_legit_functional.default"),
         *("_native_batch_norm_legit_no_training.default", "_neg_view.default", "_pdist_forward.default"),
-        *("_safe_softmax.default", "_scaled_dot_product_attention_math.default"),
-        *("_scaled_dot_product_flash_attention_for_cpu.default", "_softmax.default", "_stack.default"),
+        *("_safe_softmax.default", "_scaled_dot_product_flash_attention_for_cpu.default", "_softmax.default"),
         *("_to_copy.default", "_trilinear.default", "_unsafe_index.Tensor", "_unsafe_index_put.default"),
-        *("_unsafe_masked_index.default", "_unsafe_masked_index_put_accumulate.default", "_unsafe_view.default"),
-        *("_upsample_bicubic2d_aa.default", "_upsample_bicubic2d_aa.vec", "_upsample_bilinear2d_aa.default"),
-        *("_upsample_bilinear2d_aa.vec", "_upsample_nearest_exact1d.default", "_upsample_nearest_exact1d.vec"),
-        *("_upsample_nearest_exact2d.default", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.default"),
-        *("_upsample_nearest_exact3d.vec", "_weight_norm.default", "_weight_norm_interface.default"),
+        *("_unsafe_view.default", "_upsample_bicubic2d_aa.default", "_upsample_bicubic2d_aa.vec"),
+        *("_upsample_bilinear2d_aa.default", "_upsample_bilinear2d_aa.vec", "_upsample_nearest_exact1d.default"),
+        *("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.default", "_upsample_nearest_exact2d.vec"),
+        *("_upsample_nearest_exact3d.default", "_upsample_nearest_exact3d.vec", "_weight_norm_interface.default"),
     )
-) | {"prims.convert_element_type.default"}
+) | {
+    "prims.convert_element_type.default",
+    "torch_nn._linear_cross_entropy_batch_chunked.default",
+    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default",
+}
 """Those with an underscore, or beside ATen, that the decompositions of ``torch.export`` leave in programs."""
 TEXTS = frozenset(
     {
@@ -58,10 +60,12 @@ KINDS = frozenset({"Tensor", "int", "float", "bool", "number", "Device", "Genera
 OTHERS = re.compile(
     "backward|_jvp|sparse|_c[so][rco]|_bs[rc]|c?(col|row)_indices|::indices|::values|coalesce|smm|sspaddmm|to_dense|"
     "nested|jagged|quantize|qparams|fbgemm|cudnn|miopen|mkldnn|mps|_cuda|pin_memory|overrideable|empty|resize|lift|"
-    "::set$|::data$|::(native_)?batch_norm|instance_norm|embedding_renorm|rrelu_with_noise"
+    "::set$|::data$|::(native_)?batch_norm|instance_norm|embedding_renorm|rrelu_with_noise|::(cov|corrcoef)$|"
+    "::(lstm|gru|rnn_tanh|rnn_relu|embedding_bag)$"
 )
 """What calls of the host never are: gradients, tensors that are not strided, other devices, memory that nobody wrote,
-running statistics that are written although the schema does not say so."""
+operands that are written although the schema does not say so; and those that read what is not there where their
+arguments do not fit, of which ``torch.export`` leaves none in a program."""
 
 
 def changes_nothing(schema: FunctionSchema) -> bool:
