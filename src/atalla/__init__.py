@@ -39,6 +39,7 @@ def load(
     isa: str | None = None,
     profile: bool = False,
     verify_constants: bool = False,
+    trust: bool = False,
 ) -> Loaded:
     """Load a blob.
 
@@ -52,6 +53,9 @@ def load(
         profile: keep the time of each instruction.
         verify_constants: read all weights, and compare them with their checksum. Without it damaged weights give
             wrong numbers, never a wrong access to memory.
+        trust: let it call any operator of this process, custom ones among them, where the accelerator lacks one; for
+            blobs of your own. Without it a blob calls what ``csrc/hosted.inc`` lists: operators of torch that make
+            tensors of tensors, and do nothing else.
 
     Raises:
         BlobError: the bytes are no sound blob.
@@ -60,7 +64,7 @@ def load(
     """
     from atalla.runtime import Loaded
 
-    return Loaded(data, threads=threads, isa=isa, profile=profile, verify_constants=verify_constants)
+    return Loaded(data, threads=threads, isa=isa, profile=profile, verify_constants=verify_constants, trust=trust)
 
 
 def __getattr__(name: str) -> Any:

@@ -34,7 +34,7 @@ SETS = {
 
 def is_stale(path: Path) -> bool:
     """Say whether a library is not there, or older than what it is built of."""
-    sources = [Path(__file__), *SOURCES.rglob("*.[ch]")]
+    sources = [Path(__file__), *SOURCES.rglob("*.[ch]"), *SOURCES.rglob("*.inc")]
     return not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in sources)
 
 

@@ -3,7 +3,7 @@
 AtallaError
 ├── CompileError   a program that cannot be compiled at all
 ├── BlobError      bytes that are no sound blob; ``code`` is the same number that the C loader gives
-├── KernelError    the C library refused or failed; ``code`` is its status
+├── KernelError    the C library or the host refused or failed; ``code`` is the library's status
 └── InputError     inputs that do not fit the blob: number, dtype, shape
 
 ReferenceWarning is no error: a blob runs by the reference, because the C kernels were not built.

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from atalla import ir
 from atalla.dims import dim, equal
 from atalla.errors import CompileError, KernelError
+from atalla.guards import guard
+from atalla.hosted import OWN, foreign
 from atalla.isa import Dtype, Op
 from atalla.lower import UnsupportedError, dtype_of, line_of
+from atalla.plain import plain
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +35,8 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
 
     if not isinstance(node.target, OpOverload):
         raise CompileError(f"{node.target} is not compiled")
+    if node.target.namespace in OWN and foreign([str(node.target)]):
+        raise CompileError(f"{node.target} is not compiled: no blob may call it on the host (see docs/atalla/blob.md)")
     operands: list[ir.Tensor] = []
     outputs: list[ir.Tensor] = []
 
@@ -141,39 +146,106 @@ def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
     return low.copy(value, meant)
 
 
-def invoke(target: str, texts: str, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run an operator; give its outputs that are tensors and are read, complex ones as pairs.
+def invoke(
+    target: str,
+    texts: str,
+    operands: Sequence[torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    *,
+    trust: bool = False,
+) -> None:
+    """Run an operator, and write what it gives where the next instructions read it, complex numbers as pairs.
 
-    Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated.
+    Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated. An
+    operator sees the elements of its operands and nothing beside them; what it gives is looked at before it is used.
+
+    Args:
+        target: the operator.
+        texts: its arguments as JSON.
+        operands: tensors of the blob.
+        outputs: where the tensors go that it gives, as the blob describes them.
+        trust: it may be any operator that torch knows.
 
     Raises:
-        KernelError: torch has no such operator, or it failed.
+        KernelError: torch has no such operator, the blob may not call it, it failed, or it gave something else.
     """
     import torch
     from torch._ops import OpOverload
     from torch.utils import _pytree as pytree
 
+    name = plain(target)
+    if not trust and foreign([target]):
+        raise KernelError(0, f"{name} is no operator that a blob may call on the host")
     try:
         found: Any = operator.attrgetter(target)(torch.ops)
     except (AttributeError, RuntimeError) as error:
-        raise KernelError(0, f"torch has no operator {target}") from error
+        raise KernelError(0, f"torch has no operator {name}") from error
     if not isinstance(found, OpOverload):
-        raise KernelError(0, f"{target} is no operator of torch")
+        raise KernelError(0, f"{name} is no operator of torch")
     try:
-        positional, named, kept = arguments(texts, operands)
+        positional, named, kept = arguments(texts, [confined(one) for one in operands])
+        if not trust:
+            guard(found, positional, named)
         with torch.no_grad():
             result = found(*positional, **named)
         made = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         made = made if kept is None else [made[i] for i in kept]
-        return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in made]
+        made = [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in made]
     except Exception as error:
-        raise KernelError(0, f"{target} failed on the host: {error}") from error
+        raise KernelError(0, f"{name} failed on the host: {plain(' '.join(str(error).split()))}") from error
+    if len(made) != len(outputs):
+        raise KernelError(0, f"{name} gave {len(made)} tensors on the host instead of {len(outputs)}")
+    for value, place in zip(made, outputs, strict=True):
+        fault = _fault(value, place)
+        if fault:
+            raise KernelError(0, f"{name} gave a tensor on the host that {fault}")
+    for value, place in zip(made, outputs, strict=True):
+        place.copy_(value)
+
+
+def _fault(value: torch.Tensor, place: torch.Tensor) -> str | None:
+    """Say how a tensor of an operator is not the one that the blob describes, or not whole; None where it is."""
+    import torch
+
+    if value.layout is not torch.strided or value.device.type != "cpu":
+        return f"is {str(value.layout).removeprefix('torch.')} on {value.device}"
+    if value.dtype is not place.dtype:
+        return f"is {value.dtype} instead of {place.dtype}"
+    if value.shape != place.shape:
+        return f"has shape {list(value.shape)} instead of {list(place.shape)}"
+    begin = value.storage_offset() * value.element_size()
+    if value.numel() and begin + _reach(value) > value.untyped_storage().nbytes():
+        return "reaches out of its memory"
+    return None
+
+
+def confined(tensor: torch.Tensor) -> torch.Tensor:
+    """Give the same elements in the same memory, of which the tensor's storage holds no byte more.
+
+    Views that an operator makes are checked against the storage, which else is all memory of a run, or the caller's.
+    """
+    import torch
+
+    held, size = tensor.untyped_storage(), _reach(tensor)
+    begin = tensor.storage_offset() * tensor.element_size()
+    if begin == 0 and held.nbytes() == size:
+        return tensor
+    return torch.empty(0, dtype=tensor.dtype).set_(held[begin : begin + size], 0, tensor.shape, tensor.stride())
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """Give the bytes from a tensor's first element to the end of its last one; torch's strides are never below 0."""
+    if not tensor.numel():
+        return 0
+    ends = ((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (1 + sum(ends)) * tensor.element_size()
 
 
 def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any], list[int] | None]:
     """Give the positional and the named arguments that a blob's text says, and the outputs that are kept; None: all."""
-    positional, named, *kept = _decoded(json.loads(texts), operands)
-    return positional, named, kept[0] if kept else None
+    positional, named, *kept = json.loads(texts)
+    by_name = {key: _decoded(value, operands) for key, value in named.items()}  # whatever the names are
+    return _decoded(positional, operands), by_name, kept[0] if kept else None
 
 
 def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:
@@ -191,11 +263,21 @@ def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:
         "float": float.fromhex,
         "complex": lambda parts: complex(*map(float.fromhex, parts)),
         "torch": _torch_name,
-        "device": torch.device,
+        "device": _processor,
     }
     if len(value) == 1 and (kind := next(iter(value))) in makers:
         return makers[kind](value[kind])
     return {key: _decoded(item, operands) for key, item in value.items()}
+
+
+def _processor(name: str) -> torch.device:
+    """Give the device that a blob runs on, and no other."""
+    import torch
+
+    found = torch.device(name)
+    if found.type != "cpu":
+        raise KernelError(0, f"a blob runs on the processor, not on {found}")
+    return found
 
 
 def _torch_name(name: str) -> Any:

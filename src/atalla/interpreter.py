@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir, pack, reference
+from atalla.errors import KernelError
 from atalla.isa import Layout, Op, Space
+from atalla.kernels import BUSY
 from atalla.loader import InstructionRow, Listing, TensorRow
 from atalla.lower import torch_dtype_of
 from atalla.plan import ALIGN
@@ -26,7 +28,7 @@ class Interpreter:
         """Reserve the memory and unpack the weights; ``state`` is what another of the same blob goes on with."""
         import torch
 
-        self._listing, self._host = listing, host
+        self._listing, self._host, self._is_busy = listing, host, False
         self._arena = torch.zeros(max(listing.arena_bytes, ALIGN), dtype=torch.uint8)
         self._constants = torch.frombuffer(bytearray(_constants(data) or bytes(ALIGN)), dtype=torch.uint8)
         self.state = torch.empty(max(listing.state_bytes, ALIGN), dtype=torch.uint8) if state is None else state
@@ -45,8 +47,20 @@ class Interpreter:
             self.state[to : to + size] = self._constants[at : at + size]
 
     def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
-        """Run once; outputs are written in place."""
+        """Run once; outputs are written in place.
 
+        Raises:
+            KernelError: an instruction failed, or an operator of the host runs the blob that calls it.
+        """
+        if self._is_busy:
+            raise KernelError(BUSY, "the blob is running already: one call at a time")
+        self._is_busy = True
+        try:
+            self._run(inputs, outputs)
+        finally:
+            self._is_busy = False
+
+    def _run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
         def at(number: int | None) -> torch.Tensor | None:
             if number is None:
                 return None

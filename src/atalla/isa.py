@@ -276,6 +276,8 @@ class Verdict(IntEnum):
     """Two storages that are alive at once share memory."""
     SYMBOLS = 117
     """Symbols, what is worked out of them, or where it goes: not there, or not what stands in the tables."""
+    HOST = 118
+    """It calls an operator that only a trusted blob may call, see ``hosted``."""
 
 
 class Node(IntEnum):

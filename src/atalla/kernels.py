@@ -13,8 +13,9 @@ from typing import Any
 from atalla.errors import BlobError, InputError, KernelError
 from atalla.isa import Verdict
 from atalla.records import Bytes
+from atalla.verify import verify
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY = "libatalla" + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 """Name of its file."""
 Host = Callable[[int, Any, int, int], None]
@@ -74,6 +75,8 @@ class Info(ctypes.Structure):
 
 BAD_SHAPE = 7
 """The status of inputs that the program does not take."""
+BUSY = 8
+"""The status of a call while another one of the same context is under way."""
 
 
 def library_path() -> Path:
@@ -117,7 +120,12 @@ class OpenBlob:
     """A blob that the C loader found sound."""
 
     def __init__(
-        self, data: Bytes, shapes: Sequence[Sequence[int]] | None = None, whole: OpenBlob | None = None
+        self,
+        data: Bytes,
+        shapes: Sequence[Sequence[int]] | None = None,
+        whole: OpenBlob | None = None,
+        *,
+        trust: bool = False,
     ) -> None:
         """Open it; the bytes are kept as long as this object.
 
@@ -125,6 +133,7 @@ class OpenBlob:
             data: the bytes.
             shapes: of the inputs, if it shall be another blob's program for these.
             whole: that other blob, of the same bytes.
+            trust: it may call any operator on the host.
 
         Raises:
             BlobError: they are no sound blob, or the program is not sound for these shapes.
@@ -134,7 +143,8 @@ class OpenBlob:
         self.data = data
         if whole is None or shapes is None:
             self._held, address = pinned(data)
-            self._open("atalla_open", address, ctypes.c_size_t(len(data)))
+            function = "atalla_open_trusted" if trust else "atalla_open"
+            self._open(function, address, ctypes.c_size_t(len(data)))
         else:
             self._held = whole
             rows = (Tensor * max(len(shapes), 1))()
@@ -149,6 +159,8 @@ class OpenBlob:
             text = error.text.decode(errors="replace")
             if status == BAD_SHAPE:
                 raise InputError(text)
+            if status == Verdict.HOST:
+                verify(self.data)  # which says what operator it is
             name = Verdict(status).name if status in list(Verdict) else str(status)
             raise BlobError(status, f"no sound blob: {text or name}")
         self.info = Info(struct_size=ctypes.sizeof(Info))
@@ -277,8 +289,14 @@ class Context:
             raise KernelError(status, error.text.decode(errors="replace"))
 
     def reset(self) -> None:
-        """Bring what is kept from run to run back to what it is at first."""
-        library().atalla_reset(self._handle)
+        """Bring what is kept from run to run back to what it is at first.
+
+        Raises:
+            KernelError: it is running.
+        """
+        status = library().atalla_reset(self._handle)
+        if status:
+            raise KernelError(status, "it is running")
 
     def times_ns(self) -> list[int]:
         """Give the nanoseconds of each instruction in the last run; nothing without ``profile``."""

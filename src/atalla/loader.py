@@ -1,6 +1,7 @@
 """Loader: what a blob says, as Python values; for the disassembler, the runtime and the profile.
 
-It trusts nothing either: :func:`parse` is only called with bytes that the strict loader found sound.
+It trusts nothing either: :func:`parse` is only called with bytes that the strict loader found sound, and no text that
+it gives can steer a terminal.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from atalla.errors import BlobError
 from atalla.isa import OPS, Dtype, Layout, Op, Space, Step, Verdict
+from atalla.plain import plain
 from atalla.records import (
     CALL,
     HEADER,
@@ -147,7 +149,16 @@ def _meta(data: bytes) -> dict[str, Any]:
         found = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {key: _shown(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _shown(value: Any) -> Any:
+    """Give what stands in META with all text in it printable."""
+    if isinstance(value, dict):
+        return {plain(key): _shown(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_shown(one) for one in value]
+    return plain(value) if isinstance(value, str) else value
 
 
 def _symbols(data: bytes, strings: list[str]) -> Iterator[SymbolRow]:
@@ -160,7 +171,7 @@ def _strings(data: bytes) -> list[str]:
     (count,) = struct.unpack_from("<I", data)
     ends = struct.unpack_from(f"<{count}I", data, 4)
     body = data[4 + 4 * count :]
-    return [body[start:end].decode() for start, end in zip((0, *ends[:-1]), ends, strict=True)]
+    return [plain(body[start:end].decode()) for start, end in zip((0, *ends[:-1]), ends, strict=True)]
 
 
 def _tensor(row: tuple[int, ...], strings: list[str]) -> TensorRow:

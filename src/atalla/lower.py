@@ -98,7 +98,7 @@ def dtype_of(torch_dtype: torch.dtype) -> Dtype:
     Raises:
         UnsupportedError: the accelerator has none such.
     """
-    found = _dtypes().get(torch_dtype)
+    found = dtypes().get(torch_dtype)
     if found is None:
         raise UnsupportedError(f"no element type {str(torch_dtype).removeprefix('torch.')}")
     return found
@@ -106,10 +106,11 @@ def dtype_of(torch_dtype: torch.dtype) -> Dtype:
 
 def torch_dtype_of(dtype: Dtype) -> torch.dtype:
     """Give torch's name of an element type."""
-    return next(name for name, found in _dtypes().items() if found is dtype)
+    return next(name for name, found in dtypes().items() if found is dtype)
 
 
-def _dtypes() -> Mapping[torch.dtype, Dtype]:
+def dtypes() -> Mapping[torch.dtype, Dtype]:
+    """Return the element types by torch's names."""
     import torch
 
     return {

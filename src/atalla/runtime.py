@@ -6,6 +6,7 @@ import ctypes
 import functools
 import mmap
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,7 +36,11 @@ MOST_SHAPES = 8
 
 
 class Loaded:
-    """A blob, ready to run; not to be shared by threads: each loads its own."""
+    """A blob, ready to run, in one thread at a time: the others wait, so that each gets what it would get alone.
+
+    Threads that shall run at once load the blob each for itself. The outputs of a bound call are overwritten by its
+    next one, whichever thread makes it: where threads share a blob, each binds its own, or calls :meth:`run`.
+    """
 
     def __init__(
         self,
@@ -45,6 +50,7 @@ class Loaded:
         isa: str | None = None,
         profile: bool = False,
         verify_constants: bool = False,
+        trust: bool = False,
     ) -> None:
         """Prove that the bytes are sound, and reserve the memory of a run; see :func:`atalla.load`."""
         if isa is None and not were_built():
@@ -53,12 +59,15 @@ class Loaded:
         self._data = mapped(data) if isinstance(data, str | os.PathLike) else data
         if isa != "reference":
             self._data = aligned(self._data)
-        self._blob = None if isa == "reference" else OpenBlob(self._data)
+        self._blob = None if isa == "reference" else OpenBlob(self._data, trust=trust)
         if self._blob is None:
-            verify(self._data, constants=verify_constants)
+            verify(self._data, constants=verify_constants, trust=trust)
         elif verify_constants:
             self._blob.check_constants()
-        self._threads, self._isa, self._profile = threads, isa, profile
+        self._threads, self._isa, self._profile, self._trust = threads, isa, profile, trust
+        self._turn = (
+            threading.RLock()
+        )  # an operator of the host that runs this blob is refused, and does not wait for ever
         self._state = _memory(self.listing.state_bytes if self._blob is None else self._blob.info.state_bytes)
         self._last: Shaped = self._made(None)
         self._last.reset()
@@ -90,7 +99,8 @@ class Loaded:
         """
         if len(inputs) != len(self._last.inputs):
             raise InputError(f"{len(inputs)} inputs instead of {len(self._last.inputs)}")
-        shaped = self._last = self._for(inputs) if self._is_dynamic else self._last
+        with self._turn:
+            shaped = self._last = self._for(inputs) if self._is_dynamic else self._last
         held = []
         for i, (value, form) in enumerate(zip(inputs, shaped.inputs, strict=True)):
             fault = _fault(value, form)
@@ -98,15 +108,23 @@ class Loaded:
                 raise InputError(f"input {i} ({self._name(i)}) {fault}")
             held.append(_laid_out(value, form))
         results = [empty(one) if isinstance(one, Form) else one for one in shaped.outputs]
-        return shaped.bind(held, results)
+        call, turn = shaped.bind(held, results), self._turn
+
+        def alone() -> list[Any]:
+            with turn:
+                return call()
+
+        return alone
 
     def reset(self) -> None:
         """Bring the buffers that the program changes back to what they are at first."""
-        self._last.reset()
+        with self._turn:
+            self._last.reset()
 
     def times_ns(self) -> list[int]:
         """Give the nanoseconds of each instruction in the last run of the shapes bound last; of the reference none."""
-        return self._last.context.times_ns() if isinstance(self._last, Fast) else []
+        with self._turn:
+            return self._last.context.times_ns() if isinstance(self._last, Fast) else []
 
     @property
     def isa(self) -> str:
@@ -144,9 +162,7 @@ class Loaded:
 
     def _invoke(self, number: int, operands: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         row = self.listing.calls[number]
-        made = host.invoke(row.target, row.arguments, operands)
-        for place, value in zip(outputs, made, strict=True):
-            place.copy_(value)
+        host.invoke(row.target, row.arguments, operands, outputs, trust=self._trust)
 
 
 @functools.cache

@@ -84,19 +84,28 @@ class Parts:
     steps: list[Step] = field(default_factory=list)
 
 
-def verify(data: Bytes, *, constants: bool = False) -> None:
+def verify(data: Bytes, *, constants: bool = False, trust: bool = False) -> None:
     """Look at everything, but at what constants are only where it is asked for: no run leaves its memory for them.
+
+    Args:
+        data: a blob.
+        constants: compare them with their checksum, too.
+        trust: it may call any operator on the host.
 
     Raises:
         BlobError: they are no sound blob; its ``code`` is the :class:`Verdict`.
     """
-    read(data)
+    from atalla.verify_calls import check_calls
+
+    parts = read(data)
+    if not trust:
+        check_calls(parts)
     if constants:
         check_constants(data)
 
 
 def read(data: Bytes) -> Parts:
-    """Look at everything but constants; give what there is.
+    """Look at everything but constants and the names of operators of the host; give what there is.
 
     Raises:
         BlobError: they are no sound blob.

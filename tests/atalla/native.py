@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from atalla.build import FLAGS, SOURCES, files_of, sets_of
+from atalla.build import FLAGS, SOURCES, build, files_of, sets_of
 from atalla.loader import parse
 from atalla.lower import torch_dtype_of
 from tests import needs, surroundings
@@ -57,7 +57,9 @@ def executable(
     all_sets = sets_of(machine or platform.machine())
     sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in wanted}
     sources, lacking = files_of(sets)
-    made_of = surroundings.digest_of([*sources, *SOURCES.rglob("*.h"), driver, *driver.parent.glob("*.h")])
+    made_of = surroundings.digest_of(
+        [*sources, *SOURCES.rglob("*.h"), *SOURCES.rglob("*.inc"), driver, *driver.parent.glob("*.h")]
+    )
     words = [compiler, _version(compiler), *lacking, *flags, *link, made_of]
     place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
     place.mkdir(parents=True, exist_ok=True)
@@ -73,6 +75,20 @@ def executable(
         if not program.exists():
             _run([compiler, *flags, *link, *map(str, objects), "-o", str(program), "-lm", "-lpthread"])
     return program
+
+
+def shared_library(flags: Sequence[str]) -> Path:
+    """Build the library with other flags, once for all runs; skip where there is no compiler."""
+    needs.program("cc")
+    made_of = surroundings.digest_of([*SOURCES.rglob("*.c"), *SOURCES.rglob("*.h"), *SOURCES.rglob("*.inc")])
+    name = hashlib.sha256(" ".join([_version("cc"), *flags, made_of]).encode()).hexdigest()[:16]
+    path = surroundings.KEPT / "native" / f"{name}.so"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            build(path, flags)
+    return path
 
 
 def _version(compiler: str) -> str:

@@ -205,8 +205,9 @@ def test_a_size_that_becomes_the_number_of_a_call_is_refused(size: int) -> None:
     def vector(space: Space, number: int) -> bytes:
         return TENSOR.pack(Dtype.F32, 1, space, 0, number, 0, 16, 0, 4, *[0] * 7, 1, *[0] * 7, 0, 0)
 
+    name = b"aten.sort.default"
     sections_ = {
-        b"STRT": struct.pack("<II", 1, 1) + b"a",
+        b"STRT": struct.pack("<II", 1, len(name)) + name,
         b"OPER": struct.pack("<2I", 0, 1),
         b"TENS": vector(Space.INPUT, 0) + vector(Space.OUTPUT, 1),
         b"INSN": INSTRUCTION.pack(Op.CALL_HOST, 1, NOTHING, 0, 0, 1, 0, 0, 0)

@@ -237,9 +237,9 @@ def chain(linear: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bundle the fallback chain of Apple's, Android's and everybody's backends."""
     rows = [
         (
-            artifact_of(linear, backend),
-            f"linear_regression_{backend}",
-            resolve(backend).backend.title,
+            artifact_of(linear, name),
+            f"linear_regression_{name}",
+            resolve(name).backend.title,
             {"tolerance": 1e-4},
         )
         for name in FOUR

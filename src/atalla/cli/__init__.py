@@ -93,8 +93,8 @@ def _show_warnings_plainly(command: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Give what an error says in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    """Give what an error says in one line; what steers a terminal, from a file perhaps, is shown and not obeyed."""
+    text = plain(" ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= 1000 else f"{text[:1000]}…"
 
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from atalla.cli import UsageError, one_line
+from atalla.cli._torchvision import make_importable, torchvision_models
 from atalla.errors import CompileError
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ SIZE = 224
 """Pixels a side where torchvision does not say."""
 STATISTICS_BATCH = 4
 """Images that BatchNorm's statistics come from."""
-_keep: list[Any] = []
-"""Operator libraries, which end when they are collected."""
 
 
 def capture(text: str, weights: str | None, seed: int) -> tuple[str, torch.export.ExportedProgram]:
@@ -90,6 +89,7 @@ def _read(path: Path) -> torch.export.ExportedProgram:
 
 def _call(place: str, function: str) -> Any:
     """Give what the user's function gives."""
+    make_importable()
     try:
         module = _module(place)
         found = getattr(module, function, None)
@@ -126,7 +126,7 @@ def _classifier(name: str, *, random: bool) -> tuple[torch.nn.Module, tuple[torc
     """Build one of torchvision's classifiers; random weights are made such that outputs say something."""
     import torch
 
-    models = _torchvision_models()
+    models = torchvision_models()
     names = models.list_models(module=models)
     if name not in names:
         own = "; a model of your own: file.py:function, package.module:function or file.pt2"
@@ -160,26 +160,6 @@ def settle(module: torch.nn.Module, images: torch.Tensor) -> None:
         module(images)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.eval().momentum = momentum
-
-
-def _torchvision_models() -> ModuleType:
-    """Import ``torchvision.models``.
-
-    The package index's torchvision is built for CUDA; beside a torch for CPUs its compiled operators do not load, and
-    the import fails for want of their schemas. Classifiers use none of them, so their schemas are enough.
-    """
-    import torch
-
-    if importlib.util.find_spec("torchvision") is None:
-        raise CompileError("this model needs torchvision: pip install 'cross-backend[vision]'")
-    try:
-        return importlib.import_module("torchvision.models")
-    except RuntimeError:
-        library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _keep.append(library)
-        return importlib.import_module("torchvision.models")
 
 
 def _load(module: torch.nn.Module, path: str) -> None:

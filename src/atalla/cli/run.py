@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="avx2, base or reference, which is torch, instruction by instruction (default: the best that is here)",
     )
+    parser.add_argument(
+        "--trust", action="store_true", help="the blob is your own: let it call any operator, custom ones among them"
+    )
     parser.add_argument("--profile", action="store_true", help="also time each instruction, in further runs")
     parser.add_argument("--json", action="store_true", help="print one JSON document, with every sample")
 
@@ -49,7 +53,8 @@ def main(args: argparse.Namespace) -> int:
     data = read_file(args.file)
     if args.outputs is not None:
         check_ending(args.outputs)
-    loaded = atalla.load(data, threads=args.threads, isa=args.isa)
+    load = functools.partial(atalla.load, data, threads=args.threads, isa=args.isa, trust=args.trust)
+    loaded = load()
     listing = loaded.listing
     if args.profile and loaded.isa == "reference":
         raise UsageError("--profile needs the C kernels: the reference keeps no times")
@@ -60,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
     isa = loaded.isa
     profile: list[float] = []
     if args.profile:
-        profile = _profiled(atalla.load(data, threads=args.threads, isa=args.isa, profile=True), inputs, args.num_runs)
+        profile = _profiled(load(profile=True), inputs, args.num_runs)
     if args.json:
         known = {"schema": 1, "file": str(args.file), "isa": isa, "threads": args.threads}
         known |= {"latency_ns": samples, "processor_ns": processor}

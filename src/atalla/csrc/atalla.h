@@ -1,8 +1,17 @@
-/* Atalla's C ABI, version 1.
+/* Atalla's C ABI, version 2.
  *
- * A blob is opened once and may be run by many threads, each with a context of its own. Every function gives 0 for
- * success, else a status; with a status it fills in `error` where one is given. Structures begin with their size in the
- * caller's eyes, so that later versions can add fields. Nothing here writes a global variable.
+ * Every function gives 0 for success, else a status; with a status it fills in `error` where one is given. Structures
+ * begin with their size in the caller's eyes, so that later versions can add fields. Nothing here writes a global
+ * variable.
+ *
+ * Threads: a blob is never written after it was opened, so that any number of threads may use it at once, each with a
+ * context of its own. A context is used by any thread, by one at a time: atalla_run and atalla_reset give ATALLA_BUSY,
+ * and do nothing, while another call of either is under way in the same context. The caller waits for the end of all
+ * calls before atalla_context_free, and of those of all contexts before atalla_close; contexts that were given the same
+ * `state` do not run at once.
+ *
+ * Version 2: atalla_open refuses operators of the host that are not in its list, atalla_open_trusted does not;
+ * ATALLA_BUSY.
  */
 #ifndef ATALLA_H
 #define ATALLA_H
@@ -20,7 +29,7 @@
 extern "C" {
 #endif
 
-#define ATALLA_ABI_VERSION 1u
+#define ATALLA_ABI_VERSION 2u
 
 typedef struct atalla_blob atalla_blob;
 typedef struct atalla_context atalla_context;
@@ -34,6 +43,7 @@ enum {
   ATALLA_NO_HOST = 5,      /* the blob calls the host, and the context has none */
   ATALLA_BROKEN = 6,       /* debug builds: an instruction wrote beside its tensor */
   ATALLA_BAD_SHAPE = 7,    /* inputs of shapes that the program does not take */
+  ATALLA_BUSY = 8,         /* the context is running already: in another thread, or in the host that it calls */
   ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
 };
 
@@ -53,7 +63,8 @@ typedef struct {
   void* data;
 } atalla_tensor;
 
-/* Runs operator `call` of the blob's table; not 0 ends the run. Operands come first, then outputs. */
+/* Runs operator `call` of the blob's table; not 0 ends the run. Operands come first, then outputs, which it writes as
+ * they are described: it compares what it computed with that before. */
 typedef int (*atalla_host)(void* user, uint32_t call, const atalla_tensor* tensors, size_t operands, size_t outputs);
 
 typedef struct {
@@ -85,8 +96,11 @@ typedef struct {
 ATALLA_API uint32_t atalla_version(void);
 
 /* Proves that the bytes are a sound blob. They are borrowed: they must stay until atalla_close. Constants are not read:
- * whatever their bits are, a run stays in its memory. */
+ * whatever their bits are, a run stays in its memory. All operators that it calls on the host are in the list of
+ * "hosted.inc": they make tensors of tensors, and do nothing else. */
 ATALLA_API int atalla_open(const void* bytes, size_t size, atalla_blob** blob, atalla_error* error);
+/* The same for a blob of the caller's own: it may call any operator on the host. */
+ATALLA_API int atalla_open_trusted(const void* bytes, size_t size, atalla_blob** blob, atalla_error* error);
 ATALLA_API void atalla_close(atalla_blob* blob);
 ATALLA_API int atalla_describe(const atalla_blob* blob, atalla_info* info);
 /* How the tensors that atalla_run takes are laid out; without data. The dtype of an output that is no tensor is 0. */

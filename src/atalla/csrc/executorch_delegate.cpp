@@ -36,6 +36,8 @@ Error error_of(int status) {
       return Error::MemoryAllocationFailed;
     case ATALLA_NO_HOST:
       return Error::NotSupported;
+    case ATALLA_BUSY:
+      return Error::InvalidState;
     case ATALLA_BAD_ARGUMENT:
     case ATALLA_BAD_INDEX:
       return Error::InvalidArgument;

@@ -118,3 +118,9 @@ int at_load_strings(loading* l) {
   l->blob->string_count = (uint32_t)count;
   return 0;
 }
+
+at_text at_string(const atalla_blob* blob, uint32_t number) {
+  const uint32_t begin = number ? at_u32(blob->strings + 4 * (size_t)number) : 0;
+  const uint32_t end = at_u32(blob->strings + 4 + 4 * (size_t)number);
+  return (at_text){(const char*)blob->strings + 4 + 4 * (size_t)blob->string_count + begin, end - begin};
+}

@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
   const uint8_t* bytes;
   size_t size;
+  bool is_trusted;  // HOST calls may name any operator
   uint32_t sections;
   section strt, oper, tens, insn, attr, iotb, host, cnst, stat, syms;
   atalla_blob* blob;
@@ -29,6 +30,15 @@ int at_load_tensors(loading* l);
 int at_load_lists(loading* l);
 int at_load_instructions(loading* l);
 int at_load_symbols(loading* l);
+int at_load_calls(loading* l);
+
+// String `number` of a loaded blob; no zero ends it.
+typedef struct {
+  const char* at;
+  size_t size;
+} at_text;
+
+at_text at_string(const atalla_blob* blob, uint32_t number);
 
 // Whether a tensor's dims and strides are in their caps, and those beyond its rank are zero.
 bool at_dims_fit(const at_tensor* tensor);

@@ -1,4 +1,5 @@
 // Contexts: the memory and the threads that one run of a blob needs; and the run.
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ struct atalla_context {
   void* user;
   char *arena, *state, *scratch;
   bool owns_state;
-  at_call* calls;  // one an instruction; data of the caller's tensors is filled in for each run
+  atomic_flag is_busy;  // from the beginning of a run or a reset to its end
+  at_call* calls;       // one an instruction; data of the caller's tensors is filled in for each run
   uint64_t* times;
 #ifdef ATALLA_DEBUG
   at_debug* debug;
@@ -94,6 +96,7 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
   if (!context) return fail(error, ATALLA_OUT_OF_MEMORY, "out of memory");
   context->blob = blob;
   context->kernels = kernels;
+  atomic_flag_clear(&context->is_busy);
   if (options) {
     context->host = options->host;
     context->user = options->user;
@@ -216,10 +219,7 @@ static bool is_apart(const atalla_blob* blob, void* const* inputs, void* const* 
   return true;
 }
 
-int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
-  if (!context || (!inputs && context->blob->input_count) || (!outputs && context->blob->output_count)) {
-    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
-  }
+static int run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
   const atalla_blob* blob = context->blob;
   if (!is_apart(blob, inputs, outputs)) {
     return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or an output that shares memory with another tensor");
@@ -257,6 +257,18 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
   return ATALLA_OK;
 }
 
+int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
+  if (!context || (!inputs && context->blob->input_count) || (!outputs && context->blob->output_count)) {
+    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
+  }
+  if (atomic_flag_test_and_set_explicit(&context->is_busy, memory_order_acquire)) {
+    return fail(error, ATALLA_BUSY, "the context is running already: one call at a time");
+  }
+  const int status = run(context, inputs, outputs, error);
+  atomic_flag_clear_explicit(&context->is_busy, memory_order_release);
+  return status;
+}
+
 size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t count) {
   if (!context || !context->times) return 0;
   const size_t all = context->blob->insn_count;
@@ -266,7 +278,9 @@ size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t
 
 int atalla_reset(atalla_context* context) {
   if (!context) return ATALLA_BAD_ARGUMENT;
+  if (atomic_flag_test_and_set_explicit(&context->is_busy, memory_order_acquire)) return ATALLA_BUSY;
   at_reset(context->blob, context->state);
+  atomic_flag_clear_explicit(&context->is_busy, memory_order_release);
   return ATALLA_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "load.h"
 #include "plan.h"
 #include "symbols.h"
 
@@ -90,12 +91,11 @@ static atalla_blob* copy_of(const atalla_blob* blob) {
   return NULL;
 }
 
-// The name of something, cut to fit into a message.
+// The name of something, cut to fit into a message; what might steer a terminal becomes a question mark.
 static const char* name_of(const atalla_blob* blob, uint32_t number, char text[64]) {
-  const uint32_t begin = number ? at_u32(blob->strings + 4 * (size_t)number) : 0;
-  const uint32_t size = at_u32(blob->strings + 4 + 4 * (size_t)number) - begin;
-  const size_t kept = size < 63 ? size : 63;
-  memcpy(text, blob->strings + 4 + 4 * (size_t)blob->string_count + begin, kept);
+  const at_text name = at_string(blob, number);
+  const size_t kept = name.size < 63 ? name.size : 63;
+  for (size_t i = 0; i < kept; ++i) text[i] = name.at[i] >= ' ' && name.at[i] <= '~' ? name.at[i] : '?';
   text[kept] = 0;
   return text;
 }

@@ -21,6 +21,7 @@ const char* at_verdict(int verdict) {
       "something is read before it was written",
       "two tensors share memory while both are needed",
       "symbols are damaged, or are not what the tables were made with",
+      "it calls an operator on the host that only a trusted blob may call",
   };
   const int number = verdict - AT_BAD_SIZE;
   if (verdict == ATALLA_OUT_OF_MEMORY) return "out of memory";

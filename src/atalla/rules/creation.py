@@ -45,6 +45,12 @@ def full(low: Lowering, size: Sequence[Any], value: Any, **_: Any) -> ir.Tensor:
     return fill(low, value)
 
 
+@rule("empty.memory_format", "empty_permuted.default", makes=(Op.FILL,))
+def empty(low: Lowering, *_: Any, **__: Any) -> ir.Tensor:
+    """Zeros: whatever lies in memory is what another wrote there."""
+    return fill(low, 0)
+
+
 def fill(low: Lowering, value: Any) -> ir.Tensor:
     """Emit a FILL for the current node."""
     dst = low.like_node()

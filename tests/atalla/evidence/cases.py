@@ -11,7 +11,7 @@ from unittest.mock import patch
 import torch
 from torch.utils import _pytree as pytree
 
-from atalla.lower import _dtypes
+from atalla.lower import dtypes
 from atalla.rules import all_rules
 
 with patch.object(torch.backends, "disable_global_flags"):  # it would forbid everyone in this process to set a flag
@@ -20,7 +20,7 @@ with patch.object(torch.backends, "disable_global_flags"):  # it would forbid ev
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo
 
-DTYPES = tuple(_dtypes())
+DTYPES = tuple(dtypes())
 LAYOUTS = ("contiguous", "gaps", "reversed")
 """In memory: as torch makes them; with gaps between elements; the first dim innermost."""
 WEIGHTS = ("addmm", "conv1d", "conv2d", "linear", "batch_norm", "matmul", "mm", "bmm", "embedding", "prelu", "where")

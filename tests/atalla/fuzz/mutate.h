@@ -186,6 +186,19 @@ static inline void change_number(piece* p, uint64_t* chance) {
   for (size_t i = 0; i < width; ++i) p->data[place + i] = (uint8_t)(value >> 8 * i);
 }
 
+// Changes a letter of a text, or puts a piece of it elsewhere: names of operators, and what they are called with.
+static inline void change_text(piece* p, uint64_t* chance) {
+  const size_t head = p->size < 4 ? p->size : 4 + 4 * (size_t)at_u32(p->data);
+  if (head >= p->size) return;
+  const size_t room = p->size - head, to = next(chance) % room, from = next(chance) % room;
+  const size_t most = room - (to > from ? to : from), length = 1 + next(chance) % 8;
+  if (next(chance) % 2) {
+    p->data[head + to] = (uint8_t)(' ' + next(chance) % 95);
+  } else {
+    memmove(p->data + head + to, p->data + head + from, length < most ? length : most);
+  }
+}
+
 // Copies, doubles, swaps or removes a record.
 static inline void change_records(piece* p, uint64_t* chance) {
   const size_t form = record(p->name), count = p->size / form;
@@ -212,7 +225,7 @@ static inline void change_records(piece* p, uint64_t* chance) {
 
 // Gives the size of a changed blob; 0 where the bytes are none that can be taken apart, or there is no room.
 static inline size_t mutate(uint8_t* data, size_t size, size_t room, uint64_t chance) {
-  static const char often[6][5] = {"TENS", "INSN", "ATTR", "OPER", "IOTB", "HOST"};
+  static const char often[7][5] = {"TENS", "INSN", "ATTR", "OPER", "IOTB", "HOST", "STRT"};
   whole w;
   chance = chance * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du;
   for (int i = 0; i < 4; ++i) next(&chance);
@@ -221,7 +234,7 @@ static inline size_t mutate(uint8_t* data, size_t size, size_t room, uint64_t ch
   const unsigned times = 1u << next(&chance) % 3;
   for (unsigned n = 0; n < times; ++n) {
     piece* p = &w.pieces[next(&chance) % w.count];
-    const char* wanted = often[next(&chance) % 6];
+    const char* wanted = often[next(&chance) % 7];
     for (uint32_t i = 0; i < w.count && next(&chance) % 16; ++i) {
       if (memcmp(w.pieces[i].name, wanted, 4) == 0) p = &w.pieces[i];
     }
@@ -231,7 +244,12 @@ static inline size_t mutate(uint8_t* data, size_t size, size_t room, uint64_t ch
     if (kind == 2) p->align = (uint32_t)1 << next(&chance) % 14;
     if (kind == 3) put64(w.head + 32 + 8 * (next(&chance) % 2), next(&chance) % 100000);
     if (kind >= 4 && kind < 8) change_records(p, &chance);
-    if (kind >= 8) change_number(p, &chance);
+    const bool is_text = memcmp(p->name, "STRT", 4) == 0;
+    if (kind >= 8 && is_text && next(&chance) % 4) {
+      change_text(p, &chance);
+    } else if (kind >= 8) {
+      change_number(p, &chance);
+    }
   }
   const size_t made = put_together(&w, data, room);
   drop(&w);

@@ -14,6 +14,7 @@
 
 typedef float vf __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * VL), aligned(4), may_alias));
+typedef uint32_t vu __attribute__((vector_size(4 * VL), aligned(4), may_alias));  // bits that may wrap around
 
 #define INLINE static inline __attribute__((always_inline, unused))
 
@@ -105,7 +106,7 @@ INLINE vf vexp_inside(vf x) {
   p = p * r + vset(0.166665211f);
   p = p * r + vset(0.49999994f);
   p = p * (r * r) + r + vset(1.0f);
-  return (vf)((vi)p + ((vi)shifted << 23));
+  return (vf)((vu)p + ((vu)shifted << 23));
 }
 
 INLINE vf vexp(vf x) {
@@ -189,7 +190,7 @@ INLINE vf vrelu(vf x) { return vfloor_at(x, vset(0.0f)); }
 INLINE vf vlog(vf x) {
   const vi tiny = (x < vset(1.17549435e-38f)) & (x > vset(0.0f));
   const vf normal = vselect(tiny, x * vset(8388608.0f), x);
-  const vi bits = (vi)normal - viset(0x3f3504f3);  // √½
+  const vi bits = (vi)((vu)normal - (vu)viset(0x3f3504f3));  // √½
   const vi e = bits >> 23;
   const vf f = (vf)((bits & viset(0x007fffff)) + viset(0x3f3504f3)) - vset(1.0f);
   const vf power = __builtin_convertvector(e, vf) - vselect(tiny, vset(23.0f), vset(0.0f));
