@@ -177,8 +177,8 @@ def _why(error: Exception) -> str:
         return with_place(error)
     name = strange[1].rpartition(".")[2]
     return (
-        f"it takes or gives a {name}, which torch does not know: register it (torch.export.register_dataclass({name}), "
-        "once, before the capture), or take and give a dict."
+        f"it takes or gives a {name}, which torch does not know: leave it out, make it a dict, or, if it is a "
+        f"dataclass, call torch.export.register_dataclass({name}) before."
     )
 
 

@@ -201,7 +201,7 @@ def test_a_bare_tensor_is_not_taken_apart() -> None:
         (lambda m, x: (None, 3), "gives no tensor"),
         (lambda m, x: (m.linear(x), math.inf), r"output\[1\] cannot be kept: inf"),
         (lambda m, x: {"a": m.linear(x), "b": x.bfloat16()}, r"output\['b'\] is bfloat16, which NumPy lacks; convert"),
-        (lambda m, x: _Unknown(x), "a _Unknown, which torch does not know: register it"),
+        (lambda m, x: _Unknown(x), "a _Unknown, which torch does not know: leave it out"),
     ],
     ids=["item", "data dependent", "error", "random", "counter", "nothing", "infinity", "bfloat16", "unknown class"],
 )
@@ -216,7 +216,7 @@ def test_what_cannot_be_captured_says_why(function: Callable[..., Any], message:
     [
         ((X.bfloat16(),), "input inputs_0 is bfloat16, which NumPy lacks; give it a float32 tensor and convert inside"),
         (({"a": X.bfloat16()},), r"input inputs_0\['a'\] is bfloat16"),
-        ((_Unknown(X),), "a _Unknown, which torch does not know: register it"),
+        ((_Unknown(X),), "a _Unknown, which torch does not know: leave it out"),
     ],
     ids=["bfloat16", "inside", "unknown class"],
 )
