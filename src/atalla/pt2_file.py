@@ -8,13 +8,13 @@ file in which all these places hold what ``torch.export.save`` writes for a prog
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 MAX_JSON_BYTES = 256 << 20
 """Longest graph or table of tensors that is read."""
@@ -67,25 +67,24 @@ _CONTAINERS = {None, *(f"builtins.{name}" for name in ("tuple", "list", "dict"))
 _CONTAINERS |= {f"collections.{name}" for name in ("namedtuple", "OrderedDict", "deque")}
 
 
-def code_in(path: Path, may_unpickle: Callable[[bytes], bool]) -> str | None:
+def code_in(file: IO[bytes]) -> str | None:
     """Return what in a ``.pt2`` file could run code when torch opens it; None where nothing could.
 
     Args:
-        path: the file.
-        may_unpickle: whether a pickle of sample inputs holds tensors only; torch reads such ones safely.
+        file: open for reading.
 
     Raises:
         ValueError: it is no such file, or damaged.
         OSError: it cannot be read.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            return next(_findings(archive, may_unpickle), None)
+        with zipfile.ZipFile(file) as archive:
+            return next(_findings(archive), None)
     except (*_DAMAGE, zlib.error) as error:
         raise ValueError(f"{type(error).__name__}: {str(error)[:200]}") from error
 
 
-def _findings(archive: zipfile.ZipFile, may_unpickle: Callable[[bytes], bool]) -> Iterator[str]:
+def _findings(archive: zipfile.ZipFile) -> Iterator[str]:
     """Yield every place that torch would run, evaluate or unpickle."""
     members = archive.infolist()
     names = [info.filename for info in members]
@@ -96,7 +95,7 @@ def _findings(archive: zipfile.ZipFile, may_unpickle: Callable[[bytes], bool]) -
     for info in members:
         name = info.filename.partition("/")[2]
         if name.startswith("data/sample_inputs/"):
-            if info.file_size and not may_unpickle(archive.read(info)):
+            if info.file_size and not _holds_tensors(archive.read(info)):
                 yield "pickled sample inputs"
         elif re.fullmatch(r"data/(weights|constants)/\w+\.json", name):
             yield from _in_tensors(_json(archive, info), name)
@@ -106,6 +105,17 @@ def _findings(archive: zipfile.ZipFile, may_unpickle: Callable[[bytes], bool]) -
             yield "a compiled library"
         elif not _PLAIN_MEMBER.fullmatch(name):
             yield f"the member {name[:80]!r}"
+
+
+def _holds_tensors(pickled: bytes) -> bool:
+    """Whether a pickle holds tensors and plain values only: torch then reads it without running anything."""
+    import torch
+
+    try:
+        torch.load(io.BytesIO(pickled), weights_only=True)
+    except Exception:
+        return False
+    return True
 
 
 def _json(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:

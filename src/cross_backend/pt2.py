@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from cross_backend import trust
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, one_line
+from cross_backend.foreign_files import open_regular
 from cross_backend.foreign_operators import define_operators
 
 if TYPE_CHECKING:
@@ -66,17 +66,7 @@ def code_in_pt2(path: Path) -> str | None:
     from atalla.pt2_file import code_in
 
     try:
-        return code_in(path, _holds_tensors)
+        with open_regular(path) as file:
+            return code_in(file)
     except (OSError, ValueError) as error:
         raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
-
-
-def _holds_tensors(pickled: bytes) -> bool:
-    """Whether a pickle holds tensors and plain values only, so that torch reads it without running anything."""
-    import torch
-
-    try:
-        torch.load(io.BytesIO(pickled), weights_only=True)
-    except Exception:
-        return False
-    return True

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -319,3 +322,23 @@ def test_inputs_that_unpack_to_a_thousandfold_are_refused(
     np.savez_compressed("x.npz", words=np.zeros(4 << 20, np.int8))
     status, _, complaints = atalla_command("run", "words.atalla", "--inputs", "x.npz")
     assert status == 1 and "are too many for a file of its size" in complaints
+
+
+def test_a_pt2_file_that_holds_code_is_opened_only_if_it_is_trusted(atalla_command: Call, tmp_path: Path) -> None:
+    spied = tmp_path / "it-ran"
+
+    class Spy:
+        def __reduce__(self) -> Any:
+            return Path.touch, (spied,)
+
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.ones(1, 4),)), tmp_path / "net.pt2")
+    buffer = io.BytesIO()
+    torch.save(((Spy(),), {}), buffer)
+    with zipfile.ZipFile(tmp_path / "net.pt2") as old, zipfile.ZipFile(tmp_path / "evil.pt2", "w") as new:
+        for name in old.namelist():
+            new.writestr(name, buffer.getvalue() if "sample_inputs" in name else old.read(name))
+    status, _, error = atalla_command("compile", str(tmp_path / "evil.pt2"))
+    assert status == 1 and "pickled sample inputs, which is code" in error and "--trust" in error
+    assert not spied.exists()
+    atalla_command("compile", str(tmp_path / "evil.pt2"), "--trust")
+    assert spied.exists()

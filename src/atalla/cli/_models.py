@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from atalla.cli import UsageError, one_line
 from atalla.cli._torchvision import make_importable, torchvision_models
 from atalla.errors import CompileError
+from atalla.pt2_file import code_in
 
 if TYPE_CHECKING:
     import torch
@@ -26,13 +27,16 @@ STATISTICS_BATCH = 4
 """Images that BatchNorm's statistics come from."""
 
 
-def capture(text: str, weights: str | None, seed: int) -> tuple[str, torch.export.ExportedProgram]:
+def capture(
+    text: str, weights: str | None, seed: int, *, trust: bool = False
+) -> tuple[str, torch.export.ExportedProgram]:
     """Give a name for files, and the program.
 
     Args:
         text: ``file.pt2``, a classifier of torchvision, ``file.py:function`` or ``package.module:function``.
         weights: a checkpoint for the module; None for what the function gives, or seeded random ones.
         seed: of random weights and inputs.
+        trust: whether to open a ``.pt2`` file that holds code.
 
     Raises:
         UsageError: it means nothing.
@@ -46,7 +50,7 @@ def capture(text: str, weights: str | None, seed: int) -> tuple[str, torch.expor
     if text.endswith(".pt2"):
         if weights is not None:
             raise UsageError(f"--weights does not go with {text}: the file holds its weights")
-        return Path(text).stem, _read(Path(text))
+        return Path(text).stem, _read(Path(text), trust=trust)
     torch.manual_seed(seed)
     place, mark, function = text.rpartition(":")
     built = _call(place, function) if mark else _classifier(text, random=weights is None)
@@ -76,15 +80,19 @@ def _reason(error: Exception) -> str:
     return text.splitlines()[0] + (f" ({places[-1][0]}:{places[-1][1]})" if places else "")
 
 
-def _read(path: Path) -> torch.export.ExportedProgram:
+def _read(path: Path, *, trust: bool) -> torch.export.ExportedProgram:
     import torch
 
     if not path.is_file():
-        raise UsageError(f"{path} does not exist")
+        raise UsageError(f"{path} does not exist, or is not a file")
     try:
-        return torch.export.load(path)
+        with path.open("rb") as file:
+            code = None if trust else code_in(file)
+        if code is None:
+            return torch.export.load(path)
     except Exception as error:
         raise CompileError(f"{path} is no exported program: {one_line(error)}") from error
+    raise CompileError(f"{path} holds {code}, which is code; if you trust whoever made it, say --trust")
 
 
 def _call(place: str, function: str) -> Any:

@@ -23,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--exact", action="store_true", help="never reorder sums: no convolution by Winograd's algorithm"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random weights and inputs (default: 0)")
+    parser.add_argument("--trust", action="store_true", help="open a .pt2 file although it holds code, pickles say")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -36,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
     from atalla.loader import parse
 
     began = time.perf_counter()
-    name, program = capture(args.model, args.weights, args.seed)
+    name, program = capture(args.model, args.weights, args.seed, trust=args.trust)
     captured = time.perf_counter()
     compiled = atalla.compile(program, exact=args.exact)
     done = time.perf_counter()
