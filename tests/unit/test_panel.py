@@ -17,7 +17,7 @@ from cross_backend.artifact import Artifact, digest_path
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
 from cross_backend.entrant import Entrant
-from cross_backend.errors import UsageError
+from cross_backend.errors import UsageError, WorkerError
 from cross_backend.export import Exported, capture_workload, export
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.joined import merge, told_once, twins
@@ -191,6 +191,7 @@ def test_an_interrupt_while_several_are_opened_blames_none(linear: Captured, mon
     first, _ = run_launch(linear, rows, settings, Cache())
 
     def interrupted(entrant: Entrant, asked: Settings) -> None:
+        entrant.fail(WorkerError("it ended with the others"), Outcome.LOAD_FAIL)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(opening, "prove", interrupted)

@@ -10,7 +10,7 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cross_backend.measure.quantiles import CONFIDENCE, normal_quantile, student_t
 from cross_backend.samples import Measurement
@@ -59,6 +59,11 @@ class LogRatio:
         """Whether the interval leaves out 0: the two differ."""
         return abs(self.value) > self.half_width
 
+    def at(self, confidence: float, floor: float = 0.0) -> LogRatio:
+        """Give the same with the interval of another confidence, at least as wide as the floor to either side."""
+        half = min(student_t((1 + confidence) / 2, self.freedom) * self.error, 700.0)  # beyond, a float overflows
+        return replace(self, half_width=max(half, floor))
+
 
 def resolution(launches: int) -> float:
     """Give the smallest half-width that is claimed after so many launches: 7.8 % after one, 2.0 % after five.
@@ -71,13 +76,18 @@ def resolution(launches: int) -> float:
     return student_t((1 + CONFIDENCE) / 2, freedom) * left
 
 
-def ranking_confidence(targets: int) -> float:
-    """Give the confidence of each interval with which all verdicts of a ranking together are right in 95 %.
+def all_pairs(targets: int) -> int:
+    """Give how many pairs so many targets make."""
+    return targets * (targets - 1) // 2
+
+
+def joint_confidence(pairs: int) -> float:
+    """Give the confidence of each of so many intervals with which all together are right in 95 % (Bonferroni).
 
     The fastest of many equal targets was lucky, and the slowest unlucky, so their pair differs far more often than a
-    pair that was named before: Bonferroni's 1 − 0.05/pairs over all pairs.
+    pair that was named before.
     """
-    return 1 - (1 - CONFIDENCE) / max(targets * (targets - 1) // 2, 1)
+    return 1 - (1 - CONFIDENCE) / max(pairs, 1)
 
 
 def log_ratio(
@@ -116,8 +126,7 @@ def log_ratio(
     seen = statistics.variance(values) if len(values) > 1 else 0.0
     variance = (believed * (PROCESS_SPREAD**2 + within) + (len(values) - 1) * seen) / freedom
     error = math.sqrt(variance / len(values))
-    half = min(student_t((1 + confidence) / 2, freedom) * error, 700.0)  # beyond, a float overflows
-    return LogRatio(statistics.fmean(values), max(half, floor), len(values), error, freedom)
+    return LogRatio(statistics.fmean(values), 0.0, len(values), error, freedom).at(confidence, floor)
 
 
 def _launches(first: Measurement, second: Measurement) -> list[tuple[int, float, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cross_backend.measure.paired import LogRatio, log_ratio, ranking_confidence
+from cross_backend.measure.paired import LogRatio, all_pairs, joint_confidence, log_ratio
 from cross_backend.measure.quantiles import student_t
 from cross_backend.samples import Measurement
 
@@ -40,7 +40,7 @@ def detectable(
     Returns:
         0.03 for 3 %; None where nothing can be compared.
     """
-    confidence = ranking_confidence(targets)
+    confidence = joint_confidence(all_pairs(targets))
     found = [log_ratio(leader, other, confidence, floor or 0.0) for other in others]
     return max((math.expm1(surely_found(ratio)) for ratio in found if ratio is not None), default=None)
 
@@ -67,14 +67,13 @@ def precision_reached(
         targets: how many are ranked together.
     """
 
-    def reached(other: Measurement) -> bool:
-        ratio = log_ratio(leader, other)
-        return ratio is not None and ratio.half_width <= math.log1p(margin)
+    def reached(ratio: LogRatio | None) -> bool:
+        fine = ratio is not None and ratio.half_width <= math.log1p(margin)
+        return fine or clearly_apart(ratio, floor or 0.0, targets)
 
-    return all(reached(other) or clearly_apart(leader, other, floor or 0.0, targets) for other in others)
+    return all(reached(log_ratio(leader, other)) for other in others)
 
 
-def clearly_apart(first: Measurement, second: Measurement, floor: float, targets: int) -> bool:
-    """Say whether two targets differ so clearly that one may stop at it; see :data:`EARLY`."""
-    strict = log_ratio(first, second, max(EARLY, ranking_confidence(targets)), floor)
-    return strict is not None and strict.apart
+def clearly_apart(ratio: LogRatio | None, floor: float, targets: int) -> bool:
+    """Say whether two of so many targets differ so clearly that one may stop at it; see :data:`EARLY`."""
+    return ratio is not None and ratio.at(max(EARLY, joint_confidence(all_pairs(targets))), floor).apart

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 
-from cross_backend.measure.paired import LogRatio, log_ratio, ranking_confidence
+from cross_backend.measure.paired import LogRatio, joint_confidence, log_ratio
 from cross_backend.measure.precision import clearly_apart, surely_found
 from cross_backend.samples import Interval, Measurement
 
@@ -24,17 +25,30 @@ class Ranking:
             measured: key → interleaved samples.
             floor: noise floor, a logarithm; None where it was not measured.
         """
-        self.measured, self._floor = measured, floor or 0.0
-        self._confidence = ranking_confidence(len(measured))
-        self._ratios: dict[tuple[int, int], LogRatio | None] = {}
+        self.measured, self._floor, self._known = measured, floor or 0.0, dict[tuple[int, int], LogRatio | None]()
+        pairs = itertools.combinations(sorted(measured), 2)
+        self._confidence = joint_confidence(sum(not self._clear(*pair) for pair in pairs))
         self.order: tuple[int, ...] = tuple(sorted(measured, key=functools.cmp_to_key(self._slower)))
         """Keys, fastest first."""
 
+    def _plain(self, first: int, second: int) -> LogRatio | None:
+        """Give the ratio of two with an interval of its own."""
+        if (first, second) not in self._known:
+            self._known[first, second] = log_ratio(self.measured[first], self.measured[second])
+        return self._known[first, second]
+
+    def _clear(self, first: int, second: int) -> bool:
+        return clearly_apart(self._plain(first, second), self._floor, len(self.measured))
+
     def _ratio(self, first: int, second: int) -> LogRatio | None:
-        pair = (first, second)
-        if pair not in self._ratios:
-            self._ratios[pair] = log_ratio(self.measured[first], self.measured[second], self._confidence, self._floor)
-        return self._ratios[pair]
+        """Give the ratio of two with the interval that decides.
+
+        All verdicts together are right in 95 %, by Holm's step-down rule (*Scand. J. Statist.* 6, 1979): pairs that
+        are clearly apart are so at Bonferroni's level over all pairs or a stricter one, so the level of the rest is
+        Bonferroni's over the rest.
+        """
+        ratio = self._plain(first, second)
+        return None if ratio is None else ratio.at(self._confidence, self._floor)
 
     def _slower(self, first: int, second: int) -> int:
         """Give 1 where the first is slower, −1 where it is faster; by medians where they share too few rounds."""
@@ -79,8 +93,7 @@ class Ranking:
         for leader, key, _ in self._compared():
             ratio = self._ratio(key, leader)
             fine = ratio is not None and surely_found(ratio) <= math.log1p(found_from)
-            pair = self.measured[key], self.measured[leader]
-            if not fine and not clearly_apart(*pair, self._floor, len(self.order)):
+            if not fine and not self._clear(key, leader):
                 wanted |= {leader, key}
         return [key for key in self.order if key in wanted]
 

@@ -17,8 +17,9 @@ from cross_backend.measure.paired import (
     PROCESS_SPREAD,
     RESOLUTION,
     LogRatio,
+    all_pairs,
+    joint_confidence,
     log_ratio,
-    ranking_confidence,
     resolution,
 )
 from cross_backend.measure.quantiles import CONFIDENCE, median_error, median_interval, normal_quantile, student_t
@@ -39,7 +40,6 @@ __all__ = [
     "median_interval",
     "noise_floor",
     "paired_ratio",
-    "ranking_confidence",
     "resolution",
     "unpaired_ratio",
 ]
@@ -112,9 +112,9 @@ def can_tell_apart(first: Measurement, second: Measurement, floor: float, target
         first: one.
         second: the other.
         floor: noise floor, a logarithm: the interval is at least this wide to either side.
-        targets: how many are ranked together; the interval is as much wider (:func:`ranking_confidence`).
+        targets: how many are ranked together; the interval is as much wider (:func:`joint_confidence`).
     """
-    ratio = log_ratio(first, second, ranking_confidence(targets), floor)
+    ratio = log_ratio(first, second, joint_confidence(all_pairs(targets)), floor)
     return ratio is not None and ratio.apart
 
 

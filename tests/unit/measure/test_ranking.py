@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cross_backend.measure.paired import ranking_confidence, resolution
+from cross_backend.measure.paired import joint_confidence, resolution
 from cross_backend.measure.precision import surely_found
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import log_ratio, noise_floor
@@ -85,7 +85,8 @@ def test_the_ratios_are_what_decides(draw: Draw) -> None:
     assert found.order == (1, 0, 2, 3) and found.ratios[1] == Interval(1.0, 1.0, 1.0)
     for key, rank in found.ranks.items():
         assert (found.ratios[key].low > 1) is (rank > 1)
-    narrow = log_ratio(launched(*[0.2] * 4), launched(*[0.0] * 4), ranking_confidence(4))
+    others = 3  # pairs beside those with the last, which are clearly apart
+    narrow = log_ratio(launched(*[0.2] * 4), launched(*[0.0] * 4), joint_confidence(others))
     assert narrow is not None and math.log(found.ratios[3].low) == pytest.approx(narrow.low)
     floored = ranked([launched(*[log] * 4) for log in (0.0, 0.1)], 0.08).ratios[1]
     assert math.log(floored.low) == pytest.approx(0.02, abs=1e-6)
@@ -125,7 +126,7 @@ def test_what_would_be_found_is_said_of_ties_and_else_of_the_twins() -> None:
     twins = launched(*[0.0] * 4), launched(0.0, 0.02, 0.01, 0.0)
     floor = noise_floor(*twins)
     ties = ranked([launched(*[0.0] * 4), launched(*[0.01] * 4), launched(0.9, None, None, None)], floor)
-    near = log_ratio(launched(*[0.01] * 4), launched(*[0.0] * 4), ranking_confidence(3), floor or 0.0)
+    near = log_ratio(launched(*[0.01] * 4), launched(*[0.0] * 4), joint_confidence(1), floor or 0.0)
     assert near is not None and ties.found_from(twins) == pytest.approx(math.expm1(surely_found(near)))
     apart = ranked([launched(0.0), launched(0.9)], floor)
     assert apart.found_from(None) is None

@@ -18,13 +18,14 @@ from cross_backend.measure.paired import _launches
 from cross_backend.measure.statistics import (
     MIN_ROUNDS,
     RESOLUTION,
+    all_pairs,
     can_tell_apart,
+    joint_confidence,
     latency_ms,
     log_ratio,
     median_interval,
     noise_floor,
     paired_ratio,
-    ranking_confidence,
     resolution,
     unpaired_ratio,
 )
@@ -298,8 +299,8 @@ def test_many_targets_take_stronger_evidence() -> None:
     assert can_tell_apart(*strong, floor, 2)
     assert not can_tell_apart(*strong, floor, 12)
     assert not can_tell_apart(first, second, floor, 2)
-    assert ranking_confidence(2) == ranking_confidence(1) == pytest.approx(0.95)
-    assert ranking_confidence(12) == pytest.approx(1 - 0.05 / 66)
+    assert joint_confidence(all_pairs(2)) == joint_confidence(all_pairs(1)) == pytest.approx(0.95)
+    assert joint_confidence(all_pairs(12)) == pytest.approx(1 - 0.05 / 66)
 
 
 @pytest.mark.parametrize("process", [0.01, 0.02])
