@@ -253,13 +253,17 @@ def test_support_tells_of_all_operators_and_of_one(atalla_command: Call) -> None
 
 
 def test_a_file_of_ones_own_may_import_torchvision(tmp_path: Path) -> None:
-    """Where torch is for CPUs and torchvision for CUDA, its compiled operators do not load: in a process of its own."""
-    code = "import torchvision, torch\ndef crop():\n    return torchvision.ops.Permute([1, 0]), torch.ones(2, 3)\n"
-    (tmp_path / "net.py").write_text(code)
-    command = [sys.executable, "-m", "atalla", "compile", "net.py:crop", "-o", "crop.atalla"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    """Where torch is for CPUs and torchvision for CUDA: its operators do not load, and its import asks for them."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "_C.so").write_bytes(b"for another torch")
+    asks = "import torch\ntorch.library.register_fake('torchvision::nms')(lambda dets, scores, iou_threshold: dets)\n"
+    (tmp_path / "torchvision" / "__init__.py").write_text(asks)
+    (tmp_path / "net.py").write_text(f"import torchvision\n{MODEL}")
+    command = [sys.executable, "-m", "atalla", "compile", "net.py:plain", "-o", "m.atalla"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path[1:]))}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert parse((tmp_path / "crop.atalla").read_bytes()).instructions[0].op.name == "COPY"
+    assert (tmp_path / "m.atalla").exists()
 
 
 @pytest.mark.parametrize("command", ["disasm", "info", "run"])
