@@ -46,9 +46,8 @@ def of_real_numbers(given: Arguments) -> bool:
 
 def of_bags(given: Arguments) -> bool:
     """Indices must be rows of the table, and bags begin at 0, each behind the one before."""
-    table, indices, offsets, weights = (
-        given.get(one) for one in ("weight", "indices", "offsets", "per_sample_weights")
-    )
+    table, indices, offsets = (given[name] for name in ("weight", "indices", "offsets"))
+    weights = given.get("per_sample_weights")
     has_end = bool(given.get("include_last_offset", False))
     return (
         table.is_floating_point()

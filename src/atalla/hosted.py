@@ -42,11 +42,7 @@ EXPORTED = frozenset(
         *("_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.default", "_upsample_nearest_exact2d.vec"),
         *("_upsample_nearest_exact3d.default", "_upsample_nearest_exact3d.vec", "_weight_norm_interface.default"),
     )
-) | {
-    "prims.convert_element_type.default",
-    "torch_nn._linear_cross_entropy_batch_chunked.default",
-    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default",
-}
+) | {"prims.convert_element_type.default"}
 """Those with an underscore, or beside ATen, that the decompositions of ``torch.export`` leave in programs."""
 TEXTS = frozenset(
     {

@@ -19,8 +19,10 @@ import torch
 
 from atalla import kernels
 from atalla.cli import COMMANDS, main
+from atalla.isa import Dtype
 from atalla.loader import parse
 from atalla.runtime import _say_that_it_is_slow
+from tests.atalla import calls
 from tests.atalla.test_verify import sections, signed
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -253,6 +255,34 @@ def test_support_tells_of_all_operators_and_of_one(atalla_command: Call) -> None
     assert one[0]["needs"] == ["Start and step must be known when the program is compiled"]
     assert atalla_command("support", "linalg_svd")[1].startswith("aten.linalg_svd.default: ")
     assert atalla_command("support", "nonsense") == (2, "", "atalla support: PyTorch has no operator nonsense\n")
+
+
+def test_a_file_of_ones_own_may_import_torchvision(tmp_path: Path) -> None:
+    """Where torch is for CPUs and torchvision for CUDA: its operators do not load, and its import asks for them."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "_C.so").write_bytes(b"for another torch")
+    asks = "import torch\ntorch.library.register_fake('torchvision::nms')(lambda dets, scores, iou_threshold: dets)\n"
+    (tmp_path / "torchvision" / "__init__.py").write_text(asks)
+    (tmp_path / "net.py").write_text(f"import torchvision\n{MODEL}")
+    command = [sys.executable, "-m", "atalla", "compile", "net.py:plain", "-o", "m.atalla"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path[1:]))}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "m.atalla").exists()
+
+
+@pytest.mark.parametrize("command", ["disasm", "info", "run"])
+def test_what_a_blob_says_steers_no_terminal(atalla_command: Call, command: str) -> None:
+    Path("m.atalla").write_bytes(calls.blob("aten.\x1b]0;owned\x07.default", [[], {}], (Dtype.F32, (3,))))
+    status, out, complaints = atalla_command(command, "m.atalla")
+    assert status == (1 if command == "run" else 0) and r"aten.\x1b]0;owned\x07.default" in out + complaints
+    assert not {"\x1b", "\x07"} & set(out + complaints)
+
+
+def test_a_blob_of_ones_own_may_call_custom_operators(atalla_command: Call) -> None:
+    Path("m.atalla").write_bytes(calls.blob("gone.relu.default", [[calls.X], {}], (Dtype.F32, calls.SHAPE)))
+    assert "which only a blob that you trust may (trust=True)" in atalla_command("run", "m.atalla")[2]
+    assert "torch has no operator gone.relu.default" in atalla_command("run", "m.atalla", "--trust")[2]
 
 
 def test_a_closed_pipe_is_no_error(blob: str) -> None:

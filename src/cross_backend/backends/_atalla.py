@@ -26,7 +26,8 @@ def compiler_digest() -> str:
     """Digest Atalla's compiler, so that what another one made is not served from the cache."""
     import atalla
 
-    files = sorted(Path(atalla.__file__).parent.rglob("*.py"))
+    folder = Path(atalla.__file__).parent
+    files = [*sorted(folder.rglob("*.py")), *sorted(folder.rglob("*.inc"))]
     return f"atalla {hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()}"
 
 
