@@ -1,12 +1,30 @@
 """When the runner begins to measure, and how many calls it times in each round: by the Python package's own rule."""
 
+import re
+import subprocess
+
 import numpy as np
 import pytest
 
 from cross_backend.launch import plan_visits
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
 from cross_backend.trial import WARM_SERIES, WARM_UP_CALLS, Settings, until_steady
-from tests.e2e.runner.bundles import probe
+from tests import needs
+from tests.e2e.runner.bundles import PORTABLE, QUICK, probe
+
+EVER_SLOWER = """
+#include <time.h>
+
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  static long long ns = 0, step = 1000;
+  (void)clock;
+  step += 10;
+  ns += step;
+  now->tv_sec = ns / 1000000000;
+  now->tv_nsec = ns % 1000000000;
+  return 0;
+}
+"""
 
 SHAPES = {
     "level": lambda k: np.ones(len(k)),
@@ -80,3 +98,16 @@ def test_calls_of_each_round_are_those_of_the_python_package(built):
     ]
     found = probe(built, {"visits": plans})
     assert found == [plan_visits(e, Settings(num_runs=n, seconds=s, launches=1)) for e, n, s in plans]
+
+
+def test_what_never_is_steady_has_a_warning(sound, runner, rows, tmp_path):
+    """Each reading of this clock takes longer than the one before."""
+    source, library = tmp_path / "clock.c", tmp_path / "libclock.so"
+    source.write_text(EVER_SLOWER)
+    subprocess.run([needs.program("cc"), "-shared", "-fPIC", "-o", library, source], check=True)
+    arguments, extra = (sound, "--only", PORTABLE, *QUICK), {"LD_PRELOAD": str(library)}
+    (warning,) = rows(*arguments, **extra)[PORTABLE]["warnings"]
+    assert re.fullmatch(r"not steady after 1\d,\d{3} calls, 1\.\d s, of warm-up", warning)
+    shown = runner(*arguments, **extra)
+    assert shown.returncode == 0
+    assert f"   [warn] Portable (Reference): {warning}\n" in shown.stdout
