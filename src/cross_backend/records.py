@@ -257,7 +257,8 @@ class Launch:
     """One pass over a panel: every target in a process of its own, visited in interleaved rounds."""
 
     results: tuple[Result, ...]
-    """In the order of the targets; measurements are this pass' alone, and nothing is ranked."""
+    """In the order of the targets; measurements are this pass' alone, and nothing is ranked. Who was not started again,
+    because its place was decided, has none."""
     twin: Result | None = None
     """One of them again, in a further process: what differs from it differs by chance."""
     twin_of: int | None = None
@@ -328,7 +329,7 @@ class Panel:
 
         def place(result: Result) -> tuple[int, float, float]:
             assert result.rank is not None and result.latency_ms is not None
-            return result.rank, result.ratio.value if result.ratio else 1.0, result.latency_ms.value
+            return result.rank, result.ratio.value if result.ratio else math.inf, result.latency_ms.value
 
         return sorted((r for r in self.results if r.rank is not None and r.latency_ms is not None), key=place)
 

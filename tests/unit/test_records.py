@@ -113,6 +113,11 @@ def test_ranked_results_come_fastest_first(machine: Machine) -> None:
     ]
     panel = Panel("net", tuple(rows), 0.02, {}, machine)
     assert [result.target for result in panel.ranked] == ["fast", "tied", "slow"]
+    ratios = {"tied": Interval(1.0, 1.0, 1.0), "fast": Interval(1.01, 0.9, 1.1)}
+    told = [replace(row, ratio=ratios.get(row.target)) for row in rows]
+    assert [result.target for result in replace(panel, results=tuple(told)).ranked] == ["tied", "fast", "slow"], (
+        "what they differ by where both were measured, not medians that may be of different minutes"
+    )
 
 
 def test_the_document_is_one_for_several_panels(machine: Machine) -> None:
