@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 
+from cross_backend.foreign_text import plain
 from cross_backend.records import Panel, StudyResults
 from cross_backend.report import outcomes, study_tables, tables, verdicts
 from cross_backend.report.tables import Table
 from cross_backend.report.views import threads, views
+
+
+def escape(text: str) -> str:
+    """Return a text that no browser takes for more than text."""
+    return html.escape(plain(text))
 
 
 def panel_html(panel: Panel) -> str:

@@ -22,7 +22,8 @@ from cross_backend.cli.inspect import _inspect_bundle, _print
 from cross_backend.errors import CrossBackendError, StudyFileError
 from cross_backend.onnx_file import read_onnx
 from cross_backend.report import html, markdown
-from cross_backend.report.terminal import Terminal, print_study
+from cross_backend.report.printed import print_study
+from cross_backend.report.terminal import Terminal
 from cross_backend.selection import in_order
 from cross_backend.store import Store
 from cross_backend.study.driver import read
