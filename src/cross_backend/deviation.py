@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 QUANTILE = 0.75
 """Of the changes along a line of elements: three quarters may be masked, one quarter may be outliers."""
+ROUNDED = 1e-3
+"""Relative change that rounding is not blamed for; float16's is half of it."""
 FEWEST = 8
 """Elements along an axis from which on they have a scale of their own."""
 
@@ -45,6 +47,26 @@ def scale_of(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any] | None) -
         if extent >= FEWEST and extent < change.size:
             np.maximum(scale, np.quantile(change, QUANTILE, axis=axis, keepdims=True), out=scale)
     return scale
+
+
+def moved(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> bool:
+    """Whether an output changed from one input to another by more than rounding may do.
+
+    A mean over tokens that were only moved changes by rounding. Of the elements that changed, one in ten at least must
+    have changed by more than :data:`ROUNDED` of its magnitude.
+    """
+    import numpy as np
+
+    if first.shape != second.shape:
+        return True
+    if first.dtype.kind not in "fc":
+        return not np.array_equal(first, second)
+    kind = np.complex128 if first.dtype.kind == "c" else np.float64
+    a, b = first.astype(kind), second.astype(kind)
+    with np.errstate(all="ignore"):
+        share = np.abs(a - b) / (np.abs(a) + np.abs(b))
+    share = share[np.isfinite(share) & (share > 0)]
+    return bool(share.size) and float(np.quantile(share, 0.9)) > ROUNDED
 
 
 def deviation(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.deviation import deviation, scale_of
+from cross_backend.deviation import deviation, moved, scale_of
 from cross_backend.errors import CaptureError
 from cross_backend.second_input import second_inputs
 
@@ -82,7 +82,7 @@ def _scale(first: Any, second: Any) -> Any:
 
 
 def _second(inputs: Arrays, expected: Arrays, run: Callable[[Arrays], Arrays]) -> tuple[Arrays, Arrays] | None:
-    """Return the first other input for which the outputs differ, and they; the last that works where none differ."""
+    """Return the first other input that moves the outputs, and they; the last that works where none does."""
     import numpy as np
 
     found: tuple[Arrays, Arrays] | None = None
@@ -97,8 +97,6 @@ def _second(inputs: Arrays, expected: Arrays, run: Callable[[Arrays], Arrays]) -
             ):
                 continue
             found = candidate, outputs
-            if any(
-                not np.array_equal(x, y, equal_nan=x.dtype.kind in "fc") for x, y in zip(expected, outputs, strict=True)
-            ):
+            if any(map(moved, expected, outputs)):
                 return found
     return found
