@@ -86,11 +86,11 @@ def _run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _dry_run(study, args, terminal, cache)
     folder = args.output_dir or args.file.parent
-    places = args.output or named_places(study.output.reports, folder)
-    check_places(places)
     db = args.db or study.output.db
     if args.db is None and db is not None and "://" not in db:
         db = str(confined(db, folder, "--db"))
+    places = args.output or named_places(study.output.reports, folder)
+    check_places(places)
     with Store.open(db) as store:
         try:
             with watching(terminal, study, cache) as watch:
