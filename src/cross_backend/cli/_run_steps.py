@@ -40,10 +40,19 @@ def resolve_runnable(artifact: Artifact) -> Resolved:
     Raises:
         UnavailableError: it cannot run here.
     """
-    from cross_backend.registry import missing_here
     from cross_backend.selection import resolve_artifact
 
-    resolved = resolve_artifact(artifact)
+    return check_runs(resolve_artifact(artifact))
+
+
+def check_runs(resolved: Resolved) -> Resolved:
+    """Give the target back.
+
+    Raises:
+        UnavailableError: it cannot run here.
+    """
+    from cross_backend.registry import missing_here
+
     missing = missing_here(resolved.backend)
     if missing is not None and missing.run is not None:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
