@@ -104,9 +104,13 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """Give an exception's message as one line of at most ``limit`` characters."""
+    """Give an exception's message as one line of at most ``limit`` characters.
+
+    That is its first line, and the next one where it ends in a colon: what is wrong stands there.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
+    last = next((at for at, line in enumerate(lines) if not line.endswith(":")), len(lines))
+    text = " ".join(lines[: last + 1])
     if not isinstance(error, CrossBackendError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
