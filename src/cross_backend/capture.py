@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -165,6 +166,19 @@ def load_pt2(path: Path) -> ExportedProgram:
         raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
 
 
+def save_pt2(program: ExportedProgram, path: Path) -> None:
+    """Write a ``.pt2`` file; where a disk is full, torch's own writer would abort the process.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    import torch
+
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    path.write_bytes(buffer.getbuffer())
+
+
 def write_capture(workload: Workload, folder: Path) -> Captured:
     """Capture a built workload into an existing empty folder.
 
@@ -283,11 +297,10 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
 def _store(
     program: ExportedProgram, workload: Workload, folder: Path, inputs: Any, expected: Any, started: float
 ) -> Captured:
-    import torch
     from torch.utils import _pytree
 
     leaves = _pytree.tree_leaves(inputs)
-    torch.export.save(program, folder / "program.pt2")
+    save_pt2(program, folder / "program.pt2")
     save_tensors(folder / "sample.npz", {"input": leaves, "expected": expected})
     graph = {node.name: node for node in program.graph.nodes}
     flops = count_flops(program, inputs)
@@ -339,6 +352,16 @@ def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) ->
     return _write_record(folder, workload, "program.onnx", digest, specs, None, started)
 
 
+def check_has_inputs(name: str, inputs: Sequence[Any]) -> None:
+    """Refuse a model of constants.
+
+    Raises:
+        CaptureError: as it says.
+    """
+    if not inputs:
+        raise CaptureError(f"{name} has no inputs: its outputs are constants and prove nothing. Give it a tensor.")
+
+
 def _write_record(
     folder: Path,
     workload: Workload,
@@ -349,6 +372,7 @@ def _write_record(
     started: float,
 ) -> Captured:
     """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
+    check_has_inputs(workload.name, specs["inputs"])
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
     beside = [files[key] for key in files if key.endswith((".npz", ".txt"))]
     row = {

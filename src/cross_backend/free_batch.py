@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.backends.onnxruntime import export_onnx
 from cross_backend.cache import Cache
-from cross_backend.capture import capture, example_inputs, load_pt2, row_major, run_eagerly
+from cross_backend.capture import capture, check_has_inputs, example_inputs, load_pt2, row_major, run_eagerly
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UsageError, one_line
 from cross_backend.machine import version_of
 from cross_backend.tensors import to_numpy
@@ -108,6 +108,7 @@ def _program(workload: Workload) -> tuple[ExportedProgram, _Runs]:
         module = workload.model
         program = capture_free(workload)
         given = {n: batched(workload, n).inputs for n in CHECKED}
+    check_has_inputs(workload.name, given[1])
     return program, {n: (_flat(inputs), _flat(run_eagerly(module, inputs))) for n, inputs in given.items()}
 
 

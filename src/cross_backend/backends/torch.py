@@ -17,7 +17,7 @@ from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
-from cross_backend.capture import OnnxProgram, Program, load_pt2
+from cross_backend.capture import OnnxProgram, Program, load_pt2, save_pt2
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
@@ -50,10 +50,8 @@ class _Torch(Backend):
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         """Store the program; read its operators back from the file."""
-        import torch
-
         payload = stem.with_name(stem.name + self.suffix)
-        torch.export.save(_torch_program(program), payload)
+        save_pt2(_torch_program(program), payload)
         names = Counter(str(node.target) for node in load_pt2(payload).graph.nodes if node.op == "call_function")
         return Lowered(payload, Placement(inside=count_operators(names)))
 
@@ -230,7 +228,6 @@ class TorchAotInductor(_Torch):
         return super().missing(machine) or (Missing(lower=gap) if gap else None)
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
-        import torch
         from torch._inductor import aoti_compile_and_package
 
         require(options["device"])
@@ -238,7 +235,7 @@ class TorchAotInductor(_Torch):
         try:
             own = _torch_program(program)
             if options["device"] != "cpu":  # moving changes a program, and torch's copies of one may not be valid
-                torch.export.save(own, payload)
+                save_pt2(own, payload)
                 own = read_program(payload, options["device"])
             aoti_compile_and_package(own, package_path=str(payload))
         except CrossBackendError:

@@ -21,7 +21,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     from torch.utils import _pytree
 
     from cross_backend.cache import Cache
-    from cross_backend.capture import capture, digest_program
+    from cross_backend.capture import capture, digest_program, save_pt2
     from cross_backend.free_batch import capture_free
     from cross_backend.workloads import Workload
 
@@ -39,7 +39,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     path = cache.root / "modules" / digest_program(program)[:32] / f"{name}.pt2"
     if not path.is_file():
         with cache.scratch() as folder:
-            torch.export.save(program, folder / path.name)
+            save_pt2(program, folder / path.name)
             path.parent.mkdir(parents=True, exist_ok=True)
             (folder / path.name).replace(path)
     return path
