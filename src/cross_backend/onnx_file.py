@@ -13,7 +13,7 @@ from typing import Any
 
 from cross_backend.errors import CaptureError, UnavailableError, one_line
 from cross_backend.tensors import TensorSpec, random_inputs
-from cross_backend.workloads.batching import check_row, numpy_rows
+from cross_backend.workloads.batching import check_memory, check_row, numpy_rows
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
             f"{path.name} has a fixed batch of {extents}; export it with a free batch dimension: "
             f"cross-backend export MODEL --onnx {path.name}."
         )
+    check_memory(path.name, batch, [x for x, is_free in zip(one_row, free, strict=True) if is_free])
     sample = [numpy_rows(x, batch) if is_free else x for x, is_free in zip(one_row, free, strict=True)]
     alone = {
         row: _evaluate(model, [x[row : row + 1] if f else x for x, f in zip(sample, free, strict=True)], path)
