@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -194,6 +196,19 @@ def test_bars_show_every_key_and_clean_up(monkeypatch: pytest.MonkeyPatch, tmp_p
         show("b", "second thing", 1)
     assert "first thing" in err.text and "second thing" in err.text
     assert out.text == ""
+
+
+def test_bars_tell_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, err = streams(monkeypatch, tty=True)
+    with Terminal().progress() as show:
+        show("spins", "capture", None)
+        for share in (0.0, 0.2, 0.4):
+            show("measure", "rounds", share)
+            show("study", "panel (about 3 min left)", share)
+            time.sleep(0.02)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", err.text)
+    assert re.search(r"rounds .*about 0:00:\d\d left", shown)
+    assert not re.search(r"(3 min left\)|capture) .*about \d", shown), "said once, and only where it is known"
 
 
 def test_a_study_is_printed_with_the_rows_of_its_page(capsys: pytest.CaptureFixture[str]) -> None:
