@@ -6,7 +6,6 @@ export ──▶ launch: open each in an isolated worker ──▶ verify ──
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import statistics
@@ -16,7 +15,6 @@ from dataclasses import asdict, replace
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
-from cross_backend.errors import UnavailableError
 from cross_backend.export import Exported, Observe, export, ignore
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.launch import Progress, launch_alone, run_launch, silent
@@ -24,7 +22,7 @@ from cross_backend.machine import Machine
 from cross_backend.measure.precision import precision_reached
 from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.records import Launch, Outcome, Panel, Result
-from cross_backend.registry import Resolved, resolve
+from cross_backend.registry import Resolved, check_targets
 from cross_backend.remembered import Measured, Memory
 from cross_backend.samples import Measurement
 from cross_backend.selection import rank
@@ -48,9 +46,7 @@ def compare(
         UsageError: a target that does not exist.
         CrossBackendError: the workload cannot be captured.
     """
-    for text in targets:
-        with contextlib.suppress(UnavailableError):  # a broken backend keeps its row; a wrong name ends it here
-            resolve(text)
+    check_targets(targets)
     captured, rows = export(source, targets, exporting, observe)
     return run_panel(captured, rows, settings, exporting.cache, progress)
 
