@@ -15,7 +15,7 @@ from cross_backend.capture import Captured, OnnxProgram, Program, capture, write
 from cross_backend.errors import UsageError
 from cross_backend.lowering import check_lowers
 from cross_backend.lowering import lower as lower_captured
-from cross_backend.registry import Resolved, resolve
+from cross_backend.registry import Resolved, check_targets, resolve
 from cross_backend.trust import keep
 from cross_backend.workers import Worker
 from cross_backend.workloads import Workload, find_workload
@@ -104,6 +104,7 @@ def compare(
         UsageError: an unknown model or target.
         CaptureError: the model cannot be captured.
     """
+    check_targets(targets)
     cache = Cache()
     if isinstance(model, str):
         if trust:

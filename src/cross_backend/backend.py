@@ -330,6 +330,15 @@ class Backend(ABC):
         """
         raise UnsupportedError(f"{self.name} has no bundled programs; only ExecuTorch has them.")
 
+    def describe(self, payload: Path) -> Artifact:
+        """Say what a payload that no manifest describes takes and gives, read from the file itself; there is no sample.
+
+        Raises:
+            UnsupportedError: this backend's files do not tell.
+            LoadError: the runtime refuses it.
+        """
+        raise UnsupportedError(f"{self.name} cannot read {payload.name} without its manifest; export it again.")
+
     def read_bundled(self, path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
         """Take a bundled program apart: an artifact in ``folder``, and the tensor files of its test cases.
 

@@ -345,6 +345,16 @@ def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) ->
     return _write_record(folder, workload, "program.onnx", digest, specs, None, started)
 
 
+def check_has_inputs(name: str, inputs: Sequence[Any]) -> None:
+    """Refuse a model of constants.
+
+    Raises:
+        CaptureError: as it says.
+    """
+    if not inputs:
+        raise CaptureError(f"{name} has no inputs: its outputs are constants and prove nothing. Give it a tensor.")
+
+
 def _write_record(
     folder: Path,
     workload: Workload,
@@ -355,6 +365,7 @@ def _write_record(
     started: float,
 ) -> Captured:
     """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
+    check_has_inputs(workload.name, specs["inputs"])
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
     beside = [files[key] for key in files if key.endswith((".npz", ".txt", STRUCTURE))]
     row = {

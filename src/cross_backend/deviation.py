@@ -42,7 +42,7 @@ def scale_of(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any] | None) -
     moved = change[change > 0]
     scale = np.full(change.shape, float(np.quantile(moved, QUANTILE)) if moved.size else 0.0)
     if moved.size * 2 > change.size:  # where most is masked, a line's own quantile is that of its mask
-        scale[:] = np.quantile(change, QUANTILE)
+        scale[...] = np.quantile(change, QUANTILE)
     for axis, extent in enumerate(change.shape):
         if extent >= FEWEST and extent < change.size:
             np.maximum(scale, np.quantile(change, QUANTILE, axis=axis, keepdims=True), out=scale)

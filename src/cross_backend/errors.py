@@ -13,6 +13,7 @@
     ├── LoadError                  a runtime refused an artifact; carries every candidate's reason for load_best
     ├── RunError                   a runtime failed, or was handed inputs that do not fit
     ├── StoreError                 a database of studies cannot be opened, read or written
+    ├── UnprovedError              outputs that are right prove nothing; exit status 3
     └── WorkerError                a worker process died or stayed silent
         └── WorkerTimeoutError
 
@@ -91,6 +92,10 @@ class RunError(CrossBackendError):
     """A session failed, or its inputs do not fit its specification."""
 
 
+class UnprovedError(CrossBackendError):
+    """Outputs are those of the reference, and that proves nothing: they do not depend on the input, say."""
+
+
 class StoreError(CrossBackendError):
     """A database of studies cannot be opened, read or written."""
 
@@ -117,9 +122,13 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """Give an exception's message as one line of at most ``limit`` characters."""
+    """Give an exception's message as one line of at most ``limit`` characters.
+
+    That is its first line, and the next one where it ends in a colon: what is wrong stands there.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = plain(lines[0]) if lines else ""
+    last = next((at for at, line in enumerate(lines) if not line.endswith(":")), len(lines))
+    text = plain(" ".join(lines[: last + 1]))
     if not isinstance(error, CrossBackendError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"

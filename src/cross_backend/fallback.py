@@ -112,6 +112,8 @@ class _Opener:
             )
         if known is None or known.verdict is not Verdict.RIGHT:
             self._try(artifact, resolved, identity, runtime)
+        if artifact.sample is None:
+            logger.warning("%s is opened unverified: it brings no sample to compare with", artifact.target)
         try:
             return session.__enter__()
         except CrossBackendError:

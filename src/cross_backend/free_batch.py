@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.backends.onnxruntime import export_onnx
 from cross_backend.cache import Cache
-from cross_backend.capture import capture, example_inputs
+from cross_backend.capture import capture, check_has_inputs, example_inputs
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UsageError, one_line
 from cross_backend.flattening import flat_call, flat_tensors, flatten
 from cross_backend.machine import version_of
@@ -112,6 +112,7 @@ def _program(workload: Workload) -> tuple[ExportedProgram, _Runs]:
         program, module = flatten(captured).program, flat_call(workload.model, captured)
         rows = {n: batched(workload, n) for n in CHECKED}
         given = {n: flat_tensors(captured, many.inputs, many.kwargs) for n, many in rows.items()}
+    check_has_inputs(workload.name, given[1])
     return program, {n: (_flat(inputs), _flat(run_eagerly(module, inputs))) for n, inputs in given.items()}
 
 

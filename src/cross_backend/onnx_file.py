@@ -16,7 +16,7 @@ from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, 
 from cross_backend.foreign_files import open_regular
 from cross_backend.sample import make_sample
 from cross_backend.tensors import TensorSpec, random_inputs
-from cross_backend.workloads.batching import check_row, numpy_rows
+from cross_backend.workloads.batching import check_memory, check_row, numpy_rows
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
             f"{path.name} has a fixed batch of {extents}; export it with a free batch dimension: "
             f"cross-backend export MODEL --onnx {path.name}."
         )
+    check_memory(path.name, batch, [x for x, is_free in zip(one_row, free, strict=True) if is_free])
     rows = [numpy_rows(x, batch) if is_free else x for x, is_free in zip(one_row, free, strict=True)]
     alone = {
         row: _evaluate(model, [x[row : row + 1] if f else x for x, f in zip(rows, free, strict=True)], path)

@@ -6,7 +6,6 @@ export ──▶ launch: open each in an isolated worker ──▶ verify ──
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -14,7 +13,6 @@ from dataclasses import asdict, replace
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.capture import Captured
-from cross_backend.errors import UnavailableError
 from cross_backend.export import Exported, Observe, export, ignore
 from cross_backend.export import Settings as ExportSettings
 from cross_backend.joined import merged, told_once, twins
@@ -24,7 +22,7 @@ from cross_backend.measure.precision import precision_reached
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.records import Launch, Outcome, Panel, Result
-from cross_backend.registry import Resolved, resolve
+from cross_backend.registry import Resolved, check_targets
 from cross_backend.remembered import Measured, Memory
 from cross_backend.trial import BOX_S, Settings
 from cross_backend.workers import Worker
@@ -46,9 +44,7 @@ def compare(
         UsageError: a target that does not exist.
         CrossBackendError: the workload cannot be captured.
     """
-    for text in targets:
-        with contextlib.suppress(UnavailableError):  # a broken backend keeps its row; a wrong name ends it here
-            resolve(text)
+    check_targets(targets)
     captured, rows = export(source, targets, exporting, observe)
     return run_panel(captured, rows, settings, exporting.cache, progress)
 

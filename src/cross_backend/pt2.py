@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,16 +44,27 @@ def load_pt2(path: Path) -> ExportedProgram:
         raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
 
 
-def save_pt2(program: ExportedProgram, path: Path) -> None:
-    """Save a program without its example inputs, which torch would pickle; the sample file has them."""
+def save_pt2(program: ExportedProgram, path: Path, *, examples: bool = False) -> None:
+    """Save a program.
+
+    Args:
+        program: what to save.
+        path: of the file.
+        examples: whether with its example inputs, which torch pickles; a sample file has them otherwise.
+
+    Raises:
+        OSError: it cannot be written; where a disk is full, torch's own writer would abort the process.
+    """
     import torch
 
     given = program.example_inputs
-    program.example_inputs = None
+    program.example_inputs = given if examples else None
     try:
-        torch.export.save(program, path)
+        buffer = io.BytesIO()
+        torch.export.save(program, buffer)
     finally:
         program.example_inputs = given
+    path.write_bytes(buffer.getbuffer())
     if code_in_pt2(path) is not None:  # a constant that is no plain tensor, say
         trust.keep(Cache(), path)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.metadata
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cross_backend.backend import Backend, Gap, Missing, Options
@@ -176,6 +178,17 @@ def resolve(text: str | Target) -> Resolved:
     target = text if isinstance(text, Target) else Target.parse(text)
     backend = find_backend(target.name)
     return Resolved(Target(full_name(target.name), target.options), backend, backend.parse_options(target.options))
+
+
+def check_targets(texts: Iterable[str]) -> None:
+    """Look up what the user wrote, before anything is built; a broken backend is no mistake of theirs.
+
+    Raises:
+        UsageError: unknown backend or option, or a value that is not allowed.
+    """
+    for text in texts:
+        with contextlib.suppress(UnavailableError):
+            resolve(text)
 
 
 def with_precision(text: str, precision: str) -> str:

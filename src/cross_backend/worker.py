@@ -86,6 +86,20 @@ class _Server:
         times = {"began_ns": self._began_ns, "import_ns": import_ns, "load_ns": load_ns, "bind_ns": bind_ns}
         return {"load_s": load_ns / 1e9, "cold": cold, **times}
 
+    def describe(self, payload: str, target: str) -> dict[str, Any]:
+        """Say what a payload that no manifest describes takes, and which target runs it."""
+        artifact = resolve(target).backend.describe(Path(payload))
+        return {"target": artifact.target, "inputs": [spec.to_json() for spec in artifact.inputs]}
+
+    def open_foreign(self, payload: str, target: str, threads: int | None) -> dict[str, Any]:
+        """Open a payload that no manifest describes, and bind random inputs."""
+        resolved, options = _resolve(target, threads)
+        artifact = resolved.backend.describe(Path(payload))
+        self._load = lambda: _load(resolved, artifact, options)
+        self._session, self._sample = self._load(), {"input": random_inputs(artifact.inputs)}
+        self._run = self._session.bind(self._sample["input"])
+        return {}
+
     def profile(self, manifest: str, target: str, threads: int | None, runs: int) -> dict[str, Any]:
         """Run an artifact on its sample inputs with the runtime's profiler, in a session of its own."""
         resolved, options = _resolve(target, threads)
@@ -200,8 +214,8 @@ class _Server:
 
 
 _OPERATIONS = (
-    "bind", "capture", "execution", "lower", "measure", "memory", "open", "open_loop", "profile", "run", "score",
-    "throughput", "unbundle", "verify", "write_onnx",
+    "bind", "capture", "describe", "execution", "lower", "measure", "memory", "open", "open_foreign", "open_loop",
+    "profile", "run", "score", "throughput", "unbundle", "verify", "write_onnx",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from cross_backend.errors import CrossBackendError, UnavailableError, WorkerErro
 _KILL_WAIT_S = 10.0
 _POLL_S = 0.5
 """Between two looks at the memory of a worker that has a limit."""
+_ROOM_BYTES = 100_000
+"""A disk with less room is full."""
 _LONGEST_ANSWER_BYTES = 256_000_000
 """A longer line on the pipe is no answer of ours, and is not collected to its end."""
 _BOOTSTRAP = """
@@ -196,14 +199,23 @@ class Worker:
             how = f"was killed by {signal.Signals(-code).name}"
         else:
             how = f"exited with status {code}"
-        last = _last_line(self.log)
+        last = _full_disk(self.log.parent) or _last_line(self.log)
         return WorkerError(f"the worker {how}{': ' + last if last else ''} (log: {self.log})")
 
 
+def _full_disk(folder: Path) -> str:
+    """Say that a disk is full, which runtimes answer by aborting: what they last say is a line of a C++ stack."""
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(folder).free < _ROOM_BYTES:
+            return f"no space left on device: the disk of {folder} is full"
+    return ""
+
+
 def _last_line(path: Path) -> str:
+    """Give the last line of a log that is not one of a C++ stack."""
     with contextlib.suppress(OSError):
         lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1][:200] if lines else ""
+        return next((line[:200] for line in reversed(lines) if not line.startswith("frame #")), "")
     return ""
 
 

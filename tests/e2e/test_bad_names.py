@@ -66,6 +66,30 @@ def test_unknown_target(target, words, cli, usage_error):
     usage_error(cli("compare", "linear_regression", "--backends", "cpu", target), *words)
 
 
+SLOW_TO_BUILD = """
+import time
+from pathlib import Path
+def net():
+    Path(__file__).with_name("built").touch()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("command", ["export", "compare", "bundle", "explain", "study"])
+@pytest.mark.parametrize(("target", "word"), [("xnnpak", "'xnnpack'"), ("cpu?thread=1", "'threads'")])
+def test_unknown_target_is_told_before_anything_is_built(command, target, word, cli, tmp_path, write_study):
+    (tmp_path / "net.py").write_text(SLOW_TO_BUILD)
+    model = f"{tmp_path / 'net.py'}:net"
+    asked = {
+        "explain": (model, "--backend", target),
+        "study": ("run", write_study(tmp_path / "study.yaml", [model], ["cpu", target])),
+    }
+    result = cli(command, *asked.get(command, (model, "--backends", "cpu", target)), cwd=tmp_path)
+    assert result.returncode == 2 and "Traceback" not in result.stderr
+    assert "Did you mean" in result.stderr and word in result.stderr
+    assert result.stdout == "" and not (tmp_path / "built").exists()
+
+
 @pytest.mark.parametrize("command", ["export", "compare"])
 def test_unknown_platform(command, cli, usage_error):
     usage_error(cli(command, "linear_regression", "--platform", "iso"), "'iso'", "Did you mean 'ios'", "android", "web")
@@ -130,10 +154,10 @@ def test_artifact_that_does_not_exist(command, cli, tmp_path, complaint):
     complaint(result, 1, "absent.pte does not exist")
 
 
-@pytest.mark.parametrize("command", ["run", "inspect"])
-def test_payload_without_a_manifest(command, cli, damaged, complaint):
+def test_payload_without_a_manifest(cli, damaged, complaint):
+    """There is nothing to show; it runs, unverified."""
     (damaged / "linear_regression_xnnpack.json").unlink()
-    complaint(cli(command, damaged / "linear_regression_xnnpack.pte"), 1, "linear_regression_xnnpack.json", "export")
+    complaint(cli("inspect", damaged / "linear_regression_xnnpack.pte"), 1, "linear_regression_xnnpack.json", "export")
 
 
 @pytest.mark.parametrize("command", ["run", "inspect"])

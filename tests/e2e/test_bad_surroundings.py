@@ -86,6 +86,18 @@ def test_full_disk_for_the_cache(full_disk, cli, tmp_path, complaint):
     assert _no_room(line)
 
 
+def test_full_disk_where_torch_writes(cli, tmp_path, complaint):
+    """Its own writer would abort the process, whose last words are a line of a C++ stack."""
+    (tmp_path / "net.py").write_text("import torch\ndef net(): return torch.nn.Linear(300, 300), torch.ones(1, 300)\n")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    args = ("export", f"{tmp_path / 'net.py'}:net", "--backends", "torch", "--output-dir", tmp_path / "out")
+    line = complaint(cli(*args, cache=tmp_path / "cache", preexec=limit), 1)
+    assert _no_room(line) and "frame #" not in line and "SIGABRT" not in line
+
+
 def test_disk_that_becomes_full_while_lowering(full_disk, cli, tmp_path):
     """The capture fits and the lowered files do not: told per target, and the cache keeps nothing broken."""
     folder, preexec = full_disk
@@ -167,6 +179,22 @@ def test_reader_that_went_away(args, linear, cli, tmp_path):
     finally:
         os.close(writer)
     assert "Traceback" not in result.stderr and "Error" not in result.stderr and "Exception" not in result.stderr
+
+
+@pytest.mark.parametrize("closed", [(1,), (1, 2)])
+@pytest.mark.parametrize(
+    "args", [("models",), ("compare", "linear_regression", "--backends", "cpu", "--num-runs", "6")], ids=" ".join
+)
+def test_closed_streams(args, closed, linear, cli):
+    """As with ``>&-``: nobody is told, and nothing that is opened takes their place."""
+    result = cli(*args, preexec=lambda: [os.close(number) for number in closed])
+    assert result.returncode == 0 and "Traceback" not in result.stderr
+
+
+def test_reader_of_a_comparison_that_takes_one_line(linear):
+    command = f"{shlex.quote(sys.executable)} -m cross_backend compare linear_regression --backends cpu --num-runs 6"
+    process = subprocess.run(["bash", "-c", f"{command} | head -1"], capture_output=True, text=True, check=False)
+    assert process.stdout.startswith("* cross-backend: linear_regression") and "Traceback" not in process.stderr
 
 
 def test_reader_that_takes_one_line():

@@ -1,6 +1,7 @@
 """``--batch`` and ``--onnx``: several samples a call, and one file for any number of them."""
 
 import json
+import time
 
 import onnxruntime
 import pytest
@@ -71,6 +72,14 @@ def test_a_model_whose_rows_depend_on_each_other_is_refused(cli, complaint, tmp_
     (tmp_path / "mixing.py").write_text(MIXING)
     model = f"{tmp_path / 'mixing.py'}:net"
     complaint(cli("compare", model, "--batch", "2"), 1, "cannot be run in batches of 2", "no batch axis")
+
+
+@pytest.mark.parametrize("batch", [10**12, 10**10])
+def test_a_batch_that_no_memory_holds_is_refused_at_once(batch, cli, complaint):
+    began = time.monotonic()
+    result = cli("compare", "linear_regression", "--backends", "cpu", "--batch", batch, timeout=100)
+    complaint(result, 2 if batch == 10**12 else 1, str(batch), "memory")
+    assert time.monotonic() - began < 60, "it took minutes before"
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,51 @@ def test_several_models(linear, cli, document, tmp_path):
     assert [row["rank"] for row in found["results"]] == [1, 1]
 
 
+SEVERAL = """
+import torch
+
+class Constant(torch.nn.Module):
+    def forward(self):
+        return torch.ones(1, 4)
+
+def constant(): return Constant(), ()
+def broken(): raise ValueError("no weights here")
+"""
+
+
+def test_a_model_that_cannot_be_compared_does_not_stop_the_others(linear, cli, document, tmp_path):
+    (tmp_path / "nets.py").write_text(SEVERAL)
+    models = (f"{tmp_path / 'nets.py'}:broken", f"{tmp_path / 'nets.py'}:constant", "linear_regression")
+    args = ("compare", *models, "--backends", "cpu", "--num-runs", "6")
+    found = document(cli(*args, "--json"), 1)
+    assert [(row["workload"], row["rank"]) for row in found["results"]] == [("linear_regression", 1)]
+    assert [row["workload"] for row in found["failed"]] == ["nets_broken", "nets_constant"]
+    assert "no weights here" in found["failed"][0]["reason"] and "has no inputs" in found["failed"][1]["reason"]
+    shown = cli(*args)
+    assert shown.returncode == 1 and "Traceback" not in shown.stderr
+    for row in found["failed"]:
+        assert f"[fail] {row['reason']}" in shown.stdout.splitlines()
+    assert "Ranking" in shown.stdout
+
+
+def test_the_only_model_that_cannot_be_compared_is_a_document_and_a_complaint(cli, document, complaint, tmp_path):
+    (tmp_path / "nets.py").write_text(SEVERAL)
+    result = cli("compare", f"{tmp_path / 'nets.py'}:constant", "--backends", "cpu", "--json")
+    complaint(result, 1, "nets_constant has no inputs")
+    found = document(result, 1)
+    assert found["results"] == [] and "has no inputs" in found["failed"][0]["reason"]
+
+
+@pytest.mark.parametrize("command", [("export",), ("bundle",), ("explain", "--backend", "cpu"), ("export", "--onnx")])
+def test_what_fails_is_a_document_with_json(command, cli, document, complaint, tmp_path):
+    (tmp_path / "nets.py").write_text(SEVERAL)
+    more = {"export": ("--backends", "cpu"), "bundle": ("--backends", "cpu"), "explain": command[1:]}[command[0]]
+    more = ("--onnx", tmp_path / "x.onnx") if command[-1] == "--onnx" else more
+    result = cli(command[0], f"{tmp_path / 'nets.py'}:constant", *more, "--json", cwd=tmp_path)
+    complaint(result, 1, "has no inputs")
+    assert document(result, 1).keys() == {"schema", "error"} and not (tmp_path / "x.onnx").exists()
+
+
 def test_num_runs_and_seconds_are_upper_bounds(linear, cli, document):
     args = ("compare", "linear_regression", "--backends", "cpu", "--json")
     assert document(cli(*args, "--num-runs", "7"))["results"][0]["latency_ms"]["n"] == 7

@@ -100,39 +100,37 @@ def test_progress_goes_to_standard_error(cli, plain, tmp_path):
 
 
 def test_partial_failure_is_told_as_in_the_guide(linear, cli, tmp_path):
-    result = cli("export", "linear_regression", "--backends", "xnnpack", "nonsense", "--output-dir", tmp_path)
+    result = cli("export", "linear_regression", "--backends", "xnnpack", "qnn", "--output-dir", tmp_path)
     assert result.returncode == 0
     lines = result.stdout.splitlines()
     succeeded = next(i for i, line in enumerate(lines) if "Successfully exported 1/2 backends" in line)
     failed = next(i for i, line in enumerate(lines) if "Failed 1 backend(s):" in line)
     assert succeeded < failed
     assert re.fullmatch(r" +• xnnpack: .*linear_regression_xnnpack\.pte \([\d.]+ [kM]?B.*\)", lines[succeeded + 1])
-    assert re.fullmatch(r" +• nonsense: unknown backend 'nonsense'.*xnnpack.*", lines[failed + 1])
+    assert re.fullmatch(r" +• qnn: executorch\.qnn .+", lines[failed + 1])
     assert (tmp_path / "linear_regression_xnnpack.pte").is_file()
 
 
 def test_partial_failure_in_json(linear, cli, document, tmp_path):
-    args = ("export", "linear_regression", "--backends", "xnnpack", "nonsense", "--output-dir", tmp_path, "--json")
+    args = ("export", "linear_regression", "--backends", "xnnpack", "qnn", "--output-dir", tmp_path, "--json")
     good, bad = document(cli(*args))["results"]
     assert good["outcome"] == "OK"
-    assert bad["outcome"] != "OK" and "nonsense" in bad["reason"]
-    assert bad["target"] == "nonsense" and bad["path"] is bad["size_bytes"] is bad["coverage"] is None
+    assert bad["outcome"] == "UNAVAILABLE" and "executorch.qnn" in bad["reason"]
+    assert bad["target"] == "executorch.qnn" and bad["path"] is bad["size_bytes"] is bad["coverage"] is None
 
 
 def test_strict_turns_a_partial_failure_into_status_1(linear, cli, tmp_path):
-    result = cli(
-        "export", "linear_regression", "--backends", "xnnpack", "nonsense", "--strict", "--output-dir", tmp_path
-    )
+    result = cli("export", "linear_regression", "--backends", "xnnpack", "qnn", "--strict", "--output-dir", tmp_path)
     assert result.returncode == 1
     assert (tmp_path / "linear_regression_xnnpack.pte").is_file(), "what succeeded is kept"
 
 
 def test_nothing_succeeded_is_status_1_and_lists_the_choices(linear, cli, tmp_path):
-    result = cli("export", "linear_regression", "--backends", "xnpack", "--output-dir", tmp_path)
+    result = cli("export", "linear_regression", "--backends", "qnn", "--output-dir", tmp_path)
     assert result.returncode == 1
     told = result.stdout + result.stderr
     assert "Traceback" not in told
-    assert "Did you mean" in told and "'xnnpack'" in told and "openvino" in told
+    assert "No available backends from requested: qnn" in told and "openvino" in told
     assert list(tmp_path.iterdir()) == []
 
 
@@ -211,21 +209,19 @@ def nets(tmp_path_factory):
 
 
 def test_json_rows_have_the_same_fields_whatever_happened(linear, cli, document, tmp_path):
-    targets = ("xnnpack", "nonsense", "openvino?precision=int2")
-    good, unknown, wrong = document(
-        cli("export", "linear_regression", "--backends", *targets, "--output-dir", tmp_path, "--json")
-    )["results"]
-    assert set(good) == set(unknown) == set(wrong) == FIELDS
+    args = ("--backends", "xnnpack", "qnn?precision=int8", "torch", "--precision", "int8", "--output-dir", tmp_path)
+    good, unavailable, without = document(cli("export", "linear_regression", *args, "--json"))["results"]
+    assert set(good) == set(unavailable) == set(without) == FIELDS
     assert good["flop_coverage"] == good["coverage"] == 1 and good["bundled_path"] is None
-    assert (good["lifecycle"], unknown["lifecycle"]) == ("supported", None)
-    assert unknown["outcome"] == wrong["outcome"] == "UNSUPPORTED"
-    assert "int2" in wrong["reason"] and wrong["flop_coverage"] is wrong["export_s"] is None
+    assert (good["lifecycle"], unavailable["lifecycle"], without["lifecycle"]) == ("supported", "supported", None)
+    assert (unavailable["outcome"], without["outcome"]) == ("UNAVAILABLE", "UNSUPPORTED")
+    assert "'precision'" in without["reason"] and without["flop_coverage"] is without["export_s"] is None
 
 
 def test_two_tables_of_times_and_sizes_come_last(linear, cli, tmp_path, plain):
     (tmp_path / "net.py").write_text("import torch\ndef relu():\n    return torch.nn.ReLU(), torch.ones(1, 2)\n")
     models = ("linear_regression", f"{tmp_path / 'net.py'}:relu")
-    result = cli("export", *models, "--backends", "torch", "openvino", "null?x=1", "--output-dir", tmp_path / "out")
+    result = cli("export", *models, "--backends", "torch", "openvino", "qnn", "--output-dir", tmp_path / "out")
     assert result.returncode == 0
     plain(result.stdout)
     lines = [re.sub(r"\s{2,}", " | ", line.strip()) for line in result.stdout.splitlines() if line.strip()]
@@ -284,17 +280,16 @@ def test_what_is_no_share_is_refused(share, cli, usage_error):
 
 
 def test_precision_is_asked_of_every_backend_that_names_none(linear, cli, document, tmp_path):
-    targets = ("portable", "torch", "openvino", "openvino?precision=bf16", "coreml?compute_unit=cpu", "nonsense")
+    targets = ("portable", "torch", "openvino", "openvino?precision=bf16", "coreml?compute_unit=cpu")
     result = cli(
         "export", "linear_regression", "--backends", *targets, "--precision", "fp32", "--output-dir", tmp_path, "--json"
     )
     assert [(row["target"], row["outcome"]) for row in document(result)["results"]] == [
-        ("executorch.portable", "OK"),  # it computes in float32 and nothing else
-        ("torch.eager", "OK"),
+        ("executorch.portable?precision=fp32", "OK"),
+        ("torch.eager", "OK"),  # it computes in float32 and nothing else
         ("openvino?precision=fp32", "OK"),
         ("openvino?precision=bf16", "OK"),
         ("executorch.coreml?compute_unit=cpu&precision=fp32", "OK"),
-        ("nonsense", "UNSUPPORTED"),
     ]
 
 

@@ -162,6 +162,23 @@ def test_interrupted_measurement_tells_what_was_finished(
     assert "Traceback" not in stderr
 
 
+def test_comparison_that_is_interrupted_at_its_second_model_keeps_the_first(linear, start, until, streams, tmp_path):
+    (tmp_path / "net.py").write_text(
+        "import time\nfrom pathlib import Path\ndef hangs():\n"
+        "    Path(__file__).with_name('begun').touch()\n    time.sleep(3600)\n"
+    )
+    models = ("linear_regression", f"{tmp_path / 'net.py'}:hangs")
+    process = start("compare", *models, "--backends", "cpu", "--num-runs", "6", "--json", "--output-dir", tmp_path)
+    until((tmp_path / "begun").is_file, "the second model is built", of=process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    stdout, stderr = streams()
+    found = json.loads(stdout)
+    assert found["interrupted"] is True and outcomes(found) == {"onnxruntime.cpu": "OK"}
+    assert found["results"][0]["rank"] == 1 and json.loads((tmp_path / "results.json").read_text()) == found
+    assert stderr.splitlines()[-1] == "cross-backend compare: interrupted."
+
+
 @pytest.mark.parametrize("stage", ["lower_hangs", "slow"])
 def test_killed_command_leaves_no_children(stage, linear, faulty, start, marks, until, all_gone, tmp_path):
     process = start(*MEASURE, "--backends", "cpu", f"faulty.{stage}", FAULTY_MARKS=marks.folder, **faulty)

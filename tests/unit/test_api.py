@@ -113,6 +113,15 @@ def test_an_unknown_target_is_told_before_any_work(program: torch.export.Exporte
         xb.lower(program, "openvin")
 
 
+def test_comparing_tells_an_unknown_target_before_it_captures() -> None:
+    class Untouched(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise AssertionError("it was captured")
+
+    with pytest.raises(UsageError, match="Did you mean 'openvino'"):
+        xb.compare(Untouched(), ["torch", "openvin"], (X,))
+
+
 @pytest.mark.parametrize("by_name", [True, False])
 def test_comparing_takes_names_and_programs(by_name: bool, program: torch.export.ExportedProgram) -> None:
     model = "linear_regression" if by_name else program

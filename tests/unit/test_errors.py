@@ -41,6 +41,8 @@ def test_an_unknown_name_without_a_near_one_guesses_nothing() -> None:
         (LowerError("no"), "no"),
         (ValueError("first\n  second"), "ValueError: first"),
         (ValueError("\n\n  first  \nsecond"), "ValueError: first"),
+        (ValueError("in x.cpp:12:\n it lacks:\n\n  aten.foo \nmore"), "ValueError: in x.cpp:12: it lacks: aten.foo"),
+        (ValueError("it lacks:"), "ValueError: it lacks:"),
         (RuntimeError(""), "RuntimeError"),
         (CrossBackendError(""), ""),
     ],

@@ -83,6 +83,7 @@ def test_the_scale_is_that_of_the_changes() -> None:
     second = np.array([[1001.0, 2.0, -1e9, 6.0]])
     assert scale_of(first, second).tolist() == [[1.0] * 4]
     assert scale_of(np.zeros((0, 4)), None).shape == (0, 4)
+    assert scale_of(np.array(3.0), np.array(5.0)) == 2.0
     assert scale_of(np.full(4, np.nan), np.full(4, np.nan)).tolist() == [0.0] * 4
 
 

@@ -49,7 +49,7 @@ def chatty():
     print("to stderr", file=sys.stderr)
     return net
 def abort():
-    print("the last words", file=sys.stderr, flush=True)
+    print("the last words\\nframe #29: a_symbol + 0x1b (in lib.so)", file=sys.stderr, flush=True)
     os.abort()
 def leave():
     os._exit(7)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}
 _PRECISIONS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 """What the plugins call arithmetic → what we call it; what else they name, such as index types, is none."""
+_REPORT = 300
+"""Most characters of the converter's report."""
 _COUNTED_RUNS = 3
 """Runs whose node times are read; the plugin averages them."""
 _NO_WORK = {"Input", "Output", "Const", "Parameter", "Result", "Constant", "Reorder", "Convert"}
@@ -67,7 +69,7 @@ class OpenVino(Backend):
             openvino.save_model(model, stem / "model.xml", compress_to_fp16=False)
             saved = openvino.Core().read_model(stem / "model.xml")
         except Exception as error:
-            raise LowerError(f"OpenVINO cannot convert it: {one_line(error)}") from error
+            raise LowerError(f"OpenVINO cannot convert it: {_said(error)}") from error
         shown = Counter(op.get_type_name() for op in saved.get_ops())
         for bookkeeping in ("Parameter", "Result", "Constant"):
             del shown[bookkeeping]
@@ -97,6 +99,13 @@ class OpenVino(Backend):
             for _ in range(_COUNTED_RUNS):
                 request.infer()
             return session.execution()
+
+
+def _said(error: Exception) -> str:
+    """Give what the converter's report ends with: the operators that it does not know; else its first words."""
+    _, _, summary = str(error).partition("\nSummary:\n")
+    rows = [line.strip().removeprefix("-- ") for line in summary.splitlines() if line.strip()]
+    return "; ".join(rows)[:_REPORT] or one_line(error)
 
 
 def _fix_shapes(model: Any, program: Any) -> None:

@@ -84,7 +84,8 @@ class Bundle:
             "inputs": inputs,
             "outputs": outputs,
             "structure": Structure.read(row.get("structure"), len(inputs), len(outputs)),
-            "sample_sha256": _sample_digest(row["sample"]),
+            "sample": None if row["sample"] is None else SAMPLE,
+            "sample_sha256": None if row["sample"] is None else _sample_digest(row["sample"]),
         }
         artifacts = tuple(_read_artifact(folder, one, shared) for one in rows)
         names = [artifact.name for artifact in artifacts]
@@ -120,9 +121,10 @@ def read_manifest(path: Path) -> Mapping[str, Any]:
 
 
 def _specs(row: Mapping[str, Any], key: str, sample: str) -> tuple[TensorSpec, ...]:
-    """Read ``inputs`` or ``outputs``; the sample must hold one tensor for each."""
+    """Read ``inputs`` or ``outputs``; a sample must hold one tensor for each."""
     specs = row[key]
-    if not isinstance(specs, list) or len(specs) > MAX_TENSORS or len(row["sample"][sample]) != len(specs):
+    fits = isinstance(specs, list) and len(specs) <= MAX_TENSORS
+    if not fits or (row["sample"] is not None and len(row["sample"][sample]) != len(specs)):
         raise ValueError(f"{key} must be at most {MAX_TENSORS}, with one tensor each in the sample")
     return tuple(TensorSpec.from_json(spec) for spec in specs)
 
@@ -140,7 +142,6 @@ def _read_artifact(folder: Path, row: Mapping[str, Any], shared: Mapping[str, An
         estimate={str(k): float(v) for k, v in row["estimate"].items()},
         versions={str(k): str(v) for k, v in row["versions"].items()},
         export_s=float(row["export_s"]),
-        sample=SAMPLE,
         described_by=MANIFEST,
         **shared,
     )

@@ -11,10 +11,10 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from cross_backend._version import __version__
-from cross_backend.errors import CrossBackendError, StudyFileError, UsageError, one_line, unknown_name
+from cross_backend.errors import CrossBackendError, StudyFileError, UnprovedError, UsageError, one_line, unknown_name
 from cross_backend.foreign_text import plain
 
 COMMANDS = {
@@ -31,6 +31,14 @@ COMMANDS = {
     "toolchain": "add private environments for backends that need other packages",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""
+
+
+COMPLAINT = 2000
+"""Most characters of the line that says why a command failed."""
+
+
+UNPROVED = 3
+"""Exit status where outputs are right and that proves nothing."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,12 +64,23 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run a command and give its exit status: 0 done, 1 failed, 2 wrong usage, 3 nothing proved, 130 interrupted."""
+    _complete_streams()
     try:
         return _main(list(sys.argv[1:] if argv is None else argv))
     except BrokenPipeError:  # '| head' closed the pipe: be silent, as other tools are
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _complete_streams() -> None:
+    """Give streams that were closed (``>&-``) the null device, before another file gets their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout, sys.stderr = (
+        stream or os.fdopen(number, "w", closefd=False) for number, stream in ((1, sys.stdout), (2, sys.stderr))
+    )
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -97,6 +116,8 @@ def _main(arguments: Sequence[str]) -> int:
         return _complain(args.command, error, 2)
     except BrokenPipeError:
         raise
+    except UnprovedError as error:
+        return _complain(args.command, error, UNPROVED)
     except (CrossBackendError, OSError) as error:
         return _complain(args.command, error, 1)
     except KeyboardInterrupt:
@@ -111,18 +132,34 @@ def _run(command: str, rest: Sequence[str]) -> int:
     args, unknown = parser.parse_known_args(rest)
     if unknown:
         parser.unknown(unknown)
-    status: int = module.main(args)
+    _Printed.document = False
+    try:
+        status: int = module.main(args)
+    except (CrossBackendError, OSError, KeyboardInterrupt) as error:
+        wanted = getattr(args, "json", False) and not isinstance(error, UsageError | BrokenPipeError)
+        if wanted and not _Printed.document:
+            text = "interrupted" if isinstance(error, KeyboardInterrupt) else one_line(error, COMPLAINT)
+            print_json({"schema": 1, "error": text})
+        raise
     sys.stdout.flush()
     return status
 
 
+class _Printed:
+    """What of a command is on standard output."""
+
+    document: ClassVar[bool] = False
+    """Whether its one JSON document is; where it failed before, ``error`` is all that there is."""
+
+
 def _complain(command: str, error: Exception, status: int) -> int:
-    print(f"cross-backend {command}: {one_line(error, limit=2000)}", file=sys.stderr)
+    print(f"cross-backend {command}: {one_line(error, limit=COMPLAINT)}", file=sys.stderr)
     return status
 
 
 def print_json(document: Any) -> None:
     """Print the one JSON document of a command."""
+    _Printed.document = True
     print(json.dumps(document, indent=2, allow_nan=False))
 
 

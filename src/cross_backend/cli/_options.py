@@ -134,16 +134,19 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
     """Give the targets of ``--backends`` or ``--platform``.
 
     Raises:
-        UsageError: both or neither are given and there is no default, or an unknown platform.
+        UsageError: both or neither are given and there is no default, an unknown platform, or one that is no target.
     """
     from cross_backend.platforms import PLATFORMS, find_platform
+    from cross_backend.registry import check_targets
 
     if args.backends and args.platform:
         raise UsageError("give --backends or --platform, not both.")
     if args.platform:
         return list(find_platform(args.platform).backends)
     if args.backends:
-        return [text for given in args.backends for text in _expanded(given, args.backends)]
+        targets = [text for given in args.backends for text in _expanded(given, args.backends)]
+        check_targets(targets)
+        return targets
     if default is None:
         raise UsageError(f"say where to: --backends TARGET… or --platform {'|'.join(PLATFORMS)}.")
     return list(default)

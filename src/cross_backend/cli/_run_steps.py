@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.errors import CrossBackendError, RunError, UnavailableError, UnsupportedError
+from cross_backend.errors import CrossBackendError, RunError, UnavailableError, UnprovedError, UnsupportedError
 from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
@@ -40,10 +40,19 @@ def resolve_runnable(artifact: Artifact) -> Resolved:
     Raises:
         UnavailableError: it cannot run here.
     """
-    from cross_backend.registry import missing_here
     from cross_backend.selection import resolve_artifact
 
-    resolved = resolve_artifact(artifact)
+    return check_runs(resolve_artifact(artifact))
+
+
+def check_runs(resolved: Resolved) -> Resolved:
+    """Give the target back.
+
+    Raises:
+        UnavailableError: it cannot run here.
+    """
+    from cross_backend.registry import missing_here
+
     missing = missing_here(resolved.backend)
     if missing is not None and missing.run is not None:
         raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
@@ -79,7 +88,8 @@ def finish(
     profile: Profile | None = None
     error: CrossBackendError | None = None
     if result.outcome is not Outcome.OK:
-        error = RunError(f"{result.workload} on {result.target}: {result.outcome}: {result.reason}")
+        kind = UnprovedError if result.outcome is Outcome.NOT_PROVED else RunError
+        error = kind(f"{result.workload} on {result.target}: {result.outcome}: {result.reason}")
     elif args.profile:
         try:
             profile = _profile(artifact, result, settings, cache)

@@ -67,6 +67,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Bundle; 0 if it holds at least one artifact, and with --strict only if nothing failed."""
+    from cross_backend.registry import check_targets
+
+    check_targets(args.backends or ())
     orders = _orders(args)
     targets = _distinct(with_precision(merged_order(list(orders.values())) or args.backends, args.precision))
     from cross_backend.bundle import write_bundle

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cross_backend.cli import positive_float, positive_int, print_json
+from cross_backend.cli import COMPLAINT, UNPROVED, positive_float, positive_int, print_json
 from cross_backend.cli._options import (
     add_batch,
     add_model,
@@ -18,8 +20,17 @@ from cross_backend.cli._options import (
     trust_files,
     writable_folder,
 )
+from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
 from cross_backend.records import Outcome, Panel, document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cross_backend.export import Settings as ExportSettings
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.trial import Settings
+    from cross_backend.workloads import Source
 
 DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
 MOST_LAUNCHES = 15
@@ -64,13 +75,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare; 0 if every model has a ranked target, and with --strict only if every target was ranked."""
+    """Compare; 0 if every model has a ranked target, and with --strict only if every target was ranked.
+
+    Of several models one that cannot be compared is told, and the others go on.
+    """
     targets = chosen_targets(args, DEFAULT)
     check_threads(args.threads)
     from cross_backend.cache import Cache
     from cross_backend.export import Settings as ExportSettings
-    from cross_backend.panel import compare
-    from cross_backend.report.printed import print_panel
     from cross_backend.report.terminal import Terminal
     from cross_backend.trial import Settings
     from cross_backend.workloads import find_workload
@@ -79,33 +91,88 @@ def main(args: argparse.Namespace) -> int:
         trust_files(args.models)
     sources = [find_workload(model, args.weights, args.batch) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
-    terminal = Terminal(quiet=args.json)
     settings = Settings(
         args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin
     )
     exporting = ExportSettings(Cache(), args.jobs or 0, args.timeout, folder)
-    panels: list[Panel] = []
+    found = _Found()
     try:
-        for source in sources:
+        _compare_all(sources, targets, settings, exporting, Terminal(quiet=args.json), found)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    finally:
+        _write(found, folder, as_json=args.json)
+    return _status(found, len(sources), strict=args.strict)
+
+
+@dataclass
+class _Found:
+    """What became of the models until now."""
+
+    panels: list[Panel] = field(default_factory=list)
+    failed: list[tuple[str, Exception]] = field(default_factory=list)
+    """Models of which there is no panel, and why."""
+    interrupted: bool = False
+
+
+def _compare_all(
+    sources: Sequence[Source],
+    targets: Sequence[str],
+    settings: Settings,
+    exporting: ExportSettings,
+    terminal: Terminal,
+    found: _Found,
+) -> None:
+    """Compare model after model, and print each, until one is interrupted."""
+    from cross_backend.panel import compare
+    from cross_backend.report.printed import print_panel
+
+    for source in sources:
+        try:
             with export_progress(terminal) as observe, terminal.progress() as show:
 
                 def progress(doing: str, done: int, total: int, name: str = source.name) -> None:
                     show("measure", f"{name}: {doing}", done / total)
 
-                panels.append(compare(source, targets, settings, exporting, observe, progress))
-            if not args.json:
-                print_panel(terminal, panels[-1])
-            if panels[-1].interrupted:
-                break
+                found.panels.append(compare(source, targets, settings, exporting, observe, progress))
+        except (CrossBackendError, OSError) as error:
+            found.failed.append((source.name, error))
+            if len(sources) > 1 and not terminal.quiet:
+                terminal.text(f"📦 {source.name}", style="bold")
+                terminal.text(f"❌ {one_line(error, COMPLAINT)}")
+                terminal.text()
+            continue
+        if not terminal.quiet:
+            print_panel(terminal, found.panels[-1])
+        if found.panels[-1].interrupted:
+            raise KeyboardInterrupt
+
+
+def _write(found: _Found, folder: Path | None, *, as_json: bool) -> None:
+    """Write the document beside the artifacts, where there are some, and print it where it was asked for."""
+    failed = [{"workload": name, "reason": one_line(error, COMPLAINT)} for name, error in found.failed]
+    whole = {**document(found.panels, Machine.here()), "interrupted": found.interrupted, "failed": failed}
+    try:
+        if folder is not None and found.panels:
+            (folder / "results.json").write_text(json.dumps(whole, indent=2, allow_nan=False) + "\n")
     finally:
-        if folder is not None and panels:
-            (folder / "results.json").write_text(
-                json.dumps(document(panels, Machine.here()), indent=2, allow_nan=False) + "\n"
-            )
-        if args.json and panels:
-            print_json(document(panels, Machine.here()))
-    if any(panel.interrupted for panel in panels):
-        return 130
-    empty = any(not panel.ranked for panel in panels)
-    failed = any(r.outcome is not Outcome.OK for panel in panels for r in panel.results)
-    return 1 if empty or (failed and args.strict) else 0
+        if as_json:
+            print_json(whole)
+
+
+def _status(found: _Found, models: int, *, strict: bool) -> int:
+    """Give the exit status.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted.
+        CrossBackendError, OSError: the only model could not be compared.
+    """
+    if found.interrupted:
+        raise KeyboardInterrupt
+    if found.failed and models == 1:
+        raise found.failed[0][1]
+    without = [{result.outcome for result in panel.results} for panel in found.panels if not panel.ranked]
+    if not found.failed and without and all(Outcome.NOT_PROVED in outcomes for outcomes in without):
+        return UNPROVED
+    wrong = any(r.outcome is not Outcome.OK for panel in found.panels for r in panel.results)
+    return 1 if found.failed or without or (wrong and strict) else 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.cli import positive_float, positive_int, print_json
+from cross_backend.cli import positive_float, positive_int
 from cross_backend.cli._options import add_json, add_trust, check_threads
 from cross_backend.cli._run_bundled import is_bundled, run_bundled
+from cross_backend.cli._run_given import Given, is_foreign, run_foreign, run_given
 from cross_backend.cli._run_steps import finish, resolve_runnable, run_once
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
 from cross_backend.platforms import find_platform
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cross_backend.records import Result
     from cross_backend.report.terminal import Terminal
     from cross_backend.trial import Settings
-    from cross_backend.workers import Worker
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +85,8 @@ def main(args: argparse.Namespace) -> int:
     cache = Cache()
     if args.bundled_program:
         return run_bundled(args, settings, cache, terminal)
+    if is_foreign(args.artifact):
+        return run_foreign(args, settings, cache, terminal)
     candidates, rejected = _candidates(args, cache)
     alone = len(candidates) + len(rejected) == 1
     for artifact in candidates:
@@ -150,57 +151,13 @@ def _run(
     check_code(artifact, resolved, cache, trust=args.trust)
     with ExitStack() as stack:
         worker, opened = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
-        if args.input is not None:
-            _run_inputs(args, artifact, worker, settings, terminal)
+        if args.input is not None or artifact.sample is None:
+            given = Given(artifact.name, artifact.workload, artifact.target, artifact.inputs, artifact.sample is None)
+            run_given(args, given, worker, settings, terminal)
             return None
-        if artifact.sample is None:
-            raise RunError(f"{artifact.name} has no sample to verify with; give --input.")
         result = measure_alone(worker, artifact, resolved, settings, opened["load_s"])
         if result.outcome != "OK" and not last:  # the next candidate's document is the one
             raise RunError(f"{result.outcome}: {result.reason}")
         if args.output is not None:
             run_once(worker, args.output, settings)
     return result
-
-
-def _run_inputs(
-    args: argparse.Namespace, artifact: Artifact, worker: Worker, settings: Settings, terminal: Terminal
-) -> None:
-    from cross_backend.records import finite
-
-    with tempfile.TemporaryDirectory() as folder:
-        worker.call("bind", settings.timeout_s, inputs=str(_inputs_file(args.input, artifact, Path(folder))))
-        head = run_once(worker, args.output, settings)
-    if args.json:
-        print_json(
-            {"schema": 1, "workload": artifact.workload, "target": artifact.target, "output": [finite(v) for v in head]}
-        )
-    else:
-        shown = ", ".join(f"{value:.6f}" for value in head)
-        more = "" if args.output is None else f"; all outputs are in {args.output}"
-        terminal.text(f"✅ {artifact.workload} on {artifact.target}: {shown}{more}")
-
-
-def _inputs_file(text: str, artifact: Artifact, folder: Path) -> Path:
-    """Give a tensor file for ``--input``: the user's own, or numbers shaped like the first input."""
-    import numpy as np
-
-    from cross_backend.tensors import save_tensors
-
-    if Path(text).suffix == ".npz":
-        if not Path(text).is_file():
-            raise UsageError(f"{text} does not exist.")
-        return Path(text)
-    try:
-        numbers = np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        raise UsageError(f"--input takes numbers such as 1,2,3,4 or a .npz file, not {text!r}.") from None
-    if len(artifact.inputs) != 1:
-        raise UsageError(f"{artifact.name} has {len(artifact.inputs)} inputs; give them in a .npz file.")
-    spec = artifact.inputs[0]
-    shape = [n if isinstance(n, int) else 1 for n in spec.shape]
-    if numbers.size != int(np.prod(shape)):
-        raise UsageError(f"input {spec.name!r} is {spec}: {int(np.prod(shape))} numbers, not {numbers.size}.")
-    path = folder / "inputs.npz"
-    save_tensors(path, {"input": [numbers.reshape(shape).astype(spec.dtype)]})
-    return path

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cross_backend.foreign_text import plain
@@ -130,13 +131,22 @@ def _console(stream: TextIO, colours: bool, width: int | None) -> Console:
 
 @contextmanager
 def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]]:
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.text import Text
+
+    class Left(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            """Tell how long it may take yet, where that is known and the text does not say so itself."""
+            known = None if task.finished or task.description.endswith("left)") else task.time_remaining
+            return Text("" if known is None else f"about {timedelta(seconds=round(known))} left")
 
     columns = (
         SpinnerColumn(finished_text=" "),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
-        TimeElapsedColumn(),
+        Elapsed(),
+        Left(),
     )
     with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}

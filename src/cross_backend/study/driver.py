@@ -22,7 +22,7 @@ from cross_backend.registry import resolve
 from cross_backend.store import Store
 from cross_backend.store import Study as StoredStudy
 from cross_backend.store.database import explained
-from cross_backend.study.further import take, with_further
+from cross_backend.study.further import INSTRUMENT_S, take, with_further
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.toolchains import find_toolchain
 from cross_backend.trial import Settings
@@ -175,7 +175,9 @@ def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported],
         one.watch.progress(f"{one.key}: further measurements of {title}", 0.6 + 0.4 * step / len(todo))
         scored = panel.results[index].task.keys()
         wanted = [name for name in names if name != "accuracy" or not scored]
-        found = take(rows[index], wanted, one.settings, one.cache, batch=one.key.batch, task=task)
+        latency = panel.results[index].latency_ms
+        call_s = latency.value / 1e3 if latency is not None else INSTRUMENT_S
+        found = take(rows[index], wanted, one.settings, one.cache, batch=one.key.batch, task=task, call_s=call_s)
         one.store.keep_instruments(one.study_id, one.key, index, found)
         one.watch.stored(one.key, f"further measurements of {title}")
 

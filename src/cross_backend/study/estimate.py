@@ -49,7 +49,7 @@ INSTRUMENTS = {
     "energy": Seconds(0.1, 8),
     "memory": Seconds(1, 4),
     "open_loop": Seconds(20, 40),
-    "throughput": Seconds(10, 20),
+    "throughput": Seconds(2, 20),
 }
 OTHER_INSTRUMENT = Seconds(1, 20)
 INSTRUMENT_CALLS = Seconds(4, 30)

@@ -19,7 +19,10 @@ from cross_backend.trial import Settings, open_worker, verify
 from cross_backend.workers import Worker
 
 INSTRUMENT_S = 2.0
-"""Seconds of each closed loop and offered rate."""
+"""Most seconds of each closed loop, and of each offered rate."""
+LEAST_S = 0.5
+ENOUGH_CALLS = 2000
+"""Calls after which a closed loop may end that lasted :data:`LEAST_S`: the rate of a tiny program is known by then."""
 ONE_STREAM = "throughput.streams_1"
 """The metric that tells the capacity, of which the open loop offers shares."""
 
@@ -30,6 +33,8 @@ class _Found:
 
     batch: int
     task: tuple[str, Path] | None
+    call_s: float
+    """Seconds of a call, as it was measured among the others."""
     further: Further = field(default_factory=Further)
 
     def add(self, more: Further) -> None:
@@ -62,6 +67,7 @@ def take(
     *,
     batch: int,
     task: tuple[str, Path] | None,
+    call_s: float = INSTRUMENT_S,
 ) -> Further:
     """Take instruments of one target; after one that ends its process, the others go on in a fresh one.
 
@@ -72,8 +78,9 @@ def take(
         cache: where the worker's log goes.
         batch: inferences a call.
         task: name of the workload's metric and the file with its samples; None where it has none.
+        call_s: seconds of a call, as it was measured among the others.
     """
-    found, left = _Found(batch, task), instruments.in_order(names)
+    found, left = _Found(batch, task, call_s), instruments.in_order(names)
     if row.artifact is None:
         found.fail(left, row.reason or "it could not be lowered again")
         left = []
@@ -97,6 +104,11 @@ def _opened(row: Exported, settings: Settings, cache: Cache, stack: ExitStack) -
     return worker
 
 
+def loop_s(call_s: float) -> float:
+    """Give the seconds of a closed loop of calls that take so long."""
+    return min(INSTRUMENT_S, max(LEAST_S, ENOUGH_CALLS * call_s))
+
+
 def _until_it_ends(worker: Worker, names: Sequence[str], found: _Found, settings: Settings) -> list[str]:
     """Take instruments one by one; give those that are left when the process has ended."""
     for place, name in enumerate(names, start=1):
@@ -106,7 +118,7 @@ def _until_it_ends(worker: Worker, names: Sequence[str], found: _Found, settings
                 [name],
                 batch=found.batch,
                 timeout_s=settings.timeout_s,
-                seconds=INSTRUMENT_S,
+                seconds=loop_s(found.call_s) if name == "throughput" else INSTRUMENT_S,
                 seed=settings.seed,
                 capacity_per_s=found.capacity_per_s,
                 task=found.task,

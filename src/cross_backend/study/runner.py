@@ -24,6 +24,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     from cross_backend.capture import capture, digest_program
     from cross_backend.flattening import flatten
     from cross_backend.free_batch import capture_free
+    from cross_backend.pt2 import save_pt2
     from cross_backend.workloads import Workload
 
     if not isinstance(module, torch.nn.Module):
@@ -41,7 +42,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     path = cache.root / "modules" / digest_program(program)[:32] / f"{name}.pt2"
     if not path.is_file():
         with cache.scratch() as folder:
-            torch.export.save(program, folder / path.name)
+            save_pt2(program, folder / path.name, examples=True)
             path.parent.mkdir(parents=True, exist_ok=True)
             (folder / path.name).replace(path)
     return path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
 from cross_backend.foreign_files import open_regular
-from cross_backend.machine import version_of
+from cross_backend.machine import Machine, version_of
 from cross_backend.user_code import with_place
 from cross_backend.workloads.table import WORKLOADS, Row
 
@@ -93,6 +93,8 @@ def find_workload(text: str, weights: str | None = None, batch: int | None = Non
         return source
     from cross_backend.workloads.batching import batched, batched_name
 
+    if batch > Machine.here().memory_bytes:
+        raise UsageError(f"--batch {batch}: one byte a row would be more than the memory of this machine.")
     identity = source.identity
     if identity is not None and (batch != 1 or text not in WORKLOADS):  # the built-in ones have one row as they are
         identity = f"{identity}\nbatch={batch}"
@@ -219,6 +221,8 @@ def load_checkpoint(module: torch.nn.Module, path: str) -> None:
     """
     import torch
 
+    if not Path(path).is_file():
+        raise CaptureError(f"weights {path} do not exist: no such file, and this model has no published ones.")
     try:
         with open_regular(Path(path)) as file:
             state = torch.load(file, map_location="cpu", weights_only=True)

@@ -72,10 +72,32 @@ def _repeated(inputs: Sequence[Any], batch: int, name: str) -> tuple[Any, ...]:
                 f"{name} cannot be run in batches of {batch}: its example input {index} has the shape {list(shape)}; "
                 "give an example of one sample, with a leading extent of 1."
             )
+    check_memory(name, batch, leaves)
     repeated: tuple[Any, ...] = _pytree.tree_map(
         lambda leaf: torch_rows(leaf, batch) if hasattr(leaf, "shape") else leaf, tuple(inputs)
     )
     return repeated
+
+
+def check_memory(name: str, batch: int, rows: Sequence[Any]) -> None:
+    """Refuse a batch whose inputs, and the copy of them that a run is given, are more than the memory that is free.
+
+    Args:
+        name: of the workload, for the message.
+        batch: number of rows.
+        rows: tensors of one row each, torch or NumPy.
+
+    Raises:
+        CaptureError: as it says.
+    """
+    import psutil
+
+    needed, free = batch * sum(int(row.nbytes) for row in rows), psutil.virtual_memory().available
+    if 2 * needed > free:
+        raise CaptureError(
+            f"{name} cannot be run in batches of {batch}: its inputs would be {needed / 1e9:,.1f} GB, and twice that "
+            f"while they are run; {free / 1e9:,.1f} GB of this machine's memory are free. Take a smaller batch."
+        )
 
 
 def torch_rows(tensor: Any, batch: int) -> Any:
@@ -83,8 +105,10 @@ def torch_rows(tensor: Any, batch: int) -> Any:
     import torch
 
     if tensor.is_floating_point() and torch.equal(tensor.roll(1, -1), tensor):
-        return torch.cat([tensor * _shrunk(row, batch) for row in range(batch)])
-    return torch.cat([tensor.roll(row, -1) for row in range(batch)])
+        factors = 1 - torch.arange(batch, dtype=torch.float64) / (2 * batch)  # 1 for the first, above 1/2 for the last
+        return tensor * factors.to(tensor.dtype).reshape(batch, *[1] * (tensor.dim() - 1))
+    distinct = min(batch, max(1, tensor.shape[-1]))  # rolled all the way round, a row is the first again
+    return torch.cat([tensor.roll(row, -1) for row in range(distinct)])[torch.arange(batch) % distinct]
 
 
 def numpy_rows(array: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
@@ -92,13 +116,11 @@ def numpy_rows(array: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
     import numpy as np
 
     if array.dtype.kind == "f" and np.array_equal(np.roll(array, 1, axis=-1), array):
-        return np.concatenate([array * array.dtype.type(_shrunk(row, batch)) for row in range(batch)])
-    return np.concatenate([np.roll(array, row, axis=-1) for row in range(batch)])
-
-
-def _shrunk(row: int, batch: int) -> float:
-    """Give a row's factor: 1 for the first, above one half for the last."""
-    return 1 - row / (2 * batch)
+        factors = 1 - np.arange(batch) / (2 * batch)
+        return np.asarray(array * factors.astype(array.dtype).reshape(batch, *[1] * (array.ndim - 1)))
+    distinct = min(batch, max(1, array.shape[-1]))
+    once = np.concatenate([np.roll(array, row, axis=-1) for row in range(distinct)])
+    return np.asarray(np.take(once, np.arange(batch) % distinct, axis=0))
 
 
 def row_of(inputs: Sequence[Any], row: int, has_rows: Sequence[bool] | None = None) -> tuple[Any, ...]:
@@ -147,6 +169,7 @@ def fix_batch(
             f"{name} has a fixed batch of {extents}; export it with a free batch dimension "
             "(torch.export.export(…, dynamic_shapes=…))."
         )
+    check_memory(name, batch, [leaf[:1] for leaf, is_free in zip(leaves, free, strict=True) if is_free])
     rows = [torch_rows(leaf[:1], batch) if is_free else leaf for leaf, is_free in zip(leaves, free, strict=True)]
     repeated: tuple[Any, ...] = _pytree.tree_unflatten(rows, structure)
     return repeated, free

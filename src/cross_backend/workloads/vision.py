@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.errors import CaptureError, one_line
+from cross_backend.errors import CaptureError, UsageError, one_line, unknown_name
 from cross_backend.workloads import Workload, load_checkpoint
 from cross_backend.workloads._torchvision import torchvision_models
 
@@ -44,6 +45,8 @@ def classifier(name: str, weights: str | None = None) -> Workload:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         published = None if weights is None or Path(weights).is_file() else weights
+        if published is not None:
+            _check_published(name, published, models.get_model_weights(name).__members__)
         try:
             model = models.get_model(name, weights=published)
         except Exception as error:
@@ -58,6 +61,16 @@ def classifier(name: str, weights: str | None = None) -> Workload:
         calibration = tuple((torch.randn(1, 3, size, size),) for _ in range(CALIBRATION))
         labels = tuple(next(iter(models.get_model_weights(name))).meta["categories"])
         return Workload(name, model.eval(), sample, calibration, labels=labels)
+
+
+def _check_published(name: str, weights: str, published: Collection[str]) -> None:
+    """Refuse weights that are neither a file nor published.
+
+    Raises:
+        UsageError: with the names that there are.
+    """
+    if weights.rpartition(".")[2] not in published:  # torchvision also takes ``ResNet50_Weights.IMAGENET1K_V2``
+        raise UsageError(f"{unknown_name(f'weights of {name}:', weights, published)} Your own: a checkpoint file.")
 
 
 def settle_batch_norm(model: torch.nn.Module, images: torch.Tensor) -> None:

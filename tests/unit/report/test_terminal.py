@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import IO
 
@@ -116,3 +118,16 @@ def test_numbers_stay_whole_however_narrow_it_is(width: int, monkeypatch: pytest
     assert out.text.count("12.3 MB") == 6
     folded = "".join("".join(line.split()) for line in out.text.splitlines())
     assert all(character in folded for character in "executorch")
+
+
+def test_bars_tell_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, err = streams(monkeypatch, tty=True)
+    with Terminal().progress() as show:
+        show("spins", "capture", None)
+        for share in (0.0, 0.2, 0.4):
+            show("measure", "rounds", share)
+            show("study", "panel (about 3 min left)", share)
+            time.sleep(0.02)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", err.text)
+    assert re.search(r"rounds .*about 0:00:\d\d left", shown)
+    assert not re.search(r"(3 min left\)|capture) .*about \d", shown), "said once, and only where it is known"

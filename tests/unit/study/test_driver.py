@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cross_backend import instruments
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
@@ -17,8 +18,9 @@ from cross_backend.records import Further, Launch, Outcome, PanelKey, Result
 from cross_backend.registry import resolve
 from cross_backend.samples import Measurement
 from cross_backend.store import Store
+from cross_backend.study import further
 from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, versions
-from cross_backend.study.further import take, with_further
+from cross_backend.study.further import loop_s, take, with_further
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 from cross_backend.toolchains import find_toolchain
 from cross_backend.trial import Settings
@@ -125,6 +127,27 @@ def test_what_cannot_be_lowered_again_has_no_further_figures(cache: Cache) -> No
     row = Exported("null", Outcome.LOWER_FAIL, "the compiler was killed", resolve("null"))
     found = take(row, ["memory", "throughput"], Settings(), cache, batch=1, task=None)
     assert found.absent == dict.fromkeys(("memory", "throughput"), "the compiler was killed") == found.failures
+
+
+@pytest.mark.parametrize(("call_s", "seconds"), [(1e-6, 0.5), (5e-4, 1.0), (0.1, 2.0)])
+def test_a_closed_loop_lasts_no_longer_than_it_tells_something(call_s: float, seconds: float) -> None:
+    assert loop_s(call_s) == pytest.approx(seconds)
+
+
+def test_the_throughput_of_a_tiny_program_takes_a_second_and_not_four(
+    make_artifact: Callable[..., Artifact], cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, float] = {}
+
+    def note(_worker: object, names: list[str], *, seconds: float, **_rest: object) -> Further:
+        asked[names[0]] = seconds
+        return Further()
+
+    monkeypatch.setattr(instruments, "take", note)
+    row = Exported("torch", Outcome.OK, None, resolve("torch"), make_artifact(target="torch.eager"))
+    monkeypatch.setattr(further, "_opened", lambda *_arguments: None)
+    take(row, ["throughput", "energy"], Settings(), cache, batch=1, task=None, call_s=5e-6)
+    assert asked == {"throughput": 0.5, "energy": 2.0}
 
 
 def test_settings_are_those_of_the_study() -> None:

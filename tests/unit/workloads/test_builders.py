@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from cross_backend.errors import CaptureError, UsageError
 from cross_backend.workloads import Workload, find_workload
 from cross_backend.workloads._torchvision import torchvision_models
 
@@ -32,6 +33,13 @@ def test_two_builds_are_equal_and_leave_the_seed_alone(name: str) -> None:
     assert digest(first.model) == digest(second.model)  # type: ignore[arg-type]
     assert all(torch.equal(a, b) for a, b in zip(first.inputs, second.inputs, strict=True))
     assert first.name == name
+
+
+def test_published_weights_that_do_not_exist_name_those_that_do() -> None:
+    with pytest.raises(UsageError, match=r"'FOO_V1'.*Choices: DEFAULT, IMAGENET1K_V1\. .*checkpoint file"):
+        find_workload("mobilenet_v3_small", "FOO_V1").build()
+    with pytest.raises(CaptureError, match=r"FOO_V1 do not exist.*no published ones"):
+        find_workload("linear_regression", "FOO_V1").build()
 
 
 def test_linear_regression_gives_its_documented_output() -> None:

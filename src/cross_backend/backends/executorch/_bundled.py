@@ -37,7 +37,7 @@ BACKENDS: Mapping[str, str] = {
     "XnnpackBackend": "executorch.xnnpack",
 }
 """Delegate id → our backend, to name a file's target by what is in it."""
-_DTYPES: Mapping[int, str] = {
+DTYPES: Mapping[int, str] = {
     0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64", 11: "bool",
     27: "uint16", 28: "uint32", 29: "uint64",
 }  # fmt: skip
@@ -75,7 +75,7 @@ def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
         program = bundled.vector(2)
         suites = [suite for suite in bundled.tables(1) if suite.text(0) == METHOD]
         cases = [(_arrays(case.tables(0)), _arrays(case.tables(1))) for suite in suites for case in suite.tables(1)]
-        delegates = _delegates(program)
+        delegates = delegates_in(program)
         inputs = _specs("input", [case[0] for case in cases])
         outputs = _specs("output", [case[1] for case in cases])
     except (struct.error, IndexError, ValueError) as error:
@@ -87,11 +87,10 @@ def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
     files = tuple(folder / f"case_{index}.npz" for index in range(len(cases)))
     for file, case in zip(files, cases, strict=True):
         save_tensors(file, {"input": case[0], "expected": case[1]})
-    known = [BACKENDS[name] for name, _ in delegates.most_common() if name in BACKENDS]
     artifact = Artifact(
         folder=folder,
         name=payload.stem,
-        target=known[0] if known else "executorch.portable",
+        target=target_of(delegates),
         workload=path.stem,
         program="",
         payload=payload.name,
@@ -109,7 +108,12 @@ def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
     return artifact, files
 
 
-def _delegates(program: bytes) -> Counter[str]:
+def target_of(delegates: Counter[str]) -> str:
+    """Name the backend that has most of a file's delegates; the portable kernels where it has none of ours."""
+    return next((BACKENDS[name] for name, _ in delegates.most_common() if name in BACKENDS), "executorch.portable")
+
+
+def delegates_in(program: bytes) -> Counter[str]:
     """Count the delegates of a program's method by their ids."""
     plans = [plan for plan in _Table.root(program).tables(1) if plan.text(0) == METHOD]
     return Counter(delegate.text(0) for plan in plans for delegate in plan.tables(7))
@@ -143,7 +147,7 @@ def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
         if value.byte(0) != _TENSOR:
             raise UnsupportedError("a test case holds a plain number; only tensors are verified.")
         tensor = value.table(1)
-        if tensor.byte(0) not in _DTYPES:
+        if tensor.byte(0) not in DTYPES:
             raise UnsupportedError(f"a test case holds a tensor of type {tensor.byte(0)}, which NumPy lacks.")
         sizes = np.frombuffer(tensor.vector(1, width=4), "<i4")
         order = tensor.vector(3)
@@ -153,7 +157,7 @@ def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
             raise UnsupportedError(
                 f"a test case holds a tensor in the order {list(order)}; only row-major ones are read."
             )
-        arrays.append(np.frombuffer(tensor.vector(2), np.dtype(_DTYPES[tensor.byte(0)])).reshape(sizes))
+        arrays.append(np.frombuffer(tensor.vector(2), np.dtype(DTYPES[tensor.byte(0)])).reshape(sizes))
     return arrays
 
 

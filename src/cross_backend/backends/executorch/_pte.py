@@ -14,6 +14,8 @@ from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, M
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends.executorch._bundled import read_bundled, write_bundled
+from cross_backend.backends.executorch._foreign import describe
+from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
 from cross_backend.backends.executorch._quantize import quantize
@@ -42,6 +44,8 @@ class ExecuTorchBackend(Backend):
     """Id that its delegates carry in the file; None for the portable kernels."""
     rejections: ClassVar[str | None] = None
     """``module:Class.method(self, node, reason)`` that its partitioner tells why a node is left, if it does."""
+    takes_half: ClassVar[bool] = False
+    """Whether ``precision=fp16`` means a program of float16."""
     run_gap: ClassVar[Gap | None] = None
     """Why it does not run here, for those that the package's runtime does not hold."""
     extra: ClassVar[str] = "executorch"
@@ -54,11 +58,14 @@ class ExecuTorchBackend(Backend):
         absent = missing_packages(self.distributions, ("executorch", "torch"), self.extra)
         return absent or (Missing(run=self.run_gap) if self.run_gap else None)
 
-    def quantized(self, program: Any, options: Options, calibration: Calibration) -> Any:
-        """Give the program to lower: the captured one, or for ``precision=int8`` a quantised one."""
-        return (
-            quantize(program, self.quantizer(options), calibration) if options.get("precision") == "int8" else program
-        )
+    def prepared(self, program: Any, options: Options, calibration: Calibration) -> Any:
+        """Give the program to lower: the captured one, or one of int8 or float16 where ``precision`` asks for it."""
+        if options.get("precision") == "int8":
+            return quantize(program, self.quantizer(options), calibration)
+        if not self.takes_half or options["precision"] != "fp16":
+            return program
+        kept = [op for one in self.partitioners(program, options) for op in one.ops_to_not_decompose(program)[0]]
+        return to_half(decomposed(program, kept))
 
     def quantizer(self, options: Options) -> Any:
         """Give the vendor's quantiser, for backends whose ``precision`` can be int8."""
@@ -91,7 +98,7 @@ class ExecuTorchBackend(Backend):
         payload = stem.with_name(stem.name + self.suffix)
         with watch_rejections(self.rejections) as rejections:
             try:
-                finished = self.edge(self.quantized(program, options, calibration), options).to_executorch()
+                finished = self.edge(self.prepared(program, options, calibration), options).to_executorch()
             except Exception as error:
                 raise LowerError(f"ExecuTorch cannot lower it to {self.title}: {one_line(error)}") from error
         with payload.open("wb") as file:
@@ -115,6 +122,9 @@ class ExecuTorchBackend(Backend):
             raise UnsupportedError(f"{artifact.name} takes or gives bfloat16, which samples do not keep.")
         sample = load_tensors(artifact.sample_path)
         write_bundled(artifact.payload_path, sample["input"], sample["expected"], path)
+
+    def describe(self, payload: Path) -> Artifact:
+        return describe(payload, _runtime())
 
     def read_bundled(self, path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
         return read_bundled(path, folder)

@@ -67,9 +67,9 @@ class EthosU(ExecuTorchBackend):
         spec.dump_intermediate_artifacts_to(options["folder"])
         return (EthosUPartitioner(spec),)
 
-    def quantized(self, program: Any, options: Options, calibration: Calibration) -> Any:
+    def prepared(self, program: Any, options: Options, calibration: Calibration) -> Any:
         """Quantise a functional program: the NPU's passes know no operators that write in place."""
-        return super().quantized(program.run_decompositions({}), options, calibration)
+        return super().prepared(program.run_decompositions({}), options, calibration)
 
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:
         return _stream_operations(_blocks(blob).get("cmd_data", b""))

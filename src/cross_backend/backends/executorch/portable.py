@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from cross_backend.backend import Options
+from cross_backend.backend import THREADS, Option, Options
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 
 
@@ -15,6 +15,8 @@ class Portable(ExecuTorchBackend):
 
     name = "executorch.portable"
     title = "Portable (Reference)"
+    takes_half = True
+    options = {"precision": Option("float32, or float16 inside", "fp32", ("fp32", "fp16")), "threads": THREADS}
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         return ()

@@ -18,9 +18,12 @@ class Xnnpack(ExecuTorchBackend):
     title = "XNNPACK (CPU)"
     delegate_id = "XnnpackBackend"
     preload = ("executorch.exir", "executorch.backends.xnnpack.partition.xnnpack_partitioner")
+    takes_half = True
     rejections = "executorch.exir.backend.utils:WhyNoPartition.__call__"
     options = {
-        "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
+        "precision": Option(
+            "float32, float16 inside, or int8 quantised on the calibration inputs", "fp32", ("fp32", "fp16", "int8")
+        ),
         "threads": THREADS,
     }
 

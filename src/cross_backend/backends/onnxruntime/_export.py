@@ -52,4 +52,11 @@ def export_onnx(program: Any, path: Path) -> None:
     except LowerError:
         raise
     except Exception as error:
-        raise LowerError(f"torch.onnx cannot export it: {one_line(error)}") from error
+        raise LowerError(f"torch.onnx cannot export it: {one_line(_first_cause(error))}") from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Give the exception that others came of: the exporter's own says which step failed, and not at what."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -15,6 +15,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options, Session
 from cross_backend.backends._timings import typical
 from cross_backend.backends.onnxruntime._export import SUFFIX, lower_to_onnx
+from cross_backend.backends.onnxruntime._foreign import describe
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, TO_LOWER, Provider
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
@@ -75,6 +76,9 @@ class OnnxRuntimeBackend(Backend):
         if artifact.target.partition("?")[0] != self.name:  # a file of the cache, which says who wrote it
             artifact = replace(artifact, target=self.name)
         return OnnxRuntimeSession(self.provider, artifact, options)
+
+    def describe(self, payload: Path) -> Artifact:
+        return describe(payload)
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
         if self.provider.is_asynchronous:

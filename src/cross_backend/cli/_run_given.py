@@ -1,0 +1,123 @@
+"""Run once on given or random inputs: there is nothing to compare the outputs with, so nothing is timed or ranked."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cross_backend.cli import print_json
+from cross_backend.cli._run_steps import check_runs, run_once
+from cross_backend.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cross_backend.cache import Cache
+    from cross_backend.report.terminal import Terminal
+    from cross_backend.tensors import TensorSpec
+    from cross_backend.trial import Settings
+    from cross_backend.workers import Worker
+
+READERS = {".onnx": "onnxruntime.cpu", ".pte": "executorch.portable"}
+"""Endings of files that say themselves what they take, and who reads them."""
+UNVERIFIED = "unverified: it brings no sample to compare with, so it is not timed"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is run."""
+
+    name: str
+    workload: str
+    target: str
+    inputs: Sequence[TensorSpec]
+    is_unverified: bool
+    """Whether it has no sample that could have proved it right."""
+
+
+def is_foreign(path: Path) -> bool:
+    """Say whether a file was made by others: a program without a manifest beside it, its own or a bundle's."""
+    from cross_backend.bundle.manifest import MANIFEST
+
+    manifests = (path.with_suffix(".json"), path.with_name(MANIFEST))
+    return path.suffix in READERS and path.is_file() and not any(manifest.is_file() for manifest in manifests)
+
+
+def run_foreign(args: argparse.Namespace, settings: Settings, cache: Cache, terminal: Terminal) -> int:
+    """Run a file of others once, on ``--input`` or random inputs.
+
+    Raises:
+        UnavailableError: what reads it, or its delegate, cannot run here.
+        UnsupportedError, LoadError, RunError: it cannot be read, or fails.
+    """
+    from cross_backend.registry import resolve
+    from cross_backend.tensors import TensorSpec
+    from cross_backend.workers import Worker
+
+    path = args.artifact.resolve()
+    if args.profile:
+        raise UsageError(f"--profile needs a sample to verify with, and {args.artifact} brings none.")
+    reader = check_runs(resolve(READERS[path.suffix]))
+    with ExitStack() as stack:
+        worker = stack.enter_context(Worker(cache.log("run"), reader.python))
+        found = worker.call("describe", settings.timeout_s, payload=str(path), target=str(reader.target))
+        resolved = check_runs(resolve(found["target"]))
+        if resolved.python != reader.python:
+            worker = stack.enter_context(Worker(cache.log("run"), resolved.python))
+        target = str(resolved.target)
+        worker.call("open_foreign", settings.timeout_s, payload=str(path), target=target, threads=settings.threads)
+        inputs = tuple(TensorSpec.from_json(row) for row in found["inputs"])
+        run_given(args, Given(path.name, path.stem, target, inputs, is_unverified=True), worker, settings, terminal)
+    return 0
+
+
+def run_given(args: argparse.Namespace, given: Given, worker: Worker, settings: Settings, terminal: Terminal) -> None:
+    """Run what a worker has open on ``--input``, or where there is none on what is bound, and print."""
+    from cross_backend.records import finite
+
+    with tempfile.TemporaryDirectory() as folder:
+        if args.input is not None:
+            inputs = str(_inputs_file(args.input, given, Path(folder)))
+            worker.call("bind", settings.timeout_s, inputs=inputs)
+        head = run_once(worker, args.output, settings)
+    if args.json:
+        document = {"schema": 1, "workload": given.workload, "target": given.target}
+        why = {"verified": False, "reason": UNVERIFIED} if given.is_unverified else {}
+        print_json({**document, "output": [finite(value) for value in head], **why})
+        return
+    shown = ", ".join(f"{value:.6f}" for value in head)
+    more = "" if args.output is None else f"; all outputs are in {args.output}"
+    on = "" if args.input is not None else " (random inputs)"
+    mark, why_not = ("⚠️", f"; {UNVERIFIED}") if given.is_unverified else ("✅", "")
+    terminal.text(f"{mark} {given.workload} on {given.target}: {shown}{on}{more}{why_not}")
+    if given.is_unverified and args.artifact.suffix == ".onnx":
+        terminal.text(f"   'cross-backend compare {args.artifact}' compares it with ONNX's reference evaluator")
+
+
+def _inputs_file(text: str, given: Given, folder: Path) -> Path:
+    """Give a tensor file for ``--input``: the user's own, or numbers shaped like the first input."""
+    import numpy as np
+
+    from cross_backend.tensors import save_tensors
+
+    if Path(text).suffix == ".npz":
+        if not Path(text).is_file():
+            raise UsageError(f"{text} does not exist.")
+        return Path(text)
+    try:
+        numbers = np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise UsageError(f"--input takes numbers such as 1,2,3,4 or a .npz file, not {text!r}.") from None
+    if len(given.inputs) != 1:
+        raise UsageError(f"{given.name} has {len(given.inputs)} inputs; give them in a .npz file.")
+    spec = given.inputs[0]
+    shape = [n if isinstance(n, int) else 1 for n in spec.shape]
+    if numbers.size != int(np.prod(shape)):
+        raise UsageError(f"input {spec.name!r} is {spec}: {int(np.prod(shape))} numbers, not {numbers.size}.")
+    path = folder / "inputs.npz"
+    save_tensors(path, {"input": [numbers.reshape(shape).astype(spec.dtype)]})
+    return path
