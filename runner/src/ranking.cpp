@@ -9,20 +9,38 @@
 namespace cross_backend {
 namespace {
 
-// The ratios of a panel's pairs, with which all verdicts together are right in 95 %: Bonferroni over all pairs.
+constexpr double kClear = 0.999;  // least confidence at which a pair counts as clearly apart
+
+// The confidence of each of so many intervals with which all together are right in 95 % (Bonferroni).
+double joint_confidence(std::size_t pairs) {
+  return 1 - (1 - kConfidence) / static_cast<double>(std::max<std::size_t>(pairs, 1));
+}
+
+// The ratios of a panel's pairs. All verdicts together are right in 95 %, by Holm's step-down rule (Scand. J. Statist.
+// 6, 1979): pairs that are clearly apart are so at Bonferroni's level over all pairs or a stricter one, so the level of
+// the rest is Bonferroni's over the rest.
 class Pairs {
  public:
   Pairs(const std::vector<Rounds>& measured, double floor) : measured_(measured), floor_(floor) {
-    const auto count = static_cast<double>(measured.size());
-    confidence_ = 1 - (1 - kConfidence) / std::max(count * (count - 1) / 2, 1.0);
+    const auto count = measured.size();
+    const double strict = std::max(kClear, joint_confidence(count * (count - 1) / 2));
+    std::size_t open = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = i + 1; k < count; ++k) {
+        const auto ratio = log_ratio(measured[i], measured[k]);
+        open += ratio && ratio->at(strict, floor).apart() ? 0 : 1;
+      }
+    }
+    confidence_ = joint_confidence(open);
   }
 
   std::optional<LogRatio> operator()(std::size_t first, std::size_t second) const {
-    return log_ratio(measured_[first], measured_[second], confidence_, floor_);
+    return decided(measured_[first], measured_[second]);
   }
 
-  std::optional<LogRatio> of(const std::pair<Rounds, Rounds>& twins) const {
-    return log_ratio(twins.first, twins.second, confidence_, floor_);
+  std::optional<LogRatio> decided(const Rounds& first, const Rounds& second) const {
+    const auto ratio = log_ratio(first, second);
+    return ratio ? std::optional(ratio->at(confidence_, floor_)) : std::nullopt;
   }
 
   // By medians where they share too few rounds.
@@ -71,7 +89,7 @@ Ranking rank(const std::vector<Rounds>& measured, const std::optional<std::pair<
     const auto to_first = place > 0 ? pairs(key, order.front()) : LogRatio{0, 0, 0};
     if (to_first) ranking.ratios[key] = interval(*to_first);
   }
-  if (ties.empty() && twins && order.size() > 1) ties.push_back(pairs.of(*twins));
+  if (ties.empty() && twins && order.size() > 1) ties.push_back(pairs.decided(twins->first, twins->second));
   for (const auto& tie : ties) {
     if (tie) ranking.found_from = std::max(ranking.found_from.value_or(0), std::expm1(surely_found(*tie)));
   }

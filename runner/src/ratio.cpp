@@ -64,7 +64,12 @@ double error_of(const std::vector<double>& steps) {
 
 }  // namespace
 
-std::optional<LogRatio> log_ratio(const Rounds& first, const Rounds& second, double confidence, double floor) {
+LogRatio LogRatio::at(double confidence, double floor) const {
+  const double half = std::min(student_t4((1 + confidence) / 2) * error, kWidest);
+  return {value, std::max(half, floor), error};
+}
+
+std::optional<LogRatio> log_ratio(const Rounds& first, const Rounds& second) {
   Rounds mine, theirs;
   for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i].empty() || second[i].empty()) continue;
@@ -76,8 +81,7 @@ std::optional<LogRatio> log_ratio(const Rounds& first, const Rounds& second, dou
   std::vector<double> steps;
   for (std::size_t i = 0; i < mine.size(); ++i) steps.push_back(one.moved[i] - other.moved[i]);
   const double error = std::hypot(kResolution / kNormal, error_of(steps));
-  const double half = std::min(student_t4((1 + confidence) / 2) * error, kWidest);
-  return LogRatio{std::log(one.mean / other.mean), std::max(half, floor), error};
+  return LogRatio{std::log(one.mean / other.mean), 0, error}.at(kConfidence, 0);
 }
 
 std::optional<double> noise_floor(const Rounds& first, const Rounds& twin) {

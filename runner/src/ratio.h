@@ -20,12 +20,12 @@ struct LogRatio {
 
   double low() const { return value - half_width; }
   double high() const { return value + half_width; }
+  LogRatio at(double confidence, double floor) const;  // with another interval, at least `floor` wide to either side
   bool apart() const { return std::abs(value) > half_width; }  // the interval leaves out 0: the two differ
 };
 
-// Gives nothing with fewer than six common rounds. The interval is at least `floor` wide to either side.
-std::optional<LogRatio> log_ratio(const Rounds& first, const Rounds& second, double confidence = kConfidence,
-                                  double floor = 0);
+// Gives the ratio with an interval of 95 %; nothing with fewer than six common rounds.
+std::optional<LogRatio> log_ratio(const Rounds& first, const Rounds& second);
 
 // Gives the largest difference (natural logarithm of a ratio) that one artifact against its twin makes believable.
 std::optional<double> noise_floor(const Rounds& first, const Rounds& twin);
