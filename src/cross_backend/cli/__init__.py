@@ -112,14 +112,11 @@ def _main(arguments: Sequence[str]) -> int:
         for line in error.lines:
             print(f"cross-backend {args.command}: {line}", file=sys.stderr)
         return 2
-    except UsageError as error:
-        return _complain(args.command, error, 2)
     except BrokenPipeError:
         raise
-    except UnprovedError as error:
-        return _complain(args.command, error, UNPROVED)
     except (CrossBackendError, OSError) as error:
-        return _complain(args.command, error, 1)
+        status = 2 if isinstance(error, UsageError) else UNPROVED if isinstance(error, UnprovedError) else 1
+        return _complain(args.command, error, status)
     except KeyboardInterrupt:
         print(f"cross-backend {args.command}: interrupted.", file=sys.stderr)
         return 130
