@@ -68,7 +68,7 @@ def new_memory(shared_folder, tmp_path_factory):
 
     def make():
         root = tmp_path_factory.mktemp("own_memory")
-        for kind in ("captures", "artifacts"):
+        for kind in ("captures", "artifacts", "trusted"):
             (shared_folder / "cache" / kind).mkdir(parents=True, exist_ok=True)
             (root / kind).symlink_to(shared_folder / "cache" / kind, target_is_directory=True)
         return root
