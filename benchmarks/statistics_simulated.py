@@ -18,7 +18,7 @@ from cross_backend.measure.precision import detectable, precision_reached
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import can_tell_apart, latency_ms, noise_floor, paired_ratio
 from cross_backend.measure.steady import steady_from
-from cross_backend.trial import MOST_DECIDING, Settings
+from cross_backend.trial import MOST_DECIDING
 
 MACHINES = {
     "quiet, processes 0.5 %": Machine(process=0.005, noise=0.02),
@@ -112,7 +112,7 @@ def decided(machine: Machine, ratios: tuple[float, ...], studies: int, seed: int
         for launches in range(1, most + 1):
             *targets, twin = (first_launches(one, launches) for one in drawn)
             ranking = Ranking(dict(enumerate(targets)), noise_floor(targets[0], twin))
-            if not ranking.undecided(Settings.found_from):
+            if not ranking.undecided:
                 break
         ranks = [ranking.ranks[key] for key in range(len(ratios))]
         right += ranks == truth

@@ -122,7 +122,7 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
         return False
     if settings.margin is None or len(launches) >= settings.most_launches:
         return True
-    ranking, floor = _ranked(launches)
+    ranking, floor = _ranked(launches, settings)
     if not ranking.order:
         return True
     leader, *others = (ranking.measured[key] for key in ranking.order)
@@ -131,10 +131,10 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
 
 def undecided(launches: Sequence[Launch], settings: Settings) -> list[int]:
     """Give the targets whose places are not decided yet, fastest first."""
-    return _ranked(launches)[0].undecided(settings.found_from)
+    return _ranked(launches, settings)[0].undecided
 
 
-def _ranked(launches: Sequence[Launch]) -> tuple[Ranking, float | None]:
+def _ranked(launches: Sequence[Launch], settings: Settings) -> tuple[Ranking, float | None]:
     """Rank what runs where it was asked to; give the noise floor as well."""
     pair, results = twins(launches), merged(launches)
     floor = noise_floor(*pair) if pair else None
@@ -143,7 +143,7 @@ def _ranked(launches: Sequence[Launch]) -> tuple[Ranking, float | None]:
         for i, r in enumerate(results)
         if r.outcome is Outcome.OK and r.latency is not None and r.unranked is None
     }
-    return Ranking(contest, floor), floor
+    return Ranking(contest, floor, settings.found_from), floor
 
 
 def conclude(
@@ -156,7 +156,7 @@ def conclude(
     interrupted: bool = False,
 ) -> Panel:
     """Join the launches of a panel and rank what can be told apart."""
-    ranking, floor = _ranked(launches)
+    ranking, floor = _ranked(launches, settings)
     results = [replace(result, workload=workload) for result in merged(launches)]
     ranks, ratios = ranking.ranks, ranking.ratios
     for i, result in enumerate(results):

@@ -74,6 +74,16 @@ def precision_reached(
     return all(reached(log_ratio(leader, other)) for other in others)
 
 
-def clearly_apart(ratio: LogRatio | None, floor: float, targets: int) -> bool:
-    """Say whether two of so many targets differ so clearly that one may stop at it; see :data:`EARLY`."""
-    return ratio is not None and ratio.at(max(EARLY, joint_confidence(all_pairs(targets))), floor).apart
+def clearly_apart(ratio: LogRatio | None, floor: float, targets: int, by: float = 0.0) -> bool:
+    """Say whether two of so many targets differ so clearly that one may stop at it; see :data:`EARLY`.
+
+    Args:
+        ratio: of the two.
+        floor: noise floor, a logarithm.
+        targets: how many are ranked together.
+        by: relative difference that they must differ by at least.
+    """
+    if ratio is None:
+        return False
+    strict = ratio.at(max(EARLY, joint_confidence(all_pairs(targets))), floor)
+    return abs(strict.value) - strict.half_width > math.log1p(by)

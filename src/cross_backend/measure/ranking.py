@@ -18,13 +18,15 @@ class Ranking:
     Each pair is compared over the launches that both took part in, so not every target needs to be in all of them.
     """
 
-    def __init__(self, measured: Mapping[int, Measurement], floor: float | None) -> None:
+    def __init__(self, measured: Mapping[int, Measurement], floor: float | None, asked: float = 0.08) -> None:
         """Put the targets in order.
 
         Args:
             measured: key → interleaved samples.
             floor: noise floor, a logarithm; None where it was not measured.
+            asked: relative difference that shall surely be found.
         """
+        self._asked = asked
         self.measured, self._floor, self._known = measured, floor or 0.0, dict[tuple[int, int], LogRatio | None]()
         pairs = itertools.combinations(sorted(measured), 2)
         self._confidence = joint_confidence(sum(not self._clear(*pair) for pair in pairs))
@@ -37,8 +39,8 @@ class Ranking:
             self._known[first, second] = log_ratio(self.measured[first], self.measured[second])
         return self._known[first, second]
 
-    def _clear(self, first: int, second: int) -> bool:
-        return clearly_apart(self._plain(first, second), self._floor, len(self.measured))
+    def _clear(self, first: int, second: int, by: float = 0.0) -> bool:
+        return clearly_apart(self._plain(first, second), self._floor, len(self.measured), by)
 
     def _ratio(self, first: int, second: int) -> LogRatio | None:
         """Give the ratio of two with the interval that decides.
@@ -83,26 +85,31 @@ class Ranking:
                 found[key] = Interval(math.exp(ratio.value), math.exp(ratio.low), math.exp(ratio.high))
         return found
 
-    def undecided(self, found_from: float) -> list[int]:
-        """Give the targets that need a further launch, fastest first.
+    def _near(self) -> Iterator[tuple[int, int, float]]:
+        """Give the pairs of :meth:`_compared` that are not far apart, and what would surely be found of each.
 
-        The place of a target is decided where it is clearly apart from the fastest of the group before it, or where
-        a relative difference of ``found_from`` between the two would surely have been found.
+        Far apart are two that differ, at the strict level, by more than the difference that shall be found.
         """
-        wanted = set[int]()
         for leader, key, _ in self._compared():
             ratio = self._ratio(key, leader)
-            fine = ratio is not None and surely_found(ratio) <= math.log1p(found_from)
-            if not fine and not self._clear(key, leader):
-                wanted |= {leader, key}
+            if not self._clear(key, leader, self._asked):
+                yield leader, key, math.expm1(surely_found(ratio)) if ratio else math.inf
+
+    @property
+    def undecided(self) -> list[int]:
+        """The targets that need a further launch, fastest first.
+
+        The place of a target is decided where it is far apart from the fastest of the group before it, or where the
+        difference that was asked for would surely have been found between the two.
+        """
+        wanted = {key for *pair, found in self._near() if found > self._asked for key in pair}
         return [key for key in self.order if key in wanted]
 
     def found_from(self, twins: tuple[Measurement, Measurement] | None) -> float | None:
-        """Give the relative difference that would surely be told, of those pairs that were not told apart.
+        """Give the relative difference that would surely be told, of those pairs that are not far apart.
 
-        Where all were: of the twins, which are equal and were compared as well.
+        Where all are: of the twins, which are equal and were compared as well.
         """
-        ties = [self._ratio(key, leader) for leader, key, apart in self._compared() if not apart]
-        if not ties and twins is not None and len(self.order) > 1:
-            ties = [log_ratio(*twins, self._confidence, self._floor)]
-        return max((math.expm1(surely_found(ratio)) for ratio in ties if ratio is not None), default=None)
+        near = [found for *_, found in self._near() if math.isfinite(found)]
+        ratio = log_ratio(*twins, self._confidence, self._floor) if twins and len(self.order) > 1 else None
+        return max(near, default=math.expm1(surely_found(ratio)) if ratio else None)
