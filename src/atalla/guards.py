@@ -122,12 +122,11 @@ def guard(operator: torch._ops.OpOverload, positional: Sequence[Any], named: Map
     Raises:
         ValueError: they do not fit.
     """
-    rule, schema = GUARDS.get(str(operator)), operator._schema  # noqa: SLF001  it has no other name
-    given = {**dict(zip((one.name for one in schema.arguments), positional, strict=False)), **named}
-    for one in schema.arguments:
-        kind = str(one.real_type).removeprefix("Optional[").removesuffix("]")
-        if kind in _choices() and given.get(one.name) not in (None, *_choices()[kind]):
-            raise ValueError(f"{one.name} must be one that a blob can hold")
+    names, choices, rule = _what_is_looked_at(operator)
+    given = {**dict(zip(names, positional, strict=False)), **named}
+    for name, allowed in choices:
+        if given.get(name) not in allowed:
+            raise ValueError(f"{name} must be one that a blob can hold")
     if given.get("pin_memory"):
         raise ValueError("Memory must not be pinned")
     if rule is not None and not rule(given):
@@ -135,6 +134,16 @@ def guard(operator: torch._ops.OpOverload, positional: Sequence[Any], named: Map
 
 
 @functools.cache
+def _what_is_looked_at(
+    operator: torch._ops.OpOverload,
+) -> tuple[list[str], list[tuple[str, tuple[object, ...]]], Callable[[Arguments], bool] | None]:
+    """Give the names of an operator's arguments, what those of torch's own kinds may be, and the operator's guard."""
+    arguments, choices = operator._schema.arguments, _choices()  # noqa: SLF001  it has no other name
+    kinds = [(one.name, str(one.real_type).removeprefix("Optional[").removesuffix("]")) for one in arguments]
+    allowed = [(name, (None, *choices[kind])) for name, kind in kinds if kind in choices]
+    return [one.name for one in arguments], allowed, GUARDS.get(str(operator))
+
+
 def _choices() -> Mapping[str, tuple[object, ...]]:
     """Give what arguments of torch's own kinds may be; an operator takes any number for them, whatever it means."""
     import torch
