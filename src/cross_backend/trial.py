@@ -45,7 +45,7 @@ SAMPLE_HEAD = 4
 
 MOST_DECIDING = 10
 """Launches that share runs and time box where nobody says how many there are. Where processes differ by 1 to 2 %, four
-to six find 8 %; what is clearly apart is started once or twice."""
+to six find 8 %; what is far apart is started once or twice."""
 BOX_S = 60.0
 """Wall time of all launches together from which on no further one begins, where nobody says how many there are."""
 _SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_length())[::-1])
@@ -57,7 +57,7 @@ class Settings:
     """How to measure.
 
     With neither ``launches`` nor ``margin``, launching goes on until every place is decided (:data:`MOST_DECIDING`
-    times and :data:`BOX_S` at most), and what is clearly apart from its neighbours is not started again.
+    times and :data:`BOX_S` at most), and what is far apart from its neighbours is not started again.
     """
 
     num_runs: int = 1000
@@ -82,7 +82,7 @@ class Settings:
     """Memory that a worker may use; it is stopped above."""
     found_from: float = 0.08
     """With neither launches nor a margin: relative difference that would surely be found between targets that are not
-    clearly apart; then their places are decided."""
+    far apart; then their places are decided."""
 
     @property
     def deciding(self) -> bool:

@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         metavar="N",
         help="how often every target is started anew; runs and seconds are spread over them (default: until every "
-        "place is decided: told apart, or a difference of 8 %% would surely be found; no launch begins after 60 s)",
+        "place is decided: far apart, or a difference of 8 %% would surely be found; no launch begins after 60 s)",
     )
     parser.add_argument(
         "--margin",
