@@ -9,12 +9,14 @@ namespace cross_backend {
 namespace {
 
 constexpr double kQuantile = 0.75;  // of the changes along a line: three quarters may be masked, one may be outliers
+constexpr double kMoved = 0.9;      // of the elements that changed: one in ten moved by more than rounding
+constexpr double kRounded = 1e-3;   // share of its magnitude that rounding may change an element by
 constexpr std::size_t kFewest = 8;  // elements along an axis from which on they have a scale of their own
 
-// Gives the quantile between the two nearest values, as NumPy does; there is at least one value. Reorders them.
-double quantile(std::vector<double>& values) {
+// Gives a quantile between the two nearest values, as NumPy does; there is at least one value. Reorders them.
+double quantile(std::vector<double>& values, double which = kQuantile) {
   using Difference = std::vector<double>::difference_type;
-  const double place = kQuantile * static_cast<double>(values.size() - 1);
+  const double place = which * static_cast<double>(values.size() - 1);
   const auto lower = values.begin() + static_cast<Difference>(place);
   std::nth_element(values.begin(), lower, values.end());
   const double share = place - std::floor(place);
@@ -65,6 +67,18 @@ std::vector<double> scale_of(const Tensor& first, const Tensor* second) {
     if (extent >= kFewest && extent < change.size()) raise(scale, change, extent, stride);
   }
   return scale;
+}
+
+bool moved(const Tensor& first, const Tensor& second) {
+  if (first.shape != second.shape || first.dtype != second.dtype) return true;
+  if (!is_floating(first.dtype)) return first.data != second.data;
+  const Elements a(first), b(second);
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double share = std::abs(a[i] - b[i]) / (std::abs(a[i]) + std::abs(b[i]));
+    if (std::isfinite(share) && share > 0) shares.push_back(share);
+  }
+  return !shares.empty() && quantile(shares, kMoved) > kRounded;
 }
 
 bool same(std::complex<double> want, std::complex<double> got) {

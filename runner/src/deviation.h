@@ -13,6 +13,10 @@ namespace cross_backend {
 // two inputs of the same shape and type, or how large they are where `second` is null.
 std::vector<double> scale_of(const Tensor& first, const Tensor* second);
 
+// Says whether an output changed from one input to another by more than rounding may do: of the elements that changed,
+// one in ten at least changed by more than a thousandth of its magnitude. Other types must differ somewhere.
+bool moved(const Tensor& first, const Tensor& second);
+
 // Says whether two elements are equal, NaN and infinities included.
 bool same(std::complex<double> want, std::complex<double> got);
 

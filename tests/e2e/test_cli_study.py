@@ -341,4 +341,5 @@ def test_a_locked_database_is_read_and_its_writers_told(copy, small, monkeypatch
     finally:
         lock.close()
     out, err = capsys.readouterr()
-    assert out == "" and len(err.splitlines()) == 1 and "another process keeps it locked" in err
+    assert len(err.splitlines()) == 1 and "another process keeps it locked" in err
+    assert "another process keeps it locked" in json.loads(out)["error"]

@@ -93,9 +93,9 @@ def test_models_are_put_into_evaluation_mode(file: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
-        ("nothing", CaptureError, r"must return \(module, inputs\), not NoneType"),
-        ("number", CaptureError, r"must return \(module, inputs\), not tuple"),
-        ("fails", CaptureError, "failed: ValueError: two"),
+        ("nothing", CaptureError, r"must return \(module, inputs\).*, not NoneType"),
+        ("number", CaptureError, r"must return \(module, inputs\).*, not \(int, int\)"),
+        ("fails", CaptureError, r"failed: .*my model\.py:13: ValueError: two"),
         ("value", CaptureError, "not callable"),
         ("ours", CrossBackendError, "^needs x; pip install x$"),
         ("pairs", UsageError, r"unknown function in .*: 'pairs'\. Did you mean 'pair'.*whole"),
@@ -164,6 +164,6 @@ def test_checkpoints_are_loaded_or_refused(tmp_path: Path, content: str) -> None
         load_checkpoint(model, str(path))
         assert torch.equal(model.weight, wanted["weight"])
         return
-    with pytest.raises(CaptureError, match=r"weights .*weights\.pt do not fit") as caught:
+    with pytest.raises(CaptureError, match=r"weights .*weights\.pt do not (fit|exist)") as caught:
         load_checkpoint(model, str(path))
     assert "\n" not in str(caught.value)
