@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cross_backend.artifact import digest_path
 from cross_backend.cache import Cache
-from cross_backend.errors import UntrustedError
+from cross_backend.errors import ArtifactError, UntrustedError
 
 _FOLDER = "trusted"
 
@@ -28,7 +28,7 @@ def keep(cache: Cache, path: Path) -> None:
 
 def is_trusted(cache: Cache, path: Path) -> bool:
     """Whether a file or folder was made here, or trusted before."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ArtifactError):
         return (cache.root / _FOLDER / digest_path(path)).is_file()
     return False
 

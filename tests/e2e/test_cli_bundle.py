@@ -153,7 +153,7 @@ def test_precision_keeps_the_platforms_orders(linear, cli, tmp_path):
     row = manifest(tmp_path / "linear_regression")
     fallback = ["linear_regression_xnnpack_fp16", "linear_regression_portable_fp16"]
     assert row["orders"] == {"web": fallback, "android": ["linear_regression_vulkan_fp16", *fallback]}
-    assert (row["artifacts"][0]["tolerance"], row["artifacts"][0]["mean_tolerance"]) == (0.01, 0.1)
+    assert (row["artifacts"][0]["tolerance"], row["artifacts"][0]["mean_tolerance"]) == (0.01, 0.15)
 
 
 def test_labels_of_a_users_model(cli, document, tmp_path):

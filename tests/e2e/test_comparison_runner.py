@@ -82,7 +82,7 @@ def test_a_torch_module_in_two_precisions_and_batches(run, tmp_path):
     import torch
 
     torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh())
     inputs = torch.rand(1, 4)  # a bare tensor is one input
     results = run(module, ["cpu"], inputs=inputs, batch_sizes=[1, 3], precisions=["fp32", "bf16"], name="net")
     assert [(panel.workload, panel.batch) for panel in results.panels] == [("Sequential", 1), ("Sequential", 3)]

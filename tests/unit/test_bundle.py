@@ -118,7 +118,9 @@ def test_the_folder_holds_what_the_page_lists_and_nothing_else(made: Path) -> No
     assert {path.name for path in (made / "typed_openvino").iterdir()} == {"model.bin", "model.xml"}
     assert {path.name for path in (made / "sample").iterdir()} == {
         *(f"input_{i}.npy" for i in range(2)),
-        *(f"expected_{i}.npy" for i in range(4)),
+        *(f"input2_{i}.npy" for i in range(2)),
+        *(f"{group}_{i}.npy" for group in ("expected", "expected2", "scale") for i in range(4)),
+        "rounding_0.npy",
     }
     assert list((made / "loaders").iterdir())
     assert [path.name for path in made.parent.iterdir()] == ["typed"], "no scratch beside it"

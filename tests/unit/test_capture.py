@@ -22,7 +22,7 @@ from cross_backend.capture import Captured, OnnxProgram, digest_program, write_c
 from cross_backend.capture import write_program as write
 from cross_backend.errors import ArtifactError, CaptureError, CrossBackendError
 from cross_backend.flops import count_flops
-from cross_backend.pt2 import load_pt2
+from cross_backend.pt2 import load_pt2, save_pt2
 from cross_backend.reference import run_eagerly
 from cross_backend.tensors import check_inputs, load_tensors
 from cross_backend.workloads import Task, Workload
@@ -366,8 +366,8 @@ def test_a_pt2_file_that_calls_operators_of_other_packages_says_which(tmp_path: 
         library.define("twice(Tensor x) -> Tensor")
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
         torch.library.register_fake("tests_foreign::twice", torch.empty_like, lib=library)
-        torch.export.save(xb.capture(net(lambda m, x: torch.ops.tests_foreign.twice(x)), (X,)), path)
-        load_pt2(path)
+        save_pt2(xb.capture(net(lambda m, x: torch.ops.tests_foreign.twice(x)), (X,)), path)
+        load_pt2(path)  # made here, so that it may call what is none of torch's own
     with pytest.raises(CaptureError, match="calls the operator tests_foreign::twice, which torch does not have here"):
         load_pt2(path)
 

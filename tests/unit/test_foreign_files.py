@@ -106,7 +106,7 @@ def test_what_is_swapped_while_it_is_opened_is_refused(tmp_path: Path, monkeypat
 @pytest.fixture
 def bundle(linear: Captured, make_artifact: MakeArtifact, tmp_path: Path) -> Path:
     """A sound bundle with labels."""
-    place = write_bundle(linear, [(make_artifact(), "one", "One", 1e-4)], {}, {}, tmp_path)
+    place = write_bundle(linear, [(make_artifact(), "one", "One", {"tolerance": 1e-4})], {}, {}, tmp_path)
     (place / "labels.txt").write_text("a\n")
     row = json.loads((place / "manifest.json").read_text())
     row["labels"] = {"path": "labels.txt", "sha256": digest_path(place / "labels.txt")}

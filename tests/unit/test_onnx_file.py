@@ -104,10 +104,10 @@ def test_data_in_its_folder_are_read_and_copied(place: Any, folder: Path) -> Non
     (folder / "m.data").write_bytes(weights.tobytes())
     (folder / "m.onnx").write_bytes(place(external("m.data")))
     found = read_onnx(folder / "m.onnx", folder / "copy.onnx")
-    assert np.allclose(found.expected[0], np.asarray(found.sample[0]) + weights)
+    assert np.allclose(found.sample["expected"][0], np.asarray(found.sample["input"][0]) + weights)
     (folder / "m.data").unlink()
     again = read_onnx(folder / "copy.onnx", folder / "again.onnx")
-    assert np.array_equal(again.expected[0], found.expected[0])
+    assert np.array_equal(again.sample["expected"][0], found.sample["expected"][0])
 
 
 SEQUENCE = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [2])

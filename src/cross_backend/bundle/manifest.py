@@ -78,6 +78,8 @@ class Bundle:
         if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_ARTIFACTS:
             raise ValueError(f"it must hold 1 to {MAX_ARTIFACTS} artifacts")
         inputs, outputs = _specs(row, "inputs", "inputs"), _specs(row, "outputs", "expected")
+        if row["sample"] is not None:
+            _check_sample(row["sample"], len(inputs), len(outputs))
         shared: dict[str, Any] = {
             "workload": plain_name(row["model"]),
             "program": _digest(row["program"]),
@@ -163,6 +165,14 @@ def size_in(value: Any) -> int:
     if not 0 <= size < 1 << 63:
         raise ValueError(f"{size} is no size")
     return size
+
+
+def _check_sample(sample: Mapping[str, Any], inputs: int, outputs: int) -> None:
+    """Check the counts of what a sample may have beside its inputs and expected outputs."""
+    seconds = [len(sample.get(kind, ())) for kind in ("inputs2", "expected2")]
+    scales, numbers = len(sample.get("scale", ())), len(sample.get("rounding", ()))
+    if seconds not in ([0, 0], [inputs, outputs]) or scales not in {0, outputs} or numbers > 1:
+        raise ValueError("the second sample, or the scales, are not one for each input and output")
 
 
 def _sample_digest(sample: Mapping[str, Any]) -> str:

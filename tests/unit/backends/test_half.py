@@ -12,7 +12,7 @@ from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._pte import flatbuffer_in, flatbuffer_json
 from cross_backend.platforms import PLATFORMS
 from cross_backend.registry import find_backend, resolve
-from cross_backend.verify import compare_outputs, tolerance_of
+from cross_backend.verify import compare_outputs, precision_of
 
 
 class _Everything(torch.nn.Module):
@@ -67,7 +67,9 @@ def test_a_cpu_target_computes_in_float16(name: str, small: tuple[torch.nn.Modul
     assert left == ({"dim_order_ops::_to_dim_order_copy.out"} if name == "xnnpack" else set())
     with xb.load(half) as session:
         outputs = [session(inputs[0].numpy())]
-    comparison = compare_outputs([net(*inputs).detach().numpy()], outputs, tolerance_of(resolve(half.target).options))
+    comparison = compare_outputs(
+        {"expected": [net(*inputs).detach().numpy()]}, [outputs], precision_of(resolve(half.target).options)
+    )
     assert comparison.verdict
     assert comparison.max_rel > 1e-5, "nothing that exact is float16"
     if name == "xnnpack":

@@ -116,7 +116,9 @@ def test_manifests(
 def test_zip_files(
     count: int, linear: Captured, make_artifact: Callable[..., Artifact], survive: Callable[..., int], tmp_path: Path
 ) -> None:
-    made = write_bundle(linear, [(make_artifact(folder=tmp_path / "a"), "one", "One", 1e-4)], {}, {}, tmp_path)
+    made = write_bundle(
+        linear, [(make_artifact(folder=tmp_path / "a"), "one", "One", {"tolerance": 1e-4})], {}, {}, tmp_path
+    )
     shutil.rmtree(made / "loaders")
 
     def read_one(path: Path) -> None:
