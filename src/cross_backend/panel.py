@@ -24,7 +24,7 @@ from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.records import Launch, Outcome, Panel, Result
 from cross_backend.registry import Resolved, check_targets
 from cross_backend.remembered import Measured, Memory
-from cross_backend.trial import BOX_S, Settings
+from cross_backend.trial import Settings
 from cross_backend.workers import Worker
 from cross_backend.workloads import Source
 from cross_backend.workloads.batching import unbatched_name
@@ -116,7 +116,9 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
         return True  # nothing runs: starting it again changes nothing
     if settings.deciding:
         spent_s, last_s = sum(launch.seconds for launch in launches), launches[-1].seconds
-        over = spent_s + last_s / 2 > BOX_S  # the end of this launch is nearer to the box's than that of another
+        over = (
+            spent_s + last_s / 2 > settings.box_s
+        )  # the end of this launch is nearer to the box's than that of another
         return over or len(launches) >= settings.most_launches or not undecided(launches, settings)
     if len(launches) < (settings.launches or 1):
         return False

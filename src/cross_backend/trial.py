@@ -47,7 +47,7 @@ MOST_DECIDING = 10
 """Launches that share runs and time box where nobody says how many there are. Where processes differ by 1 to 2 %, four
 to six find 8 %; what is far apart is started once or twice."""
 BOX_S = 60.0
-"""Wall time of all launches together from which on no further one begins, where nobody says how many there are."""
+"""Time box of one model's launches, where nobody says how many there are."""
 _SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_length())[::-1])
 """Turns in an order of which every beginning is spread over the whole launch: by reversed bits (van der Corput)."""
 
@@ -57,7 +57,7 @@ class Settings:
     """How to measure.
 
     With neither ``launches`` nor ``margin``, launching goes on until every place is decided (:data:`MOST_DECIDING`
-    times and :data:`BOX_S` at most), and what is far apart from its neighbours is not started again.
+    times and ``box_s`` at most), and what is far apart from its neighbours is not started again.
     """
 
     num_runs: int = 1000
@@ -83,6 +83,9 @@ class Settings:
     found_from: float = 0.08
     """With neither launches nor a margin: relative difference that would surely be found between targets that are not
     far apart; then their places are decided."""
+
+    box_s: float = BOX_S
+    """With neither: wall time of all launches together from which on no further one begins."""
 
     @property
     def deciding(self) -> bool:

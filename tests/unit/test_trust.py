@@ -281,3 +281,34 @@ def test_trust_is_by_content(tmp_path: Path) -> None:
     path.write_bytes(b"two")
     assert not trust.is_trusted(cache, path)
     assert not trust.is_trusted(cache, tmp_path / "missing")
+
+
+# --- every text of a graph -----------------------------------------------------------------------------------------
+
+
+def texts_of(value: Any) -> list[tuple[Any, Any]]:
+    """Give every place of a JSON document that holds a text: the container and the key."""
+    rows = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
+    found = [(value, key) for key, item in rows if isinstance(item, str)]
+    return found + [place for _, item in rows for place in texts_of(item)]
+
+
+def test_no_text_of_a_graph_is_evaluated(saved: Path, spied: Path, tmp_path: Path) -> None:
+    """Wherever code stands instead of what torch wrote, the file is refused, or opens and runs without running it."""
+    touch = f"__import__('pathlib').Path({str(spied)!r}).touch()"
+    attacks = (touch, f"x); {touch} #", "torch.os.abort", f"['x', {touch}]")
+    with zipfile.ZipFile(saved) as archive:
+        graph = json.loads(archive.read("net/models/model.json"))
+    opened = 0
+    for number, (container, key) in enumerate(texts_of(graph)):
+        whole = container[key]
+        container[key] = attacks[number % len(attacks)]
+        data = json.dumps(graph).encode()
+        path = rewritten(saved, tmp_path / "evil.pt2", lambda n, d, data=data: data if n == "models/model.json" else d)
+        container[key] = whole
+        with contextlib.suppress(Exception):
+            module: Any = load_pt2(path).module()
+            opened += 1
+            module(X)
+        assert not spied.exists(), (key, whole)
+    assert opened, "texts that are only shown do no harm"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from cross_backend.workloads import Source
 
 DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
+SEVERAL_S, LEAST_S = 45.0, 10.0
+"""Seconds of launches that several models share, where nobody says how many there are, and the least of each."""
 MOST_LAUNCHES = 15
 """Where ``--margin`` is not reached."""
 
@@ -62,7 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         metavar="N",
         help="how often every target is started anew; runs and seconds are spread over them (default: until every "
-        "place is decided: far apart, or a difference of 8 %% would surely be found; no launch begins after 60 s)",
+        "place is decided: far apart, or a difference of 8 %% would surely be found; no launch begins after 60 s, "
+        "which for several models are 45 s together)",
     )
     parser.add_argument(
         "--margin",
@@ -94,6 +97,8 @@ def main(args: argparse.Namespace) -> int:
     settings = Settings(
         args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin
     )
+    if len(sources) > 1:
+        settings = replace(settings, box_s=max(SEVERAL_S / len(sources), LEAST_S))
     exporting = ExportSettings(Cache(), args.jobs or 0, args.timeout, folder)
     found = _Found()
     try:
