@@ -312,3 +312,22 @@ def test_no_text_of_a_graph_is_evaluated(saved: Path, spied: Path, tmp_path: Pat
             module(X)
         assert not spied.exists(), (key, whole)
     assert opened, "texts that are only shown do no harm"
+
+
+def test_a_blob_that_calls_an_operator_of_others_is_code(tmp_path: Path) -> None:
+    """Ours runs it, because it was made here; the same bytes on another machine do not."""
+
+    class Twice(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return torch.ops.tests_trust.twice(x) + 1
+
+    with torch.library._scoped_library("tests_trust", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        torch.library.register_fake("tests_trust::twice", torch.empty_like, lib=library)
+        artifact = xb.lower(xb.capture(Twice().eval(), (X,)), "atalla", name="net", output_dir=tmp_path)
+        with xb.load(artifact) as session:
+            torch.testing.assert_close(session(X), X * 2 + 1)
+        (Cache().root / "trusted" / artifact.sha256).unlink()
+        with pytest.raises(UntrustedError, match=r"a call of tests_trust\.twice"):
+            xb.load(artifact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -60,6 +61,17 @@ class Atalla(Backend):
         payload = stem.with_name(stem.name + self.suffix)
         payload.write_bytes(compiled.data)
         return Lowered(payload, _placement(payload))
+
+    def code_in(self, artifact: Artifact) -> str | None:
+        """Name an operator that is none of torch's own: whoever registered it says what it does."""
+        from atalla import AtallaError
+        from atalla.hosted import foreign
+        from atalla.loader import parse
+
+        with contextlib.suppress(AtallaError, OSError):  # opening says what is wrong with it
+            names = foreign(call.target for call in parse(artifact.payload_path.read_bytes()).calls)
+            return f"a call of {names[0]}" if names else None
+        return None
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _AtallaSession(artifact, options)
@@ -144,7 +156,9 @@ class _AtallaSession(Session):
 
         threads = self.options["threads"] or 1
         try:
-            self._loaded = atalla.load(self.artifact.payload_path, threads=threads, profile=self.times)
+            path = self.artifact.payload_path
+            # Whoever opens a session has looked at code_in before.
+            self._loaded = atalla.load(path, threads=threads, profile=self.times, trust=True)
         except (atalla.AtallaError, OSError) as error:
             raise LoadError(f"Atalla cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
         if self._loaded.listing.calls:
