@@ -10,6 +10,7 @@ namespace cross_backend {
 namespace {
 
 constexpr double kClear = 0.999;  // least confidence at which a pair counts as clearly apart
+constexpr double kAsked = 0.08;   // relative difference that shall surely be found; beyond it two are far apart
 
 // The confidence of each of so many intervals with which all together are right in 95 % (Bonferroni).
 double joint_confidence(std::size_t pairs) {
@@ -23,12 +24,12 @@ class Pairs {
  public:
   Pairs(const std::vector<Rounds>& measured, double floor) : measured_(measured), floor_(floor) {
     const auto count = measured.size();
-    const double strict = std::max(kClear, joint_confidence(count * (count - 1) / 2));
+    strict_ = std::max(kClear, joint_confidence(count * (count - 1) / 2));
     std::size_t open = 0;
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t k = i + 1; k < count; ++k) {
         const auto ratio = log_ratio(measured[i], measured[k]);
-        open += ratio && ratio->at(strict, floor).apart() ? 0 : 1;
+        open += ratio && ratio->at(strict_, floor).apart() ? 0 : 1;
       }
     }
     confidence_ = joint_confidence(open);
@@ -43,6 +44,14 @@ class Pairs {
     return ratio ? std::optional(ratio->at(confidence_, floor_)) : std::nullopt;
   }
 
+  // Whether two differ, at the strict level, by more than the difference that shall be found.
+  bool far_apart(std::size_t first, std::size_t second) const {
+    const auto ratio = log_ratio(measured_[first], measured_[second]);
+    if (!ratio) return false;
+    const auto strict = ratio->at(strict_, floor_);
+    return std::max(strict.low(), -strict.high()) > std::log1p(kAsked);
+  }
+
   // By medians where they share too few rounds.
   bool slower(std::size_t first, std::size_t second) const {
     if (const auto ratio = (*this)(first, second)) return ratio->value > 0;
@@ -52,7 +61,7 @@ class Pairs {
  private:
   const std::vector<Rounds>& measured_;
   double floor_;
-  double confidence_;
+  double strict_ = 0, confidence_ = 0;
 };
 
 // By insertion: rounds that only some share may put three artifacts into a circle, which std::sort does not allow.
@@ -77,21 +86,22 @@ Ranking rank(const std::vector<Rounds>& measured, const std::optional<std::pair<
   const Pairs pairs(measured, floor);
   const auto order = in_order(pairs, measured.size());
   Ranking ranking{std::vector<int>(order.size()), std::vector<std::optional<Interval>>(order.size()), std::nullopt};
-  std::vector<std::optional<LogRatio>> ties;
+  std::vector<std::optional<LogRatio>> near;
   std::size_t leader = 0;
   for (std::size_t place = 0; place < order.size(); ++place) {
     const auto key = order[place];
     const auto ratio = place > 0 ? pairs(key, leader) : std::nullopt;
     const bool leads = place == 0 || (ratio && ratio->apart() && ratio->value > 0);
-    if (!leads) ties.push_back(ratio);
+    if (place > 0 && !pairs.far_apart(key, leader)) near.push_back(ratio);
     if (leads) leader = key;
     ranking.ranks[key] = leads ? static_cast<int>(place) + 1 : ranking.ranks[leader];
     const auto to_first = place > 0 ? pairs(key, order.front()) : LogRatio{0, 0, 0};
     if (to_first) ranking.ratios[key] = interval(*to_first);
   }
-  if (ties.empty() && twins && order.size() > 1) ties.push_back(pairs.decided(twins->first, twins->second));
-  for (const auto& tie : ties) {
-    if (tie) ranking.found_from = std::max(ranking.found_from.value_or(0), std::expm1(surely_found(*tie)));
+  const bool known = std::any_of(near.begin(), near.end(), [](const auto& ratio) { return ratio.has_value(); });
+  if (!known && twins && order.size() > 1) near.push_back(pairs.decided(twins->first, twins->second));
+  for (const auto& ratio : near) {
+    if (ratio) ranking.found_from = std::max(ranking.found_from.value_or(0), std::expm1(surely_found(*ratio)));
   }
   return ranking;
 }

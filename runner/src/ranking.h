@@ -12,7 +12,7 @@ namespace cross_backend {
 struct Ranking {
   std::vector<int> ranks;  // from 1; who cannot be told apart from a group's fastest shares its rank
   std::vector<std::optional<Interval>> ratios;  // latency over that of the first; nothing with too few common rounds
-  std::optional<double> found_from;  // relative difference that would surely be told, of pairs that were not told apart
+  std::optional<double> found_from;  // relative difference that would surely be told, of pairs that are not far apart
 };
 
 // Ranks what was measured. `twins` are one of these artifacts in two processes, where there are any.

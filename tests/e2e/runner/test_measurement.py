@@ -3,7 +3,6 @@
 import os
 import random
 import subprocess
-import time
 
 import psutil
 import pytest
@@ -56,11 +55,11 @@ def test_one_alone_is_measured_without_a_twin(sound, rows, runner):
     assert rows(sound, "--only", PORTABLE, "--iterations", "20")[PORTABLE]["latency_ms"]["n"] == 20
 
 
-def test_time_box(sound, runner):
-    started = time.monotonic()
-    result = runner(sound, "--iterations", "10000000", "--seconds", "0.5")
-    assert result.returncode == 0
-    assert time.monotonic() - started < 20
+def test_time_box(sound, rows):
+    """However many calls are asked for, and however busy the machine is."""
+    found = rows(sound, "--iterations", "10000000", "--seconds", "0.5")
+    counts = [row["latency_ms"]["n"] for row in found.values() if row["latency_ms"]]
+    assert counts and all(0 < count < 10_000_000 for count in counts)
 
 
 MODEL = """
