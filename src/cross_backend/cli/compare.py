@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cross_backend.workloads import Source
 
 DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
-SEVERAL_S, LEAST_S = 45.0, 10.0
+SEVERAL_S, LEAST_S = 50.0, 10.0
 """Seconds of launches that several models share, where nobody says how many there are, and the least of each."""
 MOST_LAUNCHES = 15
 """Where ``--margin`` is not reached."""
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how often every target is started anew; runs and seconds are spread over them (default: until every "
         "place is decided: far apart, or a difference of 8 %% would surely be found; no launch begins after 60 s, "
-        "which for several models are 45 s together)",
+        "which for several models are 50 s together)",
     )
     parser.add_argument(
         "--margin",
