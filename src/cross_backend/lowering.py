@@ -93,10 +93,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
         artifact.write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved))
     # Another process may have published first: what it wrote is what lies there.
-    made = Artifact.read(place / "artifact.json")
-    if resolved.backend.code_in(made) is not None:
-        trust.keep(cache, made.payload_path)
-    return LoweredTo(named(made, captured, resolved), cached=False)
+    return LoweredTo(_own(Artifact.read(place / "artifact.json"), captured, resolved, cache), cached=False)
 
 
 def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
@@ -123,6 +120,13 @@ def find(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool 
     except ArtifactError:
         cache.drop(KIND, key)
         return None
+    return _own(artifact, captured, resolved, cache)
+
+
+def _own(artifact: Artifact, captured: Captured, resolved: Resolved, cache: Cache) -> Artifact:
+    """Return an artifact of the cache under its name; one that is code was made here, so that it is trusted."""
+    if resolved.backend.code_in(artifact) is not None:
+        trust.keep(cache, artifact.payload_path)
     return named(artifact, captured, resolved)
 
 
