@@ -27,6 +27,8 @@ _PLAIN_MEMBER = re.compile(
 _TENSOR = re.compile(r"(weight|tensor)_\d+")
 _NAME = re.compile(r"[\w.:-]*")
 """Of values, parameters, devices: nothing that would be more than a name where torch writes it into Python source."""
+_NAMES = {"name", "as_name", "target", "fqn", "expr_str", "in_spec", "out_spec"}
+"""Keys whose values are texts: anything else would be written out as if it were one, unread."""
 _SYMBOL = re.compile(r"[a-zA-Z]\w{0,63}")
 _OPERATORS = re.compile(
     r"_operator\.(getitem|add|sub|mul|truediv|floordiv|mod|neg|pos|pow|abs|eq|ne|lt|le|gt|ge|and_|or_|xor|invert|not_)"
@@ -151,6 +153,8 @@ def _in_value(value: Any, key: str) -> Iterator[str]:
         if {"target", "inputs", "outputs"} <= value.keys() and not allowed(value["target"]):
             yield f"a call of {value['target'][:80]}"
         for name, item in value.items():
+            if name in _NAMES and not isinstance(item, str | None):
+                yield f"something else than a text for a {name}"
             yield from _in_text(name, "")
             yield from _in_value(item, name)
     elif isinstance(value, list):

@@ -102,3 +102,14 @@ def test_outputs_that_prove_nothing_have_a_status_of_their_own(cli, document, tm
     assert cli("export", model, "--backends", "torch", "--output-dir", tmp_path).returncode == 0
     ran = cli("run", tmp_path / "unmoved_make_torch.pt2")
     assert ran.returncode == 3 and "not proved, because" in ran.stderr
+
+
+def test_a_study_opens_a_model_that_holds_code_only_if_it_is_trusted(cli, poisoned, spied, write_study, tmp_path):
+    program = torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.ones(1, 4),))
+    torch.export.save(program, tmp_path / "evil.pt2")
+    poisoned(tmp_path / "evil.pt2")
+    file = write_study(tmp_path / "small.yaml", ["evil.pt2"], ["null"])
+    refused = cli("study", "run", file, "--db", tmp_path / "one.sqlite")
+    assert refused.returncode == 1 and "--trust" in refused.stdout and not spied.exists()
+    cli("study", "run", file, "--db", tmp_path / "two.sqlite", "--trust")
+    assert spied.exists()

@@ -151,6 +151,8 @@ EDITS: dict[str, Callable[[Any], None]] = {
     "an extension": lambda d: first_node(d).update(target="#evil:op"),
     "a guard": lambda d: d.update(guards_code=["__import__('os').system('true')"]),
     "a guard with an attribute": lambda d: d.update(guards_code=["L['x'].__class__ == 3"]),
+    "a name that is no text": lambda d: first_node(d).update(name={"as_string": "x): import os #"}),
+    "a shape that is no text": lambda d: first_node(d)["outputs"].append({"expr_str": {"as_string": "print()"}}),
     "a name": lambda d: d["graph_module"]["graph"]["inputs"].append({"as_tensor": {"name": "x): import os #"}}),
 }
 

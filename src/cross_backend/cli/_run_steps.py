@@ -143,7 +143,7 @@ def _print(
     right = "outputs are right" if cases is None else f"{cases} test case{'s are' if cases > 1 else ' is'} right"
     terminal.text(
         f"✅ {result.workload} on {result.target}: {right} "
-        f"(largest error {tables.error(result.comparison)} of the largest output)"
+        f"(largest error {tables.error(result.comparison)} of an element's scale)"
     )
     if result.sample_output:
         terminal.text(f"   output: {', '.join(f'{v:.6f}' for v in result.sample_output)}")

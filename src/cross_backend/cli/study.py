@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_json, margin
+from cross_backend.cli._options import add_json, add_trust, margin, trust_files
 from cross_backend.errors import UsageError
 from cross_backend.foreign_text import plain
 
@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run = _action(actions, "run", "run a study file, or go on where its last run was cut off")
     run.add_argument("file", type=Path, metavar="FILE", help="a study in YAML; see examples/studies")
     run.add_argument("--dry-run", action="store_true", help="print the cells and the estimated time; measure nothing")
+    add_trust(run)
     run.add_argument("--margin", metavar="1%", help="stop a panel when its ratios are this precise")
     run.add_argument(
         "--output-dir", type=Path, metavar="DIR", help="folder of what the study file names (default: the file's own)"
@@ -82,6 +83,8 @@ def _run(args: argparse.Namespace) -> int:
     from cross_backend.study.yaml_file import read_study
 
     study = _adjusted(read_study(args.file), args)
+    if args.trust:
+        trust_files([workload.model for workload in study.workloads])
     terminal, cache = Terminal(quiet=args.json), Cache()
     if args.dry_run:
         return _dry_run(study, args, terminal, cache)

@@ -135,7 +135,7 @@ def percent(share: float | None) -> str:
 
 
 def error(comparison: Comparison | None) -> str:
-    """Give the largest error as a share of the largest output."""
+    """Give the largest deviation of an element: its error as a share of its magnitude and scale."""
     if comparison is None:
         return NONE
     return f"{comparison.max_rel:.1e}" if comparison.max_rel else "0"

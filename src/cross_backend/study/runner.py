@@ -88,6 +88,7 @@ class ComparisonRunner:
         name: str | None = None,
         db: str | None = None,
         quiet: bool = False,
+        trust: bool = False,
         **settings: Any,
     ) -> None:
         """Check what is asked for; a torch module is captured, everything else imports nothing heavy yet.
@@ -104,6 +105,7 @@ class ComparisonRunner:
             name: what reports call the study; the model's name where None.
             db: where every sample is stored: a file or ``postgresql://…``; the default place where None.
             quiet: show no progress on standard error.
+            trust: open a ``.pt2`` file although it holds code that was not made here; remembered by its digest.
             settings: fields of :class:`cross_backend.study.spec.StudySettings`: seconds, margin, launches, …
 
         Raises:
@@ -119,6 +121,11 @@ class ComparisonRunner:
             model = _store_module(model, inputs, sizes)
         elif inputs is not None:
             raise UsageError("inputs go with a torch module; names and files bring their own.")
+        if trust:
+            from cross_backend.cache import Cache
+            from cross_backend.trust import keep
+
+            keep(Cache(), Path(model))
         workload = WorkloadSpec.find(str(model), weights, Path())
         self.study = Study(name or workload.name, (workload,), targets, sizes, asked_precisions, numbers, asked)
         self.study.check_names()
