@@ -219,7 +219,7 @@ class AtallaSession final : public Session {
     return found;
   }
 
-  // Gives an output that is a number, as NumPy has it.
+  // Returns an output that is a number, as NumPy has it.
   Tensor number(std::uint32_t index) const {
     std::uint32_t kind = 0;
     std::int64_t value = 0;

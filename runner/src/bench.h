@@ -49,12 +49,12 @@ class LocalBench final : public Bench {
   std::unique_ptr<Session> session_;
 };
 
-// Gives a bench in a process of its own, so that a runtime that crashes or hangs ends nothing else; where the system
+// Returns a bench in a process of its own, so that a runtime that crashes or hangs ends nothing else; where the system
 // has no such processes, a local one. No answer may take longer than `timeout_s`.
 std::unique_ptr<Bench> isolate(const Bundle& bundle, const Artifact& artifact, int threads, double timeout_s);
 
 // Answers the requests of an isolated bench's parent until it closes the pipe; the other side of `isolate`.
-// Gives the exit status of this process.
+// Returns the exit status of this process.
 int serve(const std::filesystem::path& folder, const std::string& artifact, int threads);
 
 }  // namespace cross_backend

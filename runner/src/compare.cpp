@@ -88,7 +88,7 @@ void judge(const std::string& name, const Tensor& expected, const Tensor& output
   }
 }
 
-// Gives each output's scale, from the bundle or, where it has none, from what it expects.
+// Returns each output's scale, from the bundle or, where it has none, from what it expects.
 std::vector<std::vector<double>> scales(const Expectation& expected) {
   const auto& first = expected.outputs.front();
   std::vector<std::vector<double>> found;
@@ -114,7 +114,7 @@ bool any_finite(const Tensor& tensor) {
   return false;
 }
 
-// Gives why equal outputs would prove nothing; empty where they prove something.
+// Returns why equal outputs would prove nothing; empty where they prove something.
 std::string proves_nothing(const std::vector<Tensors>& expected) {
   const auto& first = expected.front();
   const auto is_empty = [](const Tensor& one) { return one.data.empty(); };

@@ -13,7 +13,7 @@ constexpr double kMoved = 0.9;      // of the elements that changed: one in ten 
 constexpr double kRounded = 1e-3;   // share of its magnitude that rounding may change an element by
 constexpr std::size_t kFewest = 8;  // elements along an axis from which on they have a scale of their own
 
-// Gives a quantile between the two nearest values, as NumPy does; there is at least one value. Reorders them.
+// Returns a quantile between the two nearest values, as NumPy does; there is at least one value. Reorders them.
 double quantile(std::vector<double>& values, double which = kQuantile) {
   using Difference = std::vector<double>::difference_type;
   const double place = which * static_cast<double>(values.size() - 1);
@@ -35,7 +35,7 @@ std::vector<double> changes(const Tensor& first, const Tensor* second) {
   return change;
 }
 
-// Gives the quantile of all elements; of those that change, where most are masked.
+// Returns the quantile of all elements; of those that change, where most are masked.
 double whole(const std::vector<double>& change) {
   std::vector<double> moved;
   std::copy_if(change.begin(), change.end(), std::back_inserter(moved), [](double one) { return one > 0; });

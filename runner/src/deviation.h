@@ -9,18 +9,18 @@
 
 namespace cross_backend {
 
-// Gives the scale of each element of a floating-point output: how much such elements change between the references for
-// two inputs of the same shape and type, or how large they are where `second` is null.
+// Returns the scale of each element of a floating-point output: how much such elements change between the references
+// for two inputs of the same shape and type, or how large they are where `second` is null.
 std::vector<double> scale_of(const Tensor& first, const Tensor* second);
 
-// Says whether an output changed from one input to another by more than rounding may do: of the elements that changed,
+// Whether an output changed from one input to another by more than rounding may do: of the elements that changed,
 // one in ten at least changed by more than a thousandth of its magnitude. Other types must differ somewhere.
 bool moved(const Tensor& first, const Tensor& second);
 
-// Says whether two elements are equal, NaN and infinities included.
+// Whether two elements are equal, NaN and infinities included.
 bool same(std::complex<double> want, std::complex<double> got);
 
-// Gives |want − got| / (|want| + scale); 0 where both are the same.
+// Returns |want − got| / (|want| + scale); 0 where both are the same.
 double deviation(std::complex<double> want, std::complex<double> got, double scale);
 
 }  // namespace cross_backend

@@ -6,7 +6,7 @@
 
 namespace cross_backend {
 
-// Gives 64 hexadecimal digits for a file, or for a folder's files with their names.
+// Returns 64 hexadecimal digits for a file, or for a folder's files with their names.
 // Throws std::runtime_error where something is missing, cannot be read, or is neither file nor folder.
 std::string digest_path(const std::filesystem::path& path);
 

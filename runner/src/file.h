@@ -9,7 +9,7 @@
 
 namespace cross_backend {
 
-// Says whether a path leads, its links followed, to a place in a folder, which is canonical itself.
+// Whether a path leads, its links followed, to a place in a folder, which is canonical itself.
 bool is_inside(const std::filesystem::path& folder, const std::filesystem::path& path);
 
 // Whoever wrote the bundle chose what lies at the path. A pipe or a device, which could block or never end, is refused

@@ -53,8 +53,8 @@ struct Bundle {
 // Throws BundleError: missing, damaged, of a newer version, or with a path that leaves the folder.
 Bundle read_bundle(const std::filesystem::path& folder);
 
-// Gives the artifacts of a platform's order (of the bundle's own where it is empty), only those named in `only` by name
-// or target. Throws UsageError: the bundle knows no such platform or artifact.
+// Returns the artifacts of a platform's order (of the bundle's own where it is empty), only those named in `only` by
+// name or target. Throws UsageError: the bundle knows no such platform or artifact.
 std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, const std::vector<std::string>& only);
 
 // Reads one tensor. Throws BundleError: missing, of another length, or its digest is another one.

@@ -18,21 +18,21 @@ class Node {
 
   Node operator[](const std::string& key) const;
 
-  // Gives the value of a key, or nothing where it is absent or null.
+  // Returns the value of a key, or nothing where it is absent or null.
   std::optional<Node> find(const std::string& key) const;
 
   std::vector<Node> list(std::size_t most) const;
   std::vector<std::string> keys(std::size_t most) const;
   std::string text() const;
 
-  // Gives a text that can be printed: no control characters, not empty, not long.
+  // Returns a text that can be printed: no control characters, not empty, not long.
   std::string name() const;
 
   std::uint64_t count() const;
   double number() const;
   std::string sha256() const;
 
-  // Gives the place in the folder that a relative path names. Links are followed, and must stay inside.
+  // Returns the place in the folder that a relative path names. Links are followed, and must stay inside.
   std::filesystem::path inside(const std::filesystem::path& folder) const;
 
   [[noreturn]] void fail(const std::string& what) const;

@@ -24,7 +24,7 @@ struct CommandLine {
   std::vector<Option> options;
 };
 
-// Gives what to print instead of running where --help or --version is asked for; else sets the targets and gives "".
+// Returns what to print instead of running where --help or --version is asked for; else sets the targets and gives "".
 // Throws UsageError.
 std::string parse(const CommandLine& line, const std::vector<std::string>& words);
 

@@ -18,10 +18,10 @@ enum class Outcome {
   kNotProved,  // it ran, its outputs are those that were expected, and that proves nothing
 };
 
-// Gives the name that reports use: "OK", "LOAD_FAIL", …
+// Returns the name that reports use: "OK", "LOAD_FAIL", …
 const char* name_of(Outcome outcome);
 
-// Gives the outcome of that name; a name that is none is kRunFail.
+// Returns the outcome of that name; a name that is none is kRunFail.
 Outcome outcome_of(const std::string& name);
 
 // One artifact cannot go on; the text is made one printable line, whatever it holds.

@@ -58,7 +58,7 @@ Entrant open(const Bundle& bundle, const Artifact& artifact, const Settings& set
   return entrant;
 }
 
-// Gives the fastest entrant that can be measured, or null.
+// Returns the fastest entrant that can be measured, or null.
 const Entrant* fastest(const std::vector<Entrant>& entrants) {
   const Entrant* best = nullptr;
   for (const auto& entrant : entrants) {

@@ -15,7 +15,7 @@ constexpr double kNormal = 1.959963984540054;  // quantile 0.975 of the normal d
 constexpr double kPower = 0.975;               // quantile of t that the difference lies beyond the threshold
 constexpr double kWidest = 700;                // beyond, exp overflows
 
-// Gives the quantile of Student's t with four degrees of freedom, which is what is believed of one launch
+// Returns the quantile of Student's t with four degrees of freedom, which is what is believed of one launch
 // (Shaw, J. Comput. Finance 9(4), 2006, §4.2).
 double student_t4(double probability) {
   const double root = std::sqrt(4 * probability * (1 - probability));
@@ -51,8 +51,8 @@ Calm calm_of(const Rounds& rounds) {
   return calm;
 }
 
-// Gives the standard error of a difference of calm means, from what each round moves it by. As many observations count
-// as there are calm rounds: with few rounds it would be too small.
+// Returns the standard error of a difference of calm means, from what each round moves it by. As many observations
+// count as there are calm rounds: with few rounds it would be too small.
 double error_of(const std::vector<double>& steps) {
   const auto count = static_cast<double>(steps.size());
   const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / count;

@@ -24,13 +24,13 @@ struct LogRatio {
   bool apart() const { return std::abs(value) > half_width; }  // the interval leaves out 0: the two differ
 };
 
-// Gives the ratio with an interval of 95 %; nothing with fewer than six common rounds.
+// Returns the ratio with an interval of 95 %; nothing with fewer than six common rounds.
 std::optional<LogRatio> log_ratio(const Rounds& first, const Rounds& second);
 
-// Gives the largest difference (natural logarithm of a ratio) that one artifact against its twin makes believable.
+// Returns the largest difference (natural logarithm of a ratio) that one artifact against its twin makes believable.
 std::optional<double> noise_floor(const Rounds& first, const Rounds& twin);
 
-// Gives the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 comparisons.
+// Returns the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 comparisons.
 double surely_found(const LogRatio& ratio);
 
 }  // namespace cross_backend

@@ -18,13 +18,13 @@ struct Report {
   const Machine& machine;
 };
 
-// Says whether at least one artifact ran and all that ran are right.
+// Whether at least one artifact ran and all that ran are right.
 bool succeeded(const Panel& panel);
 
-// Gives a line per artifact, the ranking and the summary; words stand for emoji where `plain`.
+// Returns a line per artifact, the ranking and the summary; words stand for emoji where `plain`.
 std::string text_report(const Report& report, bool plain);
 
-// Gives one JSON document in the shape of `cross-backend compare --json`; absent values are null.
+// Returns one JSON document in the shape of `cross-backend compare --json`; absent values are null.
 std::string json_report(const Report& report);
 
 }  // namespace cross_backend

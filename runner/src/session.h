@@ -36,7 +36,7 @@ struct Runtime {
   std::unique_ptr<Session> (*open)(const Artifact& artifact, int threads);
 };
 
-// Gives the runtimes that are linked in.
+// Returns the runtimes that are linked in.
 const std::vector<Runtime>& runtimes();
 
 }  // namespace cross_backend

@@ -13,7 +13,7 @@ class Sha256 {
  public:
   void update(std::string_view bytes);
 
-  // Gives the 64 hexadecimal digits of all that was given. Called once, last.
+  // Returns the 64 hexadecimal digits of all that was given. Called once, last.
   std::string hex();
 
  private:

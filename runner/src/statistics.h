@@ -16,7 +16,7 @@ struct Interval {
   double high;
 };
 
-// Gives the median; takes the values by copy to sort them, and there is at least one.
+// Returns the median; takes the values by copy to sort them, and there is at least one.
 template <typename T>
 double median(std::vector<T> values) {
   std::sort(values.begin(), values.end());
@@ -25,14 +25,14 @@ double median(std::vector<T> values) {
   return values.size() % 2 ? upper : (static_cast<double>(values[middle - 1]) + upper) / 2;
 }
 
-// Gives the samples of all rounds, in order.
+// Returns the samples of all rounds, in order.
 Samples all(const Rounds& rounds);
 
-// Gives the median of all samples and the 95 % order-statistic interval of the rounds' medians, in milliseconds.
+// Returns the median of all samples and the 95 % order-statistic interval of the rounds' medians, in milliseconds.
 // At least one round must have samples.
 Interval latency_ms(const Rounds& rounds);
 
-// Gives the mean of all samples in milliseconds.
+// Returns the mean of all samples in milliseconds.
 double mean_ms(const Rounds& rounds);
 
 }  // namespace cross_backend

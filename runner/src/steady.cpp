@@ -21,7 +21,7 @@ constexpr std::size_t kMostJudged = 300;            // of a longer series, the m
 
 using Segment = std::pair<std::size_t, std::size_t>;  // from, to (exclusive)
 
-// Gives the median of values[begin, end).
+// Returns the median of values[begin, end).
 template <typename T>
 double median_of(const std::vector<T>& values, std::size_t begin, std::size_t end) {
   using Difference = typename std::vector<T>::difference_type;
@@ -29,7 +29,7 @@ double median_of(const std::vector<T>& values, std::size_t begin, std::size_t en
       std::vector<T>(values.begin() + static_cast<Difference>(begin), values.begin() + static_cast<Difference>(end)));
 }
 
-// Gives the medians of groups of neighbours; what does not fill one is left out at the beginning.
+// Returns the medians of groups of neighbours; what does not fill one is left out at the beginning.
 template <typename T>
 std::vector<double> medians_of(const std::vector<T>& values, std::size_t size) {
   std::vector<double> medians;
@@ -37,7 +37,7 @@ std::vector<double> medians_of(const std::vector<T>& values, std::size_t size) {
   return medians;
 }
 
-// Gives the standard deviation of single values around their level, from the differences of neighbours.
+// Returns the standard deviation of single values around their level, from the differences of neighbours.
 double scatter(const std::vector<double>& values) {
   std::vector<double> steps;
   for (std::size_t i = 1; i < values.size(); ++i) steps.push_back(values[i] - values[i - 1]);

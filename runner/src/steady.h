@@ -12,7 +12,7 @@
 
 namespace cross_backend {
 
-// Gives the index of the first of some calls, in order from the first of the process, that is steady; nothing where
+// Returns the index of the first of some calls, in order from the first of the process, that is steady; nothing where
 // none is, or where there are too few to judge.
 std::optional<std::size_t> steady_from(const std::vector<double>& values);
 

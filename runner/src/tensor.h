@@ -15,16 +15,16 @@ struct Tensor {
   std::vector<std::uint8_t> data;
 };
 
-// Gives the bytes of one element, or 0 for a type that is not known.
+// Returns the bytes of one element, or 0 for a type that is not known.
 std::size_t item_size(const std::string& dtype);
 
-// Says whether a type holds floating-point numbers, real or complex.
+// Whether a type holds floating-point numbers, real or complex.
 bool is_floating(const std::string& dtype);
 
-// Gives the number of elements of a shape, or throws std::overflow_error where it does not fit or is negative.
+// Returns the number of elements of a shape, or throws std::overflow_error where it does not fit or is negative.
 std::uint64_t element_count(const std::vector<std::int64_t>& shape);
 
-// Gives a shape as text: [1, 3, 224, 224].
+// Returns a shape as text: [1, 3, 224, 224].
 std::string shown(const std::vector<std::int64_t>& shape);
 
 // Copy elements between a tensor of known type and shape and memory where they lie with strides, which count elements.

@@ -71,14 +71,14 @@ std::string escaped(std::uint32_t code) {
   return text.data();
 }
 
-// Gives what stands for the bytes of one character; for one byte where they are no UTF-8.
+// Returns what stands for the bytes of one character; for one byte where they are no UTF-8.
 std::string shown(const std::string& bytes, const Character& character) {
   if (character.size == 0) return escaped(character.code);
   if (is_in(kSpaces, character.code)) return " ";
   return is_in(kUnseen, character.code) ? escaped(character.code) : bytes;
 }
 
-// Gives all of a text as one line, and cuts it at a length.
+// Returns all of a text as one line, and cuts it at a length.
 std::string one_line(const std::string& text, std::size_t longest) {
   std::string line;
   const std::string_view all(text);

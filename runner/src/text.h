@@ -7,7 +7,7 @@
 
 namespace cross_backend {
 
-// Gives one line that shows all of a text: white space becomes " ", and what a terminal would obey or hide is written
+// Returns one line that shows all of a text: white space becomes " ", and what a terminal would obey or hide is written
 // as in source, \x1b or \u202e: control characters, what turns the direction of writing, bytes that are no UTF-8. Cuts
 // the text at a sane length. Every text from a bundle, a runtime or a bench's process passes this before it is printed.
 std::string printable(const std::string& text);

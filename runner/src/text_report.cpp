@@ -40,7 +40,7 @@ std::string format(const char* pattern, ...) {
   return text.data();
 }
 
-// Gives a duration with at least three significant digits.
+// Returns a duration with at least three significant digits.
 std::string milliseconds(double value) {
   if (value >= 100) return format("%.0f", value);
   const int wanted = value > 0 ? 2 - static_cast<int>(std::floor(std::log10(value))) : 0;
@@ -53,7 +53,7 @@ std::string numbers(const std::vector<double>& values, const char* pattern) {
   return join(words);
 }
 
-// Gives the inputs where they are few enough to read.
+// Returns the inputs where they are few enough to read.
 std::string input_line(const Bundle& bundle) {
   if (bundle.inputs.size() != 1) return "";
   const auto values = to_doubles(read_tensor(bundle.inputs.front()), kShownInputs + 1);
@@ -91,7 +91,7 @@ std::string medal(int rank, bool plain) {
   return plain ? std::to_string(rank) + "." : "📊";
 }
 
-// Gives what decides: how much longer it takes than the first.
+// Returns what decides: how much longer it takes than the first.
 std::string times(const Result& result) {
   if (!result.ratio || result.ratio->low == result.ratio->high) return "";
   return format("%.2f", result.ratio->value) + " × the first (" + format("%.2f", result.ratio->low) + " – " +

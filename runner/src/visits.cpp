@@ -17,7 +17,7 @@ int reversed(int number) {
   return mirrored;
 }
 
-// Gives the rounds in an order of which every beginning is spread over all of them (van der Corput).
+// Returns the rounds in an order of which every beginning is spread over all of them (van der Corput).
 std::vector<int> spread() {
   std::vector<int> rounds(kRounds);
   std::iota(rounds.begin(), rounds.end(), 0);

@@ -80,7 +80,7 @@ json printable_bytes(const std::vector<std::uint8_t>& bytes) {
   return std::vector<std::uint8_t>(shown.begin(), shown.end());
 }
 
-// Gives what a function makes of each element.
+// Returns what a function makes of each element.
 template <typename Element, typename Function>
 json each(const json& elements, Function function) {
   json given = json::array();

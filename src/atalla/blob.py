@@ -62,11 +62,11 @@ class _Tables:
     """Number of each tensor by its identity."""
 
     def string(self, text: str) -> int:
-        """Give the number of a string."""
+        """Return the number of a string."""
         return self.strings.setdefault(text, len(self.strings))
 
     def tensor(self, tensor: ir.Tensor | None) -> int:
-        """Give the number of a tensor; roots come before their views."""
+        """Return the number of a tensor; roots come before their views."""
         if tensor is None:
             return NOTHING
         if tensor.root is not None:
@@ -77,7 +77,7 @@ class _Tables:
         return self.numbers[id(tensor)]
 
     def operand(self, tensors: Iterable[ir.Tensor | None]) -> int:
-        """Add a list of tensors; give where it begins."""
+        """Add a list of tensors; return where it begins."""
         numbers = [self.tensor(one) for one in tensors]
         start = len(self.operands)
         self.operands += numbers
@@ -85,7 +85,7 @@ class _Tables:
 
 
 def encode(program: ir.Program, meta: Mapping[str, Any], arena: Arena, shapes: Shapes | None = None) -> bytes:
-    """Give the blob of a packed program whose arena was planned.
+    """Return the blob of a packed program whose arena was planned.
 
     Args:
         program: with numbers, no expressions, for dims.
@@ -147,18 +147,18 @@ class _Block:
     size: int = 0
 
     def add(self, size: int) -> int:
-        """Add a storage; give where it begins."""
+        """Add a storage; return where it begins."""
         start = aligned(self.size)
         self.size = start + size
         return start
 
     def put(self, data: bytes) -> int:
-        """Add a storage that holds something; give where it begins."""
+        """Add a storage that holds something; return where it begins."""
         self.parts += [bytes(-self.size % ALIGN), data]
         return self.add(len(data))
 
     def bytes(self) -> bytes:
-        """Give all of it."""
+        """Return all of it."""
         return b"".join(self.parts)
 
 
@@ -188,7 +188,7 @@ def plan_arena(program: ir.Program) -> Arena:
 
 
 def storage_bytes(root: ir.Tensor) -> int:
-    """Give the bytes from a storage's first element to its last."""
+    """Return the bytes from a storage's first element to its last."""
     if root.data is not None:
         return int(root.data.numel()) * root.dtype.size
     if any(extent == 0 for extent in root.shape):
@@ -201,7 +201,7 @@ def storage_bytes(root: ir.Tensor) -> int:
 def _place(
     tensor: ir.Tensor, arena: Arena, constants: _Block, state: _Block, slots: Mapping[Space, Sequence[Any]]
 ) -> int:
-    """Give where a storage is: bytes in its space, or the number of the caller's tensor; 0 for a view."""
+    """Return where a storage is: bytes in its space, or the number of the caller's tensor; 0 for a view."""
     if tensor.root is not None:
         return 0
     if tensor.space is Space.ARENA:
@@ -214,13 +214,13 @@ def _place(
 
 
 def _initial(state: ir.Tensor, place: int, constants: _Block) -> bytes:
-    """Give the row that says what a state holds at first; none where that is zeros."""
+    """Return the row that says what a state holds at first; none where that is zeros."""
     data = raw(state)
     return INITIAL.pack(place, constants.put(data), len(data)) if any(data) else b""
 
 
 def symbols_section(program: ir.Program, shapes: Shapes, tables: _Tables) -> bytes:
-    """Give SYMS."""
+    """Return SYMS."""
     patches = [(Patch.TENSOR, row, field, node) for row, one in enumerate(tables.tensors)
                for field, node in shapes.tensors.get(id(one), ())]  # fmt: skip
     word = 0
@@ -242,7 +242,7 @@ def symbols_section(program: ir.Program, shapes: Shapes, tables: _Tables) -> byt
 
 
 def raw(tensor: ir.Tensor) -> bytes:
-    """Give the bytes of a constant, in the order in which its elements lie."""
+    """Return the bytes of a constant, in the order in which its elements lie."""
     import torch
 
     assert tensor.data is not None, "only constants have elements"
@@ -279,7 +279,7 @@ def _instructions(program: ir.Program, tables: _Tables) -> tuple[bytes, bytes]:
 
 
 def attribute_words(instruction: ir.Instruction) -> bytes:
-    """Give the attributes as words of 8 bytes, in the order of ``isa.OPS``."""
+    """Return the attributes as words of 8 bytes, in the order of ``isa.OPS``."""
     found = bytearray()
     for name in OPS[instruction.op].attributes:
         if name == "steps…":
@@ -310,7 +310,7 @@ def _output(value: Any, tables: _Tables) -> bytes:
 
 
 def _strings(strings: Mapping[str, int]) -> bytes:
-    """Give the number of strings, where each ends, and their bytes."""
+    """Return the number of strings, where each ends, and their bytes."""
     encoded = [text.encode() for text in strings]
     ends, end = [], 0
     for one in encoded:
@@ -320,7 +320,7 @@ def _strings(strings: Mapping[str, int]) -> bytes:
 
 
 def joined(sections: Mapping[bytes, bytes | bytearray], arena: int, state: int) -> bytes:
-    """Give header, table of sections and sections."""
+    """Return header, table of sections and sections."""
     at = HEADER.size + SECTION.size * len(sections)
     table, body = [], []
     for name, data in sections.items():

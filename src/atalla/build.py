@@ -33,18 +33,18 @@ SETS = {
 
 
 def is_stale(path: Path) -> bool:
-    """Say whether a library is not there, or older than what it is built of."""
+    """Whether a library is not there, or older than what it is built of."""
     sources = [Path(__file__), *SOURCES.rglob("*.[ch]"), *SOURCES.rglob("*.inc")]
     return not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in sources)
 
 
 def sets_of(machine: str) -> Mapping[str, Sequence[str]]:
-    """Give the files of kernels for a machine's processor, as ``platform.machine`` names it."""
+    """Return the files of kernels for a machine's processor, as ``platform.machine`` names it."""
     return SETS if machine.lower() in {"x86_64", "amd64"} else {"kernels_base": SETS["kernels_base"]}
 
 
 def files_of(sets: Mapping[str, Sequence[str]]) -> tuple[list[Path], list[str]]:
-    """Give the sources of a library with these kernels, and the flags that tell it which kernels it lacks."""
+    """Return the sources of a library with these kernels, and the flags that tell it which kernels it lacks."""
     lacking = [name for name in SETS if name not in sets]
     files = [file for file in sorted(SOURCES.glob("*.c")) if file.stem not in lacking]
     return files, [f"-DATALLA_NO_{name.removeprefix('kernels_').upper()}" for name in lacking]

@@ -33,12 +33,12 @@ FLAGS = (
 
 
 def compiler() -> list[str]:
-    """Give the command of the C++ compiler: ``$CXX``, or ``c++``."""
+    """Return the command of the C++ compiler: ``$CXX``, or ``c++``."""
     return shlex.split(os.environ.get("CXX") or "c++")
 
 
 def delegate_path() -> Path:
-    """Give where the library for the ExecuTorch that is here lies, or will lie.
+    """Return where the library for the ExecuTorch that is here lies, or will lie.
 
     Raises:
         AtallaError: ExecuTorch is not installed.
@@ -103,7 +103,7 @@ def load() -> ctypes.CDLL:
 
 
 def set_threads(count: int) -> None:
-    """Say how many threads run the programs that are loaded from now on, whatever they were compiled with.
+    """Return how many threads run the programs that are loaded from now on, whatever they were compiled with.
 
     Raises:
         AtallaError: not from 1 to 4096; or as :func:`load`.

@@ -157,7 +157,7 @@ def _negative(shape: Iterable[object]) -> bool:
 
 
 def _reach(tensor: ir.Tensor) -> tuple[int, int] | None:
-    """Give the first and the last element; None where there is none, or symbols say where it is."""
+    """Return the first and the last element; None where there is none, or symbols say where it is."""
     if not isinstance(tensor.offset, int):
         return None
     low = high = tensor.offset

@@ -45,12 +45,12 @@ class AtallaBackend(BackendDetails):  # type: ignore[misc]  # executorch has no 
         edge_program: torch.export.ExportedProgram,
         compile_specs: list[CompileSpec],  # noqa: ARG003
     ) -> torch.export.ExportedProgram:
-        """Give the program itself: :meth:`preprocess` changes nothing, and a copy holds all weights again."""
+        """Return the program itself: :meth:`preprocess` changes nothing, and a copy holds all weights again."""
         return edge_program
 
     @staticmethod
     def preprocess(edge_program: torch.export.ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        """Give the blob of a partition.
+        """Return the blob of a partition.
 
         Raises:
             CompileError: it holds something that no instruction does, or a compile spec that is not known.
@@ -66,7 +66,7 @@ class AtallaBackend(BackendDetails):  # type: ignore[misc]  # executorch has no 
 
 
 def _handles(program: torch.export.ExportedProgram, compiled: Compiled) -> dict[str, tuple[int, ...]]:
-    """Give the nodes' debug handles for the names under which the runtime times instructions."""
+    """Return the nodes' debug handles for the names under which the runtime times instructions."""
     handles = {node.name: node.meta.get("debug_handle") for node in program.graph.nodes}
     found: dict[str, tuple[int, ...]] = {}
     for instruction in compiled.program.instructions:
@@ -81,7 +81,7 @@ class AtallaPartitioner(Partitioner):  # type: ignore[misc]
     """Takes every node that has a rule, in as few partitions as the graph allows."""
 
     def __init__(self, *, exact: bool = False, threads: int = 1) -> None:
-        """Say how partitions are compiled.
+        """Return how partitions are compiled.
 
         Args:
             exact: never reorder sums: no convolution by Winograd's.
@@ -99,7 +99,7 @@ class AtallaPartitioner(Partitioner):  # type: ignore[misc]
         return self._spec
 
     def ops_to_not_decompose(self, ep: torch.export.ExportedProgram) -> tuple[list[Any], None]:
-        """Give the composites that arrive whole: those of which every node has a rule.
+        """Return the composites that arrive whole: those of which every node has a rule.
 
         ExecuTorch refuses a program in which one of them is left undelegated, and asks again, more than once, for the
         same program and for the finished one.
@@ -139,7 +139,7 @@ class AtallaPartitioner(Partitioner):  # type: ignore[misc]
 
 
 def _partitions(program: torch.export.ExportedProgram) -> tuple[list[list[Node]], dict[str, str]]:
-    """Give the nodes of each partition, in order, and for the names of all others the reason.
+    """Return the nodes of each partition, in order, and for the names of all others the reason.
 
     A partition reads what other partitions make as inputs, so that a constant may no longer be one: every partition is
     tried by itself, until none refuses a node.
@@ -157,7 +157,7 @@ def _partitions(program: torch.export.ExportedProgram) -> tuple[list[list[Node]]
 
 
 def _proposed(program: torch.export.ExportedProgram, names: set[str]) -> list[list[Node]]:
-    """Give the largest groups of the named nodes that can be run as one."""
+    """Return the largest groups of the named nodes that can be run as one."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import create_op_support
 

@@ -10,7 +10,7 @@ Dim: TypeAlias = Any
 
 
 def dim(extent: Any) -> Dim:
-    """Give the dim of an ``int`` or of torch's ``SymInt``."""
+    """Return the dim of an ``int`` or of torch's ``SymInt``."""
     if isinstance(extent, int):
         return extent
     expression = extent.node.expr if hasattr(extent, "node") else extent
@@ -18,7 +18,7 @@ def dim(extent: Any) -> Dim:
 
 
 def simple(value: Dim) -> Dim:
-    """Give the same dim in the form in which equal ones look alike."""
+    """Return the same dim in the form in which equal ones look alike."""
     if isinstance(value, int):
         return value
     import sympy
@@ -28,7 +28,7 @@ def simple(value: Dim) -> Dim:
 
 
 def equal(first: Dim, second: Dim) -> bool:
-    """Say whether two dims are the same whatever the symbols are."""
+    """Whether two dims are the same whatever the symbols are."""
     if isinstance(first, int) and isinstance(second, int):
         return first == second
     return bool(simple(first - second) == 0)
@@ -43,12 +43,12 @@ def product(values: Iterable[Dim]) -> Dim:
 
 
 def contiguous(shape: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Give the strides of a dense tensor whose last dim is the innermost."""
+    """Return the strides of a dense tensor whose last dim is the innermost."""
     return ordered(shape, range(len(shape)))
 
 
 def ordered(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, ...]:
-    """Give the strides of a dense tensor whose dims lie in memory in ``order``, the outermost first."""
+    """Return the strides of a dense tensor whose dims lie in memory in ``order``, the outermost first."""
     strides: list[Dim] = [0] * len(shape)
     step: Dim = 1
     for place in reversed(list(order)):
@@ -58,7 +58,7 @@ def ordered(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, ...]:
 
 
 def overlapping(shape: Sequence[Dim], strides: Sequence[Dim]) -> bool:
-    """Say whether two elements share memory: a dim that does not step over all smaller ones; symbols never do."""
+    """Whether two elements share memory: a dim that does not step over all smaller ones; symbols never do."""
     dims = [
         (abs(stride), extent)
         for extent, stride in zip(shape, strides, strict=True)
@@ -77,7 +77,7 @@ def overlapping(shape: Sequence[Dim], strides: Sequence[Dim]) -> bool:
 
 
 def memory_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
-    """Give the order in which the dims of a dense tensor lie in memory; None where it is not dense.
+    """Return the order in which the dims of a dense tensor lie in memory; None where it is not dense.
 
     Dims of one element take the place that keeps the order of the others nearest to that of the numbers.
     """
@@ -106,7 +106,7 @@ def memory_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...
 
 
 def reshaped(shape: Sequence[Dim], strides: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """Give the strides with which the same memory has another shape; None where only a copy has it.
+    """Return the strides with which the same memory has another shape; None where only a copy has it.
 
     Groups of dims that lie behind each other in memory are matched, from the last to the first, with groups of the new
     shape of as many elements.

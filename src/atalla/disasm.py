@@ -18,7 +18,7 @@ _SIDES = ("top", "left", "bottom", "right")
 
 
 def disassemble(data: Bytes) -> Iterator[str]:
-    """Give the lines of a listing of a sound blob.
+    """Return the lines of a listing of a sound blob.
 
     Raises:
         BlobError: the bytes do not begin as one.
@@ -44,7 +44,7 @@ def disassemble(data: Bytes) -> Iterator[str]:
 
 
 def instruction(listing: Listing, number: int, row: InstructionRow) -> str:
-    """Give the line of an instruction."""
+    """Return the line of an instruction."""
     names = OPS[row.op].sources
     sources = []
     for i, source in enumerate(row.sources):
@@ -62,7 +62,7 @@ def instruction(listing: Listing, number: int, row: InstructionRow) -> str:
 
 
 def tensor(listing: Listing, number: int) -> str:
-    """Give a tensor: its name, element type, shape, and where it lies."""
+    """Return a tensor: its name, element type, shape, and where it lies."""
     row = listing.tensors[number]
     root = listing.tensors[row.root]
     shape = "×".join(map(str, row.shape)) or "scalar"
@@ -90,7 +90,7 @@ def _place(row: TensorRow, root: TensorRow) -> str:
 
 
 def _shown(row: InstructionRow) -> dict[str, Any]:
-    """Give attributes that say something, by their names."""
+    """Return attributes that say something, by their names."""
     kinds: dict[Op, type[Pool | Reduce | Norm]] = {Op.POOL2D: Pool, Op.REDUCE: Reduce, Op.NORM: Norm}
     found: dict[str, Any] = {}
     for key, value in row.attributes.items():
@@ -112,7 +112,7 @@ def _shown(row: InstructionRow) -> dict[str, Any]:
 
 
 def _pairs(shown: dict[str, Any]) -> dict[str, Any]:
-    """Give attributes of height and width, and those of four sides, as one each: ``kernel=3×3``, ``pad=1,1,1,1``."""
+    """Return attributes of height and width, and those of four sides, as one each: ``kernel=3×3``, ``pad=1,1,1,1``."""
     found: dict[str, Any] = {}
     for key, value in shown.items():
         stem, _, side = key.rpartition("_")
@@ -127,7 +127,7 @@ def _pairs(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def chain(sources: int, steps: Any) -> str:
-    """Give the steps of an EW as one expression for each: ``%2 = %0 + %1``."""
+    """Return the steps of an EW as one expression for each: ``%2 = %0 + %1``."""
     from atalla.fuse.uses import number_of
 
     texts = []

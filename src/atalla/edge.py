@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def to_aten(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Give the same program, nodes of the same names, with ATen's operators; the given one stays as it is.
+    """Return the same program, nodes of the same names, with ATen's operators; the given one stays as it is.
 
     The edge dialect wraps them, copies where ATen gives views, and has orders of dims for ATen's memory formats.
     """
@@ -50,14 +50,14 @@ def to_aten(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
 
 
 def unwrapped(target: Any) -> Any:
-    """Give the operator of torch inside one of the edge dialect; anything else as it is."""
+    """Return the operator of torch inside one of the edge dialect; anything else as it is."""
     from torch._ops import OpOverload
 
     return target if isinstance(target, OpOverload) else getattr(target, "_op", target)
 
 
 def _aten(target: Any) -> Any:
-    """Give the operator that has a rule: ``view`` for ``view_copy``, ``clone`` for ``_clone_dim_order``."""
+    """Return the operator that has a rule: ``view`` for ``view_copy``, ``clone`` for ``_clone_dim_order``."""
     import torch
 
     namespace, _, rest = str(target).partition(".")
@@ -72,7 +72,7 @@ def _aten(target: Any) -> Any:
 
 
 def _constants(program: torch.export.ExportedProgram) -> dict[str, str]:
-    """Give the placeholders that never change, and what they are called in the program."""
+    """Return the placeholders that never change, and what they are called in the program."""
     signature = program.graph_signature
     mutated = set(signature.buffers_to_mutate.values())
     named = {
@@ -84,7 +84,7 @@ def _constants(program: torch.export.ExportedProgram) -> dict[str, str]:
 
 
 def _write_numbers(program: torch.export.ExportedProgram, module: torch.fx.GraphModule) -> None:
-    """Give operators their numbers back, which the edge dialect keeps as constants of no dims."""
+    """Return operators their numbers back, which the edge dialect keeps as constants of no dims."""
     from torch._ops import OpOverload
 
     constants = _constants(program)
@@ -162,7 +162,7 @@ class _Boundary(dict["Node", Any]):
         self._constants = _constants(program)
 
     def __missing__(self, node: Node) -> Any:
-        """Give the value, the same whenever it is asked for."""
+        """Return the value, the same whenever it is asked for."""
         from torch.utils import _pytree as pytree
 
         name = self._constants.get(node.name)

@@ -137,7 +137,7 @@ def guard(operator: torch._ops.OpOverload, positional: Sequence[Any], named: Map
 def _what_is_looked_at(
     operator: torch._ops.OpOverload,
 ) -> tuple[list[str], list[tuple[str, tuple[object, ...]]], Callable[[Arguments], bool] | None]:
-    """Give the names of an operator's arguments, what those of torch's own kinds may be, and the operator's guard."""
+    """Return the names of an operator's arguments, what those of torch's own kinds may be, and the operator's guard."""
     arguments, choices = operator._schema.arguments, _choices()  # noqa: SLF001  it has no other name
     kinds = [(one.name, str(one.real_type).removeprefix("Optional[").removesuffix("]")) for one in arguments]
     allowed = [(name, (None, *choices[kind])) for name, kind in kinds if kind in choices]
@@ -145,7 +145,7 @@ def _what_is_looked_at(
 
 
 def _choices() -> Mapping[str, tuple[object, ...]]:
-    """Give what arguments of torch's own kinds may be; an operator takes any number for them, whatever it means."""
+    """Return what arguments of torch's own kinds may be; an operator takes any number for them, whatever it means."""
     import torch
 
     from atalla.lower import dtypes

@@ -12,7 +12,7 @@ from atalla import isa
 
 
 def header() -> str:
-    """Give the text of the file."""
+    """Return the text of the file."""
     return "\n".join(_lines()) + "\n"
 
 

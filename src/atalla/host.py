@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
-    """Emit a call of the host for a node; give its outputs as values.
+    """Emit a call of the host for a node; return its outputs as values.
 
     Raises:
         CompileError: it is no operator of torch, or gives something that a blob cannot hold.
@@ -70,7 +70,7 @@ def call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
 
 
 def _used(node: Node) -> set[int]:
-    """Give which leaves of what a node gives are read; all, if none is."""
+    """Return which leaves of what a node gives are read; all, if none is."""
     from torch.utils import _pytree as pytree
 
     value = node.meta["val"]
@@ -82,7 +82,7 @@ def _used(node: Node) -> set[int]:
 
 
 def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], low: Lowering) -> list[Any]:
-    """Give the arguments as JSON has them: what it has no word for is an object of one key."""
+    """Return the arguments as JSON has them: what it has no word for is an object of one key."""
     from torch.fx import Node as FxNode
 
     def one(value: Any, source: Any) -> Any:
@@ -107,7 +107,7 @@ def _encoded(arguments: Any, named: Any, node: Node, operands: list[ir.Tensor], 
 
 
 def _word(value: Any, node: Node) -> Any:
-    """Give an argument that is no tensor and holds none."""
+    """Return an argument that is no tensor and holds none."""
     import torch
 
     if value is None or isinstance(value, bool | int | str):
@@ -124,19 +124,19 @@ def _word(value: Any, node: Node) -> Any:
 
 
 def _extent(value: Any, low: Lowering, node: Node) -> ir.Tensor:
-    """Give a size that is known when inputs are as a tensor of one number."""
+    """Return a size that is known when inputs are as a tensor of one number."""
     if not value.is_integer:
         raise CompileError(f"{node.target} takes {value}, which is worked out of sizes and is no whole number")
     return low.emit(Op.FILL, low.new(Dtype.I64, ()), value=0.0, whole=value)
 
 
 def _of_pairs(strides: Sequence[Any]) -> tuple[Any, ...]:
-    """Give the strides of complex numbers' parts."""
+    """Return the strides of complex numbers' parts."""
     return (*(2 * stride for stride in strides), 1)
 
 
 def _as_exported(value: ir.Tensor, node: Node, low: Lowering) -> ir.Tensor:
-    """Give the same elements in the strides that the operator saw when the program was exported."""
+    """Return the same elements in the strides that the operator saw when the program was exported."""
     meant = tuple(map(dim, node.meta["val"].stride()))
     if node.meta["val"].dtype.is_complex:
         meant = _of_pairs(meant)
@@ -204,7 +204,7 @@ def invoke(
 
 
 def _fault(value: torch.Tensor, place: torch.Tensor) -> str | None:
-    """Say how a tensor of an operator is not the one that the blob describes, or not whole; None where it is."""
+    """Return how a tensor of an operator is not the one that the blob describes, or not whole; None where it is."""
     import torch
 
     if value.layout is not torch.strided or value.device.type != "cpu":
@@ -220,7 +220,7 @@ def _fault(value: torch.Tensor, place: torch.Tensor) -> str | None:
 
 
 def confined(tensor: torch.Tensor) -> torch.Tensor:
-    """Give the same elements in the same memory, of which the tensor's storage holds no byte more.
+    """Return the same elements in the same memory, of which the tensor's storage holds no byte more.
 
     Views that an operator makes are checked against the storage, which else is all memory of a run, or the caller's.
     """
@@ -234,7 +234,7 @@ def confined(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _reach(tensor: torch.Tensor) -> int:
-    """Give the bytes from a tensor's first element to the end of its last one; torch's strides are never below 0."""
+    """Return the bytes from a tensor's first element to the end of its last one; torch's strides are never below 0."""
     if not tensor.numel():
         return 0
     ends = ((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -242,14 +242,14 @@ def _reach(tensor: torch.Tensor) -> int:
 
 
 def arguments(texts: str, operands: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any], list[int] | None]:
-    """Give the positional and the named arguments that a blob's text says, and the outputs that are kept; None: all."""
+    """Return the positional and the named arguments in a blob's text, and the outputs that are kept; None: all."""
     positional, named, *kept = json.loads(texts)
     by_name = {key: _decoded(value, operands) for key, value in named.items()}  # whatever the names are
     return _decoded(positional, operands), by_name, kept[0] if kept else None
 
 
 def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:
-    """Give arguments of what :func:`_encoded` made of them."""
+    """Return arguments of what :func:`_encoded` made of them."""
     import torch
 
     if isinstance(value, list):
@@ -271,7 +271,7 @@ def _decoded(value: Any, operands: Sequence[torch.Tensor]) -> Any:
 
 
 def _processor(name: str) -> torch.device:
-    """Give the device that a blob runs on, and no other."""
+    """Return the device that a blob runs on, and no other."""
     import torch
 
     found = torch.device(name)
@@ -281,7 +281,7 @@ def _processor(name: str) -> torch.device:
 
 
 def _torch_name(name: str) -> Any:
-    """Give a dtype, layout or memory format, and nothing else that torch has."""
+    """Return a dtype, layout or memory format, and nothing else that torch has."""
     import torch
 
     found = getattr(torch, name)

@@ -114,12 +114,12 @@ def _constants(data: Bytes) -> bytes:
 
 
 def _typed(space: torch.Tensor, place: int, size: int, row: TensorRow) -> torch.Tensor:
-    """Give a storage as elements."""
+    """Return a storage as elements."""
     return space[place : place + size - size % row.dtype.size].view(torch_dtype_of(row.dtype))
 
 
 def _strided(storage: torch.Tensor, row: TensorRow) -> torch.Tensor:
-    """Give a view of a storage; torch has no strides below zero, so what goes backwards is a copy: it is only read."""
+    """Return a view of a storage; torch has no strides below zero, so what goes backwards is a copy, only read."""
     backwards = [i for i, stride in enumerate(row.strides) if stride < 0]
     first = row.offset + sum((row.shape[i] - 1) * row.strides[i] for i in backwards)
     view = storage.as_strided(row.shape, [abs(stride) for stride in row.strides], storage.storage_offset() + first)

@@ -37,7 +37,7 @@ class Tensor:
 
     @property
     def storage(self) -> Tensor:
-        """Give the root."""
+        """Return the root."""
         return self.root or self
 
     @property
@@ -47,16 +47,16 @@ class Tensor:
 
     @property
     def order(self) -> tuple[int, ...] | None:
-        """Give the order of its dims in memory, the outermost first; None where it is not dense."""
+        """Return the order of its dims in memory, the outermost first; None where it is not dense."""
         return memory_order(self.shape, self.strides)
 
     @property
     def is_contiguous(self) -> bool:
-        """Say whether its dims lie in memory in their own order, without gaps."""
+        """Whether its dims lie in memory in their own order, without gaps."""
         return self.order == tuple(range(len(self.shape)))
 
     def view(self, shape: Sequence[Dim], strides: Sequence[Dim], offset: Dim = 0) -> Tensor:
-        """Give another view of the same storage; the offset is from the beginning of this one, in elements.
+        """Return another view of the same storage; the offset is from the beginning of this one, in elements.
 
         What has no elements begins where the storage does: it may be the part behind the last one.
         """
@@ -86,7 +86,7 @@ class Complex:
 
 
 def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
-    """Give a new storage in the arena; contiguous where the strides are not given, or would share elements."""
+    """Return a new storage in the arena; contiguous where the strides are not given, or would share elements."""
     shape = tuple(shape)
     given = None if strides is None else tuple(strides)
     return Tensor(name, dtype, shape, contiguous(shape) if given is None or overlapping(shape, given) else given)
@@ -108,17 +108,17 @@ class Instruction:
 
     @property
     def reads(self) -> list[Tensor]:
-        """Give the sources that are there."""
+        """Return the sources that are there."""
         return [source for source in self.sources if source is not None]
 
     def whole(self, name: str) -> int:
-        """Give an attribute that is a whole number."""
+        """Return an attribute that is a whole number."""
         value = self.attributes.get(name, 0)
         assert isinstance(value, int), f"{self.op.name}.{name} is no whole number"
         return value
 
     def number(self, name: str) -> float:
-        """Give an attribute that may be a fraction."""
+        """Return an attribute that may be a fraction."""
         value = self.attributes.get(name, 0.0)
         assert isinstance(value, float | int), f"{self.op.name}.{name} is no number"
         return float(value)
@@ -150,7 +150,7 @@ class Program:
     """Relations between dims without which the program does not hold."""
 
     def writers(self) -> dict[int, list[Instruction]]:
-        """Give the instructions that write a storage, by its identity."""
+        """Return the instructions that write a storage, by its identity."""
         found: dict[int, list[Instruction]] = {}
         for instruction in self.instructions:
             for tensor in written(self, instruction):
@@ -158,7 +158,7 @@ class Program:
         return found
 
     def readers(self) -> dict[int, list[Instruction]]:
-        """Give the instructions that read a storage, by its identity."""
+        """Return the instructions that read a storage, by its identity."""
         found: dict[int, list[Instruction]] = {}
         for instruction in self.instructions:
             for tensor in instruction.reads:
@@ -167,7 +167,7 @@ class Program:
 
 
 def written(program: Program, instruction: Instruction) -> tuple[Tensor, ...]:
-    """Give the tensors that an instruction writes."""
+    """Return the tensors that an instruction writes."""
     if instruction.op is Op.CALL_HOST:
         return program.calls[instruction.whole("call")].outputs
     return (instruction.dst,) if instruction.dst is not None else ()

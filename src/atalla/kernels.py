@@ -80,12 +80,12 @@ BUSY = 8
 
 
 def library_path() -> Path:
-    """Give where the library lies: where ``ATALLA_LIBRARY`` says, else beside this file."""
+    """Return where the library lies: where ``ATALLA_LIBRARY`` says, else beside this file."""
     return Path(os.environ.get("ATALLA_LIBRARY") or Path(__file__).with_name(LIBRARY))
 
 
 def were_built() -> bool:
-    """Say whether there should be a library: ``ATALLA_LIBRARY`` names one, or it lies beside this file."""
+    """Whether there should be a library: ``ATALLA_LIBRARY`` names one, or it lies beside this file."""
     return bool(os.environ.get("ATALLA_LIBRARY")) or library_path().exists()
 
 
@@ -167,7 +167,7 @@ class OpenBlob:
         library().atalla_describe(self.handle, ctypes.byref(self.info))
 
     def specialize(self, shapes: Sequence[Sequence[int]]) -> OpenBlob:
-        """Give the same program for inputs of these shapes.
+        """Return the same program for inputs of these shapes.
 
         Raises:
             InputError: it does not take them.
@@ -185,11 +185,11 @@ class OpenBlob:
             raise BlobError(Verdict.CHECKSUM, "no sound blob: its constants are damaged: their checksum is wrong")
 
     def inputs(self) -> list[Tensor]:
-        """Give how inputs are laid out, without data."""
+        """Return how inputs are laid out, without data."""
         return [self._described("atalla_describe_input", i) for i in range(self.info.inputs)]
 
     def outputs(self) -> list[Tensor | tuple[int, int]]:
-        """Give how outputs are laid out; of one that is no tensor its kind and its bits."""
+        """Return how outputs are laid out; of one that is no tensor its kind and its bits."""
         found: list[Tensor | tuple[int, int]] = []
         for i in range(self.info.outputs):
             kind, value = ctypes.c_uint32(), ctypes.c_int64()
@@ -209,7 +209,7 @@ class OpenBlob:
 
 
 def pinned(data: Bytes) -> tuple[object, ctypes.c_void_p]:
-    """Give what keeps bytes where they are, and where that is; those that cannot be pointed at are copied."""
+    """Return what keeps bytes where they are, and where that is; those that cannot be pointed at are copied."""
     if isinstance(data, memoryview) and data.readonly:
         data = bytes(data)
     if isinstance(data, bytes):
@@ -299,7 +299,7 @@ class Context:
             raise KernelError(status, "it is running")
 
     def times_ns(self) -> list[int]:
-        """Give the nanoseconds of each instruction in the last run; nothing without ``profile``."""
+        """Return the nanoseconds of each instruction in the last run; nothing without ``profile``."""
         count = library().atalla_times(self._handle, None, ctypes.c_size_t(0))
         found = (ctypes.c_uint64 * max(count, 1))()
         library().atalla_times(self._handle, found, ctypes.c_size_t(count))

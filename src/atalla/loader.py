@@ -153,7 +153,7 @@ def _meta(data: bytes) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """Give what stands in META with all text in it printable."""
+    """Return what stands in META with all text in it printable."""
     if isinstance(value, dict):
         return {plain(key): _shown(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -53,35 +53,35 @@ class Lowering:
     """The one that is being lowered."""
 
     def emit(self, op: Op, dst: ir.Tensor, sources: Iterable[ir.Tensor | None] = (), **attributes: Any) -> ir.Tensor:
-        """Add an instruction of the current node; give what it writes."""
+        """Add an instruction of the current node; return what it writes."""
         name, line = (self.node.name, line_of(self.node)) if self.node is not None else ("", "")
         self.program.instructions.append(ir.Instruction(op, dst, tuple(sources), attributes, name, line))
         return dst
 
     def new(self, dtype: Dtype, shape: Iterable[Any], strides: Iterable[Any] | None = None) -> ir.Tensor:
-        """Give a new storage in the arena, named after the current node."""
+        """Return a new storage in the arena, named after the current node."""
         return ir.dense(self.node.name if self.node is not None else "t", dtype, shape, strides)
 
     def like_node(self, order: Sequence[int] | None = None) -> ir.Tensor:
-        """Give a new storage for the current node's first output; ``order`` is that of its dims in memory."""
+        """Return a new storage for the current node's first output; ``order`` is that of its dims in memory."""
         from atalla.dims import ordered
 
         dtype, shape = self.meta()
         return self.new(dtype, shape, None if order is None else ordered(shape, order))
 
     def meta(self) -> tuple[Dtype, tuple[Any, ...]]:
-        """Give the element type and shape of the current node's first output."""
+        """Return the element type and shape of the current node's first output."""
         assert self.node is not None, "only nodes have outputs"
         value = self.node.meta["val"]
         first = value[0] if isinstance(value, tuple | list) else value
         return dtype_of(first.dtype), tuple(map(dim, first.shape))
 
     def copy(self, tensor: ir.Tensor, strides: Iterable[Any] | None = None) -> ir.Tensor:
-        """Give the same elements in a storage of their own."""
+        """Return the same elements in a storage of their own."""
         return self.emit(Op.COPY, self.new(tensor.dtype, tensor.shape, strides), [tensor])
 
     def contiguous(self, tensor: ir.Tensor) -> ir.Tensor:
-        """Give the same elements with the dims in memory in their own order."""
+        """Return the same elements with the dims in memory in their own order."""
         return tensor if tensor.is_contiguous else self.copy(tensor)
 
     def same_size(self, first: Dim, second: Dim) -> None:
@@ -93,7 +93,7 @@ class Lowering:
 
 
 def dtype_of(torch_dtype: torch.dtype) -> Dtype:
-    """Give the element type.
+    """Return the element type.
 
     Raises:
         UnsupportedError: the accelerator has none such.
@@ -105,7 +105,7 @@ def dtype_of(torch_dtype: torch.dtype) -> Dtype:
 
 
 def torch_dtype_of(dtype: Dtype) -> torch.dtype:
-    """Give torch's name of an element type."""
+    """Return torch's name of an element type."""
     return next(name for name, found in dtypes().items() if found is dtype)
 
 
@@ -128,7 +128,7 @@ def dtypes() -> Mapping[torch.dtype, Dtype]:
 
 
 def line_of(node: Node) -> str:
-    """Give where a node comes from: ``model.py:12 in forward (blocks.3.mlp)``.
+    """Return where a node comes from: ``model.py:12 in forward (blocks.3.mlp)``.
 
     The line is the innermost that is not torch's own; where all are torch's (a plain ``nn.Sequential``), the innermost
     of these. In brackets stands the innermost module.
@@ -146,7 +146,7 @@ def line_of(node: Node) -> str:
 
 
 def constant(data: torch.Tensor, name: str) -> ir.Tensor:
-    """Give a constant; one that repeats elements (expanded) holds each once."""
+    """Return a constant; one that repeats elements (expanded) holds each once."""
     data = data.detach()
     repeated = [i for i, (n, stride) in enumerate(zip(data.shape, data.stride(), strict=True)) if n > 1 and not stride]
     held = data
@@ -164,7 +164,7 @@ def constant(data: torch.Tensor, name: str) -> ir.Tensor:
 
 
 def known(value: Any) -> torch.Tensor | None:
-    """Give the elements of a constant or of a view of one; None for what is not known yet."""
+    """Return the elements of a constant or of a view of one; None for what is not known yet."""
     if not isinstance(value, ir.Tensor) or value.storage.space is not Space.CONST:
         return None
     data = value.storage.data
@@ -209,7 +209,7 @@ def _value(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
 
 
 def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
-    """Give the value of a node that calls a function, by the accelerator's own means.
+    """Return the value of a node that calls a function, by the accelerator's own means.
 
     Raises:
         UnsupportedError: no instruction does it.
@@ -241,7 +241,7 @@ def _is_complex(node: Node, arguments: Any, named: Any) -> bool:
 
 
 def _resolved(value: Any, lowering: Lowering) -> Any:
-    """Give arguments with the nodes' values in their places."""
+    """Return arguments with the nodes' values in their places."""
     from torch.fx import Node
 
     if isinstance(value, Node):
@@ -259,7 +259,7 @@ def _shape_arithmetic(node: Node) -> Any:
 
 
 def _folded(node: Node, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Give the constants that a node makes of constants; None where it reads anything else."""
+    """Return the constants that a node makes of constants; None where it reads anything else."""
     import torch
     from torch._ops import OpOverload
     from torch.utils import _pytree as pytree
@@ -294,7 +294,7 @@ def _is_static(tensor: torch.Tensor) -> bool:
 
 
 def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[str, ir.Tensor]:
-    """Give values to the placeholders: inputs of the user, and constants; give the states by the buffers' names."""
+    """Return values to the placeholders: inputs of the user, and constants; return the states by the buffers' names."""
     from torch.export.graph_signature import InputKind
 
     mutated = set(program.graph_signature.buffers_to_mutate.values())
@@ -330,7 +330,7 @@ def _inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[s
 
 
 def _held(data: torch.Tensor, name: str) -> ir.Tensor | ir.Complex:
-    """Give a parameter, a buffer or a constant."""
+    """Return a parameter, a buffer or a constant."""
     import torch
 
     if data.dtype.is_complex:
@@ -356,12 +356,12 @@ def _ranges(program: torch.export.ExportedProgram, value: torch.Tensor, into: ir
 
 
 def _finite(limit: Any) -> int:
-    """Give the most that a symbol may be, which torch may call infinite."""
+    """Return the most that a symbol may be, which torch may call infinite."""
     return min(int(limit), MOST) if getattr(limit, "is_Integer", False) else MOST
 
 
 def _state(held: torch.Tensor, name: str) -> ir.Tensor:
-    """Give the storage of a buffer that the program changes."""
+    """Return the storage of a buffer that the program changes."""
     data = held.detach().contiguous()
     state = ir.dense(name, dtype_of(data.dtype), tuple(data.shape))
     state.space, state.data = Space.STATE, data
@@ -369,7 +369,7 @@ def _state(held: torch.Tensor, name: str) -> ir.Tensor:
 
 
 def held_by(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
-    """Give a parameter, a buffer or a constant of a program.
+    """Return a parameter, a buffer or a constant of a program.
 
     Raises:
         CompileError: it does not hold one of that name.

@@ -6,7 +6,7 @@ from atalla import ir
 
 
 def overlap(a: ir.Tensor, b: ir.Tensor) -> bool:
-    """Say whether two views may share an element; exact where their strides are the same positive numbers."""
+    """Whether two views may share an element; exact where their strides are the same positive numbers."""
     if a.storage is not b.storage:
         return False
     if (
@@ -27,7 +27,7 @@ def overlap(a: ir.Tensor, b: ir.Tensor) -> bool:
 
 
 def _reaches(distance: int, dims: list[tuple[int, int, int]]) -> bool:
-    """Say whether the distance is a sum of differences of indices, each times its stride; the longest stride first."""
+    """Whether the distance is a sum of differences of indices, each times its stride; the longest stride first."""
     if not dims:
         return distance == 0
     (stride, first, second), rest = dims[0], dims[1:]

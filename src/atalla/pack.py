@@ -38,7 +38,7 @@ def pack(program: ir.Program, *, exact: bool) -> None:
 
 
 def suits_winograd(instruction: ir.Instruction) -> bool:
-    """Say whether a convolution is one that Winograd's makes faster."""
+    """Whether a convolution is one that Winograd's makes faster."""
     whole, dst, weight = instruction.whole, instruction.dst, instruction.sources[1]
     assert dst is not None and weight is not None, "a convolution has both"
     batch = dst.shape[0] if isinstance(dst.shape[0], int) else 1
@@ -74,7 +74,7 @@ def _constant(name: str, shape: torch.Size, data: torch.Tensor, layout: Layout) 
 
 
 def panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
-    """Give ``[groups, panels, taps, K, PANEL]`` of ``[N, taps, K]``, filled up with zeros."""
+    """Return ``[groups, panels, taps, K, PANEL]`` of ``[N, taps, K]``, filled up with zeros."""
     from torch.nn import functional
 
     n, taps, k = weight.shape
@@ -84,7 +84,7 @@ def panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 def unpacked(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
-    """Give ``[N, taps, K]`` of panels: the inverse of :func:`panels`."""
+    """Return ``[N, taps, K]`` of panels: the inverse of :func:`panels`."""
     n, taps, k = shape
     each = n // groups
     count = -(-each // PANEL)
@@ -93,7 +93,7 @@ def unpacked(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.T
 
 
 def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """Give ``[N, K, 3, 3]`` of transformed weights in panels: the inverse of :func:`winograd_weights`."""
+    """Return ``[N, K, 3, 3]`` of transformed weights in panels: the inverse of :func:`winograd_weights`."""
     import torch
 
     n, places, k = shape
@@ -106,7 +106,7 @@ def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor
 
 
 def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
-    """Give ``G g Gᵀ`` as ``[N, 36, K]`` of ``[N, K, 3, 3]``.
+    """Return ``G g Gᵀ`` as ``[N, 36, K]`` of ``[N, K, 3, 3]``.
 
     F(4 × 4, 3 × 3) of Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; worked out in float64.
     """
@@ -118,7 +118,7 @@ def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _winograd_matrix() -> torch.Tensor:
-    """Give G."""
+    """Return G."""
     import torch
 
     return torch.tensor(

@@ -28,7 +28,7 @@ class Buffer:
     """Step that reads it last, at least ``first``."""
 
     def meets(self, other: Buffer) -> bool:
-        """Say whether both are alive at some step."""
+        """Whether both are alive at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def is_optimal(self) -> bool:
-        """Say whether it is certain that no plan is smaller."""
+        """Whether it is certain that no plan is smaller."""
         return self.peak == self.bound
 
     @property
@@ -137,7 +137,7 @@ def aligned(size: int) -> int:
 
 
 def max_live(buffers: Iterable[Buffer]) -> int:
-    """Give the most bytes that are alive at one step."""
+    """Return the most bytes that are alive at one step."""
     changes: dict[int, int] = {}
     for one in buffers:
         changes[one.first] = changes.get(one.first, 0) + one.size
@@ -150,7 +150,7 @@ def max_live(buffers: Iterable[Buffer]) -> int:
 
 
 def check(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str | None:
-    """Say what is wrong with a plan; None if nothing is. It knows nothing of how the plan was made.
+    """Return what is wrong with a plan; None if nothing is. It knows nothing of how the plan was made.
 
     A sweep over time that keeps the blocks alive in the order of their offsets, and looks at neighbours.
     """
@@ -179,7 +179,7 @@ def check(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str |
 
 
 def _orders(buffers: Sequence[Buffer]) -> Iterable[list[int]]:
-    """Give orders in which to place: by size, by size and time, by time, and along the steps of most memory."""
+    """Return orders in which to place: by size, by size and time, by time, and along the steps of most memory."""
     numbers = range(len(buffers))
     span: Mapping[int, int] = {i: buffers[i].last - buffers[i].first + 1 for i in numbers}
     yield sorted(numbers, key=lambda i: (-buffers[i].size, -span[i], buffers[i].first))
@@ -190,7 +190,7 @@ def _orders(buffers: Sequence[Buffer]) -> Iterable[list[int]]:
 
 
 def _by_pressure(buffers: Sequence[Buffer]) -> list[int]:
-    """Give first what is alive at the step of most memory, then at the next, the largest first."""
+    """Return first what is alive at the step of most memory, then at the next, the largest first."""
     steps = sorted({one.first for one in buffers})
     weight = {step: sum(one.size for one in buffers if one.first <= step <= one.last) for step in steps}
     order: dict[int, None] = {}

@@ -48,6 +48,6 @@ KINDS = {"tensor": 0, "none": 1, "int": 2, "float": 3, "bool": 4}
 
 
 def section_rows(data: Bytes) -> list[tuple[bytes, int, int, int, int, int]]:
-    """Give the table of sections of a blob whose header is sound."""
+    """Return the table of sections of a blob whose header is sound."""
     (count,) = struct.unpack_from("<I", data, 16)
     return [SECTION.unpack_from(data, HEADER.size + SECTION.size * i) for i in range(count)]

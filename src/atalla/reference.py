@@ -99,7 +99,7 @@ def pool(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
 
 
 def _windows(image: torch.Tensor, instruction: Instruction, size: tuple[int, int]) -> torch.Tensor:
-    """Give ``[N, C, H, W, kernel]``."""
+    """Return ``[N, C, H, W, kernel]``."""
     import torch
 
     whole, parts = instruction.whole, []
@@ -199,7 +199,7 @@ def _step(code: Step, operands: Sequence[int], values: Sequence[torch.Tensor]) -
 
 
 def _steps() -> dict[Step, tuple[int, Callable[..., torch.Tensor]]]:
-    """Give the number of operands and the function of each step."""
+    """Return the number of operands and the function of each step."""
     import torch
     from torch.nn import functional
 

@@ -90,7 +90,7 @@ class Loaded:
         return self.bind(inputs)()
 
     def bind(self, inputs: Sequence[torch.Tensor]) -> Callable[[], list[Any]]:
-        """Check and lay out inputs now; give a call that does nothing but run and give the outputs.
+        """Check and lay out inputs now; return a call that does nothing but run, and return the outputs.
 
         The outputs of each call share memory with those of the call before.
 
@@ -122,7 +122,7 @@ class Loaded:
             self._last.reset()
 
     def times_ns(self) -> list[int]:
-        """Give the nanoseconds of each instruction in the last run of the shapes bound last; of the reference none."""
+        """Return the nanoseconds of each instruction in the last run of these shapes; the reference has none."""
         with self._turn:
             return self._last.context.times_ns() if isinstance(self._last, Fast) else []
 
@@ -139,7 +139,7 @@ class Loaded:
         return self.listing.tensors[self.listing.inputs[number]].name
 
     def _for(self, inputs: Sequence[torch.Tensor]) -> Shaped:
-        """Give the program for these inputs' shapes, made now or before."""
+        """Return the program for these inputs' shapes, made now or before."""
         shapes = tuple(tuple(getattr(one, "shape", ())) for one in inputs)
         shaped = self._shaped.pop(shapes, None) or self._made(shapes)
         self._shaped[shapes] = shaped
@@ -173,7 +173,7 @@ def _say_that_it_is_slow() -> None:
 
 
 def mapped(path: str | os.PathLike[str]) -> Bytes:
-    """Give the bytes of a file without reading them: they are there when they are looked at."""
+    """Return the bytes of a file without reading them: they are there when they are looked at."""
     with Path(path).open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return b""
@@ -181,7 +181,7 @@ def mapped(path: str | os.PathLike[str]) -> Bytes:
 
 
 def aligned(data: Bytes) -> Bytes:
-    """Give bytes that begin at a line of the cache: loads of weights that straddle lines cost 5 % and more."""
+    """Return bytes that begin at a line of the cache: loads of weights that straddle lines cost 5 % and more."""
     if not len(data) or (pinned(data)[1].value or 0) % LINE == 0:
         return data
     made = mmap.mmap(-1, len(data))
@@ -196,7 +196,7 @@ def _memory(size: int) -> torch.Tensor:
 
 
 def _fault(value: Any, form: Form) -> str | None:
-    """Say how an input is not what the blob takes; None where it is."""
+    """Return how an input is not what the blob takes; None where it is."""
     import torch
 
     wanted = torch_dtype_of(form.dtype)
@@ -208,14 +208,14 @@ def _fault(value: Any, form: Form) -> str | None:
 
 
 def _laid_out(value: torch.Tensor, form: Form) -> torch.Tensor:
-    """Give an input as the blob wants it, copied only where it lies otherwise."""
+    """Return an input as the blob wants it, copied only where it lies otherwise."""
     if value.stride() == form.strides and not value.is_conj() and not value.is_neg():
         return value.detach()
     return empty(form).copy_(value.detach())
 
 
 def _view(tensor: Tensor) -> torch.Tensor:
-    """Give the memory of one of C's tensors."""
+    """Return the memory of one of C's tensors."""
     import torch
 
     from atalla.isa import Dtype

@@ -26,12 +26,12 @@ class Segment:
 
     @property
     def is_fallback(self) -> bool:
-        """Say whether the host runs it."""
+        """Whether the host runs it."""
         return self.reason is not None
 
 
 def segments(listing: Listing) -> tuple[Segment, ...]:
-    """Give the segments of a blob, in the order in which they run."""
+    """Return the segments of a blob, in the order in which they run."""
     return tuple(_segments(listing))
 
 
@@ -50,7 +50,7 @@ def _segments(listing: Listing) -> Iterator[Segment]:
 
 
 def describe(found: Sequence[Segment]) -> Iterator[str]:
-    """Give a line for each segment: who runs it, what it holds, and why it fell back."""
+    """Return a line for each segment: who runs it, what it holds, and why it fell back."""
     for number, segment in enumerate(found):
         if segment.is_fallback:
             where = f"  ; {segment.line}" if segment.line else ""

@@ -42,7 +42,7 @@ class Fast:
         self.outputs = [_form(one) if isinstance(one, Tensor) else _value(*one) for one in blob.outputs()]
 
     def bind(self, inputs: Sequence[torch.Tensor], results: list[Any]) -> Callable[[], list[Any]]:
-        """Give a call that does nothing but run."""
+        """Return a call that does nothing but run."""
         import torch
 
         addresses = [one.data_ptr() if isinstance(one, torch.Tensor) else None for one in results]
@@ -75,7 +75,7 @@ class Slow:
         self._interpreter = Interpreter(data, listing, host, state)
 
     def bind(self, inputs: Sequence[torch.Tensor], results: list[Any]) -> Callable[[], list[Any]]:
-        """Give a call that interprets."""
+        """Return a call that interprets."""
         import torch
 
         outputs = [one if isinstance(one, torch.Tensor) else None for one in results]
@@ -96,7 +96,7 @@ Shaped: TypeAlias = Fast | Slow
 
 
 def empty(form: Form) -> torch.Tensor:
-    """Give memory for a tensor."""
+    """Return memory for a tensor."""
     import torch
 
     return torch.empty_strided(form.shape, form.strides, dtype=torch_dtype_of(form.dtype))

@@ -25,7 +25,7 @@ ROW = 168
 
 
 def specialize(data: Bytes, shapes: Sequence[Sequence[int]]) -> bytes:
-    """Give the blob for inputs of these shapes.
+    """Return the blob for inputs of these shapes.
 
     Args:
         data: a blob.
@@ -103,7 +103,7 @@ def _write(parts: Parts, row: int, place: int, value: int) -> None:
 
 
 def _resize(parts: Parts) -> None:
-    """Give storages that hold nothing yet the bytes that they need now."""
+    """Return storages that hold nothing yet the bytes that they need now."""
     for number, row in enumerate(parts.tensors):
         if row.root == number and row.space not in {Space.CONST, Space.STATE}:
             ends = reach(row)
@@ -112,7 +112,7 @@ def _resize(parts: Parts) -> None:
 
 
 def _place(parts: Parts) -> int:
-    """Plan the arena anew; give its bytes."""
+    """Plan the arena anew; return its bytes."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for at, step in enumerate(parts.steps):

@@ -32,7 +32,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Give the native operators, by name."""
+    """Return the native operators, by name."""
     return [
         Row(name, "native", tuple(op.name for op in rule.makes), tuple(map(reason, rule.constraints)))
         for name, rule in sorted(all_rules().items())
@@ -40,7 +40,7 @@ def rows() -> list[Row]:
 
 
 def find(name: str) -> Row:
-    """Give the row of any operator of torch; ``aten.`` may be left out.
+    """Return the row of any operator of torch; ``aten.`` may be left out.
 
     Raises:
         KeyError: torch has none of that name.
@@ -61,7 +61,7 @@ def find(name: str) -> Row:
 
 
 def table() -> str:
-    """Give the native operators as text for a terminal."""
+    """Return the native operators as text for a terminal."""
     found = rows()
     width = max(len(row.name) for row in found)
     lines = []
@@ -72,7 +72,7 @@ def table() -> str:
 
 
 def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]], known: int) -> str:
-    """Give docs/atalla/operators.md.
+    """Return docs/atalla/operators.md.
 
     Args:
         evidence: what became of each overload in PyTorch's samples.
@@ -159,10 +159,10 @@ VERDICTS = {
 
 
 def _cases(found: Mapping[str, Mapping[str, int]], kind: str) -> str:
-    """Give ``float32 24, int64 3``."""
+    """Return ``float32 24, int64 3``."""
     return ", ".join(f"{dtype} {counts[kind]}" for dtype, counts in found.items() if counts.get(kind))
 
 
 def _most(found: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> str:
-    """Give the verdict that most cases have."""
+    """Return the verdict that most cases have."""
     return max(kinds, key=lambda kind: sum(counts.get(kind, 0) for counts in found.values()))

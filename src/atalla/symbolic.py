@@ -146,11 +146,11 @@ class Numbers:
     """By nodes, and by expressions."""
 
     def number(self, value: Dim) -> int:
-        """Give the value of a dim."""
+        """Return the value of a dim."""
         return value if isinstance(value, int) else self.values[self.node(value)]
 
     def node(self, value: Dim) -> int:
-        """Give the node of a dim.
+        """Return the node of a dim.
 
         Raises:
             CompileError: no loader knows how to work it out.
@@ -203,7 +203,7 @@ _KINDS = {
 
 
 def worked(kind: Node, a: int, b: int) -> int | None:
-    """Give the value of a node that is made of two; None where it has none, or one beyond the cap."""
+    """Return the value of a node that is made of two; None where it has none, or one beyond the cap."""
     if kind in {Node.FLOOR_DIV, Node.MOD} and b < 1:
         return None
     if kind is Node.ADD:
@@ -220,7 +220,7 @@ def worked(kind: Node, a: int, b: int) -> int | None:
 
 
 def _guard(relation: Any, numbers: Numbers) -> tuple[int, int, int]:
-    """Give the node, and its bounds, of a relation between two dims."""
+    """Return the node, and its bounds, of a relation between two dims."""
     kind = type(relation).__name__
     bounds = {
         "Equality": (0, 0), "GreaterThan": (0, MOST), "LessThan": (-MOST, 0),
@@ -234,7 +234,7 @@ def _guard(relation: Any, numbers: Numbers) -> tuple[int, int, int]:
 
 
 def _tensors(program: ir.Program) -> Iterator[ir.Tensor]:
-    """Give every tensor once."""
+    """Return every tensor once."""
     seen: dict[int, ir.Tensor] = {}
     for instruction in program.instructions:
         for tensor in (*instruction.reads, *ir.written(program, instruction)):

@@ -105,7 +105,7 @@ def verify(data: Bytes, *, constants: bool = False, trust: bool = False) -> None
 
 
 def read(data: Bytes) -> Parts:
-    """Look at everything but constants and the names of operators of the host; give what there is.
+    """Look at everything but constants and the names of operators of the host; return what there is.
 
     Raises:
         BlobError: they are no sound blob.
@@ -216,7 +216,7 @@ def _meaning(row: Row, number: int, name: int, zero: int, parts: Parts) -> None:
 
 
 def within_caps(row: Row) -> bool:
-    """Say whether dims and strides are in their caps, and those beyond the rank are zero."""
+    """Whether dims and strides are in their caps, and those beyond the rank are zero."""
     return all(
         0 <= extent <= MOST_BYTES
         and -MOST_BYTES - 1 <= stride <= MOST_BYTES
@@ -253,7 +253,7 @@ def _bounds(row: Row, number: int, parts: Parts) -> None:
 
 
 def reach(row: Row) -> tuple[int, int] | None:
-    """Give the first and the last element of a view, from its root's first; None where it has none."""
+    """Return the first and the last element of a view, from its root's first; None where it has none."""
     low = high = row.offset
     for extent, stride in zip(row.dim[: row.rank], row.stride, strict=False):
         if extent == 0:
@@ -325,5 +325,5 @@ def _instructions(parts: Parts) -> None:
 
 
 def rows_of(parts: Parts, numbers: Sequence[int]) -> Iterator[Row | None]:
-    """Give tensors by their numbers."""
+    """Return tensors by their numbers."""
     return (None if one == NOTHING else parts.tensors[one] for one in numbers)

@@ -48,7 +48,7 @@ def _follow(parts: Parts, step: Step, at: int, lives: dict[int, list[int]]) -> N
 
 
 def _injective(row: Row) -> bool:
-    """Say whether no two elements share memory: each dim steps over all smaller ones."""
+    """Whether no two elements share memory: each dim steps over all smaller ones."""
     if reach(row) is None:
         return True
     below = 0

@@ -42,7 +42,7 @@ def instruction(parts: Parts, step: Step) -> None:
 
 
 def number(word: int) -> float:
-    """Give the float64 of a word."""
+    """Return the float64 of a word."""
     return float(struct.unpack("<d", struct.pack("<q", word))[0])
 
 
@@ -52,22 +52,22 @@ def _there(row: Row | None) -> Row:
 
 
 def shape(row: Row) -> Sequence[int]:
-    """Give the dims that count."""
+    """Return the dims that count."""
     return row.dim[: row.rank]
 
 
 def strided(row: Row, dtype: Dtype = Dtype.F32) -> bool:
-    """Say whether it has an element type and no layout of its own."""
+    """Whether it has an element type and no layout of its own."""
     return row.layout == Layout.STRIDED and row.dtype == dtype
 
 
 def dense(row: Row, dim: int) -> bool:
-    """Say whether one step in a dim is one element."""
+    """Whether one step in a dim is one element."""
     return row.stride[dim] == 1 or row.dim[dim] <= 1
 
 
 def contiguous(row: Row) -> bool:
-    """Say whether dims lie in memory in their own order, without gaps."""
+    """Whether dims lie in memory in their own order, without gaps."""
     step = 1
     for extent, stride in zip(reversed(shape(row)), reversed(row.stride[: row.rank]), strict=True):
         if extent > 1 and stride != step:
@@ -197,7 +197,7 @@ def _ew(step: Step, dst: Row, sources: Sources) -> None:
 
 
 def _kinds(code: Code, floats: Sequence[bool], operands: tuple[int, int, int]) -> bool:
-    """Say whether a step's operands are of the kinds that it takes, and those it has not are zero."""
+    """Whether a step's operands are of the kinds that it takes, and those it has not are zero."""
     a, b, c = operands
     if code is Code.WHERE:
         return not floats[a] and floats[b] == floats[c]

@@ -23,7 +23,7 @@ class Symbols:
 
 
 def rows(parts: Parts) -> Symbols:
-    """Give the rows of SYMS; none where it is not there.
+    """Return the rows of SYMS; none where it is not there.
 
     Raises:
         BlobError: the counts are not those of its bytes.
@@ -105,7 +105,7 @@ def _stored(parts: Parts, kind: int, row: int, place: int) -> int:
 
 
 def bound(rows: Sequence[tuple[int, ...]], shapes: Sequence[Sequence[int]]) -> list[int] | int:
-    """Give the symbols' values of the shapes of inputs, or the number of the first symbol that gets none."""
+    """Return the symbols' values of the shapes of inputs, or the number of the first symbol that gets none."""
     values = []
     for i, (_, _, least, most, given, dim, factor, summand) in enumerate(rows):
         value, rest = divmod(shapes[given][dim] - summand, factor)
@@ -130,5 +130,5 @@ def evaluated(nodes: Sequence[tuple[int, ...]], symbols: Sequence[int]) -> list[
 
 
 def holds(guards: Sequence[tuple[int, ...]], values: Sequence[int]) -> bool:
-    """Say whether every guard's number is between its bounds."""
+    """Whether every guard's number is between its bounds."""
     return all(least <= values[node] <= most for node, _, least, most in guards)

@@ -82,7 +82,7 @@ class Placement:
         return self.inside_count / total if total else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Give the manifest's ``placement``."""
+        """Return the manifest's ``placement``."""
         return {
             "delegates": dict(self.delegates),
             "inside": [dataclasses.asdict(row) for row in self.inside],
@@ -95,7 +95,7 @@ class Placement:
         }
 
     def weighed(self, flops: int | None) -> Placement:
-        """Give the same placement with the share of ``flops``, all of the program's, that is inside."""
+        """Return the same placement with the share of ``flops``, all of the program's, that is inside."""
         if not flops or any(row.flops is None for row in self.left):
             return self
         return dataclasses.replace(self, flop_coverage=max(0.0, 1 - sum(row.flops or 0 for row in self.left) / flops))
@@ -198,7 +198,7 @@ class Artifact:
         return self.folder / self.bundled if self.bundled else None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the manifest."""
+        """Return the manifest."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -373,7 +373,7 @@ def _delete(path: Path) -> None:
 
 
 def digest_path(path: Path) -> str:
-    """Give the SHA-256 of a file, or of a folder's files with their names, as hexadecimal digits.
+    """Return the SHA-256 of a file, or of a folder's files with their names, as hexadecimal digits.
 
     Raises:
         ArtifactError: missing or unreadable, or a pipe, a device or a socket is among them.
@@ -388,7 +388,7 @@ def digest_path(path: Path) -> str:
 
 
 def size_of(path: Path) -> int:
-    """Give the bytes of a file, or of all files in a folder."""
+    """Return the bytes of a file, or of all files in a folder."""
     return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
 
 

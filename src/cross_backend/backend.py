@@ -99,7 +99,7 @@ class Lifecycle:
     """The ways out."""
 
     def read(self, installed: str | None) -> str:
-        """Say ``supported``, ``deprecated …`` or ``removed …`` for an installed version; the newest where None."""
+        """Return ``supported``, ``deprecated …`` or ``removed …`` for an installed version; the newest where None."""
         if not self.removed and not self.deprecated:
             return "supported"
         from packaging.version import Version
@@ -169,7 +169,7 @@ class Session(ABC):
                 self._close()
 
     def bind(self, inputs: Tensors) -> Callable[[], Tensors]:
-        """Check, convert and copy inputs; give a call that runs the program on them.
+        """Check, convert and copy inputs; return a call that runs the program on them.
 
         The call does no conversion and returns when the outputs are there, as the runtime's own
         tensors, which may be overwritten by the next call.
@@ -220,7 +220,7 @@ class Session(ABC):
         """Do ``bind`` for inputs that were checked."""
 
     def _close(self) -> None:  # noqa: B027  most runtimes free on garbage collection
-        """Give the device back."""
+        """Return the device back."""
 
 
 class Backend(ABC):
@@ -264,7 +264,7 @@ class Backend(ABC):
 
     @abstractmethod
     def missing(self, machine: Machine) -> Missing | None:
-        """Say what stops lowering or running here, without importing the vendor's package; None when nothing does."""
+        """Return what stops lowering or running here, without importing the vendor's package; None if nothing."""
 
     @abstractmethod
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
@@ -282,7 +282,7 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, artifact: Artifact, options: Options) -> Session:
-        """Give a session for an artifact whose digest was checked; ``with`` opens it."""
+        """Return a session for an artifact whose digest was checked; ``with`` opens it."""
 
     def code_in(self, artifact: Artifact) -> str | None:
         """Return what in a payload is code, which runs when it is opened; None where it is data.
@@ -295,7 +295,7 @@ class Backend(ABC):
         return None
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
-        """Run with the runtime's own profiler and give what it says, most expensive first.
+        """Run with the runtime's own profiler, and return what it says, most expensive first.
 
         Args:
             artifact: its digest was checked.
@@ -310,7 +310,7 @@ class Backend(ABC):
         raise UnsupportedError(f"{self.name} has no profiler that this version reads.")
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
-        """Say where the program's work really runs, from the runtime's own records; None where it cannot run elsewhere.
+        """Return where the work really runs, from the runtime's own records; None where it cannot run elsewhere.
 
         Args:
             artifact: its digest was checked.
@@ -331,7 +331,7 @@ class Backend(ABC):
         raise UnsupportedError(f"{self.name} has no bundled programs; only ExecuTorch has them.")
 
     def describe(self, payload: Path) -> Artifact:
-        """Say what a payload that no manifest describes takes and gives, read from the file itself; there is no sample.
+        """Return what a payload that no manifest describes takes and gives, read from the file; there is no sample.
 
         Raises:
             UnsupportedError: this backend's files do not tell.

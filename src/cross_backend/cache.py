@@ -30,13 +30,13 @@ class Cache:
         self.root = root
 
     def find(self, kind: str, key: str) -> Path | None:
-        """Give the folder of an entry, or None."""
+        """Return the folder of an entry, or None."""
         folder = self.root / kind / key
         return folder if folder.is_dir() else None
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Give an empty folder on the cache's file system; what was not published is deleted."""
+        """Return an empty folder on the cache's file system; what was not published is deleted."""
         parent = self.root / "tmp"
         parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))
@@ -51,7 +51,7 @@ class Cache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, folder: Path, kind: str, key: str) -> Path:
-        """Move a finished scratch folder to its place in one step; give where the entry lies."""
+        """Move a finished scratch folder to its place in one step; return where the entry lies."""
         destination = self.root / kind / key
         destination.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -62,7 +62,7 @@ class Cache:
         return destination
 
     def log(self, name: str) -> Path:
-        """Give the path of this process's log; logs and scratch that others left long ago are deleted."""
+        """Return the path of this process's log; logs and scratch that others left long ago are deleted."""
         oldest = time.time() - KEEP_S
         for path in [*self.root.glob("logs/*"), *self.root.glob("tmp/*")]:
             with contextlib.suppress(OSError):  # another process may do the same
@@ -76,5 +76,5 @@ class Cache:
 
 
 def key_of(parts: Mapping[str, object]) -> str:
-    """Give the key of what depends on these parts and nothing else."""
+    """Return the key of what depends on these parts and nothing else."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -106,7 +106,7 @@ class Captured:
                 raise ArtifactError(f"{self.folder / name} is missing or damaged.")
 
     def calibration(self) -> list[tuple[Any, ...]]:
-        """Give the inputs for quantisers, NumPy arrays: the workload's own, or the sample."""
+        """Return the inputs for quantisers, NumPy arrays: the workload's own, or the sample."""
         path = self.folder / "calibration.npz"
         return list(load_tensors(path).values()) if path.is_file() else [load_tensors(self.sample_path)["input"]]
 
@@ -171,7 +171,7 @@ def capture(
 
 
 def _why(error: Exception) -> str:
-    """Say why torch refuses a module, and in which line of it."""
+    """Return why torch refuses a module, and in which line of it."""
     strange = re.match(r"(?:Found|Unsupported input type) <class '(.+?)'>", str(error))
     if strange is None:
         return with_place(error)
@@ -249,7 +249,7 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
 
 
 def _flattened(program: ExportedProgram, folder: Path) -> ExportedProgram:
-    """Give a program of flat positional tensors; the model's own structure is kept in the folder, where it has one."""
+    """Return a program of flat positional tensors; the model's own structure is kept in the folder."""
     flat = flatten(program)
     names = [str(name) for name in flat.program.graph_signature.user_inputs]
     if flat.structure != Structure.of_flat(names, flat.structure.outputs.count):
@@ -258,7 +258,7 @@ def _flattened(program: ExportedProgram, folder: Path) -> ExportedProgram:
 
 
 def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
-    """Give the positional inputs that a program was exported with.
+    """Return the positional inputs that a program was exported with.
 
     Raises:
         CaptureError: it has none, or such as compilers cannot be given.

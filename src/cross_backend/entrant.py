@@ -42,7 +42,7 @@ class Entrant:
             self.worker.kill()
 
     def measured(self, rounds: int) -> Result:
-        """Give the result with the latencies; rounds that an interrupt cut off count as empty."""
+        """Return the result with the latencies; rounds that an interrupt cut off count as empty."""
         if not any(self.rounds):
             return self.result
         latency = Measurement("latency", "ns", (*self.rounds, *[()] * (rounds - len(self.rounds))), (rounds,))
@@ -59,7 +59,7 @@ def _switching(switches: int, latency: Measurement) -> tuple[str, ...]:
 
 
 def described(workload: str, row: Exported, earlier: Sequence[Exported] = ()) -> Result:
-    """Give the result of an export alone; a target that appears in ``earlier`` rows, too, is numbered."""
+    """Return the result of an export alone; a target that appears in ``earlier`` rows, too, is numbered."""
     target = str(row.resolved.target) if row.resolved else row.text
     title = row.resolved.backend.title if row.resolved else row.text
     options = row.resolved.target.options if row.resolved else {}
@@ -81,7 +81,7 @@ def described(workload: str, row: Exported, earlier: Sequence[Exported] = ()) ->
 
 
 def unranked(where: Execution | None, floor: float) -> str | None:
-    """Say why a right result gets no rank: too little of it ran on the device, or a duration would say nothing.
+    """Return why a right result gets no rank: too little of it ran on the device, or a duration would say nothing.
 
     Args:
         where: it ran.

@@ -122,7 +122,7 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """Give an exception's message as one line of at most ``limit`` characters.
+    """Return an exception's message as one line of at most ``limit`` characters.
 
     That is its first line, and the next one where it ends in a colon: what is wrong stands there.
     """

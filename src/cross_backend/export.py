@@ -71,7 +71,7 @@ def ignore(workload: str, step: str, ended: Exported | None) -> None:
 
 
 def lines(show: Callable[[str, str, float | None], None]) -> Observe:
-    """Give an observer that shows a line per target: ``show(key, text, 1 where it ended)``."""
+    """Return an observer that shows a line per target: ``show(key, text, 1 where it ended)``."""
 
     def observe(workload: str, step: str, ended: Exported | None) -> None:
         doing = "capture" if step == "capture" else f"lower to {step}"
@@ -103,11 +103,11 @@ class Settings:
     """Smallest share, of operators and of floating point operations, that a backend must execute itself."""
 
     def bundles(self, resolved: Resolved) -> bool:
-        """Say whether a target gets a bundled program: where it was asked for and the runtime has such a format."""
+        """Whether a target gets a bundled program: where it was asked for and the runtime has such a format."""
         return self.bundled and resolved.backend.bundles
 
     def workers(self, program_bytes: int) -> int:
-        """Give the number of worker processes for a program: never more than fit into the memory that is free now."""
+        """Return the number of worker processes for a program: never more than fit into the memory that is free now."""
         import psutil
 
         wanted = self.jobs or max(1, Machine.here().usable_cpus)
@@ -131,7 +131,7 @@ def capture_workload(model: str, weights: str | None, cache: Cache, batch: int |
 
 
 def find_capture(source: Source, cache: Cache) -> Captured | None:
-    """Give the cached capture of a source whose identity is known without building it; imports no torch."""
+    """Return the cached capture of a source whose identity is known without building it; imports no torch."""
     key = _capture_key(source)
     folder = cache.find(KIND, key) if key else None
     if folder is None:
@@ -241,7 +241,7 @@ def _without_work(captured: Captured, text: str, settings: Settings) -> Exported
 
 
 def outcome_of(error: Exception, otherwise: Outcome) -> Outcome:
-    """Give the outcome that an exception stands for."""
+    """Return the outcome that an exception stands for."""
     if isinstance(error, UnavailableError):
         return Outcome.UNAVAILABLE
     if isinstance(error, UnsupportedError | UsageError):
@@ -321,7 +321,7 @@ def _deliver(captured: Captured, row: Exported, settings: Settings, observe: Obs
 
 
 def _below(placement: Placement, floor: float) -> str | None:
-    """Say how a placement falls short of a floor."""
+    """Return how a placement falls short of a floor."""
     shares = {"operators": placement.coverage, "floating point operations": placement.flop_coverage}
     short = [
         f"{math.floor(share * 1000) / 10:g}% of the {name}"  # rounded down: 89.96 % are not 90
@@ -359,7 +359,7 @@ class _WorkerPool:
         stack.callback(self.close)
 
     def take(self, python: str = sys.executable, preload: Sequence[str] = ()) -> Worker:
-        """Give an idle worker of an interpreter, best one that began with these imports, or start one.
+        """Return an idle worker of an interpreter, best one that began with these imports, or start one.
 
         Raises:
             WorkerError: the pool was closed.

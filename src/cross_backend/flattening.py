@@ -62,7 +62,7 @@ def structure_of(program: ExportedProgram) -> Structure:
 
 
 def flat_call(module: Any, program: ExportedProgram, *, any_constants: bool = False) -> Callable[..., tuple[Any, ...]]:
-    """Give a function of flat tensors that calls the module with the structure in which the program was captured.
+    """Return a function of flat tensors that calls the module with the structure in which the program was captured.
 
     Args:
         module: what was captured.
@@ -90,7 +90,7 @@ def flat_call(module: Any, program: ExportedProgram, *, any_constants: bool = Fa
 
 
 def flat_tensors(program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Give the tensors among a module's arguments, in the order in which a program takes them."""
+    """Return the tensors among a module's arguments, in the order in which a program takes them."""
     from torch.utils import _pytree
 
     names = program.call_spec.in_spec.child(1).context
@@ -126,7 +126,7 @@ def _user_outputs(program: ExportedProgram) -> list[Any]:
 
 
 def _argument_names(program: ExportedProgram, positional: int, keywords: Sequence[str]) -> list[str]:
-    """Give the names of the parameters that were given; torch knows them, but for programs of older versions."""
+    """Return the names of the parameters that were given; torch knows them, but for programs of older versions."""
     known = program.module_call_graph[0].signature.forward_arg_names or []
     if len(known) != positional + len(keywords):
         known = [f"argument_{index}" for index in range(positional)]
@@ -134,7 +134,7 @@ def _argument_names(program: ExportedProgram, positional: int, keywords: Sequenc
 
 
 def _leaf(arg: Any, values: Mapping[str, Any], where: str, remedy: str) -> Node:
-    """Give the node of one input or output of the program."""
+    """Return the node of one input or output of the program."""
     import torch
     from torch.export.graph_signature import ConstantArgument
 
@@ -183,7 +183,7 @@ def _node(spec: Any, leaf: Callable[[str], Node], where: str, depth: int = 0) ->
 
 
 def _kind(spec: Any, where: str) -> tuple[Any, str, list[Any]]:
-    """Give the kind of a container, its name, and the keys of what it holds; an object with attributes is a dict.
+    """Return the kind of a container, its name, and the keys of what it holds; an object with attributes is a dict.
 
     torch describes a container by a type and a text of that type's own, so one is made, of nothing, and looked at.
     """
@@ -205,7 +205,7 @@ def _kind(spec: Any, where: str) -> tuple[Any, str, list[Any]]:
 
 
 def _free_extents(program: ExportedProgram) -> dict[str, list[int]]:
-    """Give the dimensions of each user input that are free, by its name."""
+    """Return the dimensions of each user input that are free, by its name."""
     values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     shapes = {arg.name: values[arg.name].shape for arg in _user_inputs(program) if _is_tensor(arg)}
     return {name: [i for i, n in enumerate(shape) if not isinstance(n, int)] for name, shape in shapes.items()}

@@ -39,7 +39,7 @@ def define_operators(path: Path) -> bool:
 
 
 def _called(path: Path) -> set[tuple[str, str]]:
-    """Give namespace and name of every operator that an archive's graphs call; of none where it is no archive."""
+    """Return namespace and name of every operator that an archive's graphs call; of none where it is no archive."""
     found: set[tuple[str, str]] = set()
     with contextlib.suppress(*_DAMAGE), zipfile.ZipFile(path) as archive:
         for info in archive.infolist():

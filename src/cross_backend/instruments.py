@@ -72,7 +72,7 @@ class _Pass:
 
 
 def cold_start(worker: Worker, opened: Mapping[str, Any], verified: Mapping[str, Any]) -> tuple[Measurement, ...]:
-    """Give where a worker's cold start went: ``cold_start.process|import|load|first_inference``, ns, one value each.
+    """Return where a worker's cold start went: ``cold_start.process|import|load|first_inference``, ns, one value each.
 
     Args:
         worker: that answered both.
@@ -127,7 +127,7 @@ def take(
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Give instruments in the order in which :func:`take` takes them; names that do not exist come last."""
+    """Return instruments in the order in which :func:`take` takes them; names that do not exist come last."""
     wanted, known = set(names), list(_ORDER)
     return sorted(wanted, key=lambda name: known.index(name) if name in _ORDER else len(known))
 

@@ -52,7 +52,7 @@ def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
 
 
 def told_once(warnings: Iterable[str]) -> tuple[str, ...]:
-    """Give each warning once; those that differ in their numbers only by the first, with how many there were."""
+    """Return each warning once; those that differ in their numbers only by the first, with how many there were."""
     kinds: dict[str, list[str]] = {}
     for text in warnings:
         kinds.setdefault(re.sub(r"\d[\d.,]*", "#", text), []).append(text)
@@ -63,7 +63,7 @@ def told_once(warnings: Iterable[str]) -> tuple[str, ...]:
 
 
 def twins(launches: Sequence[Launch]) -> tuple[Measurement, Measurement] | None:
-    """Give the same targets in two processes, from the launches that have a twin; not of one target in all."""
+    """Return the same targets in two processes, from the launches that have a twin; not of one target in all."""
     pairs = []
     for launch in launches:
         if launch.twin is not None and launch.twin_of is not None:

@@ -127,13 +127,13 @@ def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> Non
 
 
 def _fastest(entrants: Sequence[Entrant]) -> int | None:
-    """Give the index of the fastest, better of one that gets a rank: its twin tells what a rank is worth."""
+    """Return the index of the fastest, better of one that gets a rank: its twin tells what a rank is worth."""
     running = [i for i, e in enumerate(entrants) if e.running]
     return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
 
 
 def _lost(twin: Entrant | None) -> tuple[str, ...]:
-    """Tell of a target that is right in one process and fails in the next."""
+    """Return a warning of a target that is right in one process and fails in the next."""
     if twin is None or twin.result.outcome is Outcome.OK:
         return ()
     result = twin.result
@@ -141,7 +141,7 @@ def _lost(twin: Entrant | None) -> tuple[str, ...]:
 
 
 def _many_in_one(captured: Captured) -> tuple[str, ...]:
-    """Tell of a batch size that the model itself may have."""
+    """Return a warning of a batch size that the model itself may have."""
     extents = {spec.shape[0] if spec.shape else 1 for spec in captured.inputs}
     if captured.batch > 1 or len(extents) != 1 or extents <= {1} or not all(isinstance(n, int) for n in extents):
         return ()

@@ -109,7 +109,7 @@ def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> Lower
 
 
 def find(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool = False) -> Artifact | None:
-    """Give the cached artifact, if it is there and whole; a damaged one is dropped."""
+    """Return the cached artifact, if it is there and whole; a damaged one is dropped."""
     key = artifact_key(captured, resolved, bundled=bundled)
     folder = cache.find(KIND, key)
     if folder is None:
@@ -131,7 +131,7 @@ def _own(artifact: Artifact, captured: Captured, resolved: Resolved, cache: Cach
 
 
 def named(artifact: Artifact, captured: Captured, resolved: Resolved) -> Artifact:
-    """Say whose artifact of the cache it is now: other workloads and targets may share it."""
+    """Return whose artifact of the cache it is now: other workloads and targets may share it."""
     target = replace(resolved.lowering, name=resolved.target.name)
     return replace(artifact, workload=captured.workload, target=str(target))
 
@@ -164,7 +164,7 @@ def _nothing_inside(resolved: Resolved, placement: Placement) -> str:
 
 
 def artifact_key(captured: Captured, resolved: Resolved, *, bundled: bool = False) -> str:
-    """Give the cache key: everything that the payload depends on."""
+    """Return the cache key: everything that the payload depends on."""
     machine = Machine.here()
     return key_of(
         {
@@ -180,7 +180,7 @@ def artifact_key(captured: Captured, resolved: Resolved, *, bundled: bool = Fals
 
 
 def versions(resolved: Resolved) -> dict[str, str]:
-    """Give the versions of what takes part in lowering: installed here, or pinned by the backend's toolchain."""
+    """Return the versions of what takes part in lowering: installed here, or pinned by the backend's toolchain."""
     own = {"cross-backend": __version__}
     if resolved.backend.toolchain is not None:
         return own | dict(TOOLCHAINS[resolved.backend.toolchain].pins)

@@ -43,7 +43,7 @@ class Machine:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, object]:
-        """Give the rows of a report."""
+        """Return the rows of a report."""
         return {**asdict(self), "digest": self.digest}
 
     @classmethod
@@ -88,7 +88,7 @@ def _processor(system: str) -> tuple[str, tuple[str, ...]]:
 
 
 def version_of(distribution: str) -> str | None:
-    """Give the installed version of a distribution without importing it, or None."""
+    """Return the installed version of a distribution without importing it, or None."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

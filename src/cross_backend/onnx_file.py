@@ -134,7 +134,7 @@ def _spec(value: Any) -> TensorSpec:
 
 
 def _fix_batch(model: Any, batch: int, path: Path) -> None:
-    """Give the free leading dimensions of the inputs an extent, wherever else their names stand as well."""
+    """Return the free leading dimensions of the inputs an extent, wherever else their names stand as well."""
     import onnx
 
     initializers = {tensor.name for tensor in model.graph.initializer}

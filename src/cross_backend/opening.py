@@ -80,7 +80,7 @@ def open_together(entrants: Sequence[Entrant], settings: Settings, cache: Cache,
 
 
 def twin_entrant(entrant: Entrant) -> Entrant:
-    """Give the same target once more; where it cannot be opened, the noise floor is not measured."""
+    """Return the same target once more; where it cannot be opened, the noise floor is not measured."""
     return Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
 
 

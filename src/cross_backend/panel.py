@@ -72,7 +72,7 @@ def run_launches(
     keep: Callable[[int, Launch], None] = lambda _index, _launch: None,
     progress: Progress = silent,
 ) -> tuple[list[Launch], bool]:
-    """Launch until it is enough; give all launches, those of ``before`` first, and whether that was interrupted.
+    """Launch until it is enough; return all launches, those of ``before`` first, and whether that was interrupted.
 
     Args:
         captured: the workload.
@@ -109,7 +109,7 @@ def measure_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settin
 
 
 def enough(launches: Sequence[Launch], settings: Settings) -> bool:
-    """Say whether there are as many launches as asked for, and they are as precise as asked for."""
+    """Whether there are as many launches as asked for, and they are as precise as asked for."""
     if not launches:
         return False
     if not any(result.latency and result.outcome is Outcome.OK for result in launches[-1].results):
@@ -132,12 +132,12 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
 
 
 def undecided(launches: Sequence[Launch], settings: Settings) -> list[int]:
-    """Give the targets whose places are not decided yet, fastest first."""
+    """Return the targets whose places are not decided yet, fastest first."""
     return _ranked(launches, settings)[0].undecided
 
 
 def _ranked(launches: Sequence[Launch], settings: Settings) -> tuple[Ranking, float | None]:
-    """Rank what runs where it was asked to; give the noise floor as well."""
+    """Rank what runs where it was asked to; return the noise floor as well."""
     pair, results = twins(launches), merged(launches)
     floor = noise_floor(*pair) if pair else None
     contest = {

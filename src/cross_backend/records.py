@@ -72,7 +72,7 @@ class Comparison:
         return f"not proved, because {self.unproved}" if self.unproved else None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the row of the JSON document; infinities become null."""
+        """Return the row of the JSON document; infinities become null."""
         return {
             "max_abs": finite(self.max_abs),
             "max_rel": finite(self.max_rel),
@@ -114,7 +114,7 @@ class Timing:
     """Milliseconds per run of all calls together; 0 below the profiler's resolution."""
 
     def to_json(self, total_ms: float) -> dict[str, Any]:
-        """Give the row of the JSON document.
+        """Return the row of the JSON document.
 
         Args:
             total_ms: of the whole profile, which the row's share is of.
@@ -145,7 +145,7 @@ class Execution:
     """Why a duration would say nothing about the device (an emulator, a software driver): right or wrong is all."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the row of the JSON document."""
+        """Return the row of the JSON document."""
         return {**asdict(self), "share": self.share}
 
     @classmethod
@@ -212,7 +212,7 @@ class Result:
     """Instrument → how the target's process ended while it was taken; the figures beside it stand."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the row of the JSON document; absent values are null."""
+        """Return the row of the JSON document; absent values are null."""
         latency = None
         if self.latency_ms is not None and self.latency is not None:
             latency = {
@@ -388,7 +388,7 @@ def _report(medium: str) -> Any:
 
 
 def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
-    """Give the one JSON document of a comparison; its noise floor is the largest of all panels."""
+    """Return the one JSON document of a comparison; its noise floor is the largest of all panels."""
     floors = [panel.noise_floor for panel in panels if panel.noise_floor is not None]
     return {
         "schema": SCHEMA,
@@ -411,5 +411,5 @@ def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
 
 
 def finite(value: float) -> float | None:
-    """Give a number that JSON can hold, or None."""
+    """Return a number that JSON can hold, or None."""
     return value if math.isfinite(value) else None

@@ -68,7 +68,7 @@ assert list(BACKENDS) == sorted(BACKENDS), "keep the table sorted"
 
 @functools.cache
 def rows() -> dict[str, Row]:
-    """Give our table and what other packages registered, sorted by name."""
+    """Return our table and what other packages registered, sorted by name."""
     found = {entry.name: Row(entry.value) for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
     return dict(sorted({**found, **BACKENDS}.items()))
 
@@ -89,7 +89,7 @@ def full_name(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """Give the name that file names carry: ``xnnpack``, ``openvino``, ``torch``."""
+    """Return the name that file names carry: ``xnnpack``, ``openvino``, ``torch``."""
     row = rows().get(name)
     return row.aliases[0] if row and row.aliases else name.replace(".", "_")
 

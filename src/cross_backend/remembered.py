@@ -73,7 +73,7 @@ class Memory:
         self._cache = cache
 
     def verdict(self, artifact: str, versions: Mapping[str, str]) -> Remembered | None:
-        """Give what is known of an artifact (its digests) under a runtime (distribution → version), here."""
+        """Return what is known of an artifact (its digests) under a runtime (distribution → version), here."""
         row = self._read("verdicts", _verdict_key(artifact, versions))
         with contextlib.suppress(*DAMAGE):
             return Remembered(Verdict(row["verdict"]), str(row["reason"]))
@@ -84,7 +84,7 @@ class Memory:
         self._write("verdicts", _verdict_key(artifact, versions), asdict(found))
 
     def measured(self, program: str) -> dict[str, Measured]:
-        """Give target → what the last comparison of a program (its digest) on this machine measured."""
+        """Return target → what the last comparison of a program (its digest) on this machine measured."""
         rows = self._read("measured", key_of({"machine": Machine.here().digest, "program": program}))
         with contextlib.suppress(*DAMAGE):
             return {str(target): Measured.from_json(row) for target, row in rows.items()}

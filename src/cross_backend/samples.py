@@ -87,7 +87,7 @@ class Interval:
 
 
 def median_of(values: Sequence[float] | np.ndarray) -> float:
-    """Give the median, NaN of nothing; long rows go through NumPy."""
+    """Return the median, NaN of nothing; long rows go through NumPy."""
     if len(values) < 200:  # below, NumPy's own calls cost more than the sorting
         return float(statistics.median(values)) if len(values) else math.nan
     import numpy as np

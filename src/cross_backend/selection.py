@@ -23,7 +23,7 @@ from cross_backend.trust import keep, require
 
 
 def load(artifact: Artifact | Path | str, *, trust: bool = False, **options: Any) -> Session:
-    """Give a session for an artifact; ``with`` opens it.
+    """Return a session for an artifact; ``with`` opens it.
 
     Args:
         artifact: an artifact, or the path of its payload or manifest.
@@ -122,7 +122,7 @@ def measured_first(candidates: Sequence[Artifact], measured: Mapping[str, Measur
 
 
 def is_other_json(path: Path) -> bool:
-    """Say whether a JSON file is something else than an artifact's manifest; a damaged one counts as a manifest."""
+    """Whether a JSON file is something else than an artifact's manifest; a damaged one counts as a manifest."""
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             return True

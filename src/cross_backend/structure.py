@@ -68,7 +68,7 @@ class Node:
         return values if self.kind == "list" else tuple(values)
 
     def take(self, value: Any, where: str) -> Iterator[Any]:
-        """Give the tensors inside of a value, in order.
+        """Return the tensors inside of a value, in order.
 
         Raises:
             RunError: it is made otherwise.
@@ -90,7 +90,7 @@ class Node:
                     raise RunError(f"{where} must be {self}; {key!r} is missing.")
 
     def _entries(self, value: Any, where: str) -> Mapping[Key, Any]:
-        """Give what a container holds under the keys of this node."""
+        """Return what a container holds under the keys of this node."""
         keys = [key for key, _ in self.parts]
         given: Mapping[Key, Any] | None = None
         if self.kind in {"dict", "named"}:
@@ -108,7 +108,7 @@ class Node:
         return given
 
     def to_json(self) -> Any:
-        """Give the node of a manifest."""
+        """Return the node of a manifest."""
         if self.kind == "tensor":
             return self.kind
         if self.kind == "constant":
@@ -146,7 +146,7 @@ TENSOR = Node("tensor")
 
 
 def constant(value: Any) -> Node:
-    """Give the node of a number, a text, a truth value or None.
+    """Return the node of a number, a text, a truth value or None.
 
     Raises:
         ValueError: it is something else, or a number that JSON lacks.
@@ -159,14 +159,14 @@ def constant(value: Any) -> Node:
 
 
 def sequence(kind: Literal["tuple", "list"], parts: Sequence[Node]) -> Node:
-    """Give the node of a tuple or list."""
+    """Return the node of a tuple or list."""
     if kind not in {"tuple", "list"}:
         raise ValueError(f"{kind!r} is no kind of structure")
     return Node(kind, tuple(enumerate(parts)))
 
 
 def mapping(parts: Sequence[tuple[Key, Node]]) -> Node:
-    """Give the node of a dict.
+    """Return the node of a dict.
 
     Raises:
         TypeError: a key is neither text nor whole number.
@@ -182,7 +182,7 @@ def mapping(parts: Sequence[tuple[Key, Node]]) -> Node:
 
 
 def named(name: str, fields: Sequence[tuple[str, Node]]) -> Node:
-    """Give the node of a named tuple.
+    """Return the node of a named tuple.
 
     Raises:
         ValueError, TypeError: a name is none of Python's.
@@ -222,7 +222,7 @@ class Structure:
         return all(node.kind == "tensor" for _, node in self.arguments)
 
     def take(self, args: Sequence[Any], named_args: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Give the flat tensors of a call.
+        """Return the flat tensors of a call.
 
         Args:
             args: positional arguments: the model's own, or all flat tensors.
@@ -259,7 +259,7 @@ class Structure:
         return self.outputs.build(iter(outputs))
 
     def to_json(self) -> dict[str, Any]:
-        """Give the ``structure`` of a manifest."""
+        """Return the ``structure`` of a manifest."""
         return {
             "arguments": [[name, node.to_json()] for name, node in self.arguments],
             "outputs": self.outputs.to_json(),

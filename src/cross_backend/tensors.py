@@ -54,11 +54,11 @@ class TensorSpec:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the row of a manifest."""
+        """Return the row of a manifest."""
         return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
 
     def accepts(self, tensor: Any) -> bool:
-        """Say whether a tensor has this element type and shape (dynamic extents accept any size)."""
+        """Whether a tensor has this element type and shape (dynamic extents accept any size)."""
         given = TensorSpec.of(self.name, tensor)
         return (
             given.dtype == self.dtype

@@ -108,7 +108,7 @@ TOOLCHAINS: dict[str, Toolchain] = {
 
 
 def root() -> Path:
-    """Give the folder of all toolchains."""
+    """Return the folder of all toolchains."""
     import platformdirs
 
     named = os.environ.get(VARIABLE)

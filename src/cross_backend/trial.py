@@ -112,7 +112,7 @@ class Settings:
 
 
 def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
-    """Give the timed calls of each round: those of one launch, fewer where the time box is too short for them.
+    """Return the timed calls of each round: those of one launch, fewer where the time box is too short for them.
 
     Slow targets do not take part in every round. Those of two targets are nested, so that the one that takes part in
     fewer shares all of its rounds with the other.
@@ -126,7 +126,7 @@ def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
 
 
 def too_few_processors(resolved: Resolved, threads: int, machine: Machine) -> str | None:
-    """Say why a target with so many threads would tell nothing here; None where it may use as many processors."""
+    """Return why a target with so many threads would tell nothing here; None where it may use as many processors."""
     wanted = int(resolved.options.get("threads") or threads)
     if wanted <= machine.usable_cpus:
         return None
@@ -147,7 +147,7 @@ class Verified:
 def open_worker(
     payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack
 ) -> tuple[Worker, dict[str, Any]]:
-    """Start a worker and open an artifact in it; give the worker and what it said of the cold start.
+    """Start a worker and open an artifact in it; return the worker and what it said of the cold start.
 
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
@@ -168,7 +168,7 @@ def start_worker(target: str, settings: Settings, cache: Cache, stack: ExitStack
 
 
 def open_in(worker: Worker, payload: Path, target: str, settings: Settings) -> dict[str, Any]:
-    """Open an artifact in a worker; give what it said of the cold start.
+    """Open an artifact in a worker; return what it said of the cold start.
 
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the worker is gone.
@@ -203,7 +203,7 @@ def execution(worker: Worker, artifact: Artifact, resolved: Resolved, settings: 
 
 
 def warm_up(worker: Worker, settings: Settings, most_s: float = WARM_UP_S) -> tuple[float, str | None]:
-    """Call until the durations are steady; give their median in milliseconds, and a warning where they never were."""
+    """Call until the durations are steady; return their median in milliseconds, and a warning where they never were."""
     return until_steady(lambda count: list(sample(worker, settings, count, 0, WARM_SERIES_S)["ns"]), most_s)
 
 
@@ -221,7 +221,7 @@ def until_steady(take: Callable[[int], list[int]], most_s: float = WARM_UP_S) ->
 
 
 def _steady(calls: Sequence[int]) -> int | None:
-    """Give the index of the first steady call; the work does not grow with a long series."""
+    """Return the index of the first steady call; the work does not grow with a long series."""
     size = math.ceil(len(calls) / MOST_JUDGED)
     skipped = len(calls) % size
     groups = [statistics.median(calls[i : i + size]) for i in range(skipped, len(calls), size)] if size > 1 else calls

@@ -10,13 +10,13 @@ from cross_backend.errors import one_line
 
 
 def with_place(error: BaseException) -> str:
-    """Give an exception's message as one line, behind the line of the user's code: ``net.py:12: ValueError: …``."""
+    """Return an exception's message as one line, behind the line of the user's code: ``net.py:12: ValueError: …``."""
     place = place_of(error)
     return f"{place}: {one_line(error)}" if place else one_line(error)
 
 
 def place_of(error: BaseException | None) -> str | None:
-    """Give ``file.py:12``, the innermost line outside of installed packages; None where there is none."""
+    """Return ``file.py:12``, the innermost line outside of installed packages; None where there is none."""
     while error is not None:
         if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename):
             return f"{_shown(error.filename)}:{error.lineno}"
@@ -32,7 +32,7 @@ _PACKAGES = {"site-packages", "dist-packages"}
 
 
 def _is_users(file: str) -> bool:
-    """Say whether a file belongs neither to Python, nor to an installed package, nor to us."""
+    """Whether a file belongs neither to Python, nor to an installed package, nor to us."""
     path = Path(file).resolve()
     return not (
         file.startswith("<")
@@ -42,6 +42,6 @@ def _is_users(file: str) -> bool:
 
 
 def _shown(file: str) -> str:
-    """Give a path as the user would write it: relative, where it lies below the current folder."""
+    """Return a path as the user would write it: relative, where it lies below the current folder."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -87,7 +87,7 @@ class _Server:
         return {"load_s": load_ns / 1e9, "cold": cold, **times}
 
     def describe(self, payload: str, target: str) -> dict[str, Any]:
-        """Say what a payload that no manifest describes takes, and which target runs it."""
+        """Return what a payload that no manifest describes takes, and which target runs it."""
         artifact = resolve(target).backend.describe(Path(payload))
         return {"target": artifact.target, "inputs": [spec.to_json() for spec in artifact.inputs]}
 
@@ -113,7 +113,7 @@ class _Server:
         return {"rows": [asdict(timing) for timing in timings]}
 
     def execution(self, manifest: str, target: str, threads: int | None) -> dict[str, Any]:
-        """Say where an artifact's work really runs, found in a session of its own."""
+        """Return where an artifact's work really runs, found in a session of its own."""
         resolved, options = _resolve(target, threads)
         artifact = _artifact(manifest, resolved)
         found = _measured(lambda: resolved.backend.execution(artifact, options, _sample(artifact)["input"]))
@@ -134,7 +134,7 @@ class _Server:
         return {}
 
     def run(self, outputs: str | None) -> dict[str, Any]:
-        """Run once; write all outputs to a file, give the first few values of the first."""
+        """Run once; write all outputs to a file, return the first few values of the first."""
         produced = [to_numpy(y) for y in self._produce()]
         if outputs is not None:
             save_tensors(Path(outputs), {"output": produced})
@@ -159,7 +159,7 @@ class _Server:
         return {"ns": taken.ns, "switches": taken.involuntary_switches}
 
     def score(self, task: str) -> dict[str, Any]:
-        """Give the task metric on held-out samples; see :func:`accuracy.score`."""
+        """Return the task metric on held-out samples; see :func:`accuracy.score`."""
         groups = load_tensors(Path(task))
         session = self._opened()
         return {"value": _measured(lambda: accuracy.score(session, groups["input"][0], groups["label"][0]))}
@@ -184,7 +184,7 @@ class _Server:
         return {"ns": windows, "offered": served.offered, "busy": served.busy, "saturated": served.saturated}
 
     def memory(self) -> dict[str, Any]:
-        """Give bytes at the peak, by share, and retained after closing; the next operation opens the artifact again."""
+        """Return bytes at the peak, by share, and retained after closing; the next operation opens again."""
         session = self._opened()
         figures = {"peak_rss": memory.peak_rss_bytes(), "pss": memory.pss_bytes()}
         self._run = self._session = None
@@ -194,7 +194,7 @@ class _Server:
         return {**figures, "retained": memory.rss_bytes() - self._baseline_bytes}
 
     def _opened(self) -> Session:
-        """Give the open session, opened again where the memory was measured."""
+        """Return the open session, opened again where the memory was measured."""
         if self._load is None:
             raise RunError("no artifact is open.")
         if self._session is None:
@@ -202,7 +202,7 @@ class _Server:
         return self._session
 
     def _bound(self) -> Callable[[], Tensors]:
-        """Give the bound call; whoever asks for it will call it."""
+        """Return the bound call; whoever asks for it will call it."""
         self._was_called = True
         session = self._opened()
         if self._run is None:
@@ -273,7 +273,7 @@ def _measured(instrument: Callable[[], Taken]) -> Taken:
 
 
 def _sample(artifact: Artifact) -> dict[str, Any]:
-    """Give the sample's groups, or random inputs where there is none."""
+    """Return the sample's groups, or random inputs where there is none."""
     return load_tensors(artifact.sample_path) if artifact.sample_path else {"input": random_inputs(artifact.inputs)}
 
 

@@ -204,7 +204,7 @@ class Worker:
 
 
 def _full_disk(folder: Path) -> str:
-    """Say that a disk is full, which runtimes answer by aborting: what they last say is a line of a C++ stack."""
+    """Return that a disk is full, or an empty text. Runtimes abort then, and last print a line of a C++ stack."""
     with contextlib.suppress(OSError):
         if shutil.disk_usage(folder).free < _ROOM_BYTES:
             return f"no space left on device: the disk of {folder} is full"
@@ -212,7 +212,7 @@ def _full_disk(folder: Path) -> str:
 
 
 def _last_line(path: Path) -> str:
-    """Give the last line of a log that is not one of a C++ stack."""
+    """Return the last line of a log that is not one of a C++ stack."""
     with contextlib.suppress(OSError):
         lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
         return next((line[:200] for line in reversed(lines) if not line.startswith("frame #")), "")

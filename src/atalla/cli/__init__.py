@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run a command, and return its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     parser = Parser(prog="atalla", description="An exported PyTorch program in, a blob out that C kernels run.")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     for name, text in COMMANDS.items():
@@ -93,7 +93,7 @@ def _show_warnings_plainly(command: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Give what an error says in one line; what steers a terminal, from a file perhaps, is shown and not obeyed."""
+    """Return what an error says in one line; what steers a terminal, from a file perhaps, is shown and not obeyed."""
     text = plain(" ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= 1000 else f"{text[:1000]}…"
 
@@ -148,7 +148,7 @@ def positive_int(text: str) -> int:
 
 
 def size(count: int) -> str:
-    """Give a number of bytes as a person reads it: ``10.3 MB``."""
+    """Return a number of bytes as a person reads it: ``10.3 MB``."""
     for unit, scale in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}" if count < 1000 * scale else f"{count / scale:,.0f} {unit}"

@@ -30,7 +30,7 @@ STATISTICS_BATCH = 4
 def capture(
     text: str, weights: str | None, seed: int, *, trust: bool = False
 ) -> tuple[str, torch.export.ExportedProgram]:
-    """Give a name for files, and the program.
+    """Return a name for files, and the program.
 
     Args:
         text: ``file.pt2``, a classifier of torchvision, ``file.py:function`` or ``package.module:function``.
@@ -74,7 +74,7 @@ def capture(
 
 
 def _reason(error: Exception) -> str:
-    """Give the first line of what torch says at length, and the user's line where it names one."""
+    """Return the first line of what torch says at length, and the user's line where it names one."""
     text = str(error).strip() or type(error).__name__
     places = re.findall(r'File "([^"]+)", line (\d+), in ', text)
     return text.splitlines()[0] + (f" ({places[-1][0]}:{places[-1][1]})" if places else "")
@@ -96,7 +96,7 @@ def _read(path: Path, *, trust: bool) -> torch.export.ExportedProgram:
 
 
 def _call(place: str, function: str) -> Any:
-    """Give what the user's function gives."""
+    """Return what the user's function gives."""
     make_importable()
     try:
         module = _module(place)
@@ -148,7 +148,7 @@ def _classifier(name: str, *, random: bool) -> tuple[torch.nn.Module, tuple[torc
 
 
 def settle(module: torch.nn.Module, images: torch.Tensor) -> None:
-    """Give BatchNorm the statistics of a batch, and weights that begin as zeros random ones.
+    """Return BatchNorm the statistics of a batch, and weights that begin as zeros random ones.
 
     As they are built, outputs of a MobileNetV3 are near 1e-15 and those of a vision transformer zero, whatever goes in.
     """

@@ -14,7 +14,7 @@ from atalla.segments import describe, segments
 
 
 def document(listing: Listing, size_bytes: int) -> dict[str, Any]:
-    """Give the summary as JSON."""
+    """Return the summary as JSON."""
     bound = _bound(listing)
     return {
         "size_bytes": size_bytes,
@@ -69,6 +69,6 @@ def _operations(listing: Listing) -> list[tuple[str, int]]:
 
 
 def _bound(listing: Listing) -> int | None:
-    """Give the bytes below which no plan can be, if the blob says so."""
+    """Return the bytes below which no plan can be, if the blob says so."""
     found = listing.meta.get("arena_bound")
     return found if isinstance(found, int) and 0 < found <= listing.arena_bytes else None

@@ -34,7 +34,7 @@ def check_ending(path: Path) -> None:
 
 
 def random_inputs(listing: Listing, seed: int) -> list[torch.Tensor]:
-    """Give inputs: floats are normal; whole numbers are 0 or 1, or rows of the table that they choose from."""
+    """Return inputs: floats are normal; whole numbers are 0 or 1, or rows of the table that they choose from."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
@@ -50,7 +50,7 @@ def random_inputs(listing: Listing, seed: int) -> list[torch.Tensor]:
 
 
 def _choices(listing: Listing, number: int) -> int:
-    """Give how many values an input of whole numbers may have: rows of the smallest table that it indexes, else 2."""
+    """Return how many values an input of whole numbers may have: rows of the smallest table that it indexes, else 2."""
     tables = (row.sources for row in listing.instructions if row.op is Op.GATHER)
     roots = ((table, index) for table, index in tables if table is not None and index is not None)
     return min(
@@ -103,7 +103,7 @@ def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
 
 
 def _are_in_order(names: Sequence[str]) -> bool:
-    """Say whether these are the names that NumPy gives to arrays without one."""
+    """Whether these are the names that NumPy gives to arrays without one."""
     return list(names) == [f"arr_{i}" for i in range(len(names))]
 
 

@@ -1,4 +1,4 @@
-"""Say what a blob holds: its operations, the memory it needs, and what the accelerator and the host run."""
+"""Return what a blob holds: its operations, the memory it needs, and what the accelerator and the host run."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _timed(call: Any, runs: int) -> tuple[list[int], list[int], list[Any]]:
-    """Give the nanoseconds of each run, those of processors (all threads together), and the outputs of the last."""
+    """Return the nanoseconds of each run, those of processors (all threads together), and the outputs of the last."""
     for _ in range(WARM_UP):
         outputs = call()
     samples, processor = [], []
@@ -94,7 +94,7 @@ def _timed(call: Any, runs: int) -> tuple[list[int], list[int], list[Any]]:
 
 
 def _profiled(loaded: Any, inputs: Sequence[torch.Tensor], runs: int) -> list[float]:
-    """Give the median nanoseconds of each instruction."""
+    """Return the median nanoseconds of each instruction."""
     import numpy as np
 
     call, found = loaded.bind(inputs), []
@@ -106,7 +106,7 @@ def _profiled(loaded: Any, inputs: Sequence[torch.Tensor], runs: int) -> list[fl
 
 
 def _rows(listing: Listing, profile: Sequence[float]) -> list[dict[str, Any]]:
-    """Give what the profile says of each instruction, in order."""
+    """Return what the profile says of each instruction, in order."""
     found = []
     for number, (row, time_ns) in enumerate(zip(listing.instructions[:-1], profile, strict=False)):
         written = row.dst if row.dst is not None else next(iter(listing.calls[row.attributes["call"]].outputs), None)
@@ -134,7 +134,7 @@ def _print_tensors(listing: Listing, inputs: Sequence[torch.Tensor], outputs: Se
 
 
 def _seen(value: torch.Tensor) -> tuple[str, str]:
-    """Give what a tensor is, and what lies in it."""
+    """Return what a tensor is, and what lies in it."""
     kind = f"{str(value.dtype).removeprefix('torch.')}[{'×'.join(map(str, value.shape)) or 'scalar'}]"
     if value.numel() == 0:
         return kind, "no elements"

@@ -113,9 +113,9 @@ ATALLA_API int atalla_describe_value(const atalla_blob* blob, uint32_t index, ui
 /* Reads all constants, and compares them with their checksum. */
 ATALLA_API int atalla_check_constants(const atalla_blob* blob);
 
-/* Gives the same program for inputs of these shapes (of `inputs`, nothing else is looked at), proved anew; to be closed
- * as any other. It borrows the same bytes, and not `blob`. A blob with symbols that is not specialised runs with the
- * sizes of the example with which it was exported. */
+/* Returns the same program for inputs of these shapes (of `inputs`, nothing else is looked at), proved anew; to be
+ * closed as any other. It borrows the same bytes, and not `blob`. A blob with symbols that is not specialised runs with
+ * the sizes of the example with which it was exported. */
 ATALLA_API int atalla_specialize(const atalla_blob* blob, const atalla_tensor* inputs, size_t count,
                                  atalla_blob** result, atalla_error* error);
 

@@ -28,7 +28,7 @@ static void join(const at_search* s, uint64_t* into, const uint64_t* more) {
   for (uint32_t i = 0; i < s->words; ++i) into[i] |= more[i];
 }
 
-// Gives room for so many numbers on the stack of open nodes, and for so many changes.
+// Returns room for so many numbers on the stack of open nodes, and for so many changes.
 static bool reserve(at_search* s, size_t numbers, size_t changes) {
   if (s->stack_size + numbers > s->stack_room) {
     const size_t room = 2 * (s->stack_size + numbers);
@@ -49,7 +49,7 @@ static bool reserve(at_search* s, size_t numbers, size_t changes) {
   return true;
 }
 
-// Gives an item a higher floor, and what it follows from; there is room on the trail.
+// Returns an item a higher floor, and what it follows from; there is room on the trail.
 static void lift(at_search* s, uint32_t number, uint64_t floor, const uint64_t* reason) {
   const size_t bytes = s->words * sizeof *s->why;
   s->trail[s->trail_size] = (at_change){number, s->items[number].floor};
@@ -77,7 +77,7 @@ static void lift_above(at_search* s, uint32_t number) {
   }
 }
 
-// Says whether what is left can still fit in at every slot, were it cut into bytes; if not, why. Else gives the slot
+// Whether what is left can still fit in at every slot, were it cut into bytes; if not, why. Else returns the slot
 // that is to be looked at next.
 static bool may_fit(at_search* s, size_t begin, uint32_t count, uint32_t* next) {
   uint32_t from = UINT32_MAX, to = 0;
@@ -118,7 +118,7 @@ static bool may_fit(at_search* s, size_t begin, uint32_t count, uint32_t* next) 
   return true;
 }
 
-// Gives the lowest item of a slot, or one that could still come to lie below it.
+// Returns the lowest item of a slot, or one that could still come to lie below it.
 static uint32_t choose(const at_search* s, size_t begin, uint32_t count, uint32_t slot) {
   uint32_t found = AT_NO_ITEM;
   for (uint32_t i = 0; i < count; ++i) {

@@ -25,7 +25,7 @@ static int64_t last_at(const uint32_t* steps, uint32_t count, uint32_t step) {
   return low;
 }
 
-// Gives steps such that whoever meets at any step meets at one of them: those after which nothing begins before
+// Returns steps such that whoever meets at any step meets at one of them: those after which nothing begins before
 // something ends.
 static uint32_t slots_of(size_t count, const uint32_t* first, const uint32_t* last, uint32_t* steps) {
   memcpy(steps, first, count * sizeof *steps);

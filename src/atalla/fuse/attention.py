@@ -22,7 +22,7 @@ def into_attention(program: ir.Program) -> None:
 
 
 def _attention(values: ir.Instruction, uses: Uses) -> tuple[ir.Instruction, list[ir.Instruction]] | None:
-    """Give the instruction for a chain that ends with this one, and those that it makes superfluous."""
+    """Return the instruction for a chain that ends with this one, and those that it makes superfluous."""
     if values.op is not Op.BMM or values.dst is None or len(values.dst.shape) not in {3, 4}:
         return None
     shares, v = values.reads
@@ -57,7 +57,7 @@ def _attention(values: ir.Instruction, uses: Uses) -> tuple[ir.Instruction, list
 
 
 def _scaled_scores(ew: ir.Instruction) -> tuple[int, float, ir.Tensor | None] | None:
-    """Give which source of an EW holds the scores, their factor, and the mask that is added; None if it does more."""
+    """Return which source of an EW holds the scores, their factor, and the mask that is added; None if it does more."""
     steps, sources = steps_of(ew), ew.reads
     if len(sources) > 2 or any(one.dtype is not Dtype.F32 for one in sources):
         return None

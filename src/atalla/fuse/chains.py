@@ -39,7 +39,7 @@ def _joined(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
 def _chained(
     producer: ir.Instruction, ew: ir.Instruction, place: int, first: Steps, second: Steps, *, is_bool: bool
 ) -> tuple[tuple[ir.Tensor | None, ...], Steps]:
-    """Give the sources and steps of two chains behind each other."""
+    """Return the sources and steps of two chains behind each other."""
     rest = [one for i, one in enumerate(ew.sources) if i != place]
     sources = [*producer.sources]
     numbers = []
@@ -63,7 +63,7 @@ def _chained(
 
 
 def _moved(step: tuple[int, int, int, int], to: Callable[[int], int]) -> tuple[int, int, int, int]:
-    """Give a step whose operands have other numbers; constants have none."""
+    """Return a step whose operands have other numbers; constants have none."""
     code, *operands = step
     if code in {Step.FLOAT, Step.INT}:
         return step

@@ -31,7 +31,7 @@ def into_place(program: ir.Program) -> None:
 
 
 def _is_used_before(program: ir.Program, copied: ir.Instruction, writer: ir.Instruction) -> bool:
-    """Say whether something between a writer and a copy of it touches what the copy writes."""
+    """Whether something between a writer and a copy of it touches what the copy writes."""
     assert copied.dst is not None, "a copy writes"
     place = copied.dst
     between = program.instructions[program.instructions.index(writer) + 1 : program.instructions.index(copied)]

@@ -53,7 +53,7 @@ def _scaled_weights(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
 
 
 def _by_channel(tensor: ir.Tensor | None, axis: int) -> torch.Tensor | None:
-    """Give a constant's elements along an axis where it is the same along all others."""
+    """Return a constant's elements along an axis where it is the same along all others."""
     if tensor is None or any(
         not equal(stride, 0) for i, stride in enumerate(tensor.strides) if i != axis and not equal(tensor.shape[i], 1)
     ):
@@ -101,7 +101,7 @@ def _activation(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
 
 
 def _act(steps: Steps) -> tuple[Act, float, float] | None:
-    """Give the activation that a chain of one source is."""
+    """Return the activation that a chain of one source is."""
     if len(steps) == 1:
         act = ACTS.get(Step(steps[0][0]))
         return None if act is None else (act, 0.0, 0.0)

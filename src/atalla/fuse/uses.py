@@ -28,12 +28,12 @@ class Uses:
         return cls(program.writers(), program.readers(), kept)
 
     def sole(self, tensor: ir.Tensor, reader: ir.Instruction) -> ir.Instruction | None:
-        """Give the one instruction that writes a tensor, if the reader alone reads it, and all of it, once."""
+        """Return the one instruction that writes a tensor, if the reader alone reads it, and all of it, once."""
         writer = self.only(tensor, reader)
         return writer if writer is not None and writer.dst is not None and alike(writer.dst, tensor) else None
 
     def only(self, tensor: ir.Tensor, reader: ir.Instruction) -> ir.Instruction | None:
-        """Give the one instruction that writes a tensor's storage, if the reader alone reads it, once."""
+        """Return the one instruction that writes a tensor's storage, if the reader alone reads it, once."""
         root = tensor.storage
         writers, readers = self.writers.get(id(root), []), self.readers.get(id(root), [])
         if len(writers) != 1 or readers != [reader] or id(root) in self.kept or root.space is not Space.ARENA:
@@ -42,7 +42,7 @@ class Uses:
 
 
 def alike(first: ir.Tensor, second: ir.Tensor) -> bool:
-    """Say whether two tensors are the same view of the same storage."""
+    """Whether two tensors are the same view of the same storage."""
     return (
         first.storage is second.storage
         and first.dtype is second.dtype
@@ -57,14 +57,14 @@ def alike(first: ir.Tensor, second: ir.Tensor) -> bool:
 
 
 def steps_of(instruction: ir.Instruction) -> Steps:
-    """Give the steps of an EW as ``code, a, b, c``."""
+    """Return the steps of an EW as ``code, a, b, c``."""
     flat = instruction.attributes["steps"]
     assert isinstance(flat, Sequence), "a chain has a list of steps"
     return [(flat[i], flat[i + 1], flat[i + 2], flat[i + 3]) for i in range(0, len(flat), 4)]
 
 
 def number_of(bits: int) -> float:
-    """Give the float32 of these bits."""
+    """Return the float32 of these bits."""
     import struct
 
     return float(struct.unpack("<f", struct.pack("<i", bits))[0])
@@ -107,7 +107,7 @@ def each_ew(program: ir.Program, rewrite: Callable[[ir.Instruction, Uses], ir.In
 
 
 def same_rows(first: ir.Tensor, second: ir.Tensor) -> bool:
-    """Say whether two tensors have the innermost elements of one at the innermost of the other."""
+    """Whether two tensors have the innermost elements of one at the innermost of the other."""
     return all(
         equal(a, 1) == equal(b, 1) or equal(extent, 1)
         for a, b, extent in zip(first.strides, second.strides, first.shape, strict=True)

@@ -63,7 +63,7 @@ def rule(*names: str, makes: Sequence[Op] = (), needs: Sequence[Constraint] = ()
 
 
 def all_rules() -> dict[str, Rule]:
-    """Give the table, filled."""
+    """Return the table, filled."""
     from atalla.rules import (  # noqa: F401
         activations,
         arithmetic,

@@ -72,7 +72,7 @@ def attention(
 
 
 def _added(low: Lowering, mask: ir.Tensor, shape: Any) -> ir.Tensor:
-    """Give what is added to the scores: where a mask of truths is false, −∞."""
+    """Return what is added to the scores: where a mask of truths is false, −∞."""
     if mask.dtype is Dtype.BOOL:
         chain = Chain()
         value = chain.read(mask)

@@ -33,7 +33,7 @@ class Chain:
         return len(self.is_float) - 1
 
     def step(self, code: Step, a: int = 0, b: int = 0, c: int = 0) -> int:
-        """Add a step; give the number of its value."""
+        """Add a step; return the number of its value."""
         self.steps.append((int(code), a, b, c))
         result = code in _FLOATS or (code in _ANY and self.is_float[b if code is Step.WHERE else a])
         self.is_float.append(result)
@@ -58,7 +58,7 @@ class Chain:
         return self.step(Step.TO_FLOAT if as_float else Step.TO_INT, value)
 
     def truth(self, value: int) -> int:
-        """Give 1 where a value is not zero, NaN among them, else 0."""
+        """Return 1 where a value is not zero, NaN among them, else 0."""
         return self.step(Step.NE, value, self.number(0, as_float=self.is_float[value]))
 
     def scaled(self, value: int, factor: float) -> int:
@@ -100,14 +100,14 @@ Build = Callable[..., int]
 
 
 def float_bits(value: float) -> int:
-    """Give the bits of the nearest float32 as an int32."""
+    """Return the bits of the nearest float32 as an int32."""
     if math.isinf(value) or math.isnan(value) or abs(value) <= 3.4028235677973366e38:
         return int(struct.unpack("<i", struct.pack("<f", value))[0])
     return float_bits(math.copysign(math.inf, value))
 
 
 def broadcast(tensor: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
-    """Give a view of that shape, repeated elements with a stride of zero."""
+    """Return a view of that shape, repeated elements with a stride of zero."""
     if len(tensor.shape) == len(shape) and all(map(equal, tensor.shape, shape)):
         return tensor
     missing = len(shape) - len(tensor.shape)
@@ -118,7 +118,7 @@ def broadcast(tensor: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
 
 
 def order_for(shape: Sequence[Any], sources: Sequence[ir.Tensor]) -> tuple[int, ...] | None:
-    """Give the order of dims in memory that most of the sources have: that of the first dense one of full size."""
+    """Return the order of dims in memory that most of the sources have: that of the first dense one of full size."""
     for source in sources:
         if len(source.shape) == len(shape) and all(map(equal, source.shape, shape)) and source.order is not None:
             return source.order
@@ -153,5 +153,5 @@ def as_they_are(low: Lowering, tensors: Sequence[ir.Tensor], build: Build) -> ir
 
 
 def plain(code: Step) -> Build:
-    """Give what makes a chain of one step."""
+    """Return what makes a chain of one step."""
     return lambda chain, *values: chain.step(code, *values)

@@ -27,27 +27,27 @@ class Request:
     """By the names of the rule's parameters."""
 
     def __getitem__(self, name: str) -> Any:
-        """Give an argument."""
+        """Return an argument."""
         return self.arguments[name]
 
     @property
     def tensors(self) -> list[ir.Tensor]:
-        """Give all tensors among the arguments."""
+        """Return all tensors among the arguments."""
         return [one for one in self._leaves() if isinstance(one, ir.Tensor)]
 
     @property
     def dtype(self) -> Dtype:
-        """Give the element type of the first output."""
+        """Return the element type of the first output."""
         return self.low.meta()[0]
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """Give the shape of the first output."""
+        """Return the shape of the first output."""
         return self.low.meta()[1]
 
     @property
     def symbols(self) -> list[Any]:
-        """Give the numbers among the arguments that are expressions of symbols."""
+        """Return the numbers among the arguments that are expressions of symbols."""
         return [one for one in self._leaves() if hasattr(one, "free_symbols")]
 
     def _leaves(self) -> Iterator[Any]:
@@ -66,12 +66,12 @@ Constraint: TypeAlias = Callable[[Request], bool]
 
 
 def reason(constraint: Constraint) -> str:
-    """Give a constraint in words."""
+    """Return a constraint in words."""
     return (constraint.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
 def refuse(constraint: Constraint) -> NoReturn:
-    """Say that a constraint does not hold.
+    """Refuse a graph because a constraint does not hold.
 
     Raises:
         UnsupportedError: always.

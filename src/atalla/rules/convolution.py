@@ -18,23 +18,23 @@ MOST_FILTER_ROWS = 64
 
 
 def pair(value: Any) -> tuple[int, int]:
-    """Give two numbers of one, or of a list of one or two."""
+    """Return two numbers of one, or of a list of one or two."""
     given = list(value) if isinstance(value, Sequence) else [value]
     return (given[0], given[-1])
 
 
 def batched(x: ir.Tensor) -> ir.Tensor:
-    """Give an image of three dims as a batch of one."""
+    """Return an image of three dims as a batch of one."""
     return x if len(x.shape) == 4 else x.view((1, *x.shape), (0, *x.strides))
 
 
 def unbatched(x: ir.Tensor) -> ir.Tensor:
-    """Give the one image of a batch."""
+    """Return the one image of a batch."""
     return x.view(x.shape[1:], x.strides[1:])
 
 
 def channels_last(low: Lowering, x: ir.Tensor) -> ir.Tensor:
-    """Give the same elements with the channels innermost."""
+    """Return the same elements with the channels innermost."""
     if equal(x.strides[1], 1) or equal(x.shape[1], 1):
         return x
     return low.copy(x, ordered(x.shape, CHANNELS_LAST))
@@ -100,7 +100,7 @@ def _as_image(x: ir.Tensor) -> ir.Tensor:
 
 
 def _pads(padding: Any, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Give what is added at the top, left, bottom and right."""
+    """Return what is added at the top, left, bottom and right."""
     if padding == "valid":
         return 0, 0, 0, 0
     if padding == "same":
@@ -113,7 +113,7 @@ def _pads(padding: Any, kernel: tuple[int, int], dilation: tuple[int, int]) -> t
 def window(
     kernel: tuple[int, int], stride: tuple[int, int], pads: tuple[int, int, int, int], dilation: tuple[int, int]
 ) -> dict[str, int]:
-    """Give the attributes of a window."""
+    """Return the attributes of a window."""
     names = (
         *("stride_h", "stride_w", "top", "left", "bottom", "right"),
         *("dilation_h", "dilation_w", "kernel_h", "kernel_w"),

@@ -17,7 +17,7 @@ PRODUCTS = (Op.GEMM, Op.BMM, Op.EW)
 
 
 def dense_rows(low: Lowering, x: ir.Tensor) -> ir.Tensor:
-    """Give the same elements with the last dim dense."""
+    """Return the same elements with the last dim dense."""
     return x if equal(x.strides[-1], 1) or equal(x.shape[-1], 1) else low.contiguous(x)
 
 
@@ -44,7 +44,7 @@ def _packs(bias: ir.Tensor | None) -> bool:
 
 
 def transposed(matrix: ir.Tensor) -> ir.Tensor:
-    """Give a view with the dims exchanged."""
+    """Return a view with the dims exchanged."""
     return matrix.view(matrix.shape[::-1], matrix.strides[::-1])
 
 

@@ -50,7 +50,7 @@ def reduce(
 def _without(
     low: Lowering, dtype: Dtype, shape: Sequence[Any], order: Sequence[int] | None, gone: set[int]
 ) -> ir.Tensor:
-    """Give a new storage whose dims lie in memory as those of the source that are kept."""
+    """Return a new storage whose dims lie in memory as those of the source that are kept."""
     if order is None:
         return low.new(dtype, shape)
     numbers = sorted(order)

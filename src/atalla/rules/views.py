@@ -14,7 +14,7 @@ from atalla.rules.constraints import Request, known_numbers
 
 
 def place(index: int, rank: int) -> int:
-    """Give the number of a dim that may be counted from the end."""
+    """Return the number of a dim that may be counted from the end."""
     return index + rank if index < 0 else index
 
 

@@ -12,7 +12,7 @@ from cross_backend.backend import Gap
 
 
 def kernels_gap() -> Gap | None:
-    """Say that the C kernels were not built; None where they are there."""
+    """Return that the C kernels were not built; None where they are there."""
     from atalla.kernels import library_path
 
     path = library_path()

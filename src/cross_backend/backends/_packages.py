@@ -12,13 +12,13 @@ from cross_backend.toolchains import TOOLCHAINS
 
 
 def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str) -> Missing | None:
-    """Say which distributions are not installed, and the extra that brings them; nothing is imported."""
+    """Return which distributions are not installed, and the extra that brings them; nothing is imported."""
     lower, run = _gap(to_lower, extra), _gap(to_run, extra)
     return Missing(lower, run) if lower or run else None
 
 
 def missing_toolchain(name: str) -> Gap | None:
-    """Say that a toolchain was not added, and how to add it."""
+    """Return that a toolchain was not added, and how to add it."""
     toolchain = TOOLCHAINS[name]
     if toolchain.added:
         return None
@@ -27,7 +27,7 @@ def missing_toolchain(name: str) -> Gap | None:
 
 
 def space_gap(prefix: str = sys.prefix) -> Gap | None:
-    """Say that there is a space in the path of this environment, for compilers that break at it; None if there is none.
+    """Return that this environment's path holds a space, for compilers that break at it; None if there is none.
 
     They start a linker, or a C++ compiler, by a command line without quotes.
     """

@@ -9,7 +9,7 @@ from cross_backend.records import Timing
 
 
 def typical(runs: Sequence[Iterable[Timing]]) -> tuple[Timing, ...]:
-    """Add up the rows of one name and kind within each run; give their medians over the runs, most expensive first."""
+    """Add up the rows of one name and kind within each run; return medians over the runs, most expensive first."""
     calls: dict[tuple[str, str], list[int]] = {}
     ms: dict[tuple[str, str], list[float]] = {}
     for index, run in enumerate(runs):

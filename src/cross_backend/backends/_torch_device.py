@@ -20,7 +20,7 @@ FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
 
 
 def device_option(*devices: str, at_lowering: bool = False) -> Option:
-    """Give the option that chooses among these."""
+    """Return the option that chooses among these."""
     return Option("which processor runs it", "cpu", devices, at="lower" if at_lowering else "load")
 
 
@@ -85,7 +85,7 @@ def read_program(path: Path, device: str) -> ExportedProgram:
 
 
 def synchronize(device: str) -> Callable[[], None] | None:
-    """Give the call that waits for a device; None where calls return when they are done."""
+    """Return the call that waits for a device; None where calls return when they are done."""
     import torch
 
     waits: dict[str, Callable[[], None]] = {"cuda": torch.cuda.synchronize, "mps": torch.mps.synchronize}

@@ -133,7 +133,7 @@ class _Properties(ctypes.Structure):
 
 
 def _ask() -> tuple[list[VulkanDevice], str]:
-    """Give the devices, or why there are none."""
+    """Return the devices, or why there are none."""
     for name in _LOADERS.get(sys.platform, ("libvulkan.so.1",)):
         try:
             library = ctypes.CDLL(name)

@@ -167,7 +167,7 @@ class _AtallaSession(Session):
             torch.set_num_threads(threads)
 
     def timings(self) -> list[Timing]:
-        """Give a row for each instruction of the last run."""
+        """Return a row for each instruction of the last run."""
         from atalla.isa import Op
 
         listing = self._loaded.listing

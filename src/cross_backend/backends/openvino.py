@@ -102,14 +102,14 @@ class OpenVino(Backend):
 
 
 def _said(error: Exception) -> str:
-    """Give what the converter's report ends with: the operators that it does not know; else its first words."""
+    """Return what the converter's report ends with: the operators that it does not know; else its first words."""
     _, _, summary = str(error).partition("\nSummary:\n")
     rows = [line.strip().removeprefix("-- ") for line in summary.splitlines() if line.strip()]
     return "; ".join(rows)[:_REPORT] or one_line(error)
 
 
 def _fix_shapes(model: Any, program: Any) -> None:
-    """Give the model the program's static extents, which the converter forgets; symbolic ones stay free."""
+    """Return the model the program's static extents, which the converter forgets; symbolic ones stay free."""
     import openvino
 
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
@@ -121,7 +121,7 @@ def _fix_shapes(model: Any, program: Any) -> None:
 
 
 def _precision(model: Any) -> str | None:
-    """Give the arithmetic of a runtime model's nodes, that which took most time first: ``bf16 + fp32``."""
+    """Return the arithmetic of a runtime model's nodes, that which took most time first: ``bf16 + fp32``."""
     spent: Counter[str] = Counter()
     for node in model.get_ops():
         info = node.get_rt_info()
@@ -190,7 +190,7 @@ class _OpenVinoSession(Session):
             raise LoadError(f"OpenVINO cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
 
     def execution(self) -> Execution:
-        """Say what the plugin recorded since the session was opened with ``counts``."""
+        """Return what the plugin recorded since the session was opened with ``counts``."""
         device = self.options["device"].upper()
         used = [str(name) for name in self._compiled.get_property("EXECUTION_DEVICES")]
         elsewhere = Counter(name for name in used if name.partition(".")[0] != device)
@@ -202,7 +202,7 @@ class _OpenVinoSession(Session):
         )
 
     def request(self, inputs: Tensors) -> Any:
-        """Give a request of its own, so that bindings live side by side."""
+        """Return a request of its own, so that bindings live side by side."""
         import numpy as np
         import openvino
 

@@ -84,7 +84,7 @@ class _TorchSession(Session):
 
     @abstractmethod
     def _load(self, path: Path) -> Callable[..., Any]:
-        """Give a function of the program's positional arguments."""
+        """Return a function of the program's positional arguments."""
 
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         import torch

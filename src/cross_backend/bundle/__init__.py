@@ -18,7 +18,7 @@ KIND = "bundles"
 
 
 def is_payload(folder: Path) -> bool:
-    """Say whether a folder is one artifact's payload: its manifest lies beside it, or a bundle around it names it."""
+    """Whether a folder is one artifact's payload: its manifest lies beside it, or a bundle around it names it."""
     folder = folder.resolve()
     around = folder.parent
     if (around / f"{folder.name}.json").is_file():
@@ -47,7 +47,7 @@ def find_artifact(path: Path) -> Artifact:
 
 
 def is_bundle(path: Path) -> bool:
-    """Say whether a path looks like a bundle: a folder with ``manifest.json``, or a zip file."""
+    """Whether a path looks like a bundle: a folder with ``manifest.json``, or a zip file."""
     return (path / MANIFEST).is_file() if path.is_dir() else path.suffix == ".zip"
 
 

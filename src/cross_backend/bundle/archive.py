@@ -42,7 +42,7 @@ def unpack(path: Path, folder: Path) -> None:
 
 
 def _allowed_bytes(row: Mapping[str, Any]) -> dict[str, int]:
-    """Give top-level file or folder → bytes that it may unpack to, by what the manifest says."""
+    """Return top-level file or folder → bytes that it may unpack to, by what the manifest says."""
     samples = [one for kind in SAMPLE_GROUPS for one in row["sample"].get(kind, ())]
     allowed = {SAMPLE: sum(size_in(one["offset"]) + size_in(one["size_bytes"]) for one in samples)}
     if row["labels"] is not None:
@@ -53,7 +53,7 @@ def _allowed_bytes(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _copy_member(archive: zipfile.ZipFile, name: str, folder: Path, limit: int) -> int:
-    """Unpack one member under its own name and give its size.
+    """Unpack one member under its own name, and return its size.
 
     Raises:
         ValueError: it is longer than ``limit`` bytes, packed in another way than zip files usually are, or its name

@@ -51,7 +51,7 @@ class Bundle:
     """Class names, by index of the output."""
 
     def ordered(self, platform: str) -> list[Artifact]:
-        """Give the artifacts in a platform's order; in the bundle's own where it was not made for that platform."""
+        """Return the artifacts in a platform's order; in the bundle's own where it was not made for that platform."""
         if platform not in self.orders:
             return list(self.artifacts)
         by_name = {artifact.name: artifact for artifact in self.artifacts}
@@ -176,7 +176,7 @@ def _check_sample(sample: Mapping[str, Any], inputs: int, outputs: int) -> None:
 
 
 def _sample_digest(sample: Mapping[str, Any]) -> str:
-    """Give the digest that the sample folder must have, as ``digest_path`` computes it."""
+    """Return the digest that the sample folder must have, as ``digest_path`` computes it."""
     files = {}
     for row in (row for kind in SAMPLE_GROUPS for row in sample.get(kind, ())):
         parent, _, name = str(row["path"]).partition("/")

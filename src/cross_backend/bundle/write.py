@@ -78,7 +78,7 @@ def _replace(new: Path, place: Path, aside: Path) -> None:
 
 
 def _may_replace(place: Path) -> bool:
-    """Say whether what lies there is a bundle, of any version, or an empty folder."""
+    """Whether what lies there is a bundle, of any version, or an empty folder."""
     if place.is_dir() and not any(place.iterdir()):
         return True
     with contextlib.suppress(ArtifactError, *ZIP_DAMAGE), contextlib.ExitStack() as stack:

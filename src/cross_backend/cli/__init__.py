@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit status: 0 done, 1 failed, 2 wrong usage, 3 nothing proved, 130 interrupted."""
+    """Run a command, and return its exit status: 0 done, 1 failed, 2 wrong usage, 3 nothing proved, 130 interrupted."""
     _complete_streams()
     try:
         return _main(list(sys.argv[1:] if argv is None else argv))
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complete_streams() -> None:
-    """Give streams that were closed (``>&-``) the null device, before another file gets their numbers."""
+    """Return streams that were closed (``>&-``) the null device, before another file gets their numbers."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

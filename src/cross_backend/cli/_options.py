@@ -131,7 +131,7 @@ def check_threads(threads: int) -> None:
 
 
 def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) -> list[str]:
-    """Give the targets of ``--backends`` or ``--platform``.
+    """Return the targets of ``--backends`` or ``--platform``.
 
     Raises:
         UsageError: both or neither are given and there is no default, an unknown platform, or one that is no target.
@@ -153,7 +153,7 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
 
 
 def _expanded(text: str, given: list[str]) -> list[str]:
-    """Give what ``all`` stands for: every backend that is not given by name beside it."""
+    """Return what ``all`` stands for: every backend that is not given by name beside it."""
     if text != "all":
         return [text]
     from cross_backend.registry import rows
@@ -173,7 +173,7 @@ def with_precision(targets: list[str], precision: str | None) -> list[str]:
 
 @contextmanager
 def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported | None], None]]:
-    """Give an observer of exports that shows a line per target."""
+    """Return an observer of exports that shows a line per target."""
     from cross_backend.export import lines
 
     with terminal.progress() as show:

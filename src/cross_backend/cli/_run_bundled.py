@@ -26,7 +26,7 @@ _READER = "executorch.portable"
 
 
 def is_bundled(path: Path) -> bool:
-    """Say whether a file begins as a bundled program does."""
+    """Whether a file begins as a bundled program does."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -58,7 +58,7 @@ def run_bundled(args: argparse.Namespace, settings: Settings, cache: Cache, term
 
 
 def _find(path: Path) -> Path:
-    """Give the bundled program: the file itself, or the one beside a ``.pte`` or its manifest."""
+    """Return the bundled program: the file itself, or the one beside a ``.pte`` or its manifest."""
     from cross_backend.artifact import BUNDLED_SUFFIX
 
     if not path.exists():
@@ -77,7 +77,7 @@ def _find(path: Path) -> Path:
 
 
 def _described(bundled: Path) -> Artifact | None:
-    """Give the artifact whose manifest, beside the file, names it; None for a file made by others.
+    """Return the artifact whose manifest, beside the file, names it; None for a file made by others.
 
     Raises:
         ArtifactError: the manifest is damaged, or describes other bytes.

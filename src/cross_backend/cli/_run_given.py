@@ -40,7 +40,7 @@ class Given:
 
 
 def is_foreign(path: Path) -> bool:
-    """Say whether a file was made by others: a program without a manifest beside it, its own or a bundle's."""
+    """Whether a file was made by others: a program without a manifest beside it, its own or a bundle's."""
     from cross_backend.bundle.manifest import MANIFEST
 
     manifests = (path.with_suffix(".json"), path.with_name(MANIFEST))
@@ -99,7 +99,7 @@ def run_given(args: argparse.Namespace, given: Given, worker: Worker, settings: 
 
 
 def _inputs_file(text: str, given: Given, folder: Path) -> Path:
-    """Give a tensor file for ``--input``: the user's own, or numbers shaped like the first input."""
+    """Return a tensor file for ``--input``: the user's own, or numbers shaped like the first input."""
     import numpy as np
 
     from cross_backend.tensors import save_tensors

@@ -46,7 +46,7 @@ def resolve_runnable(artifact: Artifact) -> Resolved:
 
 
 def check_runs(resolved: Resolved) -> Resolved:
-    """Give the target back.
+    """Return the target back.
 
     Raises:
         UnavailableError: it cannot run here.
@@ -60,7 +60,7 @@ def check_runs(resolved: Resolved) -> Resolved:
 
 
 def run_once(worker: Worker, path: Path | None, settings: Settings) -> list[float]:
-    """Run on what is bound, write all outputs where a path is given, and give the first few values."""
+    """Run on what is bound, write all outputs where a path is given, and return the first few values."""
     with tempfile.TemporaryDirectory() as folder:
         outputs = Path(folder) / "outputs.npz"
         answer = worker.call("run", settings.timeout_s, outputs=None if path is None else str(outputs))
@@ -79,7 +79,7 @@ def finish(
     terminal: Terminal,
     cases: int | None = None,
 ) -> CrossBackendError | None:
-    """Profile where that was asked for, print, and give what went wrong.
+    """Profile where that was asked for, print, and return what went wrong.
 
     ``cases`` is the number of verified test cases of a bundled program. The worker that measured is gone.
     """

@@ -110,7 +110,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _orders(args: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-    """Give platform → its backends, for the platforms that were named."""
+    """Return platform → its backends, for the platforms that were named."""
     from cross_backend.platforms import PLATFORMS, find_platform
 
     if bool(args.backends) == bool(args.platform):
@@ -120,7 +120,7 @@ def _orders(args: argparse.Namespace) -> dict[str, tuple[str, ...]]:
 
 
 def merged_order(orders: Sequence[Sequence[str]]) -> list[str]:
-    """Give one order that keeps every platform's own; the first platforms' where they contradict each other."""
+    """Return one order that keeps every platform's own; the first platforms' where they contradict each other."""
     before: dict[str, list[str]] = {text: [] for order in orders for text in order}
     for order in orders:
         for earlier, later in itertools.pairwise(order):
@@ -148,7 +148,7 @@ def _distinct(targets: Sequence[str]) -> list[str]:
 def _named(
     orders: Mapping[str, Sequence[str]], targets: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Give platform → names of the artifacts that were made for it, in its order."""
+    """Return platform → names of the artifacts that were made for it, in its order."""
     from cross_backend.registry import full_name
     from cross_backend.target import Target
 

@@ -166,7 +166,7 @@ def _write(found: _Found, folder: Path | None, *, as_json: bool) -> None:
 
 
 def _status(found: _Found, models: int, *, strict: bool) -> int:
-    """Give the exit status.
+    """Return the exit status.
 
     Raises:
         KeyboardInterrupt: it was interrupted.

@@ -121,7 +121,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _write_onnx(terminal: Terminal, sources: Sequence[Source], args: argparse.Namespace) -> dict[str, Any]:
-    """Write the one model's ONNX file and say so; give its row of the JSON document.
+    """Write the one model's ONNX file and say so; return its row of the JSON document.
 
     Raises:
         UsageError: there are several models, or no place for the file.
@@ -146,7 +146,7 @@ def _write_onnx(terminal: Terminal, sources: Sequence[Source], args: argparse.Na
 
 
 def _named_models(args: argparse.Namespace) -> list[str]:
-    """Give the models that were asked for by name.
+    """Return the models that were asked for by name.
 
     Raises:
         UsageError: there is none, and no --all either; or --yolo names no detector.
@@ -166,7 +166,7 @@ def _named_models(args: argparse.Namespace) -> list[str]:
 
 
 def _unbuilt(targets: list[str], error: CrossBackendError) -> list[Exported]:
-    """Give the rows of a model that could not be built or captured: the same reason for every target."""
+    """Return the rows of a model that could not be built or captured: the same reason for every target."""
     from cross_backend.export import Exported, outcome_of
 
     return [Exported(text, outcome_of(error, Outcome.LOWER_FAIL), str(error)) for text in targets]

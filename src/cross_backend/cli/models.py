@@ -59,13 +59,13 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _remedy(row: Row) -> str | None:
-    """Give the command that installs what a model lacks here."""
+    """Return the command that installs what a model lacks here."""
     extras = [extra for distribution, extra in row.requires if version_of(distribution) is None]
     return f"pip install 'cross-backend[{extras[0]}]'" if extras else None
 
 
 def _scaled(count: int) -> str:
-    """Give a count as people write it: ``9,978``, ``109.5 M``."""
+    """Return a count as people write it: ``9,978``, ``109.5 M``."""
     for unit, scale in (("G", 1e9), ("M", 1e6)):
         if count >= scale:
             return f"{count / scale:,.1f} {unit}"

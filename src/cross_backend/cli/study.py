@@ -123,7 +123,7 @@ def _stored(args: argparse.Namespace) -> Iterator[Store]:
 
 
 def _adjusted(study: Study, args: argparse.Namespace) -> Study:
-    """Give the study with what the command line asks for instead."""
+    """Return the study with what the command line asks for instead."""
     from dataclasses import replace
 
     if args.margin is None:
@@ -161,7 +161,7 @@ def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: 
 
 
 def _judged(results: StudyResults) -> bool:
-    """Say whether every panel has something that was proved right, and nothing was wrong or broke, at any time."""
+    """Whether every panel has something that was proved right, and nothing was wrong or broke, at any time."""
     from cross_backend.records import Outcome
 
     fine = {Outcome.OK, Outcome.UNAVAILABLE, Outcome.UNSUPPORTED}

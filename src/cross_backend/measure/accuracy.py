@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def score(session: Session, samples: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
-    """Give the share of samples whose largest output is at the label (top-1 accuracy).
+    """Return the share of samples whose largest output is at the label (top-1 accuracy).
 
     Args:
         session: open, of one input; its leading extent is the batch size (1 where that is dynamic).

@@ -33,7 +33,7 @@ def clock_ns() -> int:
 
 
 def timed(step: Callable[[], Made]) -> tuple[Made, int]:
-    """Do a step; give what it made and the nanoseconds that it took."""
+    """Do a step; return what it made and the nanoseconds that it took."""
     began = clock_ns()
     made = step()
     return made, clock_ns() - began

@@ -80,7 +80,7 @@ class Snapshot:
 
 
 def causes(before: Snapshot, after: Snapshot, *, usable_cpus: int, threads: int = 1) -> tuple[str, ...]:
-    """Give what may have disturbed a measurement, one line a cause, the most telling first.
+    """Return what may have disturbed a measurement, one line a cause, the most telling first.
 
     Args:
         before: at its start.
@@ -120,7 +120,7 @@ def _processors(count: int) -> str:
 
 
 def _grown(before: float | None, after: float | None) -> float:
-    """Give a counter's growth; 0 where it is not told, or was started anew."""
+    """Return a counter's growth; 0 where it is not told, or was started anew."""
     return 0.0 if before is None or after is None else max(after - before, 0.0)
 
 
@@ -178,7 +178,7 @@ def _limited_s() -> float | None:
 
 
 def _group(wanted: str) -> Path:
-    """Give the folder of this process' control group, or the root's, which is the container's own."""
+    """Return the folder of this process' control group, or the root's, which is the container's own."""
     root = Path("/sys/fs/cgroup") if wanted == "0::" else Path("/sys/fs/cgroup/cpu")
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():

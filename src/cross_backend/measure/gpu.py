@@ -18,22 +18,22 @@ class Driver(ABC):
 
     @abstractmethod
     def count(self) -> int:
-        """Give the number of GPUs; they are called 0, 1, and so on."""
+        """Return the number of GPUs; they are called 0, 1, and so on."""
 
     @abstractmethod
     def memory_of(self, pid: int) -> dict[int, int | None]:
-        """Give the GPUs on which a process works → bytes that it holds there, None where the driver hides them.
+        """Return the GPUs on which a process works → bytes that it holds there, None where the driver hides them.
 
         Inside a container the driver may know processes by other numbers than we do: then nothing is found.
         """
 
     @abstractmethod
     def energy_j(self, device: int) -> float | None:
-        """Give the joules that a GPU has used since some instant in the past; None where it does not count them."""
+        """Return the joules that a GPU has used since some instant in the past; None where it does not count them."""
 
     @abstractmethod
     def power_w(self, device: int) -> float:
-        """Give the power of a GPU now."""
+        """Return the power of a GPU now."""
 
 
 class Nvml(Driver):
@@ -121,7 +121,7 @@ class AmdSmi(Driver):
 
 
 def drivers() -> tuple[list[Driver], list[str]]:
-    """Open the libraries that are here; give them, and why the others are not."""
+    """Open the libraries that are here; return them, and why the others are not."""
     opened: list[Driver] = []
     reasons = []
     for kind in (Nvml, AmdSmi):
@@ -138,7 +138,7 @@ def drivers() -> tuple[list[Driver], list[str]]:
 
 
 def memory_of(pid: int) -> int:
-    """Give the bytes that a process holds on all GPUs together.
+    """Return the bytes that a process holds on all GPUs together.
 
     Raises:
         UnavailableError: no driver tells, with the reason.

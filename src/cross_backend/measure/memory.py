@@ -23,7 +23,7 @@ _PROC = Path("/proc/self")
 
 
 def begin() -> int:
-    """Forget the peak of what came before (importing) where the system can; give the resident memory now.
+    """Forget the peak of what came before (importing) where the system can; return the resident memory now.
 
     Linux forgets it when 5 is written to ``clear_refs`` (proc(5)). Elsewhere, and where that is not allowed, the peak
     is that since the process began.
@@ -35,7 +35,7 @@ def begin() -> int:
 
 
 def rss_bytes() -> int:
-    """Give the resident memory of this process.
+    """Return the resident memory of this process.
 
     On Linux by walking its pages (``smaps_rollup``): the counters behind ``statm`` are kept by processor and may lag
     behind by megabytes.
@@ -49,7 +49,7 @@ def rss_bytes() -> int:
 
 
 def peak_rss_bytes() -> int:
-    """Give the largest resident memory since :func:`begin`, or since the process began where that forgets nothing."""
+    """Return the largest resident memory since :func:`begin`, or since the process began where that forgets nothing."""
     if sys.platform == "linux":
         for line in (_PROC / "status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -65,7 +65,7 @@ def peak_rss_bytes() -> int:
 
 
 def pss_bytes() -> int | None:
-    """Give the proportional share of the resident memory; None where the system does not tell."""
+    """Return the proportional share of the resident memory; None where the system does not tell."""
     return _rollup("Pss")
 
 

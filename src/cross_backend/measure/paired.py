@@ -60,13 +60,13 @@ class LogRatio:
         return abs(self.value) > self.half_width
 
     def at(self, confidence: float, floor: float = 0.0) -> LogRatio:
-        """Give the same with the interval of another confidence, at least as wide as the floor to either side."""
+        """Return the same with the interval of another confidence, at least as wide as the floor to either side."""
         half = min(student_t((1 + confidence) / 2, self.freedom) * self.error, 700.0)  # beyond, a float overflows
         return replace(self, half_width=max(half, floor))
 
 
 def resolution(launches: int) -> float:
-    """Give the smallest half-width that is claimed after so many launches: 7.8 % after one, 2.0 % after five.
+    """Return the smallest half-width that is claimed after so many launches: 7.8 % after one, 2.0 % after five.
 
     It is what :func:`log_ratio` gives when the launches show no spread at all: what is left of the belief that two
     processes may be 5.5 % apart. Launches that agree are evidence that processes differ less here.
@@ -77,12 +77,12 @@ def resolution(launches: int) -> float:
 
 
 def all_pairs(targets: int) -> int:
-    """Give how many pairs so many targets make."""
+    """Return how many pairs so many targets make."""
     return targets * (targets - 1) // 2
 
 
 def joint_confidence(pairs: int) -> float:
-    """Give the confidence of each of so many intervals with which all together are right in 95 % (Bonferroni).
+    """Return the confidence of each of so many intervals with which all together are right in 95 % (Bonferroni).
 
     The fastest of many equal targets was lucky, and the slowest unlucky, so their pair differs far more often than a
     pair that was named before.
@@ -93,7 +93,7 @@ def joint_confidence(pairs: int) -> float:
 def log_ratio(
     first: Measurement, second: Measurement, confidence: float = CONFIDENCE, floor: float = 0.0
 ) -> LogRatio | None:
-    """Give the logarithm of first / second.
+    """Return the logarithm of first / second.
 
     In every launch the log ratio of the two calm means (:data:`CALM`), over the rounds that both took part in, is one
     observation d_l. The figure is the mean of these, and its interval that of the *moderated* t statistic (Smyth,
@@ -130,7 +130,7 @@ def log_ratio(
 
 
 def _launches(first: Measurement, second: Measurement) -> list[tuple[int, float, float]]:
-    """Give common rounds, log ratio and its standard error of each launch that has any common round."""
+    """Return common rounds, log ratio and its standard error of each launch that has any common round."""
     if [len(rounds) for rounds in first.by_launch] != [len(rounds) for rounds in second.by_launch]:
         raise ValueError("the two were not measured in the same rounds")
     tick = 1.0 if first.unit == "ns" else sys.float_info.min  # a coarse clock may give 0 ns
@@ -145,7 +145,7 @@ def _launches(first: Measurement, second: Measurement) -> list[tuple[int, float,
 
 
 def _error(steps: Sequence[float]) -> float:
-    """Give the standard error of a difference of calm means, from what each round moves it by.
+    """Return the standard error of a difference of calm means, from what each round moves it by.
 
     With few rounds that is too small by some 30, 15 and 5 % for 8, 12 and 30 (simulated): rather as many observations
     count as there are calm rounds.
@@ -157,7 +157,7 @@ def _error(steps: Sequence[float]) -> float:
 
 
 def _calm(rounds: Sequence[Sequence[float]], tick: float) -> tuple[float, list[float]]:
-    """Give the calm mean, and how much each round moves it, relatively.
+    """Return the calm mean, and how much each round moves it, relatively.
 
     The mean of the fastest share p is, but for a constant, the mean over all calls of min(call, q)/p with q the
     slowest call that counts: its influence function, as of trimmed means (Tukey & McLaughlin, *Sankhyā* A 25, 1963).

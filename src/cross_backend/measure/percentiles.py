@@ -34,13 +34,13 @@ class Percentile:
 
 
 def samples_needed(percent: float) -> int:
-    """Give the smallest n with 1 − p^n ≥ 0.99: n independent samples that reach beyond the percentile."""
+    """Return the smallest n with 1 − p^n ≥ 0.99: n independent samples that reach beyond the percentile."""
     share = max(percent, 100 - percent) / 100
     return math.ceil(math.log(1 - SEEN) / math.log(share))
 
 
 def percentiles(measurement: Measurement, percents: Sequence[float] = SHOWN) -> tuple[Percentile, ...]:
-    """Give percentiles with exact order-statistic intervals.
+    """Return percentiles with exact order-statistic intervals.
 
     The value is the sample at place ⌈n·p⌉. Of m independent samples Binomial(m, p) lie below the percentile; the places
     whose tails are at most 2.5 % each are the interval's ends (David & Nagaraja, *Order Statistics*, 3rd ed., §7.1).
@@ -82,12 +82,12 @@ def percentiles(measurement: Measurement, percents: Sequence[float] = SHOWN) -> 
 
 
 def _place(n: int, percent: float) -> int:
-    """Give the place of the percentile among n ordered samples, from 0."""
+    """Return the place of the percentile among n ordered samples, from 0."""
     return min(max(math.ceil(round(n * percent / 100, 9)), 1), n) - 1
 
 
 def _effective(values: np.ndarray, starts: np.ndarray, percent: float, value: float) -> int:
-    """Give how many independent samples these are worth to a percentile.
+    """Return how many independent samples these are worth to a percentile.
 
     Args:
         values: samples, round after round.
@@ -104,14 +104,14 @@ def _effective(values: np.ndarray, starts: np.ndarray, percent: float, value: fl
 
 
 def _ends(n: int, effective: int, percent: float, place: int) -> tuple[int, int]:
-    """Give the places of the interval's ends, from 0: those of the effective samples, among all."""
+    """Return the places of the interval's ends, from 0: those of the effective samples, among all."""
     low, high = ranks_around(effective, percent / 100, CONFIDENCE)
     low, high = math.floor(low * n / effective), math.ceil(high * n / effective)
     return min(max(low, 1) - 1, place), max(min(high, n) - 1, place)
 
 
 def _design_effect(beyond: np.ndarray, sizes: np.ndarray) -> float:
-    """Give the variance of a share over clusters, over that of independent samples.
+    """Return the variance of a share over clusters, over that of independent samples.
 
     Args:
         beyond: samples beyond the percentile in each round.
@@ -126,7 +126,7 @@ def _design_effect(beyond: np.ndarray, sizes: np.ndarray) -> float:
 
 
 def _between_launches(measurement: Measurement, median: Interval) -> float:
-    """Give the half-width of the median's interval as a logarithm; 0 where one launch shows none."""
+    """Return the half-width of the median's interval as a logarithm; 0 where one launch shows none."""
     several = len(measurement.by_launch) > 1 and median.low > 0
     return math.log(median.high / median.low) / 2 if several else 0.0
 

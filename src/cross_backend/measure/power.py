@@ -23,7 +23,7 @@ INTERVAL_S = 0.1
 
 
 def find_probe(pid: int, sys_class: Path = SYS_CLASS) -> Probe:
-    """Give the best probe for what a process does: its GPU's, else the processor's, else the machine's.
+    """Return the best probe for what a process does: its GPU's, else the processor's, else the machine's.
 
     Args:
         pid: a process that has begun its work, so that a GPU's driver knows it.
@@ -77,7 +77,7 @@ class Recorder:
         self._read()
 
     def joules(self, start_ns: int, end_ns: int) -> float:
-        """Give the energy between two instants of ``perf_counter_ns`` inside the block, once it is over.
+        """Return the energy between two instants of ``perf_counter_ns`` inside the block, once it is over.
 
         A counter is interpolated linearly between its readings; power is integrated by the trapezoidal rule.
 

@@ -23,7 +23,7 @@ Cancer* 34, 1976)."""
 def detectable(
     leader: Measurement, others: Sequence[Measurement], floor: float | None, targets: int = 2
 ) -> float | None:
-    """Give the relative difference that is found in 95 of 100 such studies: what a report may advertise.
+    """Return the relative difference that is found in 95 of 100 such studies: what a report may advertise.
 
     A target is found slower when its estimated ratio lies beyond a threshold T, the half-width of its interval, which
     is not below the noise floor. An estimate scatters by its standard error e around the true ratio, so a true
@@ -46,14 +46,14 @@ def detectable(
 
 
 def surely_found(ratio: LogRatio) -> float:
-    """Give the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 studies."""
+    """Return the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 studies."""
     return ratio.half_width + student_t(POWER, ratio.freedom) * ratio.error
 
 
 def precision_reached(
     leader: Measurement, others: Sequence[Measurement], margin: float, floor: float | None = None, targets: int = 2
 ) -> bool:
-    """Say whether no further launch is needed for a margin.
+    """Whether no further launch is needed for a margin.
 
     Every other target is either clearly apart from the leader (:data:`EARLY`), or the interval of its ratio to the
     leader is at most ``margin`` to either side. After one launch that is 7.8 % at least, so smaller margins always take
@@ -75,7 +75,7 @@ def precision_reached(
 
 
 def clearly_apart(ratio: LogRatio | None, floor: float, targets: int, by: float = 0.0) -> bool:
-    """Say whether two of so many targets differ so clearly that one may stop at it; see :data:`EARLY`.
+    """Whether two of so many targets differ so clearly that one may stop at it; see :data:`EARLY`.
 
     Args:
         ratio: of the two.

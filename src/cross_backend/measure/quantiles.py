@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 @functools.lru_cache(maxsize=4096)
 def student_t(probability: float, freedom: int) -> float:
-    """Give the quantile of Student's t distribution.
+    """Return the quantile of Student's t distribution.
 
     The distribution function is the finite series in θ = arctan(t/√ν) of Abramowitz & Stegun, *Handbook of
     Mathematical Functions*, 26.7.3 and 26.7.4; it is inverted by bisection.
@@ -35,7 +35,7 @@ def student_t(probability: float, freedom: int) -> float:
 
 
 def _central(theta: float, freedom: int) -> float:
-    """Give P(|T| < √ν·tan θ)."""
+    """Return P(|T| < √ν·tan θ)."""
     sine, cosine = math.sin(theta), math.cos(theta)
     term, total = 1.0, 0.0
     if freedom % 2 == 0:
@@ -51,7 +51,7 @@ def _central(theta: float, freedom: int) -> float:
 
 
 def ranks_around(count: int, share: float, confidence: float) -> tuple[int, int]:
-    """Give the places, from 1, of the ordered values that enclose a quantile with at least this confidence.
+    """Return the places, from 1, of the ordered values that enclose a quantile with at least this confidence.
 
     The number of n independent values below the quantile is Binomial(n, share); each end may be missed with
     (1 − confidence)/2 (David & Nagaraja, *Order Statistics*, 3rd ed., §7.1). The upper place is n + 1 and the lower 0
@@ -67,7 +67,7 @@ def ranks_around(count: int, share: float, confidence: float) -> tuple[int, int]
 
 
 def _below(count: int, share: float, tail: float) -> int:
-    """Give the largest place k with P(B < k) ≤ tail; 0 where even the first value is above too often."""
+    """Return the largest place k with P(B < k) ≤ tail; 0 where even the first value is above too often."""
     spread = math.sqrt(count * share * (1 - share))
     start = max(0, int(count * share - 12 * spread) - 40)  # what lies below is less than 1e-30
     log_first = (
@@ -88,7 +88,7 @@ def _below(count: int, share: float, tail: float) -> int:
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Give the exact order-statistic interval of a population median.
+    """Return the exact order-statistic interval of a population median.
 
     For n independent values the number below the median is Binomial(n, ½), so the interval from the
     k-th smallest to the k-th largest holds it with probability 1 − 2·P(B < k). The largest k that keeps the
@@ -101,7 +101,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 def median_error(values: Sequence[float]) -> float:
-    """Give the standard error of a median of independent values, as its order-statistic interval shows it.
+    """Return the standard error of a median of independent values, as its order-statistic interval shows it.
 
     Half the interval's width over the normal deviate of its exact confidence. Unlike a formula with the standard
     deviation it needs no shape and is not moved by single outliers. One value has no error to show: 0.
@@ -114,13 +114,13 @@ def median_error(values: Sequence[float]) -> float:
 
 
 def normal_quantile(probability: float) -> float:
-    """Give the quantile of the standard normal distribution."""
+    """Return the quantile of the standard normal distribution."""
     return statistics.NormalDist().inv_cdf(probability)
 
 
 @functools.lru_cache(maxsize=4096)
 def _median_places(n: int, confidence: float) -> tuple[int, float]:
-    """Give the interval's lower place, from 0, and the confidence that it has."""
+    """Return the interval's lower place, from 0, and the confidence that it has."""
     if n > 1000:  # the whole numbers below grow long
         return ranks_around(n, 0.5, confidence)[0] - 1, confidence
     tail, k = 0.0, 0

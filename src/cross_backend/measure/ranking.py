@@ -34,7 +34,7 @@ class Ranking:
         """Keys, fastest first."""
 
     def _plain(self, first: int, second: int) -> LogRatio | None:
-        """Give the ratio of two with an interval of its own."""
+        """Return the ratio of two with an interval of its own."""
         if (first, second) not in self._known:
             self._known[first, second] = log_ratio(self.measured[first], self.measured[second])
         return self._known[first, second]
@@ -43,7 +43,7 @@ class Ranking:
         return clearly_apart(self._plain(first, second), self._floor, len(self.measured), by)
 
     def _ratio(self, first: int, second: int) -> LogRatio | None:
-        """Give the ratio of two with the interval that decides.
+        """Return the ratio of two with the interval that decides.
 
         All verdicts together are right in 95 %, by Holm's step-down rule (*Scand. J. Statist.* 6, 1979): pairs that
         are clearly apart are so at Bonferroni's level over all pairs or a stricter one, so the level of the rest is
@@ -53,13 +53,13 @@ class Ranking:
         return None if ratio is None else ratio.at(self._confidence, self._floor)
 
     def _slower(self, first: int, second: int) -> int:
-        """Give 1 where the first is slower, −1 where it is faster; by medians where they share too few rounds."""
+        """Return 1 where the first is slower, −1 where it is faster; by medians where they share too few rounds."""
         ratio = self._ratio(first, second)
         more = ratio.value if ratio else self.measured[first].median - self.measured[second].median
         return (more > 0) - (more < 0)
 
     def _compared(self) -> Iterator[tuple[int, int, bool]]:
-        """Give each target but the first with the fastest of the group before it, and whether they are told apart."""
+        """Return each target but the first with the fastest of the group before it, and whether they are told apart."""
         leader = self.order[0] if self.order else 0
         for key in self.order[1:]:
             ratio = self._ratio(key, leader)
@@ -86,7 +86,7 @@ class Ranking:
         return found
 
     def _near(self) -> Iterator[tuple[int, int, float]]:
-        """Give the pairs of :meth:`_compared` that are not far apart, and what would surely be found of each.
+        """Return the pairs of :meth:`_compared` that are not far apart, and what would surely be found of each.
 
         Far apart are two that differ, at the strict level, by more than the difference that shall be found.
         """
@@ -106,7 +106,7 @@ class Ranking:
         return [key for key in self.order if key in wanted]
 
     def found_from(self, twins: tuple[Measurement, Measurement] | None) -> float | None:
-        """Give the relative difference that would surely be told, of those pairs that are not far apart.
+        """Return the relative difference that would surely be told, of those pairs that are not far apart.
 
         Where all are: of the twins, which are equal and were compared as well.
         """

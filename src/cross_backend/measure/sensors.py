@@ -28,7 +28,7 @@ class Probe(ABC):
 
     @abstractmethod
     def read(self) -> float:
-        """Give joules or watts.
+        """Return joules or watts.
 
         Raises:
             Exception: it is gone, or tells nothing now.

@@ -50,13 +50,13 @@ shared machine, median after median: up to 29 % apart at the 95th percentile (do
 
 
 def latency_ms(measurement: Measurement) -> Interval:
-    """Give the median of all samples, in milliseconds, and its interval; see :func:`median_estimate`."""
+    """Return the median of all samples, in milliseconds, and its interval; see :func:`median_estimate`."""
     found = median_estimate(measurement)
     return Interval(found.value / 1e6, found.low / 1e6, found.high / 1e6)
 
 
 def median_estimate(measurement: Measurement) -> Interval:
-    """Give the median of all samples and its 95 % interval, in the measurement's unit.
+    """Return the median of all samples and its 95 % interval, in the measurement's unit.
 
     One launch: the order-statistic interval of the round medians; it speaks of this process only. Several: Student's
     interval of the logarithms of the launches' medians, which holds the spread between processes and whatever else
@@ -79,7 +79,7 @@ def median_estimate(measurement: Measurement) -> Interval:
 def paired_ratio(
     first: Measurement, second: Measurement, confidence: float = CONFIDENCE, floor: float = 0.0
 ) -> Interval | None:
-    """Give first / second with its interval: the geometric mean over launches of each launch's ratio of calm means.
+    """Return first / second with its interval: the geometric mean over launches of each launch's ratio of calm means.
 
     What two processes of one program differ by is in the interval; see :func:`log_ratio`.
 
@@ -94,7 +94,7 @@ def paired_ratio(
 
 
 def noise_floor(first: Measurement, twin: Measurement) -> float | None:
-    """Give the largest relative difference that the same target against itself makes believable here.
+    """Return the largest relative difference that the same target against itself makes believable here.
 
     It is the farther end of the pair's interval, so at least :func:`resolution` of the launches: the twins may have
     been lucky. A logarithm: 0.055 is a ratio of 1.0565.
@@ -106,7 +106,7 @@ def noise_floor(first: Measurement, twin: Measurement) -> float | None:
 
 
 def can_tell_apart(first: Measurement, second: Measurement, floor: float, targets: int = 2) -> bool:
-    """Say whether two targets differ: whether the interval of their ratio leaves out 1.
+    """Whether two targets differ: whether the interval of their ratio leaves out 1.
 
     Args:
         first: one.
@@ -119,7 +119,7 @@ def can_tell_apart(first: Measurement, second: Measurement, floor: float, target
 
 
 def unpaired_ratio(first: Measurement, second: Measurement, confidence: float = CONFIDENCE) -> Interval | None:
-    """Give first / second for two measurements that were taken at different times, with its interval.
+    """Return first / second for two measurements that were taken at different times, with its interval.
 
     The unit is the launch's median: Welch's interval of the difference of their mean logarithms (Welch, *Biometrika*
     34, 1947, with Satterthwaite's degrees of freedom). Where one side has a single launch, it is taken to spread like
@@ -160,7 +160,7 @@ def unpaired_ratio(first: Measurement, second: Measurement, confidence: float = 
 
 
 def _welch_half_width(variances: list[float], counts: list[int], confidence: float) -> float:
-    """Give t·s; with one variance only, both sides are taken to have it."""
+    """Return t·s; with one variance only, both sides are taken to have it."""
     shares = [v / n for v, n in zip(variances * (3 - len(variances)), counts, strict=True)]
     error = math.sqrt(sum(shares))
     freedom = max(counts) - 1
@@ -170,7 +170,7 @@ def _welch_half_width(variances: list[float], counts: list[int], confidence: flo
 
 
 def _launch_medians(measurement: Measurement) -> list[float]:
-    """Give the median of the round medians of every launch that has any."""
+    """Return the median of the round medians of every launch that has any."""
     medians, start = [], 0
     for rounds in measurement.by_launch:
         own = [m for m in measurement.round_medians[start : start + len(rounds)] if not math.isnan(m)]

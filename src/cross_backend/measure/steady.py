@@ -20,7 +20,7 @@ PENALTY = 6.0
 
 
 def steady_from(values: Sequence[float]) -> int | None:
-    """Give the index of the first call that is steady.
+    """Return the index of the first call that is steady.
 
     A fixed number of warm-up calls is too many for one program and too few for the next. So the series is cut into
     segments of constant level (change points), as Barrett et al. do (*Virtual Machine Warmup Blows Hot and Cold*,
@@ -70,7 +70,7 @@ def steady_from(values: Sequence[float]) -> int | None:
 
 
 def _scatter(values: np.ndarray) -> float:
-    """Give the standard deviation of single values around their level, from the differences of neighbours."""
+    """Return the standard deviation of single values around their level, from the differences of neighbours."""
     import numpy as np
 
     steps = np.diff(values)

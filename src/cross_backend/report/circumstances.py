@@ -12,7 +12,7 @@ from cross_backend.report.views import View
 
 
 def warnings(views: Sequence[View]) -> Table:
-    """Give what disturbed the measurements, by cause."""
+    """Return what disturbed the measurements, by cause."""
     found: dict[str, list[str]] = {}
     for view in views:
         for text in filter(None, (verdicts.disturbed(view.panel), *view.panel.warnings)):
@@ -25,7 +25,7 @@ def warnings(views: Sequence[View]) -> Table:
 
 
 def machine(results: StudyResults) -> Table:
-    """Give the identity of the machine that measured."""
+    """Return the identity of the machine that measured."""
     here = results.machine
     rows = (
         ("processor", here.cpu),
@@ -40,13 +40,13 @@ def machine(results: StudyResults) -> Table:
 
 
 def versions(results: StudyResults) -> Table:
-    """Give the versions of what took part."""
+    """Return the versions of what took part."""
     rows = tuple(sorted((name, version) for name, version in results.versions.items()))
     return Table("Versions", ("distribution", "version"), rows)
 
 
 def settings(results: StudyResults) -> Table:
-    """Give how it was measured."""
+    """Return how it was measured."""
     return Table("Settings", ("setting", "value"), tuple((str(k), _flat(v)) for k, v in results.settings.items()))
 
 

@@ -40,7 +40,7 @@ MARK_NAMES = ("min", "P5", "P25", "P50", "P75", "P95", "P99", "max")
 
 
 def array(measurement: Measurement) -> NDArray[Any]:
-    """Give all samples as one array, in order; integers stay integers."""
+    """Return all samples as one array, in order; integers stay integers."""
     import numpy as np
 
     rows = [np.asarray(row) for row in measurement.rounds if len(row)]
@@ -98,7 +98,7 @@ def _density(ordered: NDArray[Any]) -> tuple[tuple[float, float], ...]:
 
 
 def median(measurement: Measurement) -> float | None:
-    """Give the median of all samples in the measurement's own unit; None without samples."""
+    """Return the median of all samples in the measurement's own unit; None without samples."""
     import numpy as np
 
     samples = array(measurement)

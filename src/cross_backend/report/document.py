@@ -12,7 +12,7 @@ from cross_backend.report.views import timed
 
 
 def document(results: StudyResults) -> dict[str, Any]:
-    """Give the JSON document of a study: ``records.document`` of its panels, extended.
+    """Return the JSON document of a study: ``records.document`` of its panels, extended.
 
     Every result has its percentiles beside its latency; ``study``, ``versions``, ``started`` and ``finished`` say of
     what study. Values that are not known are null.
@@ -36,7 +36,7 @@ def document(results: StudyResults) -> dict[str, Any]:
 
 
 def _percentiles(result: Result) -> list[dict[str, Any]] | None:
-    """Give each percentile with its interval, or null and how many samples it would need."""
+    """Return each percentile with its interval, or null and how many samples it would need."""
     if not timed(result) or result.latency is None:
         return None
     return [

@@ -107,7 +107,7 @@ def aligned(texts: Sequence[str]) -> list[str]:
 
 
 def faster(leader: str, other: str, found: Interval) -> str:
-    """Say how much faster one is than another, which takes ``found`` times as long."""
+    """Return how much faster one is than another, which takes ``found`` times as long."""
     if found.value >= 2:
         return f"{leader} is {ratio(found)} times as fast as {other}"
     percent = Interval(*((end - 1) * 100 for end in (found.value, found.low, found.high)))

@@ -55,7 +55,7 @@ def write(results: StudyResults, path: Path) -> None:
 
 
 def _policy(style: str, script: str) -> str:
-    """Give the content security policy: our style, our script, nothing else, and no network."""
+    """Return the content security policy: our style, our script, nothing else, and no network."""
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
     return (
         f"default-src 'none'; style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'; "

@@ -17,7 +17,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 
 
 def text(results: StudyResults) -> str:
-    """Give the study: verdicts, rankings, what has no rank, instruments, placement, circumstances, warnings."""
+    """Return the study: verdicts, rankings, what has no rank, instruments, placement, circumstances, warnings."""
     shown = views(results)
     lines = [f"# {escaped(results.name)}", "", "<!-- cross-backend study -->", ""]  # tells it from files of others
     lines += _verdicts(shown)
@@ -34,7 +34,7 @@ def text(results: StudyResults) -> str:
 
 
 def _verdicts(shown: Sequence[View]) -> list[str]:
-    """Give what to ship, panel by panel."""
+    """Return what to ship, panel by panel."""
     if len(shown) == 1:
         apart = verdicts.told_apart(shown[0].panel)
         return [f"**{escaped(verdicts.ship(shown[0].panel))}**", *(["", escaped(apart)] if apart else []), ""]
@@ -46,7 +46,7 @@ def _verdicts(shown: Sequence[View]) -> list[str]:
 
 
 def tables(results: StudyResults, shown: Sequence[View]) -> list[Table]:
-    """Give all tables of a study in the order in which they are read; those without rows are left out."""
+    """Return all tables of a study in the order in which they are read; those without rows are left out."""
     found = [
         study_tables.overview(shown),
         *(_named("Ranking", study_tables.ranking(view).filled, view) for view in shown),
@@ -71,7 +71,7 @@ def _named(title: str, table: Table, view: View) -> Table:
 
 
 def section(table: Table) -> list[str]:
-    """Give a table under its title, line by line."""
+    """Return a table under its title, line by line."""
     marks = ["---:" if index in table.numeric else "---" for index in range(len(table.headers))]
     rows = (table.headers, *table.rows)
     lines = ["| " + " | ".join(escaped(cell) for cell in row) + " |" for row in rows]
@@ -79,7 +79,7 @@ def section(table: Table) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """Give a text on one line that Markdown and HTML show as it is."""
+    """Return a text on one line that Markdown and HTML show as it is."""
     return (
         _SPECIAL.sub(r"\\\1", " ".join(plain(text).split()))
         .replace("\\<", "&lt;")

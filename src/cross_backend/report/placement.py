@@ -13,7 +13,7 @@ LINES = 3
 
 
 def facts(placement: Placement) -> list[tuple[str, str]]:
-    """Give (what, value) rows: delegates, coverage, memory."""
+    """Return (what, value) rows: delegates, coverage, memory."""
     counts = f"{placement.inside_count} inside, {placement.left_count} left"
     rows = [
         ("delegates", ", ".join(f"{name} × {count}" for name, count in placement.delegates.items()) or "none"),
@@ -44,7 +44,7 @@ def print_operators(terminal: Terminal, placement: Placement) -> None:
 
 
 def _rows(operators: Operators) -> Iterator[tuple[str, str, str, str, str]]:
-    """Give the row of what was left, and below it one for each further line."""
+    """Return the row of what was left, and below it one for each further line."""
     shown, more = operators.lines[:LINES], len(operators.lines) - LINES
     first, *further = [*shown, *([f"… and {more} more"] if more > 0 else [])] or [""]
     yield operators.name, str(operators.count), _flops(operators), operators.why or "", first

@@ -21,7 +21,7 @@ _LEVEL = 4
 
 
 def encoded(measurement: Measurement) -> tuple[str, str]:
-    """Give the kind of numbers, ``u4`` or ``f8``, and the samples."""
+    """Return the kind of numbers, ``u4`` or ``f8``, and the samples."""
     import numpy as np
 
     samples = array(measurement)
@@ -34,7 +34,7 @@ def encoded(measurement: Measurement) -> tuple[str, str]:
 
 
 def index(views: Sequence[View]) -> str:
-    """Give what the page must know of the series, as JSON that may stand in a script element."""
+    """Return what the page must know of the series, as JSON that may stand in a script element."""
     panels = [
         {
             "key": view.key,
@@ -60,12 +60,12 @@ def index(views: Sequence[View]) -> str:
 
 
 def identity(view: View, number: int) -> str:
-    """Give a series' name in the page."""
+    """Return a series' name in the page."""
     return f"raw-{view.key}-{number}"
 
 
 def blocks(views: Sequence[View]) -> Iterator[tuple[str, str, str]]:
-    """Give (name, kind, samples) of one series after another, so that only one is held at a time."""
+    """Return (name, kind, samples) of one series after another, so that only one is held at a time."""
     for view in views:
         for number, row in enumerate(view.rows):
             if row.distribution is not None and row.result.latency is not None:

@@ -51,12 +51,12 @@ NAMES = {
 
 
 def where(view: View) -> tuple[str, str, str]:
-    """Give the cells of :data:`WHERE`."""
+    """Return the cells of :data:`WHERE`."""
     return view.panel.workload, str(view.panel.batch), str(view.panel.settings.get("threads", NONE))
 
 
 def metrics(views: Sequence[View]) -> list[str]:
-    """Give the task metrics of all results."""
+    """Return the task metrics of all results."""
     return sorted({name for view in views for row in view.rows for name in row.result.task})
 
 
@@ -70,7 +70,7 @@ def ranking(view: View) -> Table:
 
 
 def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
-    """Give the cells of :data:`RANKING`, of the task metrics, and the note."""
+    """Return the cells of :data:`RANKING`, of the task metrics, and the note."""
     result, latency = row.result, row.result.latency_ms
     times = (NONE,) * len(RANKING[2 : RANKING.index("runs") + 1])
     if timed(result) and latency is not None and result.latency is not None:
@@ -99,7 +99,7 @@ def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
 
 
 def percentiles(latency: Measurement) -> tuple[str, ...]:
-    """Give each of :data:`PERCENTS` with its interval, or how many samples it would need."""
+    """Return each of :data:`PERCENTS` with its interval, or how many samples it would need."""
     found = {row.percent: row for row in estimated(latency, PERCENTS)}
     texts = []
     for percent in PERCENTS:
@@ -113,7 +113,7 @@ def percentiles(latency: Measurement) -> tuple[str, ...]:
 
 
 def note(row: Row) -> str:
-    """Say why a result has no rank, and what else a reader should know of it."""
+    """Return why a result has no rank, and what else a reader should know of it."""
     result = row.result
     parts = [f"{result.outcome}: {result.reason or 'no reason was given'}"] if result.outcome != "OK" else []
     if result.outcome == "OK":
@@ -128,7 +128,7 @@ def note(row: Row) -> str:
 
 
 def overview(views: Sequence[View]) -> Table:
-    """Give a row per panel: the fastest, by how much, what difference would be found, and how many have a rank."""
+    """Return a row per panel: the fastest, by how much, what difference would be found, and how many have a rank."""
     rows = []
     for view in views:
         first = view.first
@@ -175,7 +175,7 @@ def _once(found: Iterable[tuple[View, str, tuple[str, ...]]], panels: int) -> li
 
 
 def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[str] = ()) -> Table | None:
-    """Give the medians of an instrument's metrics by target, or why there are none; None where nothing is known.
+    """Return the medians of an instrument's metrics by target, or why there are none; None where nothing is known.
 
     Args:
         views: panels.
@@ -209,7 +209,7 @@ def _nothing_measured(views: Sequence[View], title: str, prefix: str) -> Table |
 
 
 def _why_not(row: Row, prefix: str) -> str:
-    """Say why figures of an instrument are missing, and what one has to know of those that are not."""
+    """Return why figures of an instrument are missing, and what one has to know of those that are not."""
     return "; ".join(filter(None, (absences(row, prefix), *notes(row, prefix))))
 
 
@@ -225,17 +225,17 @@ def _parts(views: Sequence[View], prefix: str, order: Sequence[str]) -> list[str
 
 
 def natural(text: str) -> list[tuple[int, str]]:
-    """Give a key that puts ``streams_2`` before ``streams_10``."""
+    """Return a key that puts ``streams_2`` before ``streams_10``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text) if part]
 
 
 def notes(row: Row, prefix: str) -> list[str]:
-    """Give what one has to know of an instrument's figures: what they cover."""
+    """Return what one has to know of an instrument's figures: what they cover."""
     return [text for name, text in row.result.notes.items() if name.partition(".")[0] == prefix]
 
 
 def absences(row: Row, prefix: str) -> str:
-    """Say why an instrument, or some of its metrics, gave nothing."""
+    """Return why an instrument, or some of its metrics, gave nothing."""
     named = {name: why for name, why in row.result.absent.items() if name.partition(".")[0] == prefix}
     if len(set(named.values())) == 1:
         return next(iter(named.values()))
@@ -243,7 +243,7 @@ def absences(row: Row, prefix: str) -> str:
 
 
 def placement(view: View) -> Table:
-    """Give where each target's operators went: delegated, left and why, and what ran elsewhere."""
+    """Return where each target's operators went: delegated, left and why, and what ran elsewhere."""
     rows = []
     for row in view.rows:
         held, ran = row.result.placement, row.result.execution

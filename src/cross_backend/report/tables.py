@@ -90,14 +90,14 @@ class Table:
 
 
 def milliseconds(value: float) -> str:
-    """Give a duration with at least three significant digits."""
+    """Return a duration with at least three significant digits."""
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.{max(3 if value >= 1 else 4, 2 - math.floor(math.log10(value)) if value > 0 else 0)}f}"
 
 
 def size(size_bytes: int | None) -> str:
-    """Give a size in the unit that people use."""
+    """Return a size in the unit that people use."""
     if size_bytes is None:
         return NONE
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -112,7 +112,7 @@ def seconds(value: float | None) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """Give a value of one of a measurement's units (``ns``, ``B``, ``J``, ``W``, ``1/s``) as people write it."""
+    """Return a value of one of a measurement's units (``ns``, ``B``, ``J``, ``W``, ``1/s``) as people write it."""
     if value is None or not math.isfinite(value):
         return NONE
     if unit == "ns":
@@ -128,28 +128,28 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Give a share; never 100 % unless it is all."""
+    """Return a share; never 100 % unless it is all."""
     if share is None:
         return NONE
     return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"
 
 
 def error(comparison: Comparison | None) -> str:
-    """Give the largest deviation of an element: its error as a share of its magnitude and scale."""
+    """Return the largest deviation of an element: its error as a share of its magnitude and scale."""
     if comparison is None:
         return NONE
     return f"{comparison.max_rel:.1e}" if comparison.max_rel else "0"
 
 
 def decibels(comparison: Comparison | None) -> str:
-    """Give the signal to noise ratio; equal outputs have none."""
+    """Return the signal to noise ratio; equal outputs have none."""
     if comparison is None:
         return NONE
     return "equal" if comparison.sqnr_db == math.inf else f"{comparison.sqnr_db:.0f}"
 
 
 def iterations(measurement: Measurement) -> str:
-    """Give the duration of each iteration in order; of the first ones where there are many."""
+    """Return the duration of each iteration in order; of the first ones where there are many."""
     values = [value / 1e6 for value in measurement.values]
     count = len(values) if len(values) <= MOST_ITERATIONS else SHOWN_ITERATIONS
     shown = ", ".join(milliseconds(value) for value in values[:count])
@@ -162,7 +162,7 @@ def iterations(measurement: Measurement) -> str:
 
 
 def profile(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
-    """Give a row per kind of operator; cells follow :data:`PROFILE_HEADERS`."""
+    """Return a row per kind of operator; cells follow :data:`PROFILE_HEADERS`."""
     total_ms = sum(row.ms for row in rows)
     return [
         (row.name, row.kind, str(row.calls), milliseconds(row.ms), percent(row.ms / total_ms if total_ms else None))
@@ -171,7 +171,7 @@ def profile(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
 
 
 def ranking(panel: Panel) -> Table:
-    """Give a row per ranked result, the best first; the first cell is the rank."""
+    """Return a row per ranked result, the best first; the first cell is the rank."""
     ranked = panel.ranked
     metrics = sorted({name for result in ranked for name in result.task})
     outputs = (OUTPUT,) if any(result.sample_output for result in ranked) else ()
@@ -202,7 +202,7 @@ def ranking(panel: Panel) -> Table:
 
 
 def ties(panel: Panel) -> list[tuple[Result, ...]]:
-    """Give the groups of results that share a rank."""
+    """Return the groups of results that share a rank."""
     groups: dict[int, list[Result]] = {}
     for result in panel.ranked:
         groups.setdefault(result.rank or 0, []).append(result)
@@ -210,7 +210,7 @@ def ties(panel: Panel) -> list[tuple[Result, ...]]:
 
 
 def speedup(panel: Panel) -> tuple[Result, Result, str] | None:
-    """Give the fastest, the slowest and how many times faster; None where they tie or stand alone."""
+    """Return the fastest, the slowest and how many times faster; None where they tie or stand alone."""
     ranked = panel.ranked
     if len(ranked) < 2 or ranked[0].rank == ranked[-1].rank:
         return None

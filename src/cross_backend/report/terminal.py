@@ -92,7 +92,7 @@ class Terminal:
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str, str, float | None], None]]:
-        """Give ``show(key, text, share)``: a line per key with its elapsed time; ``share`` 1 ends it, None spins.
+        """Return ``show(key, text, share)``: a line per key with its elapsed time; ``share`` 1 ends it, None spins.
 
         Where standard error has no colours, each finished key is one plain line.
         """
@@ -164,7 +164,7 @@ def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]
 
 
 def _shown(text: str, fancy: bool) -> str:
-    """Give a text as it is printed: no terminal obeys what is in it, and where emoji are off words stand for them."""
+    """Return a text as it is printed: no terminal obeys what is in it, and where emoji are off words stand for them."""
     text = plain(text)
     for emoji, word in () if fancy else _PLAIN.items():
         text = text.replace(emoji, word)
@@ -172,7 +172,7 @@ def _shown(text: str, fancy: bool) -> str:
 
 
 def fancy(stream: Any) -> bool:
-    """Say whether a stream gets colours and emoji: a terminal, and NO_COLOR is not set (https://no-color.org)."""
+    """Whether a stream gets colours and emoji: a terminal, and NO_COLOR is not set (https://no-color.org)."""
     encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
     return (
         bool(stream.isatty())

@@ -19,7 +19,7 @@ MEDIANS = 1.05
 
 
 def ship(panel: Panel) -> str:
-    """Say which target to ship and why, with numbers."""
+    """Return which target to ship and why, with numbers."""
     ranked = panel.ranked
     first = [result for result in ranked if result.rank == 1]
     if not first:
@@ -81,7 +81,7 @@ def _took(result: Result) -> str:
 
 
 def told_apart(panel: Panel) -> str:
-    """Say how much faster the first is than the next that was told apart; empty where there is nothing to compare."""
+    """Return how much faster the first is than the next that was told apart; empty where nothing compares."""
     ranked = panel.ranked
     after = next((result for result in ranked if result.rank != 1), None)
     if after is None:
@@ -92,7 +92,7 @@ def told_apart(panel: Panel) -> str:
 
 
 def surely_found(panels: Sequence[Panel]) -> str:
-    """Say from what size on a difference would surely be found, in the worst of the panels; empty without a pair."""
+    """Return from what size on a difference would surely be found, in the worst of the panels; empty without a pair."""
     compared = [panel for panel in panels if len(panel.ranked) > 1]
     known = [panel.found_from for panel in compared if panel.found_from is not None]
     if not compared:
@@ -108,7 +108,7 @@ def surely_found(panels: Sequence[Panel]) -> str:
 
 
 def disturbed(panel: Panel) -> str:
-    """Say that the medians tell another story than the ratios, where they do: they hold what disturbed the calls."""
+    """Return a note where medians and ratios disagree, else an empty text: medians hold what disturbed the calls."""
     ranked = panel.ranked
     for result in ranked[1:]:
         leader = ranked[0].latency_ms

@@ -42,7 +42,7 @@ class Row:
         return "–"
 
     def measurement(self, metric: str) -> Measurement | None:
-        """Give what an instrument gave; None where it gave nothing, or where the figure would prove nothing."""
+        """Return what an instrument gave; None where it gave nothing, or where the figure would prove nothing."""
         if not proved(self.result) or functional(self.result):
             return None
         return next((m for m in self.result.measurements if m.metric == metric and m.count), None)
@@ -80,33 +80,33 @@ class View:
 
 
 def threads(panel: Panel) -> str:
-    """Say how many threads each target had."""
+    """Return how many threads each target had."""
     count = panel.settings.get("threads")
     return "threads not recorded" if count is None else f"{count} thread{'s' if count != 1 else ''}"
 
 
 def proved(result: Result) -> bool:
-    """Say whether what was measured may be shown: the outputs were checked, and are right."""
+    """Whether what was measured may be shown: the outputs were checked, and are right."""
     return result.outcome is Outcome.OK and result.comparison is not None and result.comparison.verdict
 
 
 def functional(result: Result) -> bool:
-    """Say whether right or wrong is all that the run can tell."""
+    """Whether right or wrong is all that the run can tell."""
     return result.execution is not None and result.execution.functional_only is not None
 
 
 def timed(result: Result) -> bool:
-    """Say whether its latency may be shown: it is right, and a duration says something about the device."""
+    """Whether its latency may be shown: it is right, and a duration says something about the device."""
     return proved(result) and not functional(result) and result.latency is not None and result.latency_ms is not None
 
 
 def views(results: StudyResults) -> tuple[View, ...]:
-    """Give all panels, ordered as in the study."""
+    """Return all panels, ordered as in the study."""
     return tuple(view(panel, f"p{index}") for index, panel in enumerate(results.panels))
 
 
 def view(panel: Panel, key: str = "p0") -> View:
-    """Give one panel."""
+    """Return one panel."""
     rows = (
         Row(result, distribution(result.latency) if timed(result) and result.latency else None)
         for result in _ordered(panel)
@@ -125,7 +125,7 @@ def _ordered(panel: Panel) -> list[Result]:
 
 
 def slots(all_views: Sequence[View]) -> dict[str, int]:
-    """Give every target of a study a number, by first appearance, so that it looks alike in all charts."""
+    """Return every target of a study a number, by first appearance, so that it looks alike in all charts."""
     found: dict[str, int] = {}
     for result in results(all_views):
         found.setdefault(result.title, len(found))
@@ -133,6 +133,6 @@ def slots(all_views: Sequence[View]) -> dict[str, int]:
 
 
 def results(all_views: Sequence[View]) -> Iterator[Result]:
-    """Give the results of all panels in the study's own order."""
+    """Return the results of all panels in the study's own order."""
     for view in all_views:
         yield from view.panel.results

@@ -128,7 +128,7 @@ class Mode(StrEnum):
 
 
 def modes(place: Place) -> tuple[Mode, ...]:
-    """Give how to try to open a database, best first."""
+    """Return how to try to open a database, best first."""
     if place.path is None or not place.path.exists():
         return (Mode.WRITING,)
     wal = place.path.with_name(place.path.name + "-wal")
@@ -137,7 +137,7 @@ def modes(place: Place) -> tuple[Mode, ...]:
 
 
 def engine_of(place: Place, mode: Mode, busy_s: float) -> Engine:
-    """Give SQLAlchemy's engine; nothing is opened yet."""
+    """Return SQLAlchemy's engine; nothing is opened yet."""
     return _sqlite(place.path, mode, busy_s) if place.path else _postgres(place.url, busy_s)
 
 
@@ -191,7 +191,7 @@ def _share_rights(path: Path) -> None:
 
 
 def _is_ours_or_new(connection: sqlite3.Connection) -> bool:
-    """Say whether a file may be changed before its tables were looked at."""
+    """Whether a file may be changed before its tables were looked at."""
     (application,), (pages,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "page_count")
     )
@@ -243,7 +243,7 @@ def explained(place: Place, doing: str) -> Iterator[None]:
 
 
 def meaning(error: BaseException) -> str:
-    """Say what a driver's error means and what mends it."""
+    """Return what a driver's error means and what mends it."""
     said = one_line(error).removeprefix(f"{type(error).__name__}: ")
     if isinstance(error, sqlite3.Error) and said.startswith("Could not decode"):  # and then the text itself
         return "; ".join(MEANINGS["SQLITE_CORRUPT"])

@@ -22,7 +22,7 @@ INSTRUMENTS = "instruments"
 
 
 def now() -> str:
-    """Give date and time, ISO 8601 with the offset of this place."""
+    """Return date and time, ISO 8601 with the offset of this place."""
     return dt.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
@@ -34,7 +34,7 @@ def begin(
     machine: Machine,
     versions: Mapping[str, str],
 ) -> Study:
-    """Give the unfinished study that asks for the same in the same surroundings, else a new one."""
+    """Return the unfinished study that asks for the same in the same surroundings, else a new one."""
     schema = schema_of(connection)
     if schema is not None:  # SQLite's writing transactions are one after the other anyway
         connection.execute(text(f"LOCK TABLE {schema}.{STUDIES.name} IN SHARE ROW EXCLUSIVE MODE"))
@@ -62,12 +62,12 @@ def begin(
 
 
 def study(connection: Connection, study_id: int) -> Study:
-    """Give a study that exists."""
+    """Return a study that exists."""
     return _study(connection.execute(select(STUDIES).where(STUDIES.c.id == study_id)).one())
 
 
 def study_of_uid(connection: Connection, uid: str) -> int | None:
-    """Give the number of a study."""
+    """Return the number of a study."""
     return connection.execute(select(STUDIES.c.id).where(STUDIES.c.uid == uid)).scalar()
 
 
@@ -87,7 +87,7 @@ def finish_study(connection: Connection, study_id: int) -> None:
 
 
 def studies(connection: Connection) -> list[StudyRow]:
-    """Give all studies, oldest first."""
+    """Return all studies, oldest first."""
     panels = _panels().subquery()
     rows = connection.execute(
         select(
@@ -106,7 +106,7 @@ def studies(connection: Connection) -> list[StudyRow]:
 
 
 def panels(connection: Connection, study_id: int) -> list[PanelRow]:
-    """Give the panels that were begun, in that order."""
+    """Return the panels that were begun, in that order."""
     rows = connection.execute(_panels().where(PANELS.c.study_id == study_id).order_by(PANELS.c.id))
     return [
         typed(
@@ -159,14 +159,14 @@ def keep(connection: Connection, study_id: int, entry: Entry) -> bool:
 
 
 def records(connection: Connection, study_id: int, panel: PanelKey, kind: str) -> Iterator[tuple[int, Packet]]:
-    """Give number and content of a panel's records of a kind, in the order of their numbers, one at a time."""
+    """Return number and content of a panel's records of a kind, in the order of their numbers, one at a time."""
     query = select(RECORDS.c.id).join(PANELS).where(_is_panel(study_id, panel), RECORDS.c.kind == kind)
     for record_id in connection.execute(query.order_by(RECORDS.c.number)).scalars().all():
         yield from packets(connection, RECORDS.c.id == record_id)
 
 
 def packets(connection: Connection, which: ColumnElement[bool]) -> Iterator[tuple[int, Packet]]:
-    """Give number and content of records, in no order."""
+    """Return number and content of records, in no order."""
     for record in connection.execute(select(RECORDS).where(which)).all():
         series = connection.execute(
             select(SAMPLES).where(SAMPLES.c.record_id == record.id).order_by(SAMPLES.c.position)
@@ -192,7 +192,7 @@ def packets(connection: Connection, which: ColumnElement[bool]) -> Iterator[tupl
 
 
 def _panel_id(connection: Connection, study_id: int, panel: PanelKey) -> int:
-    """Give the number of a panel, which is begun where it was not."""
+    """Return the number of a panel, which is begun where it was not."""
     found = connection.execute(select(PANELS.c.id).where(_is_panel(study_id, panel))).scalar()
     if found is not None:
         return int(found)

@@ -107,7 +107,7 @@ SAMPLES = Table(
 
 
 def version_of(connection: Connection) -> int | None:
-    """Give the version of a database's schema; None where it has none of our tables.
+    """Return the version of a database's schema; None where it has none of our tables.
 
     Raises:
         StoreError: a SQLite file of something else, or one with rules of somebody else's.
@@ -141,12 +141,12 @@ def _check_is_ours(connection: Connection) -> None:
 
 
 def schema_of(connection: Connection) -> str | None:
-    """Give the name of the schema that our tables are in; None for SQLite's only one."""
+    """Return the name of the schema that our tables are in; None for SQLite's only one."""
     return SCHEMA if connection.dialect.name == "postgresql" else None
 
 
 def is_newest(version: int | None, steps: Sequence[Step] = STEPS) -> bool:
-    """Say whether a database can be used as it is.
+    """Whether a database can be used as it is.
 
     Raises:
         StoreError: of a newer version than this one knows.

@@ -45,7 +45,7 @@ class Entry:
 
 
 def folders(place: Place) -> list[Path]:
-    """Give where entries of a database may wait, the better place first."""
+    """Return where entries of a database may wait, the better place first."""
     import platformdirs
 
     if place.path:
@@ -57,7 +57,7 @@ def folders(place: Place) -> list[Path]:
 
 
 def spool(place: Place, entry: Entry) -> Path:
-    """Write an entry where there is room for it; give the file.
+    """Write an entry where there is room for it; return the file.
 
     Raises:
         StoreError: nowhere.
@@ -79,7 +79,7 @@ def spool(place: Place, entry: Entry) -> Path:
 
 
 def waiting(place: Place) -> list[Path]:
-    """Give the files of entries that wait for a database, oldest first in either folder."""
+    """Return the files of entries that wait for a database, oldest first in either folder."""
     found: list[Path] = []
     for folder in folders(place):
         try:
@@ -127,7 +127,7 @@ def _drop_empty(folder: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Say whether nobody else could have put files there; anybody may make folders in the temporary one."""
+    """Whether nobody else could have put files there; anybody may make folders in the temporary one."""
     if not hasattr(os, "getuid"):
         return True
     return not folder.is_symlink() and folder.stat().st_uid in {os.getuid(), folder.parent.stat().st_uid}

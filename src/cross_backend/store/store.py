@@ -65,7 +65,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give back what is claimed and open."""
+        """Return back what is claimed and open."""
         for study_id in list(self._claims):
             self._release(study_id)
         self._database.close()
@@ -132,7 +132,7 @@ class Store:
         self._database.write(queries.finish_panel, study_id, panel, note or {})
 
     def finish(self, study_id: int) -> None:
-        """Write down that all panels are there, and give the study back."""
+        """Write down that all panels are there, and return the study back."""
         from cross_backend.store import queries
 
         self._database.write(queries.finish_study, study_id)
@@ -141,13 +141,13 @@ class Store:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def studies(self) -> list[StudyRow]:
-        """Give all studies, oldest first, without reading their samples."""
+        """Return all studies, oldest first, without reading their samples."""
         from cross_backend.store import queries
 
         return self._database.read(queries.studies)
 
     def find(self, name_or_number: str) -> StudyRow:
-        """Give a study by its number, or the latest of that name.
+        """Return a study by its number, or the latest of that name.
 
         Raises:
             UsageError: there is none; says which names are near.
@@ -160,7 +160,7 @@ class Store:
         return named[-1]
 
     def study(self, study_id: int) -> Study:
-        """Give what a study was asked to do, and where."""
+        """Return what a study was asked to do, and where."""
         from cross_backend.store import queries
 
         study = self._database.read(queries.study, study_id)
@@ -168,25 +168,25 @@ class Store:
         return study
 
     def panels(self, study_id: int) -> list[PanelRow]:
-        """Give the panels that were begun, in that order, without reading their samples."""
+        """Return the panels that were begun, in that order, without reading their samples."""
         from cross_backend.store import queries
 
         return self._database.read(queries.panels, study_id)
 
     def finished_panels(self, study_id: int) -> set[PanelKey]:
-        """Give the panels that need nothing more."""
+        """Return the panels that need nothing more."""
         return {row.key for row in self.panels(study_id) if row.finished}
 
     def launches(self, study_id: int, panel: PanelKey) -> list[Launch]:
-        """Give a panel's launches in order."""
+        """Return a panel's launches in order."""
         return [launch for _, launch in self.records(study_id, panel, Launch)]
 
     def instruments(self, study_id: int, panel: PanelKey) -> dict[int, Further]:
-        """Give index of the target → what the further instruments gave."""
+        """Return index of the target → what the further instruments gave."""
         return dict(self.records(study_id, panel, Further))
 
     def records(self, study_id: int, panel: PanelKey, kind: type[T]) -> Iterator[tuple[int, T]]:
-        """Give number and content of a panel's launches or instruments, one at a time.
+        """Return number and content of a panel's launches or instruments, one at a time.
 
         Raises:
             StoreError: the database cannot be read, or one is damaged.

@@ -82,7 +82,7 @@ def write_table(store: Store, study: StudyRow, path: Path) -> int:
 
 
 def series_of(store: Store, study: StudyRow) -> Iterator[Series]:
-    """Give all measurements of a study, panel by panel, in the order they were taken."""
+    """Return all measurements of a study, panel by panel, in the order they were taken."""
     for panel in store.panels(study.id):
         results: Sequence[Result] = ()
         for number, launch in store.records(study.id, panel.key, Launch):
@@ -114,7 +114,7 @@ def _write_csv(found: Iterator[Series], path: Path) -> int:
 
 
 def _lines(series: Series) -> Iterator[str]:
-    """Give the lines of each round; only the cells that differ are written anew."""
+    """Return the lines of each round; only the cells that differ are written anew."""
     panel, measurement = series.panel, series.measurement
     launch = "" if series.launch is None else series.launch
     twin = "true" if series.twin else "false"
@@ -125,7 +125,7 @@ def _lines(series: Series) -> Iterator[str]:
 
 
 def _line(cells: Sequence[object]) -> str:
-    """Give a line of CSV, quoted where it must be."""
+    """Return a line of CSV, quoted where it must be."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(cells)
     return text.getvalue()
@@ -174,7 +174,7 @@ def _joined(batches: Sequence[Any], schema: Any) -> Any:
 
 
 def _batches(series: Series, schema: Any) -> Iterator[Any]:
-    """Give a measurement as record batches of a bounded number of rows."""
+    """Return a measurement as record batches of a bounded number of rows."""
     import numpy as np
     import pyarrow as pa
 
@@ -199,7 +199,7 @@ def _batches(series: Series, schema: Any) -> Iterator[Any]:
 
 
 def _constant(value: object, kind: Any, size: int) -> Any:
-    """Give a column that holds one value."""
+    """Return a column that holds one value."""
     import numpy as np
     import pyarrow as pa
 

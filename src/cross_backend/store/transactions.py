@@ -77,7 +77,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection that sees one state of the database.
+        """Return a connection that sees one state of the database.
 
         Raises:
             StoreError: it cannot be read.
@@ -87,7 +87,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Give a connection whose changes are all kept at the end, or none.
+        """Return a connection whose changes are all kept at the end, or none.
 
         Raises:
             StoreError: it cannot be written.

@@ -40,12 +40,12 @@ class Cell:
 
     @property
     def runs(self) -> bool:
-        """Say whether it will be measured."""
+        """Whether it will be measured."""
         return self.outcome is Outcome.OK
 
     @property
     def doing(self) -> str:
-        """Say what will be done."""
+        """Return what will be done."""
         if not self.runs:
             return str(self.outcome)
         if self.cached:
@@ -53,7 +53,7 @@ class Cell:
         return "lower, measure" if self.captured else "capture, lower, measure"
 
     def to_json(self) -> dict[str, Any]:
-        """Give the row of the JSON document."""
+        """Return the row of the JSON document."""
         return {
             "workload": self.panel.workload.name,
             "batch": self.panel.batch,
@@ -66,11 +66,11 @@ class Cell:
 
 
 Find = Callable[[PanelSpec], Captured | None]
-"""Give a panel's captured program where the cache holds it."""
+"""Return a panel's captured program where the cache holds it."""
 
 
 def cells(study: Study, captured: Find, cache: Cache, machine: Machine) -> tuple[Cell, ...]:
-    """Give every cell in the order in which a study goes; imports no vendor."""
+    """Return every cell in the order in which a study goes; imports no vendor."""
     ask = functools.cache(missing_here)  # a backend may start a process to find out: once is enough
     return tuple(
         _cell(panel, text, program, cache, machine, ask)
@@ -108,7 +108,7 @@ def _cell(
 
 
 def table(planned: Sequence[Cell]) -> Table:
-    """Give a row per cell for ``--dry-run``."""
+    """Return a row per cell for ``--dry-run``."""
     return Table(
         "cells",
         ("workload", "batch", "threads", "target", "what is done", "why not"),

@@ -76,7 +76,7 @@ class DiffRow:
     """Why, where the figures do not say it."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the row of the JSON document."""
+        """Return the row of the JSON document."""
         return {**asdict(self), "verdict": str(self.verdict)}
 
 
@@ -95,22 +95,22 @@ class Diff:
 
     @property
     def regressed(self) -> bool:
-        """Say whether something became slower, wrong, or fails now."""
+        """Whether something became slower, wrong, or fails now."""
         return self.fails("slower")
 
     def fails(self, on: str) -> bool:
-        """Say whether a verdict of this kind of :data:`FAIL_ON` is among the rows."""
+        """Whether a verdict of this kind of :data:`FAIL_ON` is among the rows."""
         return any(row.verdict in FAIL_ON[on] for row in self.rows)
 
     @property
     def summary(self) -> str:
-        """Say it in one line."""
+        """Return it in one line."""
         counts = {verdict: sum(row.verdict is verdict for row in self.rows) for verdict in Verdict}
         told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
         return f"{self.before} → {self.after}: {told or 'nothing to compare'}."
 
     def to_json(self) -> dict[str, Any]:
-        """Give the JSON document."""
+        """Return the JSON document."""
         return {
             "schema": 1,
             "before": self.before,
@@ -122,7 +122,7 @@ class Diff:
         }
 
     def table(self) -> Table:
-        """Give a row per cell, for every medium."""
+        """Return a row per cell, for every medium."""
         headers = ("workload", "batch", "threads", "target", "before ms", "after ms", "ratio", "verdict", "note")
         return Table(self.summary, headers, tuple(_cells(row) for row in self.rows), (1, 2, 4, 5, 6))
 
@@ -191,7 +191,7 @@ def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Resu
 
 
 def _by_outcome(old: Result, new: Result) -> Verdict | None:
-    """Give the verdict where not both can be timed and mean the same."""
+    """Return the verdict where not both can be timed and mean the same."""
     worked, works = old.outcome is Outcome.OK, new.outcome is Outcome.OK
     if not works:
         if new.outcome is Outcome.MISMATCH and old.outcome is not Outcome.MISMATCH:
@@ -205,21 +205,21 @@ def _by_outcome(old: Result, new: Result) -> Verdict | None:
 
 
 def _why_not(result: Result) -> str:
-    """Say how a result ended; empty where it is right and where it was asked to run."""
+    """Return how a result ended; empty where it is right and where it was asked to run."""
     if result.outcome is not Outcome.OK:
         return f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
     return result.unranked or ""
 
 
 def _beyond(ratio: Interval, floor: float) -> Verdict | None:
-    """Say whether the whole interval lies beyond the floor, and on which side."""
+    """Whether the whole interval lies beyond the floor, and on which side."""
     if math.log(ratio.low) > floor:
         return Verdict.SLOWER
     return Verdict.FASTER if math.log(ratio.high) < -floor else None
 
 
 def _undistinguished(row: DiffRow, margin: float) -> DiffRow:
-    """Give the verdict of a cell in which no difference is shown: that is not to say that there is none."""
+    """Return the verdict of a cell in which no difference is shown: that is not to say that there is none."""
     assert row.ratio is not None, "it has an interval"
     if row.ratio.high <= 1 + margin and row.ratio.low >= 1 / (1 + margin):
         return replace(row, verdict=Verdict.SAME)
@@ -258,7 +258,7 @@ def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool], mar
 
 
 def _caveats(before: StudyResults, after: StudyResults) -> list[str]:
-    """Say what else differs, which may be the reason for what is seen."""
+    """Return what else differs, which may be the reason for what is seen."""
     told = []
     different = _changes(asdict(before.machine), asdict(after.machine))
     if different:
@@ -278,7 +278,7 @@ def _caveats(before: StudyResults, after: StudyResults) -> list[str]:
 
 
 def _changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    """Give ``key a → b`` for every difference."""
+    """Return ``key a → b`` for every difference."""
     keys = [*first, *(key for key in second if key not in first)]
     return ", ".join(
         f"{key} {first.get(key, 'none')} → {second.get(key, 'none')}"

@@ -97,7 +97,7 @@ class _Panel:
         self.watch.stored(self.key, f"launch {index + 1}")
 
     def finish(self, launches: Sequence[Launch]) -> Panel:
-        """Write down that all is there, and give it."""
+        """Write down that all is there, and return it."""
         self.store.finish_panel(self.study_id, self.key)
         panel = conclude(self.key.workload, launches, self.settings, self.key.batch, Machine.here())
         return with_further(panel, self.store.instruments(self.study_id, self.key))
@@ -152,7 +152,7 @@ def _check_same_program(key: PanelKey, before: Sequence[Launch], captured: Captu
 
 
 def _fail_all(targets: Sequence[str], key: PanelKey, error: CrossBackendError) -> Launch:
-    """Give the launch of a panel whose workload cannot be captured: every target says why."""
+    """Return the launch of a panel whose workload cannot be captured: every target says why."""
     outcome = outcome_of(error, Outcome.LOWER_FAIL)
     reason = f"the model cannot be captured: {one_line(error)}"
     rows = []
@@ -183,12 +183,12 @@ def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported],
 
 
 def key_of(spec: PanelSpec) -> PanelKey:
-    """Give the key under which a panel is stored."""
+    """Return the key under which a panel is stored."""
     return PanelKey(spec.workload.name, spec.batch, spec.threads)
 
 
 def settings_of(study: Study, threads: int) -> Settings:
-    """Give how the panels of a study are measured."""
+    """Return how the panels of a study are measured."""
     asked = study.settings
     return Settings(
         num_runs=MOST_RUNS,
@@ -205,7 +205,7 @@ def settings_of(study: Study, threads: int) -> Settings:
 
 
 def versions(specs: Sequence[PanelSpec]) -> dict[str, str]:
-    """Give the installed version of every distribution that a study's targets name, those of toolchains included."""
+    """Return the installed version of every distribution that a study's targets name, those of toolchains included."""
     names = {"cross-backend", "numpy"}
     elsewhere: dict[str, str] = {}
     for text in dict.fromkeys(text for spec in specs for text in spec.targets):

@@ -25,7 +25,7 @@ class Seconds:
         return Seconds(self.low + other.low, self.high + other.high)
 
     def times(self, low: float, high: float | None = None) -> Seconds:
-        """Give the duration of so many."""
+        """Return the duration of so many."""
         return Seconds(self.low * low, self.high * (low if high is None else high))
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Estimate:
         return sum(self.panels, NOTHING)
 
     def left(self, finished_s: Sequence[float], share: float = 0.0) -> Seconds:
-        """Give what the rest may take, when the first panels took so long.
+        """Return what the rest may take, when the first panels took so long.
 
         What was estimated wrongly so far is taken to be wrong alike in the rest.
 

@@ -69,7 +69,7 @@ def name(given: Any) -> str:
 
 
 def whole(low: int, high: int) -> Callable[[Any], int]:
-    """Give a reader of whole numbers."""
+    """Return a reader of whole numbers."""
 
     def read(given: Any) -> int:
         digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""
@@ -81,7 +81,7 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
 
 
 def number(low: float, high: float) -> Callable[[Any], float]:
-    """Give a reader of numbers."""
+    """Return a reader of numbers."""
 
     def read(given: Any) -> float:
         value = _float(given)
@@ -93,7 +93,7 @@ def number(low: float, high: float) -> Callable[[Any], float]:
 
 
 def share(low: float, high: float, example: str) -> Callable[[Any], float]:
-    """Give a reader of shares: ``1%`` or ``0.01``."""
+    """Return a reader of shares: ``1%`` or ``0.01``."""
 
     def read(given: Any) -> float:
         percent = isinstance(given, str) and given.rstrip().endswith("%")
@@ -107,7 +107,7 @@ def share(low: float, high: float, example: str) -> Callable[[Any], float]:
 
 
 def size(low: int) -> Callable[[Any], int]:
-    """Give a reader of sizes in bytes: ``4 GB``, ``512 MiB`` or a whole number of bytes."""
+    """Return a reader of sizes in bytes: ``4 GB``, ``512 MiB`` or a whole number of bytes."""
 
     def read(given: Any) -> int:
         digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""

@@ -105,12 +105,12 @@ def _opened(row: Exported, settings: Settings, cache: Cache, stack: ExitStack) -
 
 
 def loop_s(call_s: float) -> float:
-    """Give the seconds of a closed loop of calls that take so long."""
+    """Return the seconds of a closed loop of calls that take so long."""
     return min(INSTRUMENT_S, max(LEAST_S, ENOUGH_CALLS * call_s))
 
 
 def _until_it_ends(worker: Worker, names: Sequence[str], found: _Found, settings: Settings) -> list[str]:
-    """Take instruments one by one; give those that are left when the process has ended."""
+    """Take instruments one by one; return those that are left when the process has ended."""
     for place, name in enumerate(names, start=1):
         try:
             more = instruments.take(

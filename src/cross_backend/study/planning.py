@@ -15,7 +15,7 @@ from cross_backend.workloads import WORKLOADS, find_workload
 
 
 def plan(study: Study, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
-    """Give the cells of a study and the estimated durations of its panels; imports no torch."""
+    """Return the cells of a study and the estimated durations of its panels; imports no torch."""
 
     def captured(panel: PanelSpec) -> Captured | None:
         return find_capture(find_workload(panel.model, panel.weights, panel.batch), cache)

@@ -22,7 +22,7 @@ _MARKED_BYTES = 4096
 
 
 def named_places(paths: Sequence[str], folder: Path) -> list[Path]:
-    """Give where reports go that a study file names: the file may be a stranger's, so nothing of the user's is lost.
+    """Return where reports go that a study file names: the file may be a stranger's, so nothing of the user's is lost.
 
     Args:
         paths: as the file names them.
@@ -42,7 +42,7 @@ def named_places(paths: Sequence[str], folder: Path) -> list[Path]:
 
 
 def confined(text: str, folder: Path, option: str) -> Path:
-    """Give a path that a study file names, if it lies in a folder; links are followed.
+    """Return a path that a study file names, if it lies in a folder; links are followed.
 
     Raises:
         UsageError: it lies elsewhere; ``option`` is what names any place.

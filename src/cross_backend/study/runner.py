@@ -173,7 +173,7 @@ class Results:
         return self.results._repr_html_()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the JSON document that ``cross-backend study run --json`` prints."""
+        """Return the JSON document that ``cross-backend study run --json`` prints."""
         from cross_backend.report.document import document
 
         return document(self.results)

@@ -260,7 +260,7 @@ class Study:
                     one.known(value)  # type: ignore[misc]
 
     def panels(self) -> tuple[PanelSpec, ...]:
-        """Give what is measured, in order: workload by workload, batch by batch, threads by threads."""
+        """Return what is measured, in order: workload by workload, batch by batch, threads by threads."""
         from cross_backend.study.targets import expand
 
         targets = expand(self.targets, self.precisions)
@@ -290,7 +290,7 @@ class Study:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON that :meth:`from_json` reads."""
+        """Return plain JSON that :meth:`from_json` reads."""
         return {"schema": SCHEMA, **json.loads(json.dumps(asdict(self)))}
 
     @classmethod

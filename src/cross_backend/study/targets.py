@@ -9,7 +9,7 @@ from cross_backend.registry import resolve, with_precision
 
 
 def expand(targets: Sequence[str], precisions: Sequence[str]) -> tuple[str, ...]:
-    """Give every target at every precision, without duplicates, in the order of the targets.
+    """Return every target at every precision, without duplicates, in the order of the targets.
 
     A target that names its own precision stays as it is. A precision that a backend does not have is kept:
     exporting it says so, and the row stays in the table.
@@ -23,7 +23,7 @@ def expand(targets: Sequence[str], precisions: Sequence[str]) -> tuple[str, ...]
 
 
 def _identity(text: str) -> object:
-    """Give what makes two texts the same target: the full name and every option with its default."""
+    """Return what makes two texts the same target: the full name and every option with its default."""
     try:
         resolved = resolve(text)
     except CrossBackendError:

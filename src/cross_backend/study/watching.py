@@ -21,7 +21,7 @@ from cross_backend.study.spec import Study
 
 @contextmanager
 def watching(terminal: Terminal, study: Study, cache: Cache) -> Iterator[Watch]:
-    """Give what the driver tells its progress to: a bar with the time left, and a line per finished panel."""
+    """Return what the driver tells its progress to: a bar with the time left, and a line per finished panel."""
     if terminal.quiet:
         yield Watch()
         return

@@ -31,7 +31,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """Give what a message calls it."""
+        """Return what a message calls it."""
         if isinstance(self, Text) and self.is_null:
             return "nothing"
         return {Text: "a text", Items: "a list", Mapping: "a mapping"}.get(type(self), "nothing")
@@ -52,7 +52,7 @@ class Text(Node):
 
     @property
     def is_null(self) -> bool:
-        """Say whether nothing was written, or ``null``."""
+        """Whether nothing was written, or ``null``."""
         return self.plain and self.value in _NULLS
 
 

@@ -118,7 +118,7 @@ def _find(text: str, weights: str | None) -> Source:
 
 
 def file_of(text: str) -> Path | None:
-    """Give the file that a model's name stands for, or None for a built-in workload; it need not exist."""
+    """Return the file that a model's name stands for, or None for a built-in workload; it need not exist."""
     path, mark, _ = text.rpartition(":")
     if mark and path.endswith(".py"):
         return Path(path)

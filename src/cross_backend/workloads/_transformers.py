@@ -82,7 +82,7 @@ def _pretrained(name: str, kind: Any, config: Any, weights: str) -> Any:
 
 
 def as_module(model: Any, run: Callable[..., Any], **constants: torch.Tensor) -> torch.nn.Module:
-    """Give a module of tensors in and tensors out.
+    """Return a module of tensors in and tensors out.
 
     Args:
         model: what holds the weights.

@@ -45,7 +45,7 @@ def whisper(name: str, weights: str | None = None) -> Workload:
 
 
 def _let_sound_in(encoder: Any) -> None:
-    """Give random convolutions unit gain: with their first weights the positions drown the sound beside them."""
+    """Return random convolutions unit gain: with their first weights the positions drown the sound beside them."""
     import torch
 
     for layer in (encoder.conv1, encoder.conv2):

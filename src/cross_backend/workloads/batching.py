@@ -26,17 +26,17 @@ _ROUNDINGS = 8
 
 
 def batched_name(name: str, batch: int | None) -> str:
-    """Give the stem of a workload's files at a batch size: ``resnet50``, ``resnet50_batch8``."""
+    """Return the stem of a workload's files at a batch size: ``resnet50``, ``resnet50_batch8``."""
     return name if batch in {None, 1} else f"{name}_batch{batch}"
 
 
 def unbatched_name(name: str, batch: int) -> str:
-    """Give the workload's own name from :func:`batched_name`'s."""
+    """Return the workload's own name from :func:`batched_name`'s."""
     return name if batch == 1 else name.removesuffix(f"_batch{batch}")
 
 
 def batched(workload: Workload, batch: int | None) -> Workload:
-    """Give a workload another batch size; files are left to the capture, which reads them.
+    """Return a workload another batch size; files are left to the capture, which reads them.
 
     Args:
         workload: its inputs have a leading extent of 1, unless it is a file.
@@ -124,7 +124,7 @@ def numpy_rows(array: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
 
 
 def row_of(inputs: Sequence[Any], row: int, has_rows: Sequence[bool] | None = None) -> tuple[Any, ...]:
-    """Give one row of a batch of torch tensors.
+    """Return one row of a batch of torch tensors.
 
     Args:
         inputs: of the whole batch.
@@ -143,7 +143,7 @@ def row_of(inputs: Sequence[Any], row: int, has_rows: Sequence[bool] | None = No
 def fix_batch(
     program: ExportedProgram, inputs: Sequence[Any], batch: int, name: str
 ) -> tuple[tuple[Any, ...], list[bool]]:
-    """Give inputs with ``batch`` rows in a program's free leading dimensions; others stay.
+    """Return inputs with ``batch`` rows in a program's free leading dimensions; others stay.
 
     Args:
         program: as torch exported it.
@@ -176,7 +176,7 @@ def fix_batch(
 
 
 def has_free_batch(program: ExportedProgram) -> bool:
-    """Say whether the leading dimension of every input is free."""
+    """Whether the leading dimension of every input is free."""
     return all(_free_inputs(program))
 
 

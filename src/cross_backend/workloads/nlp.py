@@ -36,7 +36,7 @@ def bert(name: str, weights: str | None = None) -> Workload:
 
 
 def bert_module(model: Any) -> torch.nn.Module:
-    """Give a BertModel as a module of token ids."""
+    """Return a BertModel as a module of token ids."""
     import torch
 
     segments = torch.zeros((1, TOKENS), dtype=torch.int64)
@@ -59,7 +59,7 @@ def gpt2(name: str = "gpt2", weights: str | None = None) -> Workload:
 
 
 def gpt2_module(model: Any) -> torch.nn.Module:
-    """Give a GPT2LMHeadModel as a module of token ids."""
+    """Return a GPT2LMHeadModel as a module of token ids."""
     import torch
 
     later = torch.full((TOKENS, TOKENS), _HIDDEN).triu(1)[None, None]
@@ -92,7 +92,7 @@ def t5_encoder(name: str = "t5_encoder", weights: str | None = None) -> Workload
 
 
 def t5_module(model: Any) -> torch.nn.Module:
-    """Give a T5EncoderModel as a module of token ids.
+    """Return a T5EncoderModel as a module of token ids.
 
     Distances fall into buckets by a truncated logarithm, in which runtimes differ at the edges: they are a constant.
     """

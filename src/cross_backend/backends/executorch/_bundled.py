@@ -186,37 +186,37 @@ class _Table:
 
     @classmethod
     def root(cls, data: bytes) -> _Table:
-        """Give the table that a buffer begins with."""
+        """Return the table that a buffer begins with."""
         (at,) = struct.unpack_from("<I", data)
         return cls(data, at, _Allowance(data))
 
     def byte(self, slot: int) -> int:
-        """Give a number of one byte; 0 where it is left out."""
+        """Return a number of one byte; 0 where it is left out."""
         at = self._field(slot)
         return self._data[at] if at else 0
 
     def table(self, slot: int) -> _Table:
-        """Give the table that a field points to."""
+        """Return the table that a field points to."""
         return _Table(self._data, self._target(self._field(slot)), self._allowance)
 
     def vector(self, slot: int, width: int = 1) -> bytes:
-        """Give a vector's bytes, whose items have ``width`` of them."""
+        """Return a vector's bytes, whose items have ``width`` of them."""
         begin, count = self._vector(slot)
         self._allowance.take(count * width)
         return self._data[begin : begin + count * width]
 
     def text(self, slot: int) -> str:
-        """Give a string."""
+        """Return a string."""
         return self.vector(slot).decode()
 
     def tables(self, slot: int) -> list[_Table]:
-        """Give a vector of tables."""
+        """Return a vector of tables."""
         begin, count = self._vector(slot)
         self._allowance.take(4 * count)
         return [_Table(self._data, self._target(begin + 4 * index), self._allowance) for index in range(count)]
 
     def _vector(self, slot: int) -> tuple[int, int]:
-        """Give where the items of a vector begin, and their number; none where it is left out."""
+        """Return where the items of a vector begin, and their number; none where it is left out."""
         at = self._field(slot)
         if not at:
             return 0, 0
@@ -229,7 +229,7 @@ class _Table:
         return at + int(struct.unpack_from("<I", self._data, at)[0])
 
     def _field(self, slot: int) -> int:
-        """Give where a field lies; 0 where it is left out."""
+        """Return where a field lies; 0 where it is left out."""
         vtable = self._at - struct.unpack_from("<i", self._data, self._at)[0]
         size = struct.unpack_from("<H", self._data, vtable)[0]
         entry = 4 + 2 * slot

@@ -11,7 +11,7 @@ _LARGEST = 65504.0
 
 
 def decomposed(program: Any, kept: Iterable[Any]) -> Any:
-    """Give the program in core operators but for ``kept``.
+    """Return the program in core operators but for ``kept``.
 
     In float32 that adds nothing; in float16 torch's decompositions compute in float32 and cast twice an operator.
     """
@@ -24,7 +24,7 @@ def decomposed(program: Any, kept: Iterable[Any]) -> Any:
 
 
 def to_half(program: Any) -> Any:
-    """Give the program in float16; inputs are cast when they come in, outputs when they go out.
+    """Return the program in float16; inputs are cast when they come in, outputs when they go out.
 
     Numbers beyond float16's range, such as the -1e9 of a mask, become its largest ones. The captured program is not
     changed.
@@ -61,14 +61,14 @@ def to_half(program: Any) -> Any:
 
 
 def _half_type(value: Any) -> Any:
-    """Give float16 for float32; other arguments stay."""
+    """Return float16 for float32; other arguments stay."""
     import torch
 
     return torch.float16 if value is torch.float32 else value
 
 
 def _half_number(value: Any) -> Any:
-    """Do the same, and give numbers that float16 has."""
+    """Do the same, and return numbers that float16 has."""
     if isinstance(value, float) and _LARGEST < abs(value) < float("inf"):
         return _LARGEST if value > 0 else -_LARGEST
     return _half_type(value)
@@ -99,7 +99,7 @@ def _cast_input(node: Any) -> None:
 
 
 def _cast_outputs(graph: Any, signature: Any, wide: list[bool]) -> None:
-    """Give outputs that were float32 as such again."""
+    """Return outputs that were float32 as such again."""
     import torch
 
     end = graph.output_node()

@@ -48,7 +48,7 @@ def watch_rejections(path: str | None) -> Iterator[Rejections]:
 
 
 def _readable(reason: str) -> str:
-    """Say that a shape is dynamic, and sort what is in braces: Python prints a set in another order each time."""
+    """Return a reason, its sets sorted (Python prints them in any order), dynamic shapes marked as such."""
     reason = re.sub(r"\{([^{}]*)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", reason)
     return f"dynamic shape: {reason}" if "SymInt" in reason else reason
 
@@ -65,7 +65,7 @@ def _key(node: Any) -> tuple[str, str]:
 
 
 def _name(node: Any) -> str:
-    """Give ``aten::mean.out``; the edge dialect's operators wrap ATen's."""
+    """Return ``aten::mean.out``; the edge dialect's operators wrap ATen's."""
     import torch
 
     target = node.target if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "_op", None)
@@ -73,7 +73,7 @@ def _name(node: Any) -> str:
 
 
 def _base(name: str) -> str:
-    """Give ``mean`` for ``aten.mean.out`` and ``aten::mean``: overloads change on the way to the finished file."""
+    """Return ``mean`` for ``aten.mean.out`` and ``aten::mean``: overloads change on the way to the finished file."""
     return name.replace("::", ".").split(".")[1]
 
 
@@ -151,7 +151,7 @@ def read_placement(
 
 
 def _node_finder(graph: Any) -> Callable[[int, str], Any]:
-    """Give a function that finds the node of a kernel call: by the call's place in its chain, and its operator.
+    """Return a function that finds the node of a kernel call: by the call's place in its chain, and its operator.
 
     The emitter leaves that place in the node's debug handle. Inside branches of control flow it counts from where the
     branch begins; those nodes are taken in order.
@@ -220,7 +220,7 @@ def _flops(operator: Any, args: Sequence[int], values: Sequence[Any]) -> int:
 
 
 def _user_line(trace: str | None) -> str | None:
-    """Give the innermost line of a stack trace that is not torch's own: ``model.py:14 forward: y = x.sort()``.
+    """Return the innermost line of a stack trace that is not torch's own: ``model.py:14 forward: y = x.sort()``.
 
     Folders of the machine that lowered are left out; packages are named from their root.
     """

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r" #\d+$")
 
 
 def profile(session: PteSession, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
-    """Run a session that is not open yet, and give what the runtime recorded.
+    """Run a session that is not open yet, and return what the runtime recorded.
 
     Raises:
         UnsupportedError: this runtime records nothing.
@@ -58,7 +58,7 @@ def profile(session: PteSession, inputs: Tensors, runs: int) -> tuple[Timing, ..
 
 
 def _runs(events: Iterable[Any], delegate: str) -> Iterator[list[Timing]]:
-    """Give the rows of every run; the Inspector's events have one duration per run, in milliseconds."""
+    """Return the rows of every run; the Inspector's events have one duration per run, in milliseconds."""
     events = [event for event in events if event.perf_data is not None]
     whole = next((event for event in events if event.name == _RUN), None)
     if whole is None:

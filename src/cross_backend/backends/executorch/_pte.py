@@ -59,7 +59,7 @@ class ExecuTorchBackend(Backend):
         return absent or (Missing(run=self.run_gap) if self.run_gap else None)
 
     def prepared(self, program: Any, options: Options, calibration: Calibration) -> Any:
-        """Give the program to lower: the captured one, or one of int8 or float16 where ``precision`` asks for it."""
+        """Return the program to lower: the captured one, or one of int8 or float16 where ``precision`` asks for it."""
         if options.get("precision") == "int8":
             return quantize(program, self.quantizer(options), calibration)
         if not self.takes_half or options["precision"] != "fp16":
@@ -68,7 +68,7 @@ class ExecuTorchBackend(Backend):
         return to_half(decomposed(program, kept))
 
     def quantizer(self, options: Options) -> Any:
-        """Give the vendor's quantiser, for backends whose ``precision`` can be int8."""
+        """Return the vendor's quantiser, for backends whose ``precision`` can be int8."""
         raise NotImplementedError
 
     def edge(self, program: Any, options: Options) -> Any:
@@ -78,7 +78,7 @@ class ExecuTorchBackend(Backend):
         return to_edge_transform_and_lower(program, partitioner=list(self.partitioners(program, options)))
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
-        """Give the vendor's partitioners; none means portable kernels only."""
+        """Return the vendor's partitioners; none means portable kernels only."""
         raise NotImplementedError
 
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:
@@ -86,7 +86,7 @@ class ExecuTorchBackend(Backend):
         raise NotImplementedError
 
     def unlogged(self, operator: str) -> str | None:
-        """Say why ``mean.out`` was left, which the partitioner said nothing about; None where it is not known.
+        """Return why ``mean.out`` was left, which the partitioner said nothing about; None where it is not known.
 
         For those that ask a table of operators and nothing else, that is the reason.
         """
@@ -132,7 +132,7 @@ class ExecuTorchBackend(Backend):
 
 @functools.cache
 def _runtime() -> Any:
-    """Give the package's native runtime.
+    """Return the package's native runtime.
 
     ``executorch.runtime`` wraps the same functions, but importing it pulls in the whole exporter: 4.7 s against 1.3 s.
     """

@@ -9,7 +9,7 @@ from cross_backend.backends._to_torch import to_torch
 
 
 def quantize(program: Any, quantizer: Any, calibration: Calibration) -> Any:
-    """Give the program with quantise and dequantise operators where the quantiser wants them.
+    """Return the program with quantise and dequantise operators where the quantiser wants them.
 
     The captured program is not changed: quantising starts again from its module.
     """

@@ -55,7 +55,7 @@ class AtallaDelegate(ExecuTorchBackend):
 
 
 def _runtime_gap() -> Gap | None:
-    """Say that the delegate's runtime was not built, and cannot be."""
+    """Return that the delegate's runtime was not built, and cannot be."""
     from atalla import AtallaError
     from atalla.build_delegate import compiler, delegate_path
 

@@ -42,4 +42,4 @@ class IreeBackend(Backend):
 
     @abstractmethod
     def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
-        """Give the compiler's flags, and notes that a session needs to recognise its device."""
+        """Return the compiler's flags, and notes that a session needs to recognise its device."""

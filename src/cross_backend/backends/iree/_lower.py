@@ -60,7 +60,7 @@ def _write(program: Program, path: Path, flags: Sequence[str], notes: dict[str, 
 
 
 def default_target(device: str) -> str:
-    """Give what the compiler makes for a device if nothing more is said: the text of a ``#hal.device.target``.
+    """Return what the compiler makes for a device if nothing more is said: the text of a ``#hal.device.target``.
 
     Raises:
         LowerError: the compiler does not know the device.
@@ -80,7 +80,7 @@ def default_target(device: str) -> str:
 
 
 def _has_attention(program: Program) -> bool:
-    """Say whether torch's fused attention is in a program."""
+    """Whether torch's fused attention is in a program."""
     if isinstance(program, OnnxProgram):
         return False
     return any("scaled_dot_product_attention" in str(node.target) for node in program.graph.nodes)
@@ -167,7 +167,7 @@ def _compile(source: Path, path: Path, flags: Sequence[str]) -> None:
 
 
 def _first_error(text: str) -> str:
-    """Give the first line in which the compiler calls something an error."""
+    """Return the first line in which the compiler calls something an error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = next((line.partition("error: ")[2] for line in lines if "error: " in line), "")
     return (said or (lines[0] if lines else "it gave no reason"))[:300]

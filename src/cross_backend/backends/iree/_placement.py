@@ -50,7 +50,7 @@ def read_placement(path: Path) -> Placement:
 
 
 def dispatched(lines: Iterator[str]) -> list[str]:
-    """Give the names of the kernels that a disassembled module dispatches in an inference, in their order."""
+    """Return the names of the kernels that a disassembled module dispatches in an inference, in their order."""
     constants: dict[int, str] = {}
     named: dict[str, str] = {}
     functions: dict[str, str] = {}
@@ -75,17 +75,17 @@ def dispatched(lines: Iterator[str]) -> list[str]:
 
 
 def kernel_of(name: str) -> str:
-    """Give a kernel's name without its number: ``matmul_like_16x3136x16_f32``."""
+    """Return a kernel's name without its number: ``matmul_like_16x3136x16_f32``."""
     return _NUMBERED.sub("", name) or "dispatch"
 
 
 def kind_of(name: str) -> str:
-    """Give what a kernel computes, without shapes and element types: ``matmul_like``."""
+    """Return what a kernel computes, without shapes and element types: ``matmul_like``."""
     return _SHAPE.sub("", kernel_of(name))
 
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:
-    """Give the lines, each cut where only a large constant's digits follow."""
+    """Return the lines, each cut where only a large constant's digits follow."""
     kept = b""
     while chunk := stream.read(1 << 20):
         *ended, rest = chunk.split(b"\n")

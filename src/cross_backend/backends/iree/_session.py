@@ -62,7 +62,7 @@ class IreeSession(Session):
 
     @abstractmethod
     def _create_device(self) -> Any:
-        """Give an open ``iree.runtime.HalDevice``."""
+        """Return an open ``iree.runtime.HalDevice``."""
 
     def _check(self, notes: dict[str, str]) -> None:
         """Refuse a module that was not made for this device.

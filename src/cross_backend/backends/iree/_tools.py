@@ -6,7 +6,7 @@ import sys
 
 
 def tool(name: str) -> str:
-    """Give the path of a program of the package iree-base-runtime."""
+    """Return the path of a program of the package iree-base-runtime."""
     from pathlib import Path
 
     import iree._runtime_libs

@@ -43,7 +43,7 @@ class IreeLlvmCpu(IreeBackend):
 
 
 def _driver(threads: int | None) -> tuple[str, list[str]]:
-    """Give the driver and its flags: one thread is the caller's own; IREE chooses their number where it is 0."""
+    """Return the driver and its flags: one thread is the caller's own; IREE chooses their number where it is 0."""
     if threads == 1:
         return "local-sync", []
     return "local-task", [f"--task_topology_group_count={threads or 0}"]

@@ -98,7 +98,7 @@ def _gap() -> Gap | None:
 
 
 def _device() -> VulkanDevice:
-    """Give the best device.
+    """Return the best device.
 
     Raises:
         UnavailableError: there is none.

@@ -56,7 +56,7 @@ def export_onnx(program: Any, path: Path) -> None:
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Give the exception that others came of: the exporter's own says which step failed, and not at what."""
+    """Return the exception that others came of: the exporter's own says which step failed, and not at what."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

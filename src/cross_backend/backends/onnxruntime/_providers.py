@@ -66,7 +66,7 @@ class Provider:
         return all(version_of(name) for name in self.holders)
 
     def missing(self, machine: Machine, root: Path) -> Missing | None:
-        """Say what stops lowering and running; all that running lacks is told at once.
+        """Return what stops lowering and running; all that running lacks is told at once.
 
         Args:
             machine: the computer that is asked about.

@@ -98,7 +98,7 @@ class OnnxRuntimeSession(Session):
         return onnxruntime.InferenceSession(self.artifact.payload_path, settings, enable_fallback=0, **asked)
 
     def _plugin_device(self) -> Any:
-        """Register the plugin once, and give its best device: a real one before one that is emulated."""
+        """Register the plugin once, and return its best device: a real one before one that is emulated."""
         import onnxruntime
 
         def mine() -> list[Any]:
@@ -139,7 +139,7 @@ class OnnxRuntimeSession(Session):
         logger.warning("%s: ONNX Runtime runs %s on its CPU kernels", self.artifact.target, share)
 
     def assigned(self) -> Assigned | None:
-        """Give the nodes of each provider; None where this version of ONNX Runtime does not tell (before 1.24)."""
+        """Return the nodes of each provider; None where this version of ONNX Runtime does not tell (before 1.24)."""
         if not hasattr(self._session, "get_provider_graph_assignment_info"):
             return None
         subgraphs = self._session.get_provider_graph_assignment_info()
@@ -155,7 +155,7 @@ class OnnxRuntimeSession(Session):
         return functools.partial(self._session.run, None, feed)
 
     def end_trace(self) -> list[dict[str, Any]]:
-        """Give the events that were recorded since the session was opened with ``trace``."""
+        """Return the events that were recorded since the session was opened with ``trace``."""
         events: list[dict[str, Any]] = json.loads(Path(self._session.end_profiling()).read_bytes())
         return events
 

@@ -34,7 +34,7 @@ class NodeRun:
 
 
 def runs_of(events: Iterable[Mapping[str, Any]]) -> Iterator[list[NodeRun]]:
-    """Give the nodes of every run of a trace, whose events are in the order in which they ended; times are in µs.
+    """Return the nodes of every run of a trace, whose events are in the order in which they ended; times are in µs.
 
     A node that holds a subgraph counts without the nodes in it, which ended before it and began after it.
     """
@@ -53,7 +53,7 @@ def runs_of(events: Iterable[Mapping[str, Any]]) -> Iterator[list[NodeRun]]:
 
 
 def timings_of(nodes: Iterable[NodeRun]) -> list[Timing]:
-    """Give the rows of a profile; what a provider compiled as a whole is a delegate's call."""
+    """Return the rows of a profile; what a provider compiled as a whole is a delegate's call."""
     return [
         Timing(short(node.provider), "delegate", 1, node.us / 1e3)
         if node.is_fused
@@ -70,7 +70,7 @@ def execution_of(
     *,
     is_emulated: bool = False,
 ) -> Execution:
-    """Say which share of a model ran on the provider it was opened for.
+    """Return which share of a model ran on the provider it was opened for.
 
     Nodes are counted as the model has them where ONNX Runtime tells (``assigned``), because a provider may make one
     of several; by the trace otherwise. A provider that only takes work in and answers later has no times.
@@ -104,5 +104,5 @@ def execution_of(
 
 
 def short(identifier: str) -> str:
-    """Give a provider's identifier without the words that all have."""
+    """Return a provider's identifier without the words that all have."""
     return identifier.removesuffix("ExecutionProvider")

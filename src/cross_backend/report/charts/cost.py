@@ -16,7 +16,7 @@ from cross_backend.report.views import Row, View
 
 
 def _medians(view: View, prefix: str, parts: Sequence[str]) -> list[tuple[Row, dict[str, float]]]:
-    """Give each target's medians by part, leaving out those without any."""
+    """Return each target's medians by part, leaving out those without any."""
     found = []
     for row in view.rows:
         medians = {}
@@ -204,7 +204,7 @@ def _told(row: Row, task: str | None) -> str:
 
 
 def _unbeaten(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Give the points that none is left of and above, from left to right."""
+    """Return the points that none is left of and above, from left to right."""
     best: list[tuple[float, float]] = []
     for ms, value in sorted(points, key=lambda point: (point[0], -point[1])):
         if not best or value > best[-1][1]:

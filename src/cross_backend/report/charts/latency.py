@@ -17,7 +17,7 @@ _MARKED = (MARKS.index(0.25), MARKS.index(0.5), MARKS.index(0.95), MARKS.index(0
 
 
 def groups(rows: Sequence[Row], slots: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[int, Row]]]]:
-    """Part rows into as many as one chart can tell apart; give each part's title and (slot, row).
+    """Part rows into as many as one chart can tell apart; return each part's title and (slot, row).
 
     A target keeps its look through the whole study where the study has few enough; else it is by place in the part.
     """

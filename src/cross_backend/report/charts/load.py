@@ -40,7 +40,7 @@ def batches(views: Sequence[View], slots: Mapping[str, int]) -> list[Chart]:
 
 
 def _name(held: Sequence[tuple[int, Row]]) -> str:
-    """Give a line's name: its target's, marked where it has no rank at some batch."""
+    """Return a line's name: its target's, marked where it has no rank at some batch."""
     return next((row.label for _, row in held if row.result.rank is None), held[0][1].label)
 
 
@@ -82,7 +82,7 @@ def _figure(value: float | None, rate: bool) -> str:
 
 
 def _numbered(row: Row, prefix: str) -> list[tuple[float, Measurement]]:
-    """Give an instrument's measurements by the number at the end of their names, ascending."""
+    """Return an instrument's measurements by the number at the end of their names, ascending."""
     found = []
     for measurement in row.result.measurements:
         number = measurement.metric.removeprefix(prefix)

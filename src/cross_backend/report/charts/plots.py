@@ -50,13 +50,13 @@ class Axis:
     """Whether values are shares, shown as percentages."""
 
     def scale(self, values: Sequence[float], start: float, end: float) -> Scale:
-        """Give the map of this axis for these values."""
+        """Return the map of this axis for these values."""
         if self.low is not None and self.high is not None:
             return Scale(self.low, self.high, start, end, self.log)
         return scale(values, start, end, log=self.log, zero=self.zero)
 
     def text(self, value: float) -> str:
-        """Give a tick's label."""
+        """Return a tick's label."""
         return f"{tick_text(round(value * 100, 6))} %" if self.percent else tick_text(value)
 
 

@@ -25,7 +25,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Give the position of a value; one beyond the ends is put on the nearer end."""
+        """Return the position of a value; one beyond the ends is put on the nearer end."""
         value = min(max(value, self.low), self.high)
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -34,7 +34,7 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Give at most about ``most`` round values between the ends, ascending."""
+        """Return at most about ``most`` round values between the ends, ascending."""
         if self.log:
             found = _log_ticks(self.low, self.high, most)
             if len(found) >= 3:
@@ -45,7 +45,7 @@ class Scale:
 def scale(
     values: Iterable[float], start: float, end: float, *, log: bool = False, zero: bool = False, room: float = 0.04
 ) -> Scale:
-    """Give a scale that holds all values with a little room at both ends.
+    """Return a scale that holds all values with a little room at both ends.
 
     Args:
         values: finite numbers; none of them gives the scale from 0 (1 where logarithmic) to 1 (10).
@@ -72,7 +72,7 @@ def scale(
 
 
 def tick_text(value: float) -> str:
-    """Give a tick's label: up to six significant digits, without needless zeros or exponents."""
+    """Return a tick's label: up to six significant digits, without needless zeros or exponents."""
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e6:

@@ -28,7 +28,7 @@ _MARKERS = (
 
 
 def number(value: float) -> str:
-    """Give a coordinate as text.
+    """Return a coordinate as text.
 
     Raises:
         ValueError: it is not finite, which no viewer could draw.
@@ -79,7 +79,7 @@ class Drawing:
         self._parts = [f"<title>{escape(title)}</title><desc>{escape(description)}</desc>"]
 
     def markup(self) -> Markup:
-        """Give the whole ``<svg>``."""
+        """Return the whole ``<svg>``."""
         width, height = number(self.width), number(self.height)
         head = f'<svg class="chart" role="img" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
         return Markup("".join([head, *self._parts, "</svg>"]))  # noqa: S704  every part is escaped where it is made
@@ -126,7 +126,7 @@ class Drawing:
 
 
 def escape(text: str) -> str:
-    """Give a text as markup that shows it as it is."""
+    """Return a text as markup that shows it as it is."""
     return escape_markup(plain(text))
 
 
@@ -135,7 +135,7 @@ def _tip(text: str) -> str:
 
 
 def hatches() -> Markup:
-    """Give the fills of the series, which all charts of a page share: a colour under a hatch of its own each."""
+    """Return the fills of the series, which all charts of a page share: a colour under a hatch of its own each."""
     strokes = ("", "M0 8L8 0", "M0 4H8", "M0 0L8 8", "M4 0V8", "M0 4H8M4 0V8", "M0 0L8 8M0 8L8 0", "M2 2h2v2h-2z")
     patterns = [
         Markup(
