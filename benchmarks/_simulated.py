@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 if TYPE_CHECKING:
     import numpy as np

@@ -24,12 +24,12 @@ from _table import show
 
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
-from cross_backend.export import Exported, export
-from cross_backend.export import Settings as ExportSettings
+from cross_backend.comparison.trial import Settings, open_worker, sample, warm_up
+from cross_backend.export.export import Exported, export
+from cross_backend.export.export import Settings as ExportSettings
 from cross_backend.measure.statistics import paired_ratio
+from cross_backend.measurement import Measurement
 from cross_backend.registry import Resolved
-from cross_backend.samples import Measurement
-from cross_backend.trial import Settings, open_worker, sample, warm_up
 from cross_backend.workloads import find_workload
 
 WITHIN = 0.03

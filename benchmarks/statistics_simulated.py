@@ -14,11 +14,11 @@ import numpy as np
 from _simulated import Machine, first_launches, simulate, warm_up
 from _table import show
 
+from cross_backend.comparison.trial import MOST_DECIDING
 from cross_backend.measure.precision import detectable, precision_reached
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import can_tell_apart, latency_ms, noise_floor, paired_ratio
 from cross_backend.measure.steady import steady_from
-from cross_backend.trial import MOST_DECIDING
 
 MACHINES = {
     "quiet, processes 0.5 %": Machine(process=0.005, noise=0.02),

@@ -10,11 +10,11 @@ import sys
 from _table import show
 
 from cross_backend.cache import Cache
-from cross_backend.export import Settings as ExportSettings
-from cross_backend.export import export
+from cross_backend.comparison.panel import conclude, run_launches
+from cross_backend.comparison.trial import Settings
+from cross_backend.export.export import Settings as ExportSettings
+from cross_backend.export.export import export
 from cross_backend.machine import Machine
-from cross_backend.panel import conclude, run_launches
-from cross_backend.trial import Settings
 from cross_backend.workloads import find_workload
 
 FOUND_FROM, SECONDS = 0.08, 45.0

@@ -26,15 +26,15 @@ from _table import show
 
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured
-from cross_backend.export import Exported, export
-from cross_backend.export import Settings as ExportSettings
-from cross_backend.launch import silent
+from cross_backend.comparison.launch import silent
+from cross_backend.comparison.panel import conclude, run_launches
+from cross_backend.comparison.trial import Settings, open_worker, sample, warm_up
+from cross_backend.export.export import Exported, export
+from cross_backend.export.export import Settings as ExportSettings
 from cross_backend.machine import Machine
 from cross_backend.measure.statistics import paired_ratio
-from cross_backend.panel import conclude, run_launches
+from cross_backend.program.capture import Captured
 from cross_backend.study.spec import StudySettings
-from cross_backend.trial import Settings, open_worker, sample, warm_up
 from cross_backend.workloads import find_workload
 
 BY_DEFAULT = (0, 10)

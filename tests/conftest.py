@@ -13,7 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from cross_backend import workers
+from cross_backend.bench import process as workers
 from cross_backend.errors import UsageError
 from cross_backend.registry import full_name, rows
 from tests import surroundings

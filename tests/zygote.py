@@ -32,7 +32,7 @@ _LONGEST = 1 << 17
 COMMANDS = ("backends", "bundle", "compare", "doctor", "export", "explain", "inspect", "models", "run", "study")
 PRELOADED = (
     *("torch", "torch.export", "torch._dynamo", "sqlalchemy.dialects.sqlite"),
-    *("rich.progress", "rich.console", "cross_backend.worker", "cross_backend.api", "cross_backend.lowering"),
+    *("rich.progress", "rich.console", "cross_backend.worker.child", "cross_backend.api", "cross_backend.lowering"),
     *("executorch.extension.pybindings._C", "executorch.exir"),
     *("executorch.backends.xnnpack.partition.xnnpack_partitioner", "onnxscript", "torch.onnx._internal.exporter._core"),
     *(f"cross_backend.cli.{name}" for name in COMMANDS),
@@ -133,7 +133,7 @@ class Forked(subprocess.Popen[bytes]):
 
 
 def start_worker(log: Path, command: list[str], variables: dict[str, str] | None) -> subprocess.Popen[bytes]:
-    """Stand in for ``cross_backend.workers._started``: fork where the interpreter is this one."""
+    """Stand in for ``cross_backend.worker.process._started``: fork where the interpreter is this one."""
     kind = Forked if command[0] == sys.executable else subprocess.Popen
     with log.open("ab") as file:
         return kind(
@@ -152,7 +152,7 @@ def _become_worker(args: Sequence[str], environment: dict[str, str], ends: Seque
         os.setsid()
         _enter(environment, ends)
         sys.argv = ["-c", *args[4:]]
-        from cross_backend.worker import main
+        from cross_backend.worker.child import main
 
         main()
     except SystemExit as error:
@@ -217,7 +217,7 @@ def serve(requests: socket.socket) -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     assert threading.active_count() == 1, "a fork would lose threads"
-    from cross_backend import workers
+    from cross_backend.bench import process as workers
 
     workers._started = start_worker
     gc.freeze()

@@ -16,16 +16,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
-from cross_backend.capture import OnnxProgram, capture  # light; not lazy, because a submodule has the function's name
+from cross_backend.program.capture import (  # light; not lazy, because a submodule has the function's name
+    OnnxProgram,
+    capture,
+)
 
 if TYPE_CHECKING:
     from cross_backend.api import compare, lower
     from cross_backend.artifact import Artifact, Placement
     from cross_backend.backend import Backend, Session
     from cross_backend.errors import CrossBackendError
-    from cross_backend.fallback import load_best
+    from cross_backend.loading.fallback import load_best
+    from cross_backend.loading.selection import load
     from cross_backend.records import Outcome, Panel, Result
-    from cross_backend.selection import load
     from cross_backend.study.runner import ComparisonRunner
     from cross_backend.target import Target
     from cross_backend.workloads import Task, Workload

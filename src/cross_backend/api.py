@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from cross_backend import export as exporting
-from cross_backend import panel, trial
 from cross_backend.artifact import Artifact
+from cross_backend.worker.process import Worker
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured, OnnxProgram, Program, capture, write_capture, write_program
+from cross_backend.comparison import panel, trial
 from cross_backend.errors import UsageError
+from cross_backend.export import export as exporting
 from cross_backend.lowering import check_lowers
 from cross_backend.lowering import lower as lower_captured
+from cross_backend.program.capture import Captured, OnnxProgram, Program, capture, write_capture, write_program
 from cross_backend.registry import Resolved, check_targets, resolve
 from cross_backend.trust import keep
-from cross_backend.workers import Worker
 from cross_backend.workloads import Workload, find_workload
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def compare(
         targets: backend names with options.
         inputs: positional example inputs of a module.
         trust: open a ``.pt2`` file although it holds code and was not made on this machine; remembered by its digest.
-        settings: fields of :class:`cross_backend.trial.Settings`: num_runs, seconds, threads, timeout_s, seed.
+        settings: of :class:`cross_backend.comparison.settings.Settings`: num_runs, seconds, threads, timeout_s, seed.
 
     Returns:
         A panel: one result a target, in their order; ``panel.ranked`` has the fastest first.

@@ -17,8 +17,8 @@ from cross_backend.structure import Structure
 from cross_backend.tensors import Tensors, TensorSpec, check_inputs, in_kind_of
 
 if TYPE_CHECKING:
-    from cross_backend.capture import Program
     from cross_backend.machine import Machine
+    from cross_backend.program.capture import Program
 
 Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads"]
 """What a backend may be unable to do anywhere; the key of ``Backend.limits``."""
@@ -220,7 +220,7 @@ class Session(ABC):
         """Do ``bind`` for inputs that were checked."""
 
     def _close(self) -> None:  # noqa: B027  most runtimes free on garbage collection
-        """Return the device back."""
+        """Release the device."""
 
 
 class Backend(ABC):

@@ -14,7 +14,6 @@ from cross_backend._version import __version__
 from cross_backend.artifact import BUNDLED_SUFFIX, Artifact, Placement, digest_path, size_of
 from cross_backend.backend import Gap
 from cross_backend.cache import Cache, key_of
-from cross_backend.capture import Captured
 from cross_backend.errors import (
     ArtifactError,
     CrossBackendError,
@@ -24,6 +23,7 @@ from cross_backend.errors import (
     one_line,
 )
 from cross_backend.machine import Machine, version_of
+from cross_backend.program.capture import Captured
 from cross_backend.registry import Resolved, missing_here
 from cross_backend.toolchains import TOOLCHAINS
 

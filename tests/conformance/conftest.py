@@ -18,7 +18,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Gap, Missing, Session
 from cross_backend.machine import Machine
 from cross_backend.registry import find_backend, resolve
-from cross_backend.verify import precision_of
+from cross_backend.verify.compare import precision_of
 from tests.conftest import chosen_backends
 
 KINDS = {"notimpl": "ours to do", "notyet": "theirs to do", "never": "makes no sense"}

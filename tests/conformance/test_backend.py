@@ -14,9 +14,9 @@ import torch
 import cross_backend as xb
 from cross_backend.artifact import Artifact, digest_path, size_of
 from cross_backend.backend import Backend, Feature, Option
-from cross_backend.capture import digest_program
 from cross_backend.errors import UnavailableError, UnsupportedError, UsageError
 from cross_backend.machine import Machine
+from cross_backend.program.capture import digest_program
 from cross_backend.registry import full_name, resolve, rows
 from cross_backend.toolchains import TOOLCHAINS
 from tests.conformance import test_session

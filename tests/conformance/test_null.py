@@ -10,7 +10,7 @@ import pytest
 import cross_backend as xb
 from cross_backend.errors import ArtifactError, LoadError
 from cross_backend.registry import resolve
-from cross_backend.verify import compare_outputs
+from cross_backend.verify.compare import compare_outputs
 from tests.conformance.models import build
 
 

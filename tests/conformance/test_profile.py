@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cross_backend.worker.process import Worker
 from cross_backend.errors import UnsupportedError
 from cross_backend.records import Timing
 from cross_backend.registry import BACKENDS, resolve
-from cross_backend.workers import Worker
 from tests.conformance.conftest import Lower
 
 READ = {

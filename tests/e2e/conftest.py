@@ -143,7 +143,7 @@ def workers():
         found = []
         for child in process.children():
             try:
-                if "cross_backend.worker" in " ".join(child.cmdline()) and child.status() != psutil.STATUS_ZOMBIE:
+                if "cross_backend.worker.child" in " ".join(child.cmdline()) and child.status() != psutil.STATUS_ZOMBIE:
                     found.append(child)
             except psutil.NoSuchProcess:
                 continue

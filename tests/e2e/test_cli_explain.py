@@ -90,7 +90,7 @@ def test_the_second_time_nothing_is_imported(cli, document):
     again = cli("explain", "linear_regression", "--backend", "xnnpack", "--json", before=("-X", "importtime"))
     assert document(again) == first
     imported = set(re.findall(r"\|\s+([\w.]+)$", again.stderr, re.MULTILINE))
-    assert "cross_backend.export" in imported and not imported & set(VENDORS)
+    assert "cross_backend.export.export" in imported and not imported & set(VENDORS)
 
 
 @pytest.mark.parametrize("backend", ["portable", "torch", "cpu"])

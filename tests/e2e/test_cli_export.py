@@ -70,7 +70,7 @@ def test_second_export_is_served_from_the_cache(cold, cli, document, tmp_path):
     )  # fmt: skip
     assert [row["cached"] for row in document(again)["results"]] == [True, True]
     imported = set(re.findall(r"\|\s+([\w.]+)$", again.stderr, re.MULTILINE))
-    assert "cross_backend.export" in imported
+    assert "cross_backend.export.export" in imported
     assert not imported & set(VENDORS)
     for path in first.iterdir():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()

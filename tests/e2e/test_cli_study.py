@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 from cross_backend.store import Store
 from cross_backend.study.driver import key_of
 from cross_backend.study.spec import Study

@@ -119,7 +119,7 @@ else:
 
 
 def test_capture_is_the_function_after_importing_its_module_first():
-    script = "import cross_backend.capture\nimport cross_backend as xb\nassert callable(xb.capture)"
+    script = "import cross_backend.program.capture\nimport cross_backend as xb\nassert callable(xb.capture)"
     loaded_after(script)
 
 

@@ -16,10 +16,10 @@ from onnx import TensorProto, helper
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
+from cross_backend.worker.process import Worker
 from cross_backend.registry import resolve
 from cross_backend.toolchains import find_toolchain
-from cross_backend.verify import precision_of
-from cross_backend.workers import Worker
+from cross_backend.verify.compare import precision_of
 
 TARGETS = {"onnxruntime_openvino": "onnxruntime.openvino", "onnxruntime_qnn": "onnxruntime.qnn"}
 EXECUTE = """

@@ -14,10 +14,10 @@ import torch
 import cross_backend as xb
 from cross_backend.artifact import Artifact, Operators, Placement, digest_path, size_of
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured
-from cross_backend.export import capture_workload
+from cross_backend.export.export import capture_workload
 from cross_backend.machine import Machine
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
+from cross_backend.program.capture import Captured
 from cross_backend.tensors import TensorSpec, save_tensors
 
 ROUNDS = 30

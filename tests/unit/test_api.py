@@ -158,8 +158,8 @@ print("torch" in sys.modules)
 
 
 def test_submodules_do_not_shadow_the_functions() -> None:
-    """``xb.capture`` is a function although ``cross_backend.capture`` is a module."""
-    importlib.import_module("cross_backend.capture")
+    """``xb.capture`` is a function although ``cross_backend.program.capture`` is a module."""
+    importlib.import_module("cross_backend.program.capture")
     importlib.import_module("cross_backend.lowering")
     assert callable(xb.capture) and callable(xb.lower) and callable(xb.load) and callable(xb.compare)
 

@@ -16,10 +16,10 @@ from cross_backend.artifact import Artifact, digest_path
 from cross_backend.bundle import Bundle, find_artifact, open_bundle
 from cross_backend.bundle.write import write_bundle
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured
 from cross_backend.errors import ArtifactError, CaptureError, UsageError
 from cross_backend.foreign_files import open_regular, read_regular
-from cross_backend.selection import in_order
+from cross_backend.loading.selection import in_order
+from cross_backend.program.capture import Captured
 from cross_backend.store import Store
 from cross_backend.tensors import load_tensors
 

@@ -17,10 +17,10 @@ from cross_backend import lowering
 from cross_backend.artifact import Artifact, Operators, Placement
 from cross_backend.backend import Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured, write_program
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UnsupportedError
 from cross_backend.lowering import KIND, artifact_key, find, lower
 from cross_backend.machine import Machine
+from cross_backend.program.capture import Captured, write_program
 from cross_backend.registry import Resolved, resolve
 from cross_backend.target import Target
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
+from cross_backend.measurement import Interval, Measurement
 from cross_backend.records import SCHEMA, Comparison, Outcome, Panel, Result, document, finite
-from cross_backend.samples import Interval, Measurement
 
 GOOD = Comparison(1e-6, 1e-6, 120.0, 1.0, 1e-4, verdict=True)
 WRONG = Comparison(math.nan, math.nan, math.nan, math.nan, 1e-4, verdict=False, reason="output 0 has shape [1]")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from cross_backend.worker.process import Worker
 from cross_backend.errors import CrossBackendError, RunError, UsageError
 from cross_backend.registry import find_backend, missing_here, resolve, rows
 from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain, add, find_toolchain, remove
-from cross_backend.workers import Worker
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from cross_backend import trust
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, LoadError, UntrustedError
-from cross_backend.pt2 import code_in_pt2, load_pt2, save_pt2
+from cross_backend.program.pt2 import code_in_pt2, load_pt2, save_pt2
 
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cross_backend.backend import Option
 from cross_backend.errors import UnavailableError, one_line
-from cross_backend.pt2 import load_pt2
+from cross_backend.program.pt2 import load_pt2
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -13,8 +13,8 @@ from cross_backend.backends._atalla import compiler_digest, instruction_counts, 
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 

@@ -12,8 +12,8 @@ from cross_backend.errors import LoadError
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
-    from cross_backend.capture import Program
     from cross_backend.machine import Machine
+    from cross_backend.program.capture import Program
 
 _PAYLOAD = "null\n"
 

@@ -11,8 +11,8 @@ from cross_backend.artifact import Artifact, Placement, count_operators
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
-from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, one_line
+from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors, to_numpy
 
@@ -109,7 +109,7 @@ def _said(error: Exception) -> str:
 
 
 def _fix_shapes(model: Any, program: Any) -> None:
-    """Return the model the program's static extents, which the converter forgets; symbolic ones stay free."""
+    """Set the program's static extents, which the converter forgets, in the model; symbolic ones stay free."""
     import openvino
 
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}

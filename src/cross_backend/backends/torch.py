@@ -17,9 +17,9 @@ from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
-from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
-from cross_backend.pt2 import code_in_pt2, load_pt2, save_pt2
+from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.pt2 import code_in_pt2, load_pt2, save_pt2
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 

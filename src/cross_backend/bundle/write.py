@@ -22,7 +22,7 @@ from cross_backend.remembered import Measured
 from cross_backend.tensors import load_tensors
 
 if TYPE_CHECKING:
-    from cross_backend.capture import Captured
+    from cross_backend.program.capture import Captured
 
 
 def write_bundle(

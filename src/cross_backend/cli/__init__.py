@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complete_streams() -> None:
-    """Return streams that were closed (``>&-``) the null device, before another file gets their numbers."""
+    """Open the null device for streams that were closed (``>&-``), before another file gets their numbers."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

@@ -15,7 +15,7 @@ from cross_backend.machine import Machine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cross_backend.export import Exported
+    from cross_backend.export.export import Exported
     from cross_backend.report.terminal import Terminal
 
 
@@ -174,7 +174,7 @@ def with_precision(targets: list[str], precision: str | None) -> list[str]:
 @contextmanager
 def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported | None], None]]:
     """Return an observer of exports that shows a line per target."""
-    from cross_backend.export import lines
+    from cross_backend.export.export import lines
 
     with terminal.progress() as show:
         yield lines(show)

@@ -15,9 +15,9 @@ from cross_backend.errors import ArtifactError
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.cache import Cache
+    from cross_backend.comparison.trial import Settings
     from cross_backend.records import Result
     from cross_backend.report.terminal import Terminal
-    from cross_backend.trial import Settings
 
 _MAGIC = b"BP"
 """At byte 4 of a bundled program; two digits of a version follow."""
@@ -83,7 +83,7 @@ def _described(bundled: Path) -> Artifact | None:
         ArtifactError: the manifest is damaged, or describes other bytes.
     """
     from cross_backend.artifact import Artifact, digest_path
-    from cross_backend.selection import is_other_json
+    from cross_backend.loading.selection import is_other_json
 
     manifest = bundled.with_suffix(".json")
     if not manifest.is_file() or is_other_json(manifest):
@@ -104,9 +104,9 @@ def _unbundle(
 ) -> tuple[Artifact, list[str]]:
     """Write the program as an artifact, and a tensor file per test case; in a worker, which has the packages."""
     from cross_backend.artifact import Artifact
+    from cross_backend.worker.process import Worker
     from cross_backend.cli._run_steps import resolve_runnable
     from cross_backend.registry import resolve
-    from cross_backend.workers import Worker
 
     reader = resolve_runnable(described) if described else resolve(_READER)
     with Worker(cache.log("run"), reader.python) as worker:
@@ -131,9 +131,9 @@ def _unbundle(
 def _measure(artifact: Artifact, cases: Sequence[str], output: Path | None, settings: Settings, cache: Cache) -> Result:
     """Verify every test case; time the first."""
     from cross_backend.cli._run_steps import resolve_runnable, run_once
-    from cross_backend.panel import measure_alone
+    from cross_backend.comparison.panel import measure_alone
+    from cross_backend.comparison.trial import open_worker, verify
     from cross_backend.records import Outcome
-    from cross_backend.trial import open_worker, verify
 
     resolved = resolve_runnable(artifact)
     with ExitStack() as stack:

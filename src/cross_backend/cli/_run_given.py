@@ -16,11 +16,11 @@ from cross_backend.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cross_backend.worker.process import Worker
     from cross_backend.cache import Cache
+    from cross_backend.comparison.trial import Settings
     from cross_backend.report.terminal import Terminal
     from cross_backend.tensors import TensorSpec
-    from cross_backend.trial import Settings
-    from cross_backend.workers import Worker
 
 READERS = {".onnx": "onnxruntime.cpu", ".pte": "executorch.portable"}
 """Endings of files that say themselves what they take, and who reads them."""
@@ -54,9 +54,9 @@ def run_foreign(args: argparse.Namespace, settings: Settings, cache: Cache, term
         UnavailableError: what reads it, or its delegate, cannot run here.
         UnsupportedError, LoadError, RunError: it cannot be read, or fails.
     """
+    from cross_backend.worker.process import Worker
     from cross_backend.registry import resolve
     from cross_backend.tensors import TensorSpec
-    from cross_backend.workers import Worker
 
     path = args.artifact.resolve()
     if args.profile:

@@ -15,12 +15,12 @@ from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
+    from cross_backend.worker.process import Worker
     from cross_backend.cache import Cache
+    from cross_backend.comparison.trial import Settings
     from cross_backend.records import Result, Timing
     from cross_backend.registry import Resolved
     from cross_backend.report.terminal import Terminal
-    from cross_backend.trial import Settings
-    from cross_backend.workers import Worker
 
 PROFILED_RUNS = 20
 """Most runs of a profile; fewer where they would not fit into ``--seconds``."""
@@ -40,13 +40,13 @@ def resolve_runnable(artifact: Artifact) -> Resolved:
     Raises:
         UnavailableError: it cannot run here.
     """
-    from cross_backend.selection import resolve_artifact
+    from cross_backend.loading.selection import resolve_artifact
 
     return check_runs(resolve_artifact(artifact))
 
 
 def check_runs(resolved: Resolved) -> Resolved:
-    """Return the target back.
+    """Return the target, checked.
 
     Raises:
         UnavailableError: it cannot run here.
@@ -103,9 +103,9 @@ def finish(
 
 
 def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profile:
+    from cross_backend.worker.process import Worker
+    from cross_backend.loading.selection import resolve_artifact
     from cross_backend.records import Timing
-    from cross_backend.selection import resolve_artifact
-    from cross_backend.workers import Worker
 
     if result.latency_ms is None:
         raise UnsupportedError(f"there is nothing to profile: {result.unranked or 'it was not measured'}.")

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cross_backend.cache import Cache
-    from cross_backend.capture import Captured
-    from cross_backend.export import Exported
+    from cross_backend.export.export import Exported
+    from cross_backend.program.capture import Captured
     from cross_backend.remembered import Measured
     from cross_backend.report.terminal import Terminal
 
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
     targets = _distinct(with_precision(merged_order(list(orders.values())) or args.backends, args.precision))
     from cross_backend.bundle import write_bundle
     from cross_backend.cache import Cache
-    from cross_backend.export import Settings, export
+    from cross_backend.export.export import Settings, export
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
@@ -158,7 +158,7 @@ def _named(
 
 def _contents(row: Exported, name: str) -> tuple[Any, str, str, Mapping[str, float]]:
     from cross_backend.tensors import load_tensors
-    from cross_backend.verify import tolerances_of
+    from cross_backend.verify.compare import tolerances_of
 
     assert row.artifact is not None and row.resolved is not None
     artifact = replace(row.artifact, target=str(row.resolved.target))  # with the options that shape how it is opened
@@ -168,8 +168,8 @@ def _contents(row: Exported, name: str) -> tuple[Any, str, str, Mapping[str, flo
 
 def _measure(captured: Captured, rows: Sequence[Exported], settings: Any) -> None:
     """Measure together what runs here; the panel remembers it."""
-    from cross_backend.panel import run_panel
-    from cross_backend.trial import Settings
+    from cross_backend.comparison.panel import run_panel
+    from cross_backend.comparison.trial import Settings
 
     run_panel(captured, rows, Settings(), settings.cache)
 

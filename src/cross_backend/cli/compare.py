@@ -27,9 +27,9 @@ from cross_backend.records import Outcome, Panel, document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cross_backend.export import Settings as ExportSettings
+    from cross_backend.comparison.trial import Settings
+    from cross_backend.export.export import Settings as ExportSettings
     from cross_backend.report.terminal import Terminal
-    from cross_backend.trial import Settings
     from cross_backend.workloads import Source
 
 DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
@@ -85,9 +85,9 @@ def main(args: argparse.Namespace) -> int:
     targets = chosen_targets(args, DEFAULT)
     check_threads(args.threads)
     from cross_backend.cache import Cache
-    from cross_backend.export import Settings as ExportSettings
+    from cross_backend.comparison.trial import Settings
+    from cross_backend.export.export import Settings as ExportSettings
     from cross_backend.report.terminal import Terminal
-    from cross_backend.trial import Settings
     from cross_backend.workloads import find_workload
 
     if args.trust:
@@ -129,7 +129,7 @@ def _compare_all(
     found: _Found,
 ) -> None:
     """Compare model after model, and print each, until one is interrupted."""
-    from cross_backend.panel import compare
+    from cross_backend.comparison.panel import compare
     from cross_backend.report.printed import print_panel
 
     for source in sources:

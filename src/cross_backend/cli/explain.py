@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Lower (or take it from the cache) and print the placement."""
     from cross_backend.cache import Cache
-    from cross_backend.export import Settings, export
+    from cross_backend.export.export import Settings, export
     from cross_backend.registry import resolve
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload

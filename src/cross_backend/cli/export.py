@@ -24,7 +24,7 @@ from cross_backend.records import Outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cross_backend.export import Exported
+    from cross_backend.export.export import Exported
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
@@ -82,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     named = _named_models(args)
     targets = with_precision(chosen_targets(args, () if args.onnx else DEFAULT), args.precision)
     from cross_backend.cache import Cache
-    from cross_backend.export import Settings, export
+    from cross_backend.export.export import Settings, export
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import WORKLOADS, find_workload
 
@@ -128,7 +128,7 @@ def _write_onnx(terminal: Terminal, sources: Sequence[Source], args: argparse.Na
         CrossBackendError: it cannot be written.
     """
     from cross_backend.cache import Cache
-    from cross_backend.free_batch import CHECKED, export_onnx_file
+    from cross_backend.export.free_batch import CHECKED, export_onnx_file
     from cross_backend.report import tables
 
     if len(sources) != 1:
@@ -167,7 +167,7 @@ def _named_models(args: argparse.Namespace) -> list[str]:
 
 def _unbuilt(targets: list[str], error: CrossBackendError) -> list[Exported]:
     """Return the rows of a model that could not be built or captured: the same reason for every target."""
-    from cross_backend.export import Exported, outcome_of
+    from cross_backend.export.export import Exported, outcome_of
 
     return [Exported(text, outcome_of(error, Outcome.LOWER_FAIL), str(error)) for text in targets]
 

@@ -18,9 +18,9 @@ from cross_backend.platforms import find_platform
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.cache import Cache
+    from cross_backend.comparison.trial import Settings
     from cross_backend.records import Result
     from cross_backend.report.terminal import Terminal
-    from cross_backend.trial import Settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +72,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run; 0 if it ran and, on its sample, gave right outputs."""
     from cross_backend.cache import Cache
+    from cross_backend.comparison.trial import Settings
     from cross_backend.report.terminal import Terminal
-    from cross_backend.trial import Settings
 
     check_threads(args.threads)
     find_platform(args.platform)
@@ -129,7 +129,7 @@ def _check_combination(args: argparse.Namespace) -> None:
 
 def _candidates(args: argparse.Namespace, cache: Cache) -> tuple[list[Artifact], list[str]]:
     from cross_backend.bundle import find_artifact, is_bundle, is_payload
-    from cross_backend.selection import in_order
+    from cross_backend.loading.selection import in_order
 
     path = args.artifact
     if is_bundle(path) or (path.is_dir() and not is_payload(path)):
@@ -142,9 +142,9 @@ def _run(
     args: argparse.Namespace, artifact: Artifact, settings: Settings, cache: Cache, terminal: Terminal, *, last: bool
 ) -> Result | None:
     """Open in a worker, verify and measure; None where the user's own inputs were run and printed instead."""
-    from cross_backend.panel import measure_alone
-    from cross_backend.selection import check_code
-    from cross_backend.trial import open_worker
+    from cross_backend.comparison.panel import measure_alone
+    from cross_backend.comparison.trial import open_worker
+    from cross_backend.loading.selection import check_code
 
     artifact.check()
     resolved = resolve_runnable(artifact)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 Made = TypeVar("Made")
 

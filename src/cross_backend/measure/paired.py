@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cross_backend.measure.quantiles import CONFIDENCE, normal_quantile, student_t
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 CALM = 0.25
 """Share of a launch's calls that count, the fastest. On two processors of which other processes wanted one and a half,

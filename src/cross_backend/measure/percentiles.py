@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cross_backend.measure.quantiles import CONFIDENCE, ranks_around
 from cross_backend.measure.statistics import median_estimate
-from cross_backend.samples import Interval, Measurement
+from cross_backend.measurement import Interval, Measurement
 
 if TYPE_CHECKING:
     import numpy as np

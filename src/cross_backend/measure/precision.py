@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cross_backend.measure.paired import LogRatio, all_pairs, joint_confidence, log_ratio
 from cross_backend.measure.quantiles import student_t
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 POWER = 0.975
 """Quantile of t that the advertised difference lies beyond the threshold. 0.95 would do if the threshold were the

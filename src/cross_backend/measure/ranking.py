@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from cross_backend.measure.paired import LogRatio, joint_confidence, log_ratio
 from cross_backend.measure.precision import clearly_apart, surely_found
-from cross_backend.samples import Interval, Measurement
+from cross_backend.measurement import Interval, Measurement
 
 
 class Ranking:

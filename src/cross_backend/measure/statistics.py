@@ -23,7 +23,7 @@ from cross_backend.measure.paired import (
     resolution,
 )
 from cross_backend.measure.quantiles import CONFIDENCE, median_error, median_interval, normal_quantile, student_t
-from cross_backend.samples import Interval, Measurement
+from cross_backend.measurement import Interval, Measurement
 
 __all__ = [
     "CONFIDENCE",

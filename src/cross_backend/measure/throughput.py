@@ -95,7 +95,7 @@ def _count(run: Callable[[], Any], counts: list[float], start_ns: int, window_ns
 
 
 def _share(counts: list[float], before_ns: int, after_ns: int, window_ns: int) -> None:
-    """Return every window that a call touches its share of it; times are from the start of the first window."""
+    """Add to every window that a call touches its share of the call; times are from the start of the first window."""
     first = max(0, before_ns // window_ns)
     for index in range(first, min(len(counts) - 1, after_ns // window_ns) + 1):
         overlap = min(after_ns, (index + 1) * window_ns) - max(before_ns, index * window_ns)

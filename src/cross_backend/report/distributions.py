@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cross_backend.samples import Interval
+from cross_backend.measurement import Interval
 
 UNITS = ((1e3, "s"), (1.0, "ms"), (1e-3, "µs"), (1e-6, "ns"))
 """(Milliseconds, name) of the units of time, the largest first."""

@@ -12,9 +12,9 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 
+from cross_backend.measurement import Measurement
 from cross_backend.report.distributions import array
 from cross_backend.report.views import View
-from cross_backend.samples import Measurement
 
 _LEVEL = 4
 """Of compression: the lowest bytes are noise, on which more effort is wasted."""

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from cross_backend.measure.percentiles import percentiles as estimated
+from cross_backend.measurement import Interval, Measurement
 from cross_backend.report import figures, tables
 from cross_backend.report.distributions import median
 from cross_backend.report.tables import NONE, Table
 from cross_backend.report.views import Row, View, proved, timed
-from cross_backend.samples import Interval, Measurement
 
 PERCENTS = (90.0, 99.0, 99.9)
 WHERE = ("workload", "batch", "threads")

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cross_backend.measurement import Measurement
 from cross_backend.records import Comparison, Panel, Result, Timing
 from cross_backend.report import figures
-from cross_backend.samples import Measurement
 
 NONE = "–"
 """Where there is nothing to show."""

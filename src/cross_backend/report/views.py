@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cross_backend.measurement import Measurement
 from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report.distributions import Distribution, distribution
-from cross_backend.samples import Measurement
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Claim(ABC):
 
     @abstractmethod
     def release(self, *, for_good: bool = False) -> None:
-        """Return it back.
+        """Release it.
 
         Args:
             for_good: whether nobody can want it again, as the study is finished.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_origin, get_type_hints
 
 from cross_backend.errors import one_line
 from cross_backend.machine import Machine
+from cross_backend.measurement import Measurement
 from cross_backend.records import PanelKey
-from cross_backend.samples import Measurement
 from cross_backend.store.samples import Packed, pack, unpack
 
 if TYPE_CHECKING:

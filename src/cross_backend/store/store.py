@@ -65,7 +65,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Return back what is claimed and open."""
+        """Release what is claimed, and close what is open."""
         for study_id in list(self._claims):
             self._release(study_id)
         self._database.close()

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from cross_backend.errors import StoreError, UnavailableError, UsageError, one_line
+from cross_backend.measurement import Measurement
 from cross_backend.records import Further, Launch, PanelKey, Result
-from cross_backend.samples import Measurement
 from cross_backend.store.rows import StudyRow
 from cross_backend.store.store import Store
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from cross_backend.backend import Backend, Missing
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured
+from cross_backend.comparison.trial import too_few_processors
 from cross_backend.errors import CrossBackendError
-from cross_backend.export import outcome_of
+from cross_backend.export.export import outcome_of
 from cross_backend.lowering import check_lowers, find
 from cross_backend.machine import Machine
+from cross_backend.program.capture import Captured
 from cross_backend.records import Outcome
 from cross_backend.registry import missing_here, resolve
 from cross_backend.report.tables import Table
 from cross_backend.study.spec import PanelSpec, Study
-from cross_backend.trial import too_few_processors
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from enum import StrEnum
 from typing import Any
 
 from cross_backend.measure.statistics import CONFIDENCE, unpaired_ratio
+from cross_backend.measurement import Interval
 from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report import tables
 from cross_backend.report.tables import Table
-from cross_backend.samples import Interval
 
 Key = tuple[str, int, int, str]
 """Workload, batch, threads, target."""

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured
-from cross_backend.entrant import described
+from cross_backend.comparison.entrant import described
+from cross_backend.comparison.panel import conclude, enough, remember, run_launches
+from cross_backend.comparison.trial import Settings
 from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.export import Exported, Observe, export, ignore, outcome_of
-from cross_backend.export import Settings as ExportSettings
+from cross_backend.export.export import Exported, Observe, export, ignore, outcome_of
+from cross_backend.export.export import Settings as ExportSettings
 from cross_backend.machine import Machine, version_of
-from cross_backend.panel import conclude, enough, remember, run_launches
+from cross_backend.program.capture import Captured
 from cross_backend.records import Launch, Outcome, Panel, PanelKey, StudyResults
 from cross_backend.registry import resolve
 from cross_backend.store import Store
@@ -25,7 +26,6 @@ from cross_backend.store.database import explained
 from cross_backend.study.further import INSTRUMENT_S, take, with_further
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.toolchains import find_toolchain
-from cross_backend.trial import Settings
 from cross_backend.workloads import find_workload
 
 MOST_RUNS = 20_000

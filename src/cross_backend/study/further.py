@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cross_backend import instruments
+from cross_backend.worker.process import Worker
 from cross_backend.cache import Cache
+from cross_backend.comparison.trial import Settings, open_worker, verify
 from cross_backend.errors import CrossBackendError, WorkerError, one_line
-from cross_backend.export import Exported
+from cross_backend.export.export import Exported
+from cross_backend.measure import instruments
 from cross_backend.records import Further, Panel
-from cross_backend.trial import Settings, open_worker, verify
-from cross_backend.workers import Worker
 
 INSTRUMENT_S = 2.0
 """Most seconds of each closed loop, and of each offered rate."""

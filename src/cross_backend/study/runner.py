@@ -21,10 +21,10 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     from torch.utils import _pytree
 
     from cross_backend.cache import Cache
-    from cross_backend.capture import capture, digest_program
-    from cross_backend.flattening import flatten
-    from cross_backend.free_batch import capture_free
-    from cross_backend.pt2 import save_pt2
+    from cross_backend.export.free_batch import capture_free
+    from cross_backend.program.capture import capture, digest_program
+    from cross_backend.program.flattening import flatten
+    from cross_backend.program.pt2 import save_pt2
     from cross_backend.workloads import Workload
 
     if not isinstance(module, torch.nn.Module):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from cross_backend.cache import Cache
-from cross_backend.export import lines
+from cross_backend.export.export import lines
 from cross_backend.records import Outcome, Panel, PanelKey
 from cross_backend.report import figures
 from cross_backend.report.terminal import Terminal

@@ -45,7 +45,7 @@ def whisper(name: str, weights: str | None = None) -> Workload:
 
 
 def _let_sound_in(encoder: Any) -> None:
-    """Return random convolutions unit gain: with their first weights the positions drown the sound beside them."""
+    """Scale random convolutions to unit gain: with their first weights the positions drown the sound beside them."""
     import torch
 
     for layer in (encoder.conv1, encoder.conv2):

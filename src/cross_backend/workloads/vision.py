@@ -74,7 +74,7 @@ def _check_published(name: str, weights: str, published: Collection[str]) -> Non
 
 
 def settle_batch_norm(model: torch.nn.Module, images: torch.Tensor) -> None:
-    """Return BatchNorm the statistics of a batch of random images, so that activations stay near unit scale.
+    """Set BatchNorm's statistics to those of a batch of random images, so that activations stay near unit scale.
 
     With their initial statistics the logits of a random MobileNetV3 are near 1e-9, and comparing them proves nothing.
     Everything else runs as in inference: no branch is dropped.

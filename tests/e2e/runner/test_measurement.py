@@ -9,7 +9,7 @@ import pytest
 
 from cross_backend.measure import statistics
 from cross_backend.measure.ranking import Ranking
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 from tests.e2e.runner.bundles import ATALLA, PORTABLE, QUICK, XNNPACK, probe
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from cross_backend.deviation import scale_of
-from cross_backend.verify import PRECISIONS, compare_outputs, tolerance_of
+from cross_backend.verify.compare import PRECISIONS, compare_outputs, tolerance_of
+from cross_backend.verify.deviation import scale_of
 from cross_backend.workloads import find_workload
 from tests.e2e.runner.bundles import PORTABLE, QUICK, XNNPACK, artifact, edit, probe, written
 

@@ -6,9 +6,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from cross_backend.launch import plan_visits
+from cross_backend.comparison.launch import plan_visits
+from cross_backend.comparison.trial import WARM_SERIES, WARM_UP_CALLS, Settings, until_steady
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
-from cross_backend.trial import WARM_SERIES, WARM_UP_CALLS, Settings, until_steady
 from tests import needs
 from tests.e2e.runner.bundles import PORTABLE, QUICK, probe
 

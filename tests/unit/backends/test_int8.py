@@ -7,7 +7,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.registry import resolve
-from cross_backend.verify import compare_outputs, precision_of
+from cross_backend.verify.compare import compare_outputs, precision_of
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from cross_backend.errors import UnsupportedError
 from cross_backend.machine import Machine
 from cross_backend.registry import BACKENDS, find_backend, full_name, resolve
 from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain
-from cross_backend.verify import precision_of
+from cross_backend.verify.compare import precision_of
 
 LINUX = replace(Machine.here(), system="linux", arch="x86_64")
 ARM, MAC, WINDOWS = (

@@ -18,7 +18,7 @@ from cross_backend.artifact import Artifact, Operators
 from cross_backend.backends.executorch._placement import _readable, _user_line, watch_rejections
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 from cross_backend.errors import LowerError
-from cross_backend.flops import count_flops
+from cross_backend.program.flops import count_flops
 from cross_backend.registry import find_backend, resolve
 
 SOURCE = """\

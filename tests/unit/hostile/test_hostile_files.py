@@ -16,15 +16,15 @@ from cross_backend.backends.executorch._bundled import read_bundled
 from cross_backend.bundle import find_artifact, open_bundle
 from cross_backend.bundle.write import write_bundle
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured
 from cross_backend.cli import print_json
 from cross_backend.cli.inspect import _inspect_bundle, _print
 from cross_backend.errors import CrossBackendError, StudyFileError
-from cross_backend.onnx_file import read_onnx
+from cross_backend.loading.selection import in_order
+from cross_backend.program.capture import Captured
+from cross_backend.program.onnx_file import read_onnx
 from cross_backend.report import html, markdown
 from cross_backend.report.printed import print_study
 from cross_backend.report.terminal import Terminal
-from cross_backend.selection import in_order
 from cross_backend.store import Store
 from cross_backend.study.driver import read
 from cross_backend.study.reports import named_places

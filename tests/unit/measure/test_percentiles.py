@@ -10,7 +10,7 @@ import pytest
 
 from cross_backend.measure.percentiles import SHOWN, percentiles, samples_needed
 from cross_backend.measure.statistics import median_estimate
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 
 def rounds_of(values: np.ndarray, rounds: int, launches: tuple[int, ...] = ()) -> Measurement:

@@ -12,7 +12,7 @@ import pytest
 from cross_backend.measure.paired import RESOLUTION, resolution
 from cross_backend.measure.precision import detectable, precision_reached
 from cross_backend.measure.statistics import can_tell_apart, noise_floor
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 
 def launched(*logs: float, rounds: int = 10) -> Measurement:

@@ -15,7 +15,7 @@ from cross_backend.measure.paired import joint_confidence, resolution
 from cross_backend.measure.precision import surely_found
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import log_ratio, noise_floor
-from cross_backend.samples import Interval, Measurement
+from cross_backend.measurement import Interval, Measurement
 
 Draw = Callable[..., list[Measurement]]
 ROUNDS = 8

@@ -29,7 +29,7 @@ from cross_backend.measure.statistics import (
     resolution,
     unpaired_ratio,
 )
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 
 Draw = Callable[..., list[Measurement]]
 

@@ -9,8 +9,8 @@ import pytest
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
+from cross_backend.measurement import Interval, Measurement
 from cross_backend.records import Comparison, Outcome, Panel, Result
-from cross_backend.samples import Interval, Measurement
 
 EQUAL = Comparison(0.0, 0.0, math.inf, 1.0, 1e-4, verdict=True)
 CLOSE = Comparison(1e-6, 2e-6, 117.4, 1.0, 1e-4, verdict=True)

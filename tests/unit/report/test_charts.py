@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from cross_backend.measurement import Measurement
 from cross_backend.records import Panel, StudyResults
 from cross_backend.report.charts import cost, latency, load
 from cross_backend.report.charts.plots import WIDTH, Chart
@@ -18,7 +19,6 @@ from cross_backend.report.charts.svg import Drawing, number, shortened, width_of
 from cross_backend.report.distributions import MARKS, distribution
 from cross_backend.report.sections import sections
 from cross_backend.report.views import View, slots, views
-from cross_backend.samples import Measurement
 from tests.unit.report import studies
 
 PLACES = re.compile(r"-?\d+(?:\.\d+)?")

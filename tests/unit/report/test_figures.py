@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cross_backend.measurement import Interval
 from cross_backend.report import figures
-from cross_backend.samples import Interval
 
 ONE = Interval(1.0, 1.0, 1.0)
 

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from cross_backend.errors import ReportError
+from cross_backend.measurement import Measurement
 from cross_backend.records import Outcome, Result, StudyResults
 from cross_backend.report import html, raw, verdicts
 from cross_backend.report.views import views
-from cross_backend.samples import Measurement
 from tests.unit.conftest import room
 from tests.unit.report import studies
 
@@ -235,7 +235,7 @@ from pathlib import Path
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from cross_backend.measure.statistics import latency_ms
-from cross_backend.samples import Measurement
+from cross_backend.measurement import Measurement
 from cross_backend.report import document, html, markdown
 from tests.unit.report import studies
 random = np.random.default_rng(0)

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from cross_backend.artifact import Operators, Placement
+from cross_backend.measurement import Interval
 from cross_backend.records import Outcome, Panel, Result
 from cross_backend.report import verdicts
-from cross_backend.samples import Interval
 from tests.unit.report.conftest import ranked
 from tests.unit.report.studies import MACHINE
 

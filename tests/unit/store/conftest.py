@@ -13,8 +13,8 @@ import pytest
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
+from cross_backend.measurement import Interval, Measurement
 from cross_backend.records import Comparison, Execution, Further, Launch, Outcome, PanelKey, Result
-from cross_backend.samples import Interval, Measurement
 from cross_backend.store import Store, Study
 from tests.postgres import cluster
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
+from cross_backend.measurement import Interval, Measurement
 from cross_backend.records import Comparison, Execution, Further, Launch, Outcome, PanelKey, Result
-from cross_backend.samples import Interval, Measurement
 from cross_backend.store import Store
 
 PANEL = PanelKey("net", 8, 2)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cross_backend.measure.latency import sample
+from cross_backend.measurement import Measurement
 from cross_backend.records import Comparison, Outcome, Result
-from cross_backend.samples import Measurement
 from cross_backend.store.rows import from_packet, to_packet
 from cross_backend.store.samples import pack, unpack
 from tests.unit.store.conftest import launch

@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from cross_backend.errors import StoreError, UnavailableError, UsageError
+from cross_backend.measurement import Measurement
 from cross_backend.records import PanelKey
-from cross_backend.samples import Measurement
 from cross_backend.store import Store, Study
 from cross_backend.store.tables import COLUMNS, ROWS_AT_ONCE, write_table
 from tests.unit.store.conftest import PANEL, further, launch

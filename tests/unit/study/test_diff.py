@@ -11,8 +11,8 @@ import pytest
 
 from cross_backend.machine import Machine
 from cross_backend.measure.statistics import latency_ms, unpaired_ratio
+from cross_backend.measurement import Measurement
 from cross_backend.records import Outcome, Panel, Result, StudyResults
-from cross_backend.samples import Measurement
 from cross_backend.study.diff import FAIL_ON, Diff, Verdict, diff
 
 ROUNDS = 6

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend import instruments
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
+from cross_backend.comparison.trial import Settings
 from cross_backend.errors import CrossBackendError
-from cross_backend.export import Exported
+from cross_backend.export.export import Exported
 from cross_backend.machine import Machine
+from cross_backend.measure import instruments
+from cross_backend.measurement import Measurement
 from cross_backend.records import Further, Launch, Outcome, PanelKey, Result
 from cross_backend.registry import resolve
-from cross_backend.samples import Measurement
 from cross_backend.store import Store
 from cross_backend.study import further
 from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, versions
 from cross_backend.study.further import loop_s, take, with_further
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 from cross_backend.toolchains import find_toolchain
-from cross_backend.trial import Settings
 from tests.unit.report.studies import panel
 
 QUICK = StudySettings(seconds=0.1, launches=1, max_launches=1, instruments=(), timeout_s=60)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cross_backend.cache import Cache
-from cross_backend.capture import Captured
 from cross_backend.lowering import lower
 from cross_backend.machine import Machine
+from cross_backend.program.capture import Captured
 from cross_backend.records import Outcome
 from cross_backend.registry import resolve
 from cross_backend.study.cells import Cell, cells, table

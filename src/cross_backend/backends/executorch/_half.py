@@ -99,7 +99,7 @@ def _cast_input(node: Any) -> None:
 
 
 def _cast_outputs(graph: Any, signature: Any, wide: list[bool]) -> None:
-    """Return outputs that were float32 as such again."""
+    """Cast outputs that were float32 back to it."""
     import torch
 
     end = graph.output_node()

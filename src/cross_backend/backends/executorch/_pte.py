@@ -19,8 +19,8 @@ from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
 from cross_backend.backends.executorch._quantize import quantize
-from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors, load_tensors
 

@@ -14,8 +14,8 @@ from cross_backend.backends.iree._placement import read_placement
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
-    from cross_backend.capture import Program
     from cross_backend.machine import Machine
+    from cross_backend.program.capture import Program
 
 
 class IreeBackend(Backend):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LowerError, one_line
+from cross_backend.program.capture import OnnxProgram, Program
 
 ENTRY = "main"
 """Function that sessions call."""

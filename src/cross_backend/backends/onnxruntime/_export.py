@@ -8,8 +8,8 @@ from typing import Any
 
 from cross_backend.artifact import Placement, count_operators
 from cross_backend.backend import Lowered
-from cross_backend.capture import OnnxProgram, Program
 from cross_backend.errors import LowerError, one_line
+from cross_backend.program.capture import OnnxProgram, Program
 
 OPSET = 20
 SUFFIX = ".onnx"

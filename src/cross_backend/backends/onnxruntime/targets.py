@@ -19,8 +19,8 @@ from cross_backend.backends.onnxruntime._foreign import describe
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, TO_LOWER, Provider
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
-from cross_backend.capture import Program
 from cross_backend.errors import UnsupportedError
+from cross_backend.program.capture import Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 from cross_backend.toolchains import find_toolchain

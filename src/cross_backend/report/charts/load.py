@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from cross_backend.measure.percentiles import percentiles
 from cross_backend.measure.quantiles import median_interval
+from cross_backend.measurement import Measurement
 from cross_backend.report.charts.latency import groups
 from cross_backend.report.charts.plots import Axis, Chart, Point, Series, line_plot
 from cross_backend.report.distributions import array, median
 from cross_backend.report.tables import Table, milliseconds, quantity
 from cross_backend.report.views import Row, View, threads, timed
-from cross_backend.samples import Measurement
 
 _OPEN_LOOP = (50.0, 99.0)
 """Percentiles that are drawn against the offered rate."""

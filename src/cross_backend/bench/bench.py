@@ -1,0 +1,113 @@
+"""Bench: where an artifact is opened and measured: a worker process here; later a phone, a browser, a cluster's node."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from cross_backend.bench.instrument import Instrument
+from cross_backend.measure.latency import Samples
+from cross_backend.records import Comparison, Execution, Timing
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is put on a bench."""
+
+    payload: Path
+    """Of the artifact, or its manifest."""
+    target: str
+    threads: int
+    """CPU threads, where the target names no number of its own."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """How long each step of opening took."""
+
+    cold: bool
+    """Whether nothing was opened there before."""
+    process_ns: int
+    """From starting the process to this package's first own line in it."""
+    import_ns: int
+    load_ns: int
+    """From asking the runtime to load to a session that is ready."""
+    bind_ns: int
+
+    @property
+    def load_s(self) -> float:
+        """The same in seconds."""
+        return self.load_ns / 1e9
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What one call on each input of the sample gave."""
+
+    comparison: Comparison
+    head: tuple[float, ...]
+    """First values of the first output."""
+    first_ns: int | None
+    """Duration of the first call since it was opened; None where it was called before."""
+
+
+class Bench(ABC):
+    """Measures one artifact at a time; use it in ``with``. Every method but ``close`` raises:
+
+    LoadError, RunError, UnsupportedError: what the runtime says; the bench goes on.
+    WorkerError: the process died, or gave no answer in time; the bench is closed.
+    """
+
+    @property
+    @abstractmethod
+    def pid(self) -> int | None:
+        """Process on this machine that holds the session, whose memory and power can be watched; None if elsewhere."""
+
+    @abstractmethod
+    def open(self, subject: Subject) -> Opened:
+        """Open an artifact and bind its sample inputs, or random ones where it has none."""
+
+    @abstractmethod
+    def verify(self, precision: str) -> Verified:
+        """Compare the outputs on what is bound with the sample's, by the rule for a precision (``fp32``, ``int8``, …)."""
+
+    @abstractmethod
+    def bind(self, inputs: Path) -> None:
+        """Bind the inputs of a tensor file (group ``input``) instead; where it holds ``expected``, too, verify by it."""
+
+    @abstractmethod
+    def run(self, outputs: Path | None) -> tuple[float, ...]:
+        """Run once, write all outputs to a tensor file where one is given; return the first values of the first."""
+
+    @abstractmethod
+    def sample(self, calls: int, warm_up: int, seconds: float) -> Samples:
+        """Time calls one by one; see :func:`cross_backend.measure.latency.sample`."""
+
+    @abstractmethod
+    def execution(self, subject: Subject) -> Execution | None:
+        """Return where the work really runs, found in a session of its own; None where it cannot run elsewhere."""
+
+    @abstractmethod
+    def profile(self, subject: Subject, runs: int) -> tuple[Timing, ...]:
+        """Return what the runtime's profiler says of so many runs, in a session of its own."""
+
+    @abstractmethod
+    def take(self, instrument: Instrument[Answer]) -> Answer:
+        """Return what an instrument finds of what is open."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it, and all that it started, at once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,118 @@
+"""Open artifact: what a worker process holds between questions: a session, and what is bound."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from cross_backend import trust
+from cross_backend.artifact import Artifact
+from cross_backend.backend import Options, Session
+from cross_backend.bundle import find_artifact
+from cross_backend.cache import Cache
+from cross_backend.errors import CrossBackendError, LoadError, RunError, one_line
+from cross_backend.measure import memory
+from cross_backend.measure.cold_start import timed
+from cross_backend.registry import Resolved, resolve
+from cross_backend.tensors import Tensors, load_tensors, random_inputs
+from cross_backend.worker.question import Answering
+
+Sample = Mapping[str, Tensors]
+"""Groups of tensors: ``input``, ``expected``, …"""
+
+
+class OpenArtifact:
+    """A session with its inputs bound. It may be closed for a while; the next use opens it again."""
+
+    def __init__(self, load: Callable[[], Session], sample: Sample) -> None:
+        self._load, self.sample = load, sample
+        self.baseline_bytes = memory.begin()
+        """Resident memory before it was opened."""
+        self.was_called = False
+        self._session: Session | None
+        self._run: Callable[[], Tensors] | None
+        self._session, self.load_ns = timed(load)
+        self._run, self.bind_ns = timed(lambda: self.session.bind(sample["input"]))
+
+    @property
+    def session(self) -> Session:
+        """The open session."""
+        if self._session is None:
+            self._session = self._load()
+        return self._session
+
+    @property
+    def run(self) -> Callable[[], Tensors]:
+        """The bound call; whoever asks for it will call it."""
+        self.was_called = True
+        if self._run is None:
+            self._run = self.session.bind(self.sample["input"])
+        return self._run
+
+    def bind(self, sample: Sample) -> None:
+        """Bind other inputs."""
+        self.sample = sample
+        self._run = self.session.bind(sample["input"])
+
+    def one_more(self) -> Session:
+        """Open a second session of the same artifact; the caller closes it."""
+        return self._load()
+
+    def close(self) -> None:
+        """Close the session until the next use."""
+        self._run = None
+        session, self._session = self.session, None
+        session.__exit__(None, None, None)
+
+
+def opened(process: Answering) -> OpenArtifact:
+    """Return what a process has open.
+
+    Raises:
+        RunError: nothing.
+    """
+    if process.opened is None:
+        raise RunError("no artifact is open.")
+    found: OpenArtifact = process.opened
+    return found
+
+
+@contextlib.contextmanager
+def failing_as(kind: type[CrossBackendError], failed: str) -> Iterator[None]:
+    """Raise whatever a runtime raises as one of our errors: ``failed``, then its text."""
+    try:
+        yield
+    except CrossBackendError:
+        raise
+    except Exception as error:
+        raise kind(f"{failed}: {one_line(error)}") from error
+
+
+def resolve_with_threads(target: str, threads: int | None) -> tuple[Resolved, Options]:
+    """Find a target; ``threads`` counts where it names no number of its own."""
+    resolved = resolve(target)
+    options = dict(resolved.options)
+    if "threads" in options and options["threads"] is None:
+        options["threads"] = threads
+    return resolved, options
+
+
+def read_artifact(payload: Path, resolved: Resolved) -> Artifact:
+    """Read an artifact; one that holds code from elsewhere is refused."""
+    artifact = find_artifact(payload)
+    code = resolved.backend.code_in(artifact)
+    if code is not None:
+        trust.require(Cache(), artifact.payload_path, code)
+    return artifact
+
+
+def open_session(artifact: Artifact, resolved: Resolved, options: Options) -> Session:
+    """Open a session."""
+    with failing_as(LoadError, f"{resolved.target.name} cannot load {artifact.payload}"):
+        return resolved.backend.load(artifact, options).__enter__()
+
+
+def sample_of(artifact: Artifact) -> Sample:
+    """Return the sample's groups, or random inputs where there is none."""
+    return load_tensors(artifact.sample_path) if artifact.sample_path else {"input": random_inputs(artifact.inputs)}

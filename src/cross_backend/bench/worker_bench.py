@@ -1,0 +1,209 @@
+"""Worker bench: the bench that is a worker process on this machine, under this interpreter or a toolchain's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import Options
+from cross_backend.bench.bench import Bench, Opened, Subject, Verified
+from cross_backend.bench.instrument import Instrument
+from cross_backend.bench.open_artifact import (
+    OpenArtifact,
+    failing_as,
+    open_session,
+    opened,
+    read_artifact,
+    resolve_with_threads,
+    sample_of,
+)
+from cross_backend.errors import RunError
+from cross_backend.measure import latency
+from cross_backend.measure.cold_start import import_modules, timed
+from cross_backend.measure.latency import Samples
+from cross_backend.records import Comparison, Execution, Timing
+from cross_backend.registry import Resolved, rows
+from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
+from cross_backend.verify.compare import compare_outputs
+from cross_backend.worker.process import Worker
+from cross_backend.worker.question import Answering, Question
+
+Answer = TypeVar("Answer")
+_HEAD = 8
+"""Values of the first output that are shown."""
+
+
+class WorkerBench(Bench):
+    """Asks a worker process; each method's work is the question beside it, in this file."""
+
+    def __init__(self, worker: Worker, timeout_s: float) -> None:
+        """Use a worker, which ends with the bench.
+
+        Args:
+            worker: nothing is open in it.
+            timeout_s: longest answer, beside the time for which it is to work.
+        """
+        self.worker, self._timeout_s = worker, timeout_s
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+        return self.worker.pid
+
+    def _ask(self, question: Question[Answer]) -> Answer:
+        return self.worker.ask(question, self._timeout_s)
+
+    def open(self, subject: Subject) -> Opened:  # noqa: D102  the declaration says it
+        return self._ask(Open(subject, self.worker.started_ns))
+
+    def verify(self, precision: str) -> Verified:  # noqa: D102
+        return self._ask(Verify(precision))
+
+    def bind(self, inputs: Path) -> None:  # noqa: D102
+        self._ask(Bind(inputs))
+
+    def run(self, outputs: Path | None) -> tuple[float, ...]:  # noqa: D102
+        return self._ask(Run(outputs))
+
+    def sample(self, calls: int, warm_up: int, seconds: float) -> Samples:  # noqa: D102
+        return self._ask(Sample(calls, warm_up, seconds))
+
+    def execution(self, subject: Subject) -> Execution | None:  # noqa: D102
+        return self._ask(FindExecution(subject))
+
+    def profile(self, subject: Subject, runs: int) -> tuple[Timing, ...]:  # noqa: D102
+        return self._ask(Profile(subject, runs))
+
+    def take(self, instrument: Instrument[Answer]) -> Answer:  # noqa: D102
+        return self._ask(instrument)
+
+    def close(self) -> None:  # noqa: D102
+        self.worker.__exit__(None, None, None)
+
+
+@dataclass(frozen=True)
+class Open(Question[Opened]):
+    """Open an artifact and bind its inputs; time every step."""
+
+    subject: Subject
+    started_ns: int
+    """When the process was started."""
+
+    def answer(self, process: Answering) -> Opened:  # noqa: D102
+        cold, process.is_cold = process.is_cold, False
+        rows()  # finding out which backends there are is our cost, and no part of the import
+
+        def import_all() -> tuple[Resolved, Options]:
+            found = resolve_with_threads(self.subject.target, self.subject.threads)
+            import_modules(found[0].backend.runtime_modules)
+            return found
+
+        (resolved, options), import_ns = timed(import_all)
+        artifact = read_artifact(self.subject.payload, resolved)
+        one = OpenArtifact(lambda: open_session(artifact, resolved, options), sample_of(artifact))
+        process.opened = one
+        return Opened(cold, process.began_ns - self.started_ns, import_ns, one.load_ns, one.bind_ns)
+
+
+@dataclass(frozen=True)
+class Verify(Question[Verified]):
+    """Run on the sample's inputs and compare with what eager float32 gave."""
+
+    precision: str
+
+    def answer(self, process: Answering) -> Verified:  # noqa: D102
+        one = opened(process)
+        is_first = not one.was_called
+        run = one.run
+        produced, ns = timed(lambda: _called(run))
+        outputs = [_copied(produced)]
+        if "input2" in one.sample:
+            outputs.append(_copied(_called(one.session.bind(one.sample["input2"]))))
+            one.bind(one.sample)
+        comparison = compare_outputs(one.sample, outputs, self.precision)
+        return Verified(comparison, _head(outputs[0]), ns if is_first else None)
+
+
+@dataclass(frozen=True)
+class Bind(Question[None]):
+    """Bind the inputs of a tensor file."""
+
+    inputs: Path
+
+    def answer(self, process: Answering) -> None:  # noqa: D102
+        groups = load_tensors(self.inputs)
+        if "input" not in groups:
+            raise RunError(f"{self.inputs} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
+        opened(process).bind(groups)
+
+
+@dataclass(frozen=True)
+class Run(Question[tuple[float, ...]]):
+    """Run once on what is bound."""
+
+    outputs: Path | None
+
+    def answer(self, process: Answering) -> tuple[float, ...]:  # noqa: D102
+        produced = [to_numpy(y) for y in _called(opened(process).run)]
+        if self.outputs is not None:
+            save_tensors(self.outputs, {"output": produced})
+        return _head(produced)
+
+
+@dataclass(frozen=True)
+class Sample(Instrument[Samples]):
+    """Time calls one by one."""
+
+    calls: int
+    warm_up: int
+    seconds: float
+
+    def measure(self, artifact: OpenArtifact) -> Samples:  # noqa: D102
+        return latency.sample(artifact.run, self.calls, self.warm_up, self.seconds)
+
+
+@dataclass(frozen=True)
+class FindExecution(Question[Execution | None]):
+    """Find out where an artifact's work runs, in a session of its own."""
+
+    subject: Subject
+
+    def answer(self, process: Answering) -> Execution | None:  # noqa: D102
+        artifact, resolved, options = _prepared(self.subject)
+        with failing_as(RunError, "it failed while it was measured"):
+            return resolved.backend.execution(artifact, options, sample_of(artifact)["input"])
+
+
+@dataclass(frozen=True)
+class Profile(Question[tuple[Timing, ...]]):
+    """Run an artifact on its sample inputs with the runtime's profiler, in a session of its own."""
+
+    subject: Subject
+    runs: int
+
+    def answer(self, process: Answering) -> tuple[Timing, ...]:  # noqa: D102
+        artifact, resolved, options = _prepared(self.subject)
+        with failing_as(RunError, "it failed while it was profiled"):
+            return resolved.backend.profile(artifact, options, sample_of(artifact)["input"], self.runs)
+
+
+def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options]:
+    resolved, options = resolve_with_threads(subject.target, subject.threads)
+    return read_artifact(subject.payload, resolved), resolved, options
+
+
+def _called(run: Callable[[], Tensors]) -> Tensors:
+    with failing_as(RunError, "it failed"):
+        return run()
+
+
+def _copied(outputs: Tensors) -> list[Any]:
+    return [to_numpy(y).copy() for y in outputs]
+
+
+def _head(outputs: Sequence[Any]) -> tuple[float, ...]:
+    """Return the first few values of the first output; of complex ones the real parts."""
+    return tuple(float(v.real) for v in outputs[0].reshape(-1)[:_HEAD]) if outputs else ()

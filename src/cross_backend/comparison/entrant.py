@@ -1,0 +1,96 @@
+"""Entrant: a target on its way through a launch: what is known of it, and the worker that has it open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cross_backend.worker.process import Worker
+from cross_backend.errors import CrossBackendError, one_line
+from cross_backend.export.export import Exported, outcome_of
+from cross_backend.measure.disturbance import SWITCHES_PER_S
+from cross_backend.measurement import Measurement
+from cross_backend.records import Execution, Outcome, Result
+
+
+@dataclass
+class Entrant:
+    """A target on its way through a launch."""
+
+    exported: Exported
+    result: Result
+    worker: Worker | None = None
+    rounds: list[tuple[int, ...]] = field(default_factory=list)
+    """Durations of the calls of each visit until now, ns."""
+    estimate_ms: float = 0.0
+    """Median of a call when it was warm."""
+    switches: int = 0
+    """Involuntary context switches during the visits."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it takes part in the rounds."""
+        where = self.result.execution
+        functional_only = where is not None and where.functional_only is not None
+        return self.worker is not None and self.result.outcome is Outcome.OK and not functional_only
+
+    def fail(self, error: CrossBackendError, otherwise: Outcome) -> None:
+        """Record the end and stop the worker."""
+        self.result = replace(self.result, outcome=outcome_of(error, otherwise), reason=one_line(error))
+        if self.worker is not None:
+            self.worker.kill()
+
+    def measured(self, rounds: int) -> Result:
+        """Return the result with the latencies; rounds that an interrupt cut off count as empty."""
+        if not any(self.rounds):
+            return self.result
+        latency = Measurement("latency", "ns", (*self.rounds, *[()] * (rounds - len(self.rounds))), (rounds,))
+        return replace(
+            self.result, latency=latency, warnings=(*self.result.warnings, *_switching(self.switches, latency))
+        )
+
+
+def _switching(switches: int, latency: Measurement) -> tuple[str, ...]:
+    busy_s = sum(map(sum, latency.rounds)) / 1e9
+    if switches > max(SWITCHES_PER_S * busy_s, 10):
+        return (f"{switches} involuntary context switches in {busy_s:.1f} s: other work disturbed it",)
+    return ()
+
+
+def described(workload: str, row: Exported, earlier: Sequence[Exported] = ()) -> Result:
+    """Return the result of an export alone; a target that appears in ``earlier`` rows, too, is numbered."""
+    target = str(row.resolved.target) if row.resolved else row.text
+    title = row.resolved.backend.title if row.resolved else row.text
+    options = row.resolved.target.options if row.resolved else {}
+    title = " ".join([title, *(f"{key}={value}" for key, value in options.items())])
+    repeated = sum(
+        row.resolved is not None and b.resolved is not None and b.resolved.target == row.resolved.target
+        for b in earlier
+    )
+    result = Result(workload, target, f"{title} #{repeated + 1}" if repeated else title, row.outcome, row.reason)
+    if row.artifact is None:
+        return result
+    return replace(
+        result,
+        placement=row.artifact.placement,
+        size_bytes=row.artifact.size_bytes,
+        export_s=row.artifact.export_s,
+        cached=row.cached,
+    )
+
+
+def unranked(where: Execution | None, floor: float) -> str | None:
+    """Return why a right result gets no rank: too little of it ran on the device, or a duration would say nothing.
+
+    Args:
+        where: it ran.
+        floor: smallest share of the work on the asked device, 0 to 1.
+    """
+    if where is None:
+        return None
+    if where.functional_only is not None:
+        return where.functional_only
+    if where.share is not None and where.share < floor:
+        return f"not on {where.device}: {math.floor(where.share * 1000) / 10:g} %"  # rounded down: 89.96 % are not 90
+    return None

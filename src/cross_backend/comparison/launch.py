@@ -1,0 +1,198 @@
+"""Launch: one pass over a panel: every target in a fresh worker, verified, then visited in interleaved rounds.
+
+Only one worker runs at a time. In every round each target is visited once, in an order shuffled by the seed; a *twin*
+of one target is visited too, and how far it seems from itself is what chance does here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from cross_backend.artifact import Artifact
+from cross_backend.worker.process import Worker
+from cross_backend.cache import Cache
+from cross_backend.comparison.entrant import Entrant
+from cross_backend.comparison.opening import begin, look, open_alone, open_together, twin_entrant, warm
+from cross_backend.comparison.trial import (
+    ROUNDS,
+    WARM_CALLS,
+    WARM_UP_S,
+    Settings,
+    plan_visits,
+    sample,
+    verify,
+)
+from cross_backend.errors import CrossBackendError, WorkerError, one_line
+from cross_backend.export.export import Exported
+from cross_backend.machine import Machine
+from cross_backend.measure.disturbance import Snapshot, causes
+from cross_backend.program.capture import Captured
+from cross_backend.records import Launch, Outcome, Result
+from cross_backend.registry import Resolved
+
+WARM_BELOW_MS = 50.0
+"""Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being done, steps done, steps in all)."""
+
+
+def silent(doing: str, done: int, total: int) -> None:
+    """Show no progress."""
+
+
+def run_launch(
+    captured: Captured,
+    rows: Sequence[Exported],
+    settings: Settings,
+    cache: Cache,
+    before: Sequence[Launch] = (),
+    progress: Progress = silent,
+    wanted: Sequence[int] | None = None,
+) -> tuple[Launch, bool]:
+    """Open, verify and measure every target that has not failed in an earlier launch.
+
+    Args:
+        captured: the workload.
+        rows: what was exported, one a target.
+        settings: how to measure.
+        cache: where the workers' logs go.
+        before: earlier launches of the same panel.
+        progress: told of every step.
+        wanted: indices of the targets that are started again, fastest first; all where None. They are opened together,
+            which is faster and disturbs what a cold start takes, so that is not measured.
+
+    Returns:
+        The launch, and whether it was interrupted: then it holds what was finished.
+    """
+    entrants = [begin(captured, row, rows[:index], index, before, settings) for index, row in enumerate(rows)]
+    twin_of, twin, interrupted, steps = None, None, False, len(rows) + 1 + ROUNDS
+    started, machine_before = time.perf_counter(), Snapshot.take()
+    with ExitStack() as stack:
+        try:
+            if wanted is None:
+                for step, entrant in enumerate(entrants):
+                    progress(f"open and verify {entrant.result.target}", step, steps)
+                    open_alone(entrant, settings, cache, stack, first=not before)
+                twin_of = before[0].twin_of if before else _fastest(entrants)
+                if twin_of is not None and entrants[twin_of].running:
+                    twin = twin_entrant(entrants[twin_of])
+                    open_alone(twin, settings, cache, stack, first=False)
+            elif wanted:
+                progress(f"open and verify {len(wanted)} targets", 0, steps)
+                twin_of, twin = wanted[0], twin_entrant(entrants[wanted[0]])
+                open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack)
+            visited = [e for e in (*entrants, twin) if e is not None and e.running]
+            show = lambda turn: progress("measure, interleaved", len(rows) + 1 + turn, steps)  # noqa: E731
+            _measure(visited, settings, len(before), show)
+            if captured.metric is not None and not before:
+                for entrant in entrants:
+                    _score(entrant, captured.metric, captured.task_path, settings)
+        except KeyboardInterrupt:
+            interrupted = True
+    usable = Machine.here().usable_cpus
+    launch = Launch(
+        tuple(e.measured(ROUNDS) for e in entrants),
+        twin.measured(ROUNDS) if twin else None,
+        twin_of if twin else None,
+        (
+            *causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads),
+            *_lost(twin),
+            *_many_in_one(captured),
+        ),
+        time.perf_counter() - started,
+        captured.digest,
+    )
+    return launch, interrupted
+
+
+def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> None:
+    """Find out once how well it does its task; after the rounds, so that a failure costs it nothing else."""
+    if entrant.worker is None or entrant.result.outcome is not Outcome.OK:
+        return
+    try:
+        score = float(entrant.worker.call("score", settings.timeout_s, task=str(task))["value"])
+    except CrossBackendError as error:
+        told = {"accuracy": one_line(error)}
+        failures = told if isinstance(error, WorkerError) else {}
+        warnings = (*entrant.result.warnings, f"accuracy could not be taken: {told['accuracy']}")
+        entrant.result = replace(entrant.result, absent=told, failures=failures, warnings=warnings)
+    else:
+        entrant.result = replace(entrant.result, task={metric: score})
+
+
+def _fastest(entrants: Sequence[Entrant]) -> int | None:
+    """Return the index of the fastest, better of one that gets a rank: its twin tells what a rank is worth."""
+    running = [i for i, e in enumerate(entrants) if e.running]
+    return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
+
+
+def _lost(twin: Entrant | None) -> tuple[str, ...]:
+    """Return a warning of a target that is right in one process and fails in the next."""
+    if twin is None or twin.result.outcome is Outcome.OK:
+        return ()
+    result = twin.result
+    return (f"{result.title}, the same target in a second process, ended as {result.outcome}: {result.reason}",)
+
+
+def _many_in_one(captured: Captured) -> tuple[str, ...]:
+    """Return a warning of a batch size that the model itself may have."""
+    extents = {spec.shape[0] if spec.shape else 1 for spec in captured.inputs}
+    if captured.batch > 1 or len(extents) != 1 or extents <= {1} or not all(isinstance(n, int) for n in extents):
+        return ()
+    return (f"fixed leading extent of {extents.pop()}: a call may hold as many samples, and counts as one inference",)
+
+
+def _measure(visited: Sequence[Entrant], settings: Settings, index: int, show: Callable[[int], None]) -> None:
+    order = random.Random(f"{settings.seed} {index}")  # noqa: S311  no secret: the order of turns
+    plans = {id(e): plan_visits(e.estimate_ms, settings) for e in visited}
+    for turn in range(ROUNDS):
+        show(turn)
+        for entrant in order.sample(visited, len(visited)):
+            entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn], settings))
+    show(ROUNDS)
+
+
+def _visit(entrant: Entrant, runs: int, settings: Settings) -> tuple[int, ...]:
+    if not runs or not entrant.running or entrant.worker is None:
+        return ()
+    warm = WARM_CALLS if entrant.estimate_ms < WARM_BELOW_MS else 0
+    # The box only guards against a target that suddenly slows down: the plan already fits it.
+    box = max(1.0, 5 * runs * entrant.estimate_ms / 1000)
+    try:
+        answer = sample(entrant.worker, settings, runs, warm, box)
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.RUN_FAIL)
+        return ()
+    entrant.switches += answer["switches"]
+    return tuple(answer["ns"])
+
+
+def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Launch:
+    """Verify one open artifact, see where it runs, and measure it by itself where that tells something."""
+    result = Result(
+        artifact.workload,
+        artifact.target,
+        resolved.backend.title,
+        Outcome.OK,
+        placement=artifact.placement,
+        size_bytes=artifact.size_bytes,
+        export_s=artifact.export_s,
+        load_s=load_s,
+    )
+    verified = verify(worker, resolved.options, settings)
+    result = replace(result, comparison=verified.comparison, sample_output=verified.head)
+    if verified.comparison.outcome is not Outcome.OK:
+        return Launch((replace(result, outcome=verified.comparison.outcome, reason=verified.comparison.why),))
+    entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
+    look(entrant, artifact, resolved, settings)
+    if not entrant.running:
+        return Launch((entrant.result,))
+    warm(entrant, settings, WARM_UP_S)
+    _measure([entrant], settings, 0, lambda _turn: None)
+    return Launch((entrant.measured(ROUNDS),))

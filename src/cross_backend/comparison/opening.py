@@ -1,0 +1,156 @@
+"""Opening: a target is opened in a worker of its own, verified, looked at and warmed up; alone, or several together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+
+from cross_backend.artifact import Artifact
+from cross_backend.cache import Cache
+from cross_backend.comparison.entrant import Entrant, described, unranked
+from cross_backend.comparison.trial import (
+    WARM_AGAIN_S,
+    WARM_UP_S,
+    Settings,
+    execution,
+    open_in,
+    start_worker,
+    too_few_processors,
+    verify,
+    warm_up,
+)
+from cross_backend.errors import CrossBackendError
+from cross_backend.export.export import Exported
+from cross_backend.machine import Machine
+from cross_backend.measure import instruments
+from cross_backend.program.capture import Captured
+from cross_backend.records import Launch, Outcome
+from cross_backend.registry import Resolved, missing_here
+
+
+def begin(
+    captured: Captured,
+    row: Exported,
+    earlier: Sequence[Exported],
+    index: int,
+    before: Sequence[Launch],
+    settings: Settings,
+) -> Entrant:
+    """Begin with what is known without opening it; what failed before is not tried again."""
+    result = described(captured.workload, row, earlier)
+    failed = next((launch.results[index] for launch in before if launch.results[index].outcome is not Outcome.OK), None)
+    if failed is not None:
+        return Entrant(row, replace(failed, measurements=(), latency=None, absent={}))
+    if before:
+        result = replace(result, execution=before[0].results[index].execution)
+    if row.resolved and row.artifact:
+        missing = missing_here(row.resolved.backend)
+        gap = missing and missing.run
+        why = str(gap) if gap else too_few_processors(row.resolved, settings.threads, Machine.here())
+        if why is not None:
+            result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)
+    return Entrant(row, result)
+
+
+def open_alone(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool) -> None:
+    """Open and verify; see where it runs, if it is the first time; and warm it up. What fails keeps its reason."""
+    _start(entrant, settings, cache, stack)
+    prove(entrant, settings)
+    _settle(entrant, settings, WARM_UP_S, first=first)
+
+
+def open_together(entrants: Sequence[Entrant], settings: Settings, cache: Cache, stack: ExitStack) -> None:
+    """Open and verify as many at a time as there are processors, then warm up one after the other.
+
+    Importing a runtime takes seconds. Nothing is timed meanwhile, and nothing is told of the cold start.
+    """
+    for entrant in entrants:
+        _start(entrant, settings, cache, stack)
+    copies = [replace(entrant) for entrant in entrants]  # an interrupt leaves the entrants as they are
+    pool = ThreadPoolExecutor(Machine.here().usable_cpus)
+    try:
+        list(pool.map(lambda one: prove(one, settings), copies))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # whoever waits for a worker ends with it, when the stack does
+    for entrant, copy in zip(entrants, copies, strict=True):
+        entrant.result = replace(copy.result, load_s=None, measurements=())
+        _settle(entrant, settings, WARM_AGAIN_S, first=False)
+
+
+def twin_entrant(entrant: Entrant) -> Entrant:
+    """Return the same target once more; where it cannot be opened, the noise floor is not measured."""
+    return Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
+
+
+def _start(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> None:
+    """Start the worker of a target that has something to run and has not failed before."""
+    row = entrant.exported
+    if row.artifact is None or row.resolved is None or entrant.result.outcome is not Outcome.OK:
+        return
+    try:
+        entrant.worker = start_worker(str(row.resolved.target), settings, cache, stack)
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.LOAD_FAIL)
+
+
+def prove(entrant: Entrant, settings: Settings) -> None:
+    """Open an artifact in the worker that was started for it, and compare its outputs with the reference."""
+    row = entrant.exported
+    if entrant.worker is None or row.artifact is None or row.resolved is None:
+        return
+    try:
+        row.artifact.check()
+        opened = open_in(entrant.worker, row.artifact.payload_path, str(row.resolved.target), settings)
+        entrant.result = replace(entrant.result, load_s=float(opened["load_s"]))
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.LOAD_FAIL)
+        return
+    try:
+        verified = verify(entrant.worker, row.resolved.options, settings)
+        entrant.result = replace(
+            entrant.result,
+            comparison=verified.comparison,
+            sample_output=verified.head,
+            measurements=instruments.cold_start(entrant.worker, opened, verified.answer),
+        )
+        outcome = verified.comparison.outcome
+        if outcome is not Outcome.OK:
+            entrant.result = replace(entrant.result, outcome=outcome, reason=verified.comparison.why)
+            entrant.worker.kill()
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.RUN_FAIL)
+
+
+def _settle(entrant: Entrant, settings: Settings, most_s: float, *, first: bool) -> None:
+    row = entrant.exported
+    if entrant.worker is None or entrant.result.outcome is not Outcome.OK:
+        return
+    assert row.artifact is not None and row.resolved is not None
+    try:
+        if first:
+            look(entrant, row.artifact, row.resolved, settings)
+        if entrant.running:
+            warm(entrant, settings, most_s)
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.RUN_FAIL)
+
+
+def look(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Settings) -> None:
+    """Find out once where it really runs."""
+    assert entrant.worker is not None
+    where = execution(entrant.worker, artifact, resolved, settings)
+    asked = resolved.options.get("precision")
+    if where is not None and where.precision and asked and where.precision != asked:
+        told = f"{asked} was asked for; the runtime says that it computes in {where.precision}"
+        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, told))
+    entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings.min_on_device))
+
+
+def warm(entrant: Entrant, settings: Settings, most_s: float) -> None:
+    """Call until it is steady, and learn how long a call takes; the first launch tells where it never was."""
+    assert entrant.worker is not None
+    entrant.estimate_ms, warning = warm_up(entrant.worker, settings, most_s)
+    if warning is not None and most_s == WARM_UP_S:
+        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, warning))

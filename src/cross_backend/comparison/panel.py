@@ -1,0 +1,204 @@
+"""Panel: one workload on many targets, compared on one machine; the project's main job.
+
+export ──▶ launch: open each in an isolated worker ──▶ verify ──▶ measure in interleaved rounds ──▶ conclude: rank
+           └──────────────── again in fresh processes, until it is precise enough ───────────┘
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+
+from cross_backend.artifact import Artifact
+from cross_backend.worker.process import Worker
+from cross_backend.cache import Cache
+from cross_backend.comparison.joined import merged, told_once, twins
+from cross_backend.comparison.launch import Progress, launch_alone, run_launch, silent
+from cross_backend.comparison.trial import Settings
+from cross_backend.export.export import Exported, Observe, export, ignore
+from cross_backend.export.export import Settings as ExportSettings
+from cross_backend.machine import Machine
+from cross_backend.measure.precision import precision_reached
+from cross_backend.measure.ranking import Ranking
+from cross_backend.measure.statistics import latency_ms, noise_floor
+from cross_backend.program.capture import Captured
+from cross_backend.records import Launch, Outcome, Panel, Result
+from cross_backend.registry import Resolved, check_targets
+from cross_backend.remembered import Measured, Memory
+from cross_backend.workloads import Source
+from cross_backend.workloads.batching import unbatched_name
+
+
+def compare(
+    source: Source | Captured,
+    targets: Sequence[str],
+    settings: Settings,
+    exporting: ExportSettings,
+    observe: Observe = ignore,
+    progress: Progress = silent,
+) -> Panel:
+    """Export, verify, measure and rank; a target that fails keeps its row and its reason.
+
+    Raises:
+        UsageError: a target that does not exist.
+        CrossBackendError: the workload cannot be captured.
+    """
+    check_targets(targets)
+    captured, rows = export(source, targets, exporting, observe)
+    return run_panel(captured, rows, settings, exporting.cache, progress)
+
+
+def run_panel(
+    captured: Captured, rows: Sequence[Exported], settings: Settings, cache: Cache, progress: Progress = silent
+) -> Panel:
+    """Verify, measure and rank what was exported."""
+    if sum(row.artifact is not None for row in rows) == 1:
+        settings = replace(settings, launches=settings.launches or 1)  # there is no place to decide
+    launches, interrupted = run_launches(captured, rows, settings, cache, progress=progress)
+    workload = unbatched_name(captured.workload, captured.batch)
+    panel = conclude(workload, launches, settings, captured.batch, Machine.here(), interrupted=interrupted)
+    if not interrupted:
+        remember(captured, panel.results, settings, cache)
+    return panel
+
+
+def run_launches(
+    captured: Captured,
+    rows: Sequence[Exported],
+    settings: Settings,
+    cache: Cache,
+    before: Sequence[Launch] = (),
+    keep: Callable[[int, Launch], None] = lambda _index, _launch: None,
+    progress: Progress = silent,
+) -> tuple[list[Launch], bool]:
+    """Launch until it is enough; return all launches, those of ``before`` first, and whether that was interrupted.
+
+    Args:
+        captured: the workload.
+        rows: what was exported, one a target.
+        settings: how to measure.
+        cache: where the workers' logs go.
+        before: launches of this panel that were kept earlier.
+        keep: called with the index and the launch as soon as a launch is whole.
+        progress: told of every step; of all that may come, with a margin.
+    """
+    launches = list(before)
+    while not enough(launches, settings):
+        index = len(launches)
+
+        def show(doing: str, done: int, total: int, index: int = index) -> None:
+            prefix = f"launch {index + 1}: " if settings.most_launches > 1 else ""
+            progress(f"{prefix}{doing}", index * total + done, settings.most_launches * total)
+
+        wanted = undecided(launches, settings) if launches and settings.deciding else None
+        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted)
+        launches.append(launch)
+        if interrupted:
+            return launches, True
+        keep(index, launch)
+    return launches, False
+
+
+def measure_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Result:
+    """Verify and measure one open artifact by itself, without a ranking."""
+    settings = replace(settings, launches=1, margin=None)
+    launch = launch_alone(worker, artifact, resolved, settings, load_s)
+    result = conclude(artifact.workload, [launch], settings, 1, Machine.here()).results[0]
+    return replace(result, rank=None, ratio=None)
+
+
+def enough(launches: Sequence[Launch], settings: Settings) -> bool:
+    """Whether there are as many launches as asked for, and they are as precise as asked for."""
+    if not launches:
+        return False
+    if not any(result.latency and result.outcome is Outcome.OK for result in launches[-1].results):
+        return True  # nothing runs: starting it again changes nothing
+    if settings.deciding:
+        spent_s, last_s = sum(launch.seconds for launch in launches), launches[-1].seconds
+        over = (
+            spent_s + last_s / 2 > settings.box_s
+        )  # the end of this launch is nearer to the box's than that of another
+        return over or len(launches) >= settings.most_launches or not undecided(launches, settings)
+    if len(launches) < (settings.launches or 1):
+        return False
+    if settings.margin is None or len(launches) >= settings.most_launches:
+        return True
+    ranking, floor = _ranked(launches, settings)
+    if not ranking.order:
+        return True
+    leader, *others = (ranking.measured[key] for key in ranking.order)
+    return precision_reached(leader, others, settings.margin, floor, len(ranking.order))
+
+
+def undecided(launches: Sequence[Launch], settings: Settings) -> list[int]:
+    """Return the targets whose places are not decided yet, fastest first."""
+    return _ranked(launches, settings)[0].undecided
+
+
+def _ranked(launches: Sequence[Launch], settings: Settings) -> tuple[Ranking, float | None]:
+    """Rank what runs where it was asked to; return the noise floor as well."""
+    pair, results = twins(launches), merged(launches)
+    floor = noise_floor(*pair) if pair else None
+    contest = {
+        i: r.latency
+        for i, r in enumerate(results)
+        if r.outcome is Outcome.OK and r.latency is not None and r.unranked is None
+    }
+    return Ranking(contest, floor, settings.found_from), floor
+
+
+def conclude(
+    workload: str,
+    launches: Sequence[Launch],
+    settings: Settings,
+    batch: int,
+    machine: Machine,
+    *,
+    interrupted: bool = False,
+) -> Panel:
+    """Join the launches of a panel and rank what can be told apart."""
+    ranking, floor = _ranked(launches, settings)
+    results = [replace(result, workload=workload) for result in merged(launches)]
+    ranks, ratios = ranking.ranks, ranking.ratios
+    for i, result in enumerate(results):
+        if result.outcome is Outcome.OK and result.latency is not None:
+            results[i] = replace(
+                result,
+                rank=ranks.get(i),
+                ratio=ratios.get(i),
+                latency_ms=latency_ms(result.latency),
+                mean_ms=math.fsum(map(math.fsum, result.latency.rounds)) / result.latency.count / 1e6,
+            )
+    return Panel(
+        workload,
+        tuple(results),
+        floor,
+        asdict(settings),
+        machine,
+        interrupted,
+        batch,
+        len(launches),
+        told_once(text for launch in launches for text in launch.warnings),
+        ranking.found_from(twins(launches)),
+    )
+
+
+def remember(captured: Captured, results: Sequence[Result], settings: Settings, cache: Cache) -> None:
+    """Keep what was measured together, so that fallback orders on this machine follow it."""
+    machine = Machine.here()
+    found = {
+        r.target: Measured(
+            r.rank,
+            r.latency_ms.value,
+            r.latency_ms.low,
+            r.latency_ms.high,
+            settings.threads,
+            machine.digest,
+            machine.cpu,
+        )
+        for r in results
+        if r.rank is not None and r.latency_ms is not None
+    }
+    if len(found) > 1:
+        Memory(cache).keep_measured(captured.digest, found)

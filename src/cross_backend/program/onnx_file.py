@@ -1,0 +1,194 @@
+"""ONNX files: checked, made one file, and run once by ONNX's own reference evaluator.
+
+The evaluator is plain NumPy: ResNet-50 takes it seconds a row. Of a batch it therefore runs only the first and the last
+row; all rows come from ONNX Runtime without any optimisation, which must agree with it in these two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, one_line
+from cross_backend.foreign_files import open_regular
+from cross_backend.tensors import TensorSpec, random_inputs
+from cross_backend.verify.sample import make_sample
+from cross_backend.workloads.batching import check_memory, check_row, numpy_rows
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """What a model file takes and gives."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    sample: Mapping[str, Sequence[Any]]
+    """What ``sample.make_sample`` gives for seeded random inputs, free extents 1; the reference is ONNX's evaluator, or
+    what agrees with it."""
+
+
+def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
+    """Check a model file and write it to ``copy`` with its weights inside.
+
+    Args:
+        path: of the file.
+        copy: where to write it.
+        batch: extent for the free leading dimensions of its inputs, which stay free where None.
+
+    Raises:
+        UnavailableError: the package onnx is missing.
+        CaptureError: the file is damaged, the reference evaluator cannot run it, or it has a fixed batch.
+    """
+    try:
+        import onnx
+    except ImportError:
+        remedy = "pip install 'cross-backend[onnxruntime]'"
+        raise UnavailableError(f"reading {path.name} needs the package onnx", remedy) from None
+    try:
+        open_regular(path).close()
+        model = onnx.load(path)
+        onnx.checker.check_model(model, full_check=True)
+        _check_holds_all(model)
+    except ArtifactError:
+        raise
+    except Exception as error:
+        raise CaptureError(f"{path} is damaged or not an ONNX model ({one_line(error)}).") from error
+    inputs = _inputs(model)
+    one_row = random_inputs(inputs)
+    free = [bool(spec.shape) and not isinstance(spec.shape[0], int) for spec in inputs]
+    if batch is None or (batch == 1 and not any(free)):
+        onnx.save(model, copy)
+        sample = _sample(model, copy, one_row, _evaluate(model, one_row, path), path)
+        return OnnxFile(inputs, _outputs(model), sample)
+    if not any(free):
+        extents = " and ".join(dict.fromkeys(str(spec.shape[0]) if spec.shape else "no extent" for spec in inputs))
+        raise CaptureError(
+            f"{path.name} has a fixed batch of {extents}; export it with a free batch dimension: "
+            f"cross-backend export MODEL --onnx {path.name}."
+        )
+    check_memory(path.name, batch, [x for x, is_free in zip(one_row, free, strict=True) if is_free])
+    rows = [numpy_rows(x, batch) if is_free else x for x, is_free in zip(one_row, free, strict=True)]
+    alone = {
+        row: _evaluate(model, [x[row : row + 1] if f else x for x, f in zip(rows, free, strict=True)], path)
+        for row in sorted({0, batch - 1})
+    }
+    _fix_batch(model, batch, path)
+    onnx.save(model, copy)
+    expected = alone[0] if batch == 1 else _run_plainly(model, copy, rows, path)
+    for row, outputs in alone.items():
+        if batch > 1:
+            check_row(path.name, batch, row, expected, outputs)
+    return OnnxFile(_inputs(model), _outputs(model), _sample(model, copy, rows, expected, path))
+
+
+def _sample(model: Any, copy: Path, inputs: Sequence[Any], expected: Sequence[Any], path: Path) -> dict[str, Any]:
+    """Return the sample's groups; ONNX Runtime runs the second input, and the first, which tells the rounding."""
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        return [np.asarray(y) for y in _run_plainly(model, copy, arrays, path)]
+
+    import numpy as np
+
+    return make_sample(inputs, [np.asarray(y) for y in expected], run, [run(inputs)], count_terms(model))
+
+
+def _check_holds_all(message: Any) -> None:
+    """Refuse tensors that still lie in other files; those that ``onnx.load`` read in lay in the model's folder.
+
+    Raises:
+        ValueError: there is one.
+    """
+    for field, value in message.ListFields():
+        if field.name == "data_location" and value == message.EXTERNAL:
+            raise ValueError(f"the tensor {message.name!r} lies in another file")
+        if field.message_type is not None:
+            for one in [value] if hasattr(value, "ListFields") else value:
+                _check_holds_all(one)
+
+
+def _inputs(model: Any) -> tuple[TensorSpec, ...]:
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    return tuple(_spec(value) for value in model.graph.input if value.name not in initializers)
+
+
+def _outputs(model: Any) -> tuple[TensorSpec, ...]:
+    return tuple(_spec(value) for value in model.graph.output)
+
+
+def _spec(value: Any) -> TensorSpec:
+    import onnx
+
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or tensor.elem_type in {
+        onnx.TensorProto.UNDEFINED,
+        onnx.TensorProto.STRING,
+    }:
+        raise CaptureError(f"{value.name!r} is no tensor of numbers; only such are taken and given.")
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    dims = enumerate(tensor.shape.dim)
+    shape = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"dim{i}" for i, dim in dims)
+    return TensorSpec(value.name, dtype, shape)
+
+
+def _fix_batch(model: Any, batch: int, path: Path) -> None:
+    """Fix the free leading dimensions of the inputs to an extent, wherever else their names stand as well."""
+    import onnx
+
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in initializers]
+    leading = [dims[0] for dims in (value.type.tensor_type.shape.dim for value in inputs) if len(dims)]
+    free = [dim for dim in leading if not dim.HasField("dim_value")]
+    names = {dim.dim_param for dim in free} - {""}
+    for dim in free:
+        dim.dim_value = batch
+    for value in (*inputs, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in names:
+                dim.dim_value = batch
+    del model.graph.value_info[:]  # what was inferred for the free extents; every runtime infers it again
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:
+        raise CaptureError(f"{path.name} cannot be run in batches of {batch}: {one_line(error)}") from error
+
+
+def _evaluate(model: Any, inputs: Sequence[Any], path: Path) -> Sequence[Any]:
+    """Run the definition of the model: ONNX's reference evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    feed = {spec.name: tensor for spec, tensor in zip(_inputs(model), inputs, strict=True)}
+    try:
+        outputs: Sequence[Any] = ReferenceEvaluator(model).run(None, feed)
+    except Exception as error:
+        raise CaptureError(f"ONNX's reference evaluator cannot run {path.name}: {one_line(error)}") from error
+    return outputs
+
+
+def _run_plainly(model: Any, copy: Path, inputs: Sequence[Any], path: Path) -> Sequence[Any]:
+    """Run all rows in ONNX Runtime, every node as it stands in the file; by the evaluator where that cannot."""
+    try:
+        import onnxruntime
+
+        settings = onnxruntime.SessionOptions()
+        settings.log_severity_level = 4
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(copy, settings, providers=["CPUExecutionProvider"])
+        feed = {spec.name: tensor for spec, tensor in zip(_inputs(model), inputs, strict=True)}
+        outputs: Sequence[Any] = session.run(None, feed)
+    except Exception:
+        return _evaluate(model, inputs, path)
+    return outputs
+
+
+def count_terms(model: Any) -> int:
+    """Return the terms of all sums of products along a model, by the weights' shapes; see ``sample.rounding_of``."""
+    terms = 1
+    weights = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        dims = next((weights[name] for name in node.input if len(weights.get(name, ())) > 1), None)
+        if dims is not None and node.op_type in {"Conv", "Gemm", "MatMul"}:
+            terms += math.prod(dims[1:]) if node.op_type == "Conv" else max(dims[-2:])
+    return terms

@@ -1,0 +1,192 @@
+"""Verify: compare outputs with what eager float32 gave for the same inputs, and say what that proves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.records import Comparison
+from cross_backend.verify.deviation import deviation, moved, scale_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Sequence[np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How far an output may be from its reference where arithmetic has this precision."""
+
+    gain: float
+    """Tolerance per float32 rounding error of the program; the errors of narrower types are larger by as many bits."""
+    least: float
+    most: float
+    mean: float = math.inf
+    """Largest accepted root mean square: errors of narrow types have tails; their mean tells right from wrong."""
+
+
+PRECISIONS: Mapping[str, Precision] = {
+    "fp32": Precision(16.0, 1e-6, 1e-2),
+    "fp16": Precision(4.0 * 2**13, 1e-2, 2.0, mean=0.15),
+    "bf16": Precision(4.0 * 2**16, 5e-2, 2.0, mean=0.3),
+    "int8": Precision(0.0, 4.0, 4.0, mean=0.4),
+}
+"""Precision of a target → what its outputs may deviate by."""
+ROUNDING = 6e-5
+"""What float32's rounding is taken to change where the sample does not tell."""
+
+
+def precision_of(options: Mapping[str, Any]) -> str:
+    """Return the precision that a target's options ask for; float32 where they name none."""
+    return str(options.get("precision", "fp32"))
+
+
+def tolerance_of(precision: str, rounding: float | None = None) -> float:
+    """Return the largest accepted deviation of an element.
+
+    Args:
+        precision: key of :data:`PRECISIONS`.
+        rounding: what float32's rounding changes in this program's outputs, see ``sample.rounding_of``.
+    """
+    rule = PRECISIONS[precision]
+    return min(max(rule.gain * (ROUNDING if rounding is None else rounding), rule.least), rule.most)
+
+
+def tolerances_of(sample: Mapping[str, Arrays], options: Mapping[str, Any]) -> dict[str, float]:
+    """Return a target's tolerances for a sample, by their names in a bundle: ``tolerance``, ``mean_tolerance``."""
+    rule = PRECISIONS[precision_of(options)]
+    found = {"tolerance": tolerance_of(precision_of(options), _rounding(sample))}
+    return found if rule.mean == math.inf else found | {"mean_tolerance": rule.mean}
+
+
+def _rounding(sample: Mapping[str, Arrays]) -> float | None:
+    return float(sample["rounding"][0]) if sample.get("rounding") else None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one output of one input showed."""
+
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    squares: float = 0.0
+    """Sum of the squared deviations."""
+    count: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
+    dot: complex = 0.0
+    norm: float = 0.0
+
+
+class _WrongError(Exception):
+    """Outputs that are wrong whatever the tolerance: another number, shape, type, or whole numbers that differ."""
+
+
+def compare_outputs(sample: Mapping[str, Arrays], outputs: Sequence[Arrays], precision: str = "fp32") -> Comparison:
+    """Compare the outputs for each input of a sample with their references.
+
+    Every element is judged by its deviation (:mod:`~cross_backend.verify.deviation`); integers and booleans must be equal.
+    Equal outputs prove nothing where the references are empty, all NaN or infinite, or do not depend on the input.
+
+    Args:
+        sample: groups of a sample file: ``expected``, and where they are there ``expected2``, ``scale``, ``rounding``.
+        outputs: for ``input``, and for ``input2`` where the sample has one.
+        precision: key of :data:`PRECISIONS`.
+    """
+    tolerance = tolerance_of(precision, _rounding(sample))
+    references = [sample["expected"], *([sample["expected2"]] if "expected2" in sample else [])][: len(outputs)]
+    found: list[_Found] = []
+    try:
+        for turn, (expected, got) in enumerate(zip(references, outputs, strict=True)):
+            if len(expected) != len(got):
+                raise _WrongError(f"gives {len(got)} output(s) instead of {len(expected)}")
+            scales = _scales(sample, references)
+            which = "" if turn == 0 else " for the second input"
+            for index, (want, have) in enumerate(zip(expected, got, strict=True)):
+                found.append(_judge(f"output {index}{which}", want, have, scales[index]))
+    except _WrongError as error:
+        return _wrong(tolerance, str(error))
+    return _concluded(found, tolerance, PRECISIONS[precision].mean, _proves_nothing(references))
+
+
+def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Arrays:
+    """Return each output's scale, from the sample or, where it has none, from its references."""
+    if "scale" in sample and len(sample["scale"]) == len(references[0]):
+        return sample["scale"]
+    second = references[1] if len(references) > 1 else [None] * len(references[0])
+    return [
+        scale_of(a, b if b is not None and b.shape == a.shape else None)
+        for a, b in zip(references[0], second, strict=True)
+    ]
+
+
+def _judge(name: str, want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]) -> _Found:
+    import numpy as np
+
+    if want.shape != got.shape:
+        raise _WrongError(f"{name} has shape {list(got.shape)} instead of {list(want.shape)}")
+    if want.dtype != got.dtype:
+        raise _WrongError(f"{name} has type {got.dtype} instead of {want.dtype}")
+    if want.dtype.kind not in "fc":
+        if not np.array_equal(want, got):
+            raise _WrongError(f"{name} differs in {int((want != got).sum())} of {want.size} elements")
+        return _Found()
+    finite = np.isfinite(want)
+    if not np.array_equal(finite, np.isfinite(got)):
+        raise _WrongError(f"{name} has {int((~np.isfinite(got)).sum())} NaN or infinite element(s)")
+    if not np.array_equal(want[~finite], got[~finite], equal_nan=True):
+        raise _WrongError(f"{name} differs in its NaN or infinite elements")
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    a, b = want[finite].astype(wide), got[finite].astype(wide)
+    if not a.size:
+        return _Found()
+    deviations = deviation(a, b, np.broadcast_to(scale, want.shape)[finite])
+    return _Found(
+        float(np.abs(a - b).max()),
+        float(deviations.max()),
+        float((deviations * deviations).sum()),
+        a.size,
+        float((np.abs(a) ** 2).sum()),
+        float((np.abs(a - b) ** 2).sum()),
+        complex(np.vdot(a, b)),
+        float((np.abs(b) ** 2).sum()),
+    )
+
+
+def _proves_nothing(references: Sequence[Arrays]) -> str | None:
+    """Return why equal outputs would prove nothing; None where they prove something."""
+    import numpy as np
+
+    outputs = references[0]
+    if not any(y.size for y in outputs):
+        return "its outputs are empty"
+    if not any(y.dtype.kind not in "fc" or np.isfinite(y).any() for y in outputs):
+        return "its outputs are all NaN or infinite"
+    if len(references) < 2:
+        return None
+    if not any(map(moved, *references)):
+        return "its outputs are the same for two different inputs"
+    return None
+
+
+def _concluded(found: Sequence[_Found], tolerance: float, mean: float, unproved: str | None) -> Comparison:
+    max_abs = max((one.max_abs for one in found), default=0.0)
+    max_rel = max((one.max_rel for one in found), default=0.0)
+    rms = math.sqrt(sum(one.squares for one in found) / max(sum(one.count for one in found), 1))
+    signal, noise = sum(one.signal for one in found), sum(one.noise for one in found)
+    norm, dot = sum(one.norm for one in found), abs(sum(one.dot for one in found))
+    sqnr = math.inf if noise == 0 else (10 * math.log10(signal / noise) if signal else -math.inf)
+    cosine = dot / math.sqrt(signal * norm) if signal and norm else float(signal == norm)
+    reason = None
+    if not max_rel <= tolerance:
+        reason = f"an element is off by {max_rel:.2g} of its scale; {tolerance:.1g} is allowed"
+    elif not rms <= mean:
+        reason = f"elements are off by {rms:.2g} of their scale, root mean square; {mean:.2g} is allowed"
+    return Comparison(max_abs, max_rel, sqnr, cosine, tolerance, reason is None, reason, unproved)
+
+
+def _wrong(tolerance: float, reason: str) -> Comparison:
+    return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=reason)

@@ -1,0 +1,1 @@
+"""Worker: a process of its own that answers questions, and dies alone."""

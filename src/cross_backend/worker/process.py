@@ -1,0 +1,243 @@
+"""Process: the parent's side of a worker: it answers one question at a time over pipes, and dies alone.
+
+A question is one line of JSON, so is its answer; tensors travel as files. The other side is ``child.py``.
+A worker may run under another interpreter: nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+from cross_backend import errors
+from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, WorkerTimeoutError
+from cross_backend.serialization import from_json
+from cross_backend.worker.question import Answer, Question, answer_type, request_of
+
+_KILL_WAIT_S = 10.0
+_POLL_S = 0.5
+"""Between two looks at the memory of a worker that has a limit."""
+_ROOM_BYTES = 100_000
+"""A disk with less room is full."""
+_LONGEST_ANSWER_BYTES = 256_000_000
+"""A longer line on the pipe is no answer of ours, and is not collected to its end."""
+_OURS = ("atalla", "cross_backend")
+_BROUGHT = ("typing_extensions", "attr", "attrs", "cattrs")
+"""Plain Python that our packages import, in the order in which they need each other."""
+_BOOTSTRAP = """
+import importlib.util, json, os, sys
+for name, file in json.loads(sys.argv[1]).items():
+    folders = [os.path.dirname(file)] if file.endswith("__init__.py") else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+from cross_backend.worker.child import main
+main()
+"""
+# Another interpreter gets these very packages, and nothing else of the environment that they lie in.
+
+
+def _packages(python: str) -> dict[str, str]:
+    """Return the file of each package that a worker of this interpreter gets from here."""
+    root = Path(__file__).parents[2]
+    found = {name: str(root / name / "__init__.py") for name in _OURS}
+    if python == sys.executable:
+        return found
+    specs = {name: importlib.util.find_spec(name) for name in _BROUGHT}
+    return {name: str(spec.origin) for name, spec in specs.items() if spec is not None} | found
+
+
+def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    try:
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env={**os.environ, **(variables or {})},
+                start_new_session=True,  # Ctrl-C reaches the parent only, which decides
+            )
+    except OSError as error:
+        raise WorkerError(f"a worker cannot be started ({command[0]}: {error.strerror}).") from error
+
+
+class Worker:
+    """One child process; use it in ``with``, which kills it and everything it started."""
+
+    def __init__(
+        self,
+        log: Path,
+        python: str = sys.executable,
+        preload: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        memory_limit_bytes: int | None = None,
+    ) -> None:
+        """Start the process.
+
+        Args:
+            log: receives all that the worker and its libraries print.
+            python: interpreter to run it under.
+            preload: modules to import before the first request; those that fail are imported again when needed.
+            variables: environment variables beside this process's own.
+            memory_limit_bytes: resident memory above which a request ends with the process; what the worker itself
+                started is not counted.
+
+        Raises:
+            WorkerError: there is no such interpreter, or the system starts no further process.
+        """
+        self.log, self.python, self.preload = log, python, tuple(preload)
+        self.memory_limit_bytes = memory_limit_bytes
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.started_ns = time.perf_counter_ns()  # the clock of ``measure.cold_start``
+        self._process = _started(
+            log, [python, "-P", "-c", _BOOTSTRAP, json.dumps(_packages(python)), *preload], variables
+        )
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def ask(self, question: Question[Answer], timeout_s: float) -> Answer:
+        """Return the answer to a question; it may take so long beside the time for which it is to work.
+
+        Raises:
+            WorkerError: the process died, answered with garbage, or was killed because it used too much memory.
+            WorkerTimeoutError: no answer in time; the process was killed.
+            CrossBackendError: the subclass that the worker raised, with its text.
+        """
+        assert self._process.stdin is not None
+        self._check_memory()
+        try:
+            self._process.stdin.write(json.dumps(request_of(question)).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._death() from None
+        doing = question.title
+        line = self._wait(doing, timeout_s + 3 * question.working_s)
+        if not line:
+            raise self._death()
+        try:
+            answer = json.loads(line)
+            if "error" in answer:
+                error = _error(answer["error"])
+            else:
+                return cast("Answer", from_json(answer_type(type(question)), answer["value"]))
+        except Exception:  # whatever a line of garbage leads to
+            self.kill()
+            raise WorkerError(f"the worker answered '{doing}' with something that is no answer; see {self.log}.") from None
+        raise error
+
+    def _wait(self, doing: str, timeout_s: float) -> bytes:
+        """Wait for a line, and look at the memory meanwhile where there is a limit."""
+        end = time.monotonic() + min(timeout_s, threading.TIMEOUT_MAX)
+        while True:
+            left_s = max(0.0, end - time.monotonic())
+            with contextlib.suppress(queue.Empty):
+                return self._answers.get(timeout=left_s if self.memory_limit_bytes is None else min(left_s, _POLL_S))
+            if time.monotonic() >= end:
+                self.kill()
+                raise WorkerTimeoutError(f"no answer to '{doing}' within {timeout_s:.0f} s; the worker was stopped.")
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        if self.memory_limit_bytes is None:
+            return
+        import psutil
+
+        with contextlib.suppress(psutil.Error):  # it is gone; the pipe tells
+            used = psutil.Process(self.pid).memory_info().rss
+            if used > self.memory_limit_bytes:
+                self.kill()
+                raise WorkerError(
+                    f"the worker used {used / 1e9:.1f} GB, more than its limit of "
+                    f"{self.memory_limit_bytes / 1e9:.1f} GB, and was stopped."
+                )
+
+    def kill(self) -> None:
+        """Stop the process and all that it started, at once."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_KILL_WAIT_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _read(self) -> None:
+        """Move answers from the pipe to the queue; an empty one stands for the end."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            while (line := self._process.stdout.readline(_LONGEST_ANSWER_BYTES)).endswith(b"\n"):
+                self._answers.put(line)
+            if len(line) == _LONGEST_ANSWER_BYTES:  # a shorter one was cut off by the process' end
+                self._answers.put(line)
+        self._answers.put(b"")
+
+    def _death(self) -> WorkerError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_KILL_WAIT_S)
+        code = self._process.poll()
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        else:
+            how = f"exited with status {code}"
+        last = _full_disk(self.log.parent) or _last_line(self.log)
+        return WorkerError(f"the worker {how}{': ' + last if last else ''} (log: {self.log})")
+
+
+def _full_disk(folder: Path) -> str:
+    """Return that a disk is full, or an empty text. Runtimes abort then, and last print a line of a C++ stack."""
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(folder).free < _ROOM_BYTES:
+            return f"no space left on device: the disk of {folder} is full"
+    return ""
+
+
+def _last_line(path: Path) -> str:
+    """Return the last line of a log that is not one of a C++ stack."""
+    with contextlib.suppress(OSError):
+        lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
+        return next((line[:200] for line in reversed(lines) if not line.startswith("frame #")), "")
+    return ""
+
+
+def _error(row: dict[str, str]) -> CrossBackendError:
+    kind = getattr(errors, row["type"], CrossBackendError)
+    if kind is UnavailableError:
+        return UnavailableError(row["reason"], row["remedy"])
+    error: CrossBackendError = kind(row["text"])
+    return error

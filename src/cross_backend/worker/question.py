@@ -1,0 +1,76 @@
+"""Question: what is asked of a worker process: the arguments, the type of the answer, and how it is worked out there.
+
+A question is said once, as one class; whoever asks and the process that answers read the same declaration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, get_args
+
+from cross_backend.errors import RunError
+from cross_backend.serialization import from_json, to_json
+
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class Answering:
+    """The process that answers, as its questions see it."""
+
+    began_ns: int
+    """When its first own line ran, by ``perf_counter_ns``."""
+    opened: Any = None
+    """What an earlier question left open for later ones."""
+    is_cold: bool = True
+    """Whether nothing was opened yet."""
+
+
+class Question(ABC, Generic[Answer]):
+    """A frozen dataclass whose fields are the arguments: ``class Score(Question[float])``."""
+
+    @property
+    def title(self) -> str:
+        """How errors call it: its name in words."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).lower()
+
+    @property
+    def working_s(self) -> float:
+        """Seconds for which it is to work; it may take as long as any other question beside that."""
+        return 0.0
+
+    @abstractmethod
+    def answer(self, process: Answering) -> Answer:
+        """Return the answer; runs in the worker process.
+
+        Raises:
+            CrossBackendError: reaches whoever asks as the same class with the same text.
+        """
+
+
+def request_of(question: Question[Any]) -> dict[str, Any]:
+    """Return a question as JSON values."""
+    kind = type(question)
+    return {"question": f"{kind.__module__}:{kind.__qualname__}", "arguments": to_json(question)}
+
+
+def question_of(request: dict[str, Any]) -> Question[Any]:
+    """Read what :func:`request_of` gave.
+
+    Raises:
+        RunError: it names no question.
+    """
+    module, _, name = str(request.get("question")).partition(":")
+    kind = getattr(importlib.import_module(module), name, None) if module.startswith("cross_backend.") else None
+    if not (isinstance(kind, type) and issubclass(kind, Question)):
+        raise RunError(f"unknown question {request.get('question')!r}.")
+    return from_json(kind, request["arguments"])
+
+
+def answer_type(kind: type[Question[Any]]) -> Any:
+    """Return the type of a question's answer."""
+    (base,) = (b for b in kind.__orig_bases__ if get_args(b))  # type: ignore[attr-defined]
+    return get_args(base)[0]

@@ -1,0 +1,228 @@
+"""Selection: ranks with ties, loading with checks, and the order in which artifacts are tried."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cross_backend as xb
+from cross_backend.artifact import Artifact, Placement
+from cross_backend.bundle import write_bundle
+from cross_backend.cache import Cache
+from cross_backend.errors import ArtifactError, UnavailableError, UsageError
+from cross_backend.loading.selection import in_order, load, measured_first
+from cross_backend.lowering import lower
+from cross_backend.program.capture import Captured
+from cross_backend.registry import resolve
+from cross_backend.remembered import Measured, Memory
+
+Make = Callable[..., Artifact]
+
+
+X = np.ones((1, 4), np.float32)
+
+
+def test_loads_an_artifact_its_manifest_and_its_payload(folder: Path) -> None:
+    artifact = Artifact.read(folder / "net_onnxruntime.json")
+    for one in (artifact, artifact.manifest_path, str(artifact.payload_path)):
+        with load(one) as session:
+            assert session(X).shape == (1, 2)
+            assert session.target == "onnxruntime.cpu"
+
+
+def test_load_options_change_only_how_it_is_opened(folder: Path) -> None:
+    assert load(folder / "net_openvino.json", threads=1, precision="bf16").options == {
+        "device": "cpu",
+        "precision": "bf16",
+        "threads": 1,
+    }
+    with pytest.raises(UsageError, match="thread"):
+        load(folder / "net_openvino.json", thread=1)
+
+
+def test_options_of_lowering_cannot_change_at_load(make_artifact: Make) -> None:
+    artifact = make_artifact(target="executorch.xnnpack")
+    with pytest.raises(UsageError, match=r"lowered as executorch\.xnnpack; options of lowering cannot change"):
+        load(artifact, precision="int8")
+    again = make_artifact(target="executorch.xnnpack?precision=int8")
+    with pytest.raises(UsageError, match="cannot change"):
+        load(again, precision="fp32")
+
+
+def test_what_cannot_run_here_says_why(make_artifact: Make) -> None:
+    with pytest.raises(UnavailableError, match=r"executorch\.vulkan does not run here.*-DEXECUTORCH_BUILD_VULKAN"):
+        load(make_artifact(target="executorch.vulkan"))
+
+
+def test_loading_checks_the_digest_and_the_backend(make_artifact: Make) -> None:
+    artifact = make_artifact()
+    artifact.payload_path.write_bytes(b"other")
+    with pytest.raises(ArtifactError, match="sha256"):
+        load(artifact)
+    with pytest.raises(ArtifactError, match="unknown backend 'nul'"):
+        load(make_artifact(target="nul"))
+
+
+# --- The order of a folder
+
+SERVER = ["openvino", "onnxruntime.cpu", "torch.eager", "null"]
+
+
+def targets(artifacts: Sequence[Artifact]) -> list[str]:
+    return [artifact.target for artifact in artifacts]
+
+
+def measured(**ranks: int) -> dict[str, Measured]:
+    """Give results by target; in a keyword's name ``_`` stands for the dot."""
+    return {
+        target.replace("_", "."): Measured(rank, float(rank), 0.0, 9.0, 1, "machine", "cpu")
+        for target, rank in ranks.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("platform", "order"),
+    [
+        ("linux", SERVER),
+        ("desktop", SERVER),
+        ("web", ["null", "onnxruntime.cpu", "openvino", "torch.eager"]),
+    ],
+)
+def test_the_order_is_the_platforms_then_by_name(folder: Path, platform: str, order: list[str], cache: Cache) -> None:
+    candidates, rejected = in_order(folder, platform, None, cache)
+    assert targets(candidates) == order
+    assert not rejected
+
+
+def test_what_was_measured_here_overrules_the_order(folder: Path, cache: Cache) -> None:
+    program = Artifact.read(folder / "net_torch.json").program
+    Memory(cache).keep_measured(program, measured(torch_eager=1, onnxruntime_cpu=2, openvino=3))
+    candidates, _ = in_order(folder, "linux", None, cache)
+    assert targets(candidates) == ["torch.eager", "onnxruntime.cpu", "openvino", "null"]
+
+
+def test_what_another_program_measured_says_nothing(folder: Path, cache: Cache) -> None:
+    Memory(cache).keep_measured("0" * 64, measured(torch_eager=1, openvino=2))
+    assert targets(in_order(folder, "linux", None, cache)[0]) == SERVER
+
+
+def test_a_damaged_manifest_is_rejected_with_its_reason(folder: Path, cache: Cache) -> None:
+    path = folder / "net_openvino.json"
+    for damage in (path.read_text()[:100], "[" * 100_000):
+        path.write_text(damage)
+        candidates, (rejected,) = in_order(folder, "linux", None, cache)
+        assert targets(candidates) == SERVER[1:]
+        assert rejected.target == "net_openvino.json" and "damaged" in rejected.reason
+
+
+def test_an_artifact_of_an_unknown_backend_is_rejected(folder: Path, cache: Cache) -> None:
+    path = folder / "net_openvino.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "target": "somebody.else"}))
+    candidates, (rejected,) = in_order(folder, "linux", None, cache)
+    assert targets(candidates) == SERVER[1:]
+    assert "unknown backend 'somebody.else'" in rejected.reason
+
+
+def test_other_json_files_are_not_looked_at(folder: Path, cache: Cache) -> None:
+    """``compare --output-dir`` writes its results beside the artifacts."""
+    (folder / "results.json").write_text('{"schema": 1, "results": []}')
+    assert in_order(folder, "linux", None, cache)[1] == []
+
+
+def test_several_models_need_a_choice(folder: Path, capture_net: Callable[[str], Any], cache: Cache) -> None:
+    xb.lower(capture_net("other"), "null", name="other", output_dir=folder)
+    with pytest.raises(UsageError, match=r"several models; say which: model='net' \| 'other'"):
+        in_order(folder, None, None, cache)
+    assert [artifact.name for artifact in in_order(folder, None, "other", cache)[0]] == ["other_null"]
+    with pytest.raises(ArtifactError, match="no artifacts of 'third'"):
+        in_order(folder, None, "third", cache)
+
+
+def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path, cache: Cache) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ArtifactError, match="holds no artifacts; write some with 'cross-backend export"):
+        in_order(tmp_path / "empty", None, None, cache)
+    with pytest.raises(ArtifactError, match="is not a folder"):
+        in_order(tmp_path / "none", None, None, cache)
+    with pytest.raises(UsageError, match=r"unknown platform 'lunix'\. Did you mean 'linux'"):
+        in_order(tmp_path / "empty", "lunix", None, cache)
+
+
+# --- The order of a bundle
+
+NAMES = ["linear_regression_null", "linear_regression_torch", "linear_regression_onnxruntime"]
+
+
+@pytest.fixture(scope="module")
+def bundled(linear: Captured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = [
+        (lower(linear, resolve(target), Cache()).artifact, name, target, {"tolerance": 1e-4})
+        for target, name in zip(("null", "torch", "cpu"), NAMES, strict=True)
+    ]
+    orders: dict[str, list[str]] = {"linux": NAMES[:0:-1], "web": NAMES[1:], "embedded": []}
+    return write_bundle(linear, rows, orders, {}, tmp_path_factory.mktemp("bundles"))
+
+
+@pytest.mark.parametrize(
+    ("platform", "names"),
+    [("linux", NAMES[:0:-1]), ("desktop", NAMES[:0:-1]), ("web", NAMES[1:]), ("ios", NAMES), ("macos", NAMES)],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_the_order_is_the_bundles(
+    platform: str, names: list[str], zipped: bool, bundled: Path, tmp_path: Path, cache: Cache
+) -> None:
+    path = Path(shutil.make_archive(str(tmp_path / "bundle"), "zip", bundled)) if zipped else bundled
+    candidates, rejected = in_order(path, platform, "linear_regression", cache)
+    assert [artifact.name for artifact in candidates] == names and rejected == []
+
+
+def test_results_of_this_machine_overrule_the_bundles_order(bundled: Path, linear: Captured, cache: Cache) -> None:
+    Memory(cache).keep_measured(linear.digest, measured(torch_eager=1, onnxruntime_cpu=2))
+    for platform, names in {"linux": NAMES[1:], "ios": NAMES}.items():
+        assert [artifact.name for artifact in in_order(bundled, platform, None, cache)[0]] == names
+
+
+def test_a_bundle_with_nothing_for_a_platform_says_so(bundled: Path, cache: Cache) -> None:
+    with pytest.raises(ArtifactError, match=r"linear_regression holds no artifact for embedded\.$"):
+        in_order(bundled, "embedded", None, cache)
+
+
+def test_a_bundle_has_one_model(bundled: Path, cache: Cache) -> None:
+    with pytest.raises(ArtifactError, match=r"is a bundle of linear_regression, not of other\."):
+        in_order(bundled, None, "other", cache)
+
+
+# --- Measured first
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), unique=True),
+    st.dictionaries(st.sampled_from("abcdefghxyz"), st.integers(1, 4)),
+)
+def test_measured_artifacts_share_out_the_places_that_they_held(order: list[str], ranks: dict[str, int]) -> None:
+    candidates = [
+        Artifact(Path(), target, target, "net", "p", target, "", 0, (), (), Placement(), {}, 0.0) for target in order
+    ]
+    found = targets(measured_first(candidates, measured(**ranks)))
+    assert sorted(found) == sorted(order), "nothing is lost"
+    assert [t for t in found if t not in ranks] == [t for t in order if t not in ranks]
+    assert [t in ranks for t in found] == [t in ranks for t in order], "what was not measured stays where it is"
+    assert [t for t in found if t in ranks] == sorted((t for t in order if t in ranks), key=lambda t: ranks[t])
+
+
+def test_results_of_two_leave_the_third_where_it_is() -> None:
+    candidates = [
+        Artifact(Path(), target, target, "net", "p", target, "", 0, (), (), Placement(), {}, 0.0)
+        for target in ("a", "b", "c", "d")
+    ]
+    assert targets(measured_first(candidates, measured(a=2, c=1))) == ["c", "b", "a", "d"]
+    assert targets(measured_first(candidates, measured(a=1, c=1, d=1))) == ["a", "b", "c", "d"], "ties change nothing"
+    assert targets(measured_first(candidates, {})) == ["a", "b", "c", "d"]
