@@ -46,14 +46,14 @@ def _sessions(model: str, rivals: list[str], threads: int, stack: ExitStack) -> 
 
     import atalla
     from cross_backend.cache import Cache
-    from cross_backend.export.export import Settings, export
+    from cross_backend.export.export import ExportSettings, export
     from cross_backend.program.pt2 import load_pt2
     from cross_backend.tensors import load_tensors
     from cross_backend.workloads import find_workload
 
     torch.set_num_threads(threads)
     lowered = [rival for rival in rivals if not rival.startswith("eager")]
-    captured, exported = export(find_workload(model), lowered, Settings(Cache()))
+    captured, exported = export(find_workload(model), lowered, ExportSettings(Cache()))
     inputs = load_tensors(captured.sample_path)["input"]
     program = load_pt2(captured.folder / captured.program_name)
     given = [torch.from_numpy(one) for one in inputs]

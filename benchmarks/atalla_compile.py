@@ -68,12 +68,12 @@ def measure(name: str) -> tuple[str, ...]:
 
     import atalla
     from cross_backend.cache import Cache
-    from cross_backend.export.export import Settings, export
+    from cross_backend.export.export import ExportSettings, export
     from cross_backend.program.pt2 import load_pt2
     from cross_backend.tensors import load_tensors
     from cross_backend.workloads import find_workload
 
-    captured, _ = export(find_workload(name), [], Settings(Cache()))
+    captured, _ = export(find_workload(name), [], ExportSettings(Cache()))
     program = load_pt2(captured.folder / captured.program_name)
     inputs = [torch.from_numpy(one) for one in load_tensors(captured.sample_path)["input"]]
     began = time.process_time()

@@ -24,9 +24,10 @@ from _table import show
 
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
-from cross_backend.comparison.trial import Settings, open_worker, sample, warm_up
-from cross_backend.export.export import Exported, export
-from cross_backend.export.export import Settings as ExportSettings
+from cross_backend.comparison.benches import open_bench
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.warm_up import warm_up
+from cross_backend.export.export import Exported, ExportSettings, export
 from cross_backend.measure.statistics import paired_ratio
 from cross_backend.measurement import Measurement
 from cross_backend.registry import Resolved
@@ -116,9 +117,9 @@ def ours(artifact: Artifact, resolved: Resolved, seconds: int, cache: Cache) -> 
     """Give our median, milliseconds: a fresh worker, warmed up until it is steady, then timed as long."""
     settings = Settings()
     with ExitStack() as stack:
-        worker, _ = open_worker(artifact.payload_path, str(resolved.target), settings, cache, stack)
-        warm_up(worker, settings)
-        return float(statistics.median(sample(worker, settings, 1_000_000, 0, seconds)["ns"])) / 1e6
+        bench, _ = open_bench(artifact.payload_path, str(resolved.target), settings, cache, stack)
+        warm_up(bench)
+        return float(statistics.median(bench.sample(1_000_000, 0, seconds).ns)) / 1e6
 
 
 def row(

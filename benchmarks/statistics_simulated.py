@@ -14,7 +14,7 @@ import numpy as np
 from _simulated import Machine, first_launches, simulate, warm_up
 from _table import show
 
-from cross_backend.comparison.trial import MOST_DECIDING
+from cross_backend.comparison.settings import MOST_DECIDING
 from cross_backend.measure.precision import detectable, precision_reached
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import can_tell_apart, latency_ms, noise_floor, paired_ratio

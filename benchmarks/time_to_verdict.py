@@ -11,9 +11,8 @@ from _table import show
 
 from cross_backend.cache import Cache
 from cross_backend.comparison.panel import conclude, run_launches
-from cross_backend.comparison.trial import Settings
-from cross_backend.export.export import Settings as ExportSettings
-from cross_backend.export.export import export
+from cross_backend.comparison.settings import Settings
+from cross_backend.export.export import ExportSettings, export
 from cross_backend.machine import Machine
 from cross_backend.workloads import find_workload
 

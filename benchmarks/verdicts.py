@@ -26,11 +26,12 @@ from _table import show
 
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
+from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.launch import silent
 from cross_backend.comparison.panel import conclude, run_launches
-from cross_backend.comparison.trial import Settings, open_worker, sample, warm_up
-from cross_backend.export.export import Exported, export
-from cross_backend.export.export import Settings as ExportSettings
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.warm_up import warm_up
+from cross_backend.export.export import Exported, ExportSettings, export
 from cross_backend.machine import Machine
 from cross_backend.measure.statistics import paired_ratio
 from cross_backend.program.capture import Captured
@@ -169,9 +170,9 @@ class Pair:
         assert isinstance(row.artifact, Artifact) and row.resolved is not None
         with ExitStack() as stack:
             target = str(row.resolved.target)
-            worker, _ = open_worker(row.artifact.payload_path, target, settings, self.cache, stack)
-            warm_up(worker, settings)
-            found: list[int] = sample(worker, settings, calls, 0, settings.timeout_s)["ns"]
+            bench, _ = open_bench(row.artifact.payload_path, target, settings, self.cache, stack)
+            warm_up(bench)
+            found: list[int] = bench.sample(calls, 0, settings.timeout_s).ns
             return found
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-from cross_backend.bench import process as workers
 from cross_backend.errors import UsageError
 from cross_backend.registry import full_name, rows
+from cross_backend.worker import process as workers
 from tests import surroundings
 from tests.durations import Durations
 from tests.zygote import GARBAGE, Forked, Zygote, start_worker

@@ -32,7 +32,14 @@ _LONGEST = 1 << 17
 COMMANDS = ("backends", "bundle", "compare", "doctor", "export", "explain", "inspect", "models", "run", "study")
 PRELOADED = (
     *("torch", "torch.export", "torch._dynamo", "sqlalchemy.dialects.sqlite"),
-    *("rich.progress", "rich.console", "cross_backend.worker.child", "cross_backend.api", "cross_backend.lowering"),
+    *(
+        "rich.progress",
+        "rich.console",
+        "cross_backend.worker.child",
+        "cross_backend.api",
+        *("cross_backend.bench.worker_bench", "cross_backend.instruments.table", "cross_backend.program.captures"),
+        "cross_backend.lowering.lower",
+    ),
     *("executorch.extension.pybindings._C", "executorch.exir"),
     *("executorch.backends.xnnpack.partition.xnnpack_partitioner", "onnxscript", "torch.onnx._internal.exporter._core"),
     *(f"cross_backend.cli.{name}" for name in COMMANDS),
@@ -217,7 +224,7 @@ def serve(requests: socket.socket) -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     assert threading.active_count() == 1, "a fork would lose threads"
-    from cross_backend.bench import process as workers
+    from cross_backend.worker import process as workers
 
     workers._started = start_worker
     gc.freeze()

@@ -16,10 +16,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
-from cross_backend.program.capture import (  # light; not lazy, because a submodule has the function's name
-    OnnxProgram,
-    capture,
-)
 
 if TYPE_CHECKING:
     from cross_backend.api import compare, lower
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
     from cross_backend.errors import CrossBackendError
     from cross_backend.loading.fallback import load_best
     from cross_backend.loading.selection import load
+    from cross_backend.program.capture import OnnxProgram, capture
     from cross_backend.records import Outcome, Panel, Result
     from cross_backend.study.runner import ComparisonRunner
     from cross_backend.target import Target
@@ -38,6 +35,7 @@ _NAMES = {
     "Backend": "backend",
     "ComparisonRunner": "study.runner",
     "CrossBackendError": "errors",
+    "OnnxProgram": "program.capture",
     "Outcome": "records",
     "Panel": "records",
     "Placement": "artifact",
@@ -46,9 +44,10 @@ _NAMES = {
     "Target": "target",
     "Task": "workloads",
     "Workload": "workloads",
+    "capture": "program.capture",
     "compare": "api",
-    "load": "selection",
-    "load_best": "fallback",
+    "load": "loading.selection",
+    "load_best": "loading.fallback",
     "lower": "api",
 }
 __all__ = [

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from cross_backend.artifact import Artifact
-from cross_backend.worker.process import Worker
 from cross_backend.cache import Cache
-from cross_backend.comparison import panel, trial
+from cross_backend.comparison import panel
+from cross_backend.comparison.settings import Settings
 from cross_backend.errors import UsageError
-from cross_backend.export import export as exporting
-from cross_backend.lowering import check_lowers
-from cross_backend.lowering import lower as lower_captured
+from cross_backend.export.export import ExportSettings, deliver
+from cross_backend.lowering.lower import Lower, check_lowers
+from cross_backend.lowering.lower import lower as lower_captured
 from cross_backend.program.capture import Captured, OnnxProgram, Program, capture, write_capture, write_program
+from cross_backend.program.captures import KIND
 from cross_backend.registry import Resolved, check_targets, resolve
 from cross_backend.trust import keep
+from cross_backend.worker.process import Worker
 from cross_backend.workloads import Workload, find_workload
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def _captured(program: Program, name: str, cache: Cache) -> Captured:
             captured = write_capture(Workload(name, program.path), folder)
         else:
             captured = write_program(program, name, folder)
-        stored = Captured.read(cache.publish(folder, exporting.KIND, captured.digest[:32]))
+        stored = Captured.read(cache.publish(folder, KIND, captured.digest[:32]))
         return replace(stored, workload=name)
 
 
@@ -62,21 +64,16 @@ def lower(program: Program, target: str, *, name: str = "model", output_dir: Pat
     else:
         artifact = _lower_in_toolchain(captured, resolved, cache)
     if output_dir is not None:
-        return exporting.deliver(artifact, resolved, Path(output_dir))
+        return deliver(artifact, resolved, Path(output_dir))
     return replace(artifact, target=str(resolved.target))
 
 
 def _lower_in_toolchain(captured: Captured, resolved: Resolved, cache: Cache) -> Artifact:
     check_lowers(captured, resolved)
     with Worker(cache.log("lower"), resolved.lowering_python) as worker:
-        answer = worker.call(
-            "lower",
-            exporting.Settings(cache).timeout_s,
-            folder=str(captured.folder),
-            target=str(resolved.target),
-            cache=str(cache.root),
-        )
-    return replace(Artifact.read(answer["manifest"]), workload=captured.workload)
+        question = Lower(captured.folder, str(resolved.target), bundled=False, cache=cache.root)
+        manifest, _ = worker.ask(question, ExportSettings(cache).timeout_s)
+    return replace(Artifact.read(manifest), workload=captured.workload)
 
 
 def compare(
@@ -109,7 +106,7 @@ def compare(
     if isinstance(model, str):
         if trust:
             keep(cache, Path(model))
-        return panel.compare(find_workload(model), targets, trial.Settings(**settings), exporting.Settings(cache))
+        return panel.compare(find_workload(model), targets, Settings(**settings), ExportSettings(cache))
     program = model if inputs is None else capture(cast("torch.nn.Module", model), inputs)
     captured = _captured(cast("Program", program), "model", cache)
-    return panel.compare(captured, targets, trial.Settings(**settings), exporting.Settings(cache))
+    return panel.compare(captured, targets, Settings(**settings), ExportSettings(cache))

@@ -22,8 +22,9 @@ Vendor exceptions are mapped to these where the vendor is called, with ``raise .
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cross_backend.foreign_text import plain
@@ -132,3 +133,14 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     if not isinstance(error, CrossBackendError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@contextlib.contextmanager
+def failing_as(kind: type[CrossBackendError], failed: str) -> Iterator[None]:
+    """Raise whatever a vendor's library raises as one of our errors: ``failed``, then its text."""
+    try:
+        yield
+    except CrossBackendError:
+        raise
+    except Exception as error:
+        raise kind(f"{failed}: {one_line(error)}") from error

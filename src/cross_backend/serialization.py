@@ -19,6 +19,7 @@ def _converter() -> Converter:
     converter = Converter()
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook(Path, lambda text, _: Path(text))
+    converter.register_structure_hook(type(None), lambda _value, _type: None)
     return converter
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend.worker.process import Worker
+from cross_backend.bench.bench import Subject
+from cross_backend.bench.worker_bench import Profile
 from cross_backend.errors import UnsupportedError
-from cross_backend.records import Timing
 from cross_backend.registry import BACKENDS, resolve
+from cross_backend.worker.process import Worker
 from tests.conformance.conftest import Lower
 
 READ = {
@@ -35,11 +36,10 @@ def test_profiles_or_says_that_it_cannot(lowered: Lower, backend_name: str, runs
     with Worker(tmp_path / "log", resolve(backend_name).python) as worker:
         if backend_name not in READ:
             with pytest.raises(UnsupportedError, match="no profiler") as caught:
-                worker.call("profile", 300, manifest=str(payload), target=backend_name, threads=1, runs=3)
+                worker.ask(Profile(Subject(payload, backend_name, 1), 3), 300)
             assert backend_name in str(caught.value) and "\n" not in str(caught.value)
             return
-        answer = worker.call("profile", 300, manifest=str(payload), target=backend_name, threads=1, runs=3)
-    rows = [Timing.from_json(row) for row in answer["rows"]]
+        rows = worker.ask(Profile(Subject(payload, backend_name, 1), 3), 300)
     assert rows and sum(row.ms for row in rows) > 0
     assert all(row.name.strip() and row.kind.strip() and row.calls >= 1 and row.ms >= 0 for row in rows)
     assert [row.ms for row in rows] == sorted((row.ms for row in rows), reverse=True)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cross_backend.comparison.trial import BOX_S, Settings
+from cross_backend.comparison.settings import BOX_S, Settings
 
 QUICK = ("--num-runs", "120", "--seconds", "1", "--launches", "1")
 FIVE = {"torch.eager", "executorch.portable", "executorch.xnnpack", "onnxruntime.cpu", "openvino"}

@@ -16,10 +16,12 @@ from onnx import TensorProto, helper
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.worker.process import Worker
+from cross_backend.bench.bench import Subject
+from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.registry import resolve
 from cross_backend.toolchains import find_toolchain
 from cross_backend.verify.compare import precision_of
+from cross_backend.worker.process import Worker
 
 TARGETS = {"onnxruntime_openvino": "onnxruntime.openvino", "onnxruntime_qnn": "onnxruntime.qnn"}
 EXECUTE = """
@@ -60,10 +62,9 @@ def execution(python: str, artifact: Artifact, target: str) -> dict[str, Any]:
 
 
 def verified(python: str, artifact: Artifact, target: str, log: Path) -> bool:
-    with Worker(log, python) as worker:
-        worker.call("open", 300, manifest=str(artifact.payload_path), target=target, threads=1)
-        answer = worker.call("verify", 300, precision=precision_of(resolve(target).options))
-    return bool(answer["comparison"]["verdict"])
+    with WorkerBench(Worker(log, python), 300) as bench:
+        bench.open(Subject(artifact.payload_path, target, 1))
+        return bench.verify(precision_of(resolve(target).options)).comparison.verdict
 
 
 def test_a_network_runs_whole_on_the_provider(target: str, python: str, tmp_path: Path) -> None:

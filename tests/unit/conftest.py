@@ -14,10 +14,12 @@ import torch
 import cross_backend as xb
 from cross_backend.artifact import Artifact, Operators, Placement, digest_path, size_of
 from cross_backend.cache import Cache
-from cross_backend.export.export import capture_workload
+from cross_backend.instruments import open_loop, throughput
 from cross_backend.machine import Machine
+from cross_backend.measure import latency
 from cross_backend.measurement import Measurement
 from cross_backend.program.capture import Captured
+from cross_backend.program.captures import capture_workload
 from cross_backend.tensors import TensorSpec, save_tensors
 
 ROUNDS = 30
@@ -136,3 +138,28 @@ def draw() -> Callable[..., list[Measurement]]:
         return [Measurement("latency", "ns", row) for row in rows]
 
     return measurements
+
+
+class Clock:
+    """Time that passes only where it is spent: what else the machine does changes nothing."""
+
+    def __init__(self) -> None:
+        self._ns = 0
+
+    def perf_counter_ns(self) -> int:
+        """Read it, which takes 100 ns."""
+        self._ns += 100
+        return self._ns
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self._ns += round(seconds * 1e9)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Give the clock by which all loops measure."""
+    made = Clock()
+    for module in (latency, open_loop, throughput):
+        monkeypatch.setattr(module, "time", made)
+    return made

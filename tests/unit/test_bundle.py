@@ -21,7 +21,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.bundle import Bundle, find_artifact, is_bundle, is_payload, open_bundle, write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UsageError
-from cross_backend.lowering import lower
+from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured, write_capture
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured

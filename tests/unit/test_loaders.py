@@ -29,7 +29,7 @@ from cross_backend.bundle import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import UsageError
 from cross_backend.loaders import LOADERS, write_loaders
-from cross_backend.lowering import lower
+from cross_backend.lowering.lower import lower
 from cross_backend.platforms import PLATFORMS
 from cross_backend.program.capture import write_program
 from cross_backend.registry import resolve

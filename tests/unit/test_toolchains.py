@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend.worker.process import Worker
+from cross_backend.bench.worker_bench import Run
 from cross_backend.errors import CrossBackendError, RunError, UsageError
 from cross_backend.registry import find_backend, missing_here, resolve, rows
 from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain, add, find_toolchain, remove
+from cross_backend.worker.process import Worker
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +75,8 @@ def test_added_whole_and_a_worker_answers_in_it(tmp_path: Path) -> None:
     assert small.added and len(told) == 3
     add(small, told.append)
     assert len(told) == 3, "what is there is not installed again"
-    with Worker(tmp_path / "log", str(small.python)) as worker, pytest.raises(RunError, match="unknown operation"):
-        worker.call("nonsense", 60)
+    with Worker(tmp_path / "log", str(small.python)) as worker, pytest.raises(RunError, match="no artifact is open"):
+        worker.ask(Run(None), 60)
     assert remove(small) and not small.folder.exists()
     assert not remove(small)
 

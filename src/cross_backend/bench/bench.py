@@ -1,4 +1,4 @@
-"""Bench: where an artifact is opened and measured: a worker process here; later a phone, a browser, a cluster's node."""
+"""Bench: where an artifact is opened and measured: a process here; later a phone, a browser, a cluster's node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from cross_backend.bench.instrument import Instrument
+from cross_backend.bench.reading import Reading
 from cross_backend.measure.latency import Samples
 from cross_backend.records import Comparison, Execution, Timing
 
@@ -24,6 +24,8 @@ class Subject:
     target: str
     threads: int
     """CPU threads, where the target names no number of its own."""
+    has_manifest: bool = True
+    """False for a file of others, which says itself what it takes; it is run on random inputs."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Opened:
     cold: bool
     """Whether nothing was opened there before."""
     process_ns: int
-    """From starting the process to this package's first own line in it."""
+    """From starting the process to the end of this package's own imports."""
     import_ns: int
     load_ns: int
     """From asking the runtime to load to a session that is ready."""
@@ -57,10 +59,10 @@ class Verified:
 
 
 class Bench(ABC):
-    """Measures one artifact at a time; use it in ``with``. Every method but ``close`` raises:
+    """Measures one artifact at a time; use it in ``with``.
 
-    LoadError, RunError, UnsupportedError: what the runtime says; the bench goes on.
-    WorkerError: the process died, or gave no answer in time; the bench is closed.
+    Whoever uses it cannot see which kind it is. Every method but ``close`` may raise LoadError, RunError or
+    UnsupportedError, after which the bench goes on, and WorkerError: the process died, or gave no answer in time.
     """
 
     @property
@@ -74,11 +76,11 @@ class Bench(ABC):
 
     @abstractmethod
     def verify(self, precision: str) -> Verified:
-        """Compare the outputs on what is bound with the sample's, by the rule for a precision (``fp32``, ``int8``, …)."""
+        """Compare the outputs on what is bound with the reference, by the rule for a precision (``int8``, say)."""
 
     @abstractmethod
     def bind(self, inputs: Path) -> None:
-        """Bind the inputs of a tensor file (group ``input``) instead; where it holds ``expected``, too, verify by it."""
+        """Bind a tensor file's inputs (group ``input``) instead; its group ``expected``, if any, is the reference."""
 
     @abstractmethod
     def run(self, outputs: Path | None) -> tuple[float, ...]:
@@ -97,8 +99,8 @@ class Bench(ABC):
         """Return what the runtime's profiler says of so many runs, in a session of its own."""
 
     @abstractmethod
-    def take(self, instrument: Instrument[Answer]) -> Answer:
-        """Return what an instrument finds of what is open."""
+    def take(self, reading: Reading[Answer]) -> Answer:
+        """Return what an instrument reads of what is open."""
 
     @abstractmethod
     def close(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cross_backend import trust
@@ -11,12 +10,11 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
 from cross_backend.bundle import find_artifact
 from cross_backend.cache import Cache
-from cross_backend.errors import CrossBackendError, LoadError, RunError, one_line
+from cross_backend.errors import LoadError, failing_as
 from cross_backend.measure import memory
-from cross_backend.measure.cold_start import timed
+from cross_backend.measure.clock import timed
 from cross_backend.registry import Resolved, resolve
 from cross_backend.tensors import Tensors, load_tensors, random_inputs
-from cross_backend.worker.question import Answering
 
 Sample = Mapping[str, Tensors]
 """Groups of tensors: ``input``, ``expected``, …"""
@@ -64,29 +62,6 @@ class OpenArtifact:
         self._run = None
         session, self._session = self.session, None
         session.__exit__(None, None, None)
-
-
-def opened(process: Answering) -> OpenArtifact:
-    """Return what a process has open.
-
-    Raises:
-        RunError: nothing.
-    """
-    if process.opened is None:
-        raise RunError("no artifact is open.")
-    found: OpenArtifact = process.opened
-    return found
-
-
-@contextlib.contextmanager
-def failing_as(kind: type[CrossBackendError], failed: str) -> Iterator[None]:
-    """Raise whatever a runtime raises as one of our errors: ``failed``, then its text."""
-    try:
-        yield
-    except CrossBackendError:
-        raise
-    except Exception as error:
-        raise kind(f"{failed}: {one_line(error)}") from error
 
 
 def resolve_with_threads(target: str, threads: int | None) -> tuple[Resolved, Options]:

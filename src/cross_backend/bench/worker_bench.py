@@ -10,21 +10,19 @@ from typing import Any, TypeVar
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
 from cross_backend.bench.bench import Bench, Opened, Subject, Verified
-from cross_backend.bench.instrument import Instrument
 from cross_backend.bench.open_artifact import (
     OpenArtifact,
-    failing_as,
     open_session,
-    opened,
     read_artifact,
     resolve_with_threads,
     sample_of,
 )
-from cross_backend.errors import RunError
+from cross_backend.bench.reading import Reading
+from cross_backend.errors import RunError, failing_as
 from cross_backend.measure import latency
-from cross_backend.measure.cold_start import import_modules, timed
+from cross_backend.measure.clock import import_modules, timed
 from cross_backend.measure.latency import Samples
-from cross_backend.records import Comparison, Execution, Timing
+from cross_backend.records import Execution, Timing
 from cross_backend.registry import Resolved, rows
 from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
 from cross_backend.verify.compare import compare_outputs
@@ -77,8 +75,8 @@ class WorkerBench(Bench):
     def profile(self, subject: Subject, runs: int) -> tuple[Timing, ...]:  # noqa: D102
         return self._ask(Profile(subject, runs))
 
-    def take(self, instrument: Instrument[Answer]) -> Answer:  # noqa: D102
-        return self._ask(instrument)
+    def take(self, reading: Reading[Answer]) -> Answer:  # noqa: D102
+        return self._ask(reading)
 
     def close(self) -> None:  # noqa: D102
         self.worker.__exit__(None, None, None)
@@ -92,7 +90,8 @@ class Open(Question[Opened]):
     started_ns: int
     """When the process was started."""
 
-    def answer(self, process: Answering) -> Opened:  # noqa: D102
+    def answer(self, process: Answering) -> Opened:
+        """Return how long each step took."""
         cold, process.is_cold = process.is_cold, False
         rows()  # finding out which backends there are is our cost, and no part of the import
 
@@ -102,9 +101,9 @@ class Open(Question[Opened]):
             return found
 
         (resolved, options), import_ns = timed(import_all)
-        artifact = read_artifact(self.subject.payload, resolved)
+        artifact = _artifact(self.subject, resolved)
         one = OpenArtifact(lambda: open_session(artifact, resolved, options), sample_of(artifact))
-        process.opened = one
+        process.open = one
         return Opened(cold, process.began_ns - self.started_ns, import_ns, one.load_ns, one.bind_ns)
 
 
@@ -114,8 +113,9 @@ class Verify(Question[Verified]):
 
     precision: str
 
-    def answer(self, process: Answering) -> Verified:  # noqa: D102
-        one = opened(process)
+    def answer(self, process: Answering) -> Verified:
+        """Return the verdict."""
+        one: OpenArtifact = process.held()
         is_first = not one.was_called
         run = one.run
         produced, ns = timed(lambda: _called(run))
@@ -133,11 +133,12 @@ class Bind(Question[None]):
 
     inputs: Path
 
-    def answer(self, process: Answering) -> None:  # noqa: D102
+    def answer(self, process: Answering) -> None:
+        """Leave it bound."""
         groups = load_tensors(self.inputs)
         if "input" not in groups:
             raise RunError(f"{self.inputs} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
-        opened(process).bind(groups)
+        process.held().bind(groups)
 
 
 @dataclass(frozen=True)
@@ -146,22 +147,24 @@ class Run(Question[tuple[float, ...]]):
 
     outputs: Path | None
 
-    def answer(self, process: Answering) -> tuple[float, ...]:  # noqa: D102
-        produced = [to_numpy(y) for y in _called(opened(process).run)]
+    def answer(self, process: Answering) -> tuple[float, ...]:
+        """Return the first values of the first output."""
+        produced = [to_numpy(y) for y in _called(process.held().run)]
         if self.outputs is not None:
             save_tensors(self.outputs, {"output": produced})
         return _head(produced)
 
 
 @dataclass(frozen=True)
-class Sample(Instrument[Samples]):
+class Sample(Reading[Samples]):
     """Time calls one by one."""
 
     calls: int
     warm_up: int
     seconds: float
 
-    def measure(self, artifact: OpenArtifact) -> Samples:  # noqa: D102
+    def read(self, artifact: OpenArtifact) -> Samples:
+        """Return the durations."""
         return latency.sample(artifact.run, self.calls, self.warm_up, self.seconds)
 
 
@@ -171,7 +174,8 @@ class FindExecution(Question[Execution | None]):
 
     subject: Subject
 
-    def answer(self, process: Answering) -> Execution | None:  # noqa: D102
+    def answer(self, _process: Answering) -> Execution | None:
+        """Return what the runtime recorded."""
         artifact, resolved, options = _prepared(self.subject)
         with failing_as(RunError, "it failed while it was measured"):
             return resolved.backend.execution(artifact, options, sample_of(artifact)["input"])
@@ -184,7 +188,8 @@ class Profile(Question[tuple[Timing, ...]]):
     subject: Subject
     runs: int
 
-    def answer(self, process: Answering) -> tuple[Timing, ...]:  # noqa: D102
+    def answer(self, _process: Answering) -> tuple[Timing, ...]:
+        """Return one row for each kind of operator."""
         artifact, resolved, options = _prepared(self.subject)
         with failing_as(RunError, "it failed while it was profiled"):
             return resolved.backend.profile(artifact, options, sample_of(artifact)["input"], self.runs)
@@ -192,7 +197,13 @@ class Profile(Question[tuple[Timing, ...]]):
 
 def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options]:
     resolved, options = resolve_with_threads(subject.target, subject.threads)
-    return read_artifact(subject.payload, resolved), resolved, options
+    return _artifact(subject, resolved), resolved, options
+
+
+def _artifact(subject: Subject, resolved: Resolved) -> Artifact:
+    if subject.has_manifest:
+        return read_artifact(subject.payload, resolved)
+    return resolved.backend.describe(subject.payload)
 
 
 def _called(run: Callable[[], Tensors]) -> Tensors:

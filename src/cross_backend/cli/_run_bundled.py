@@ -15,7 +15,7 @@ from cross_backend.errors import ArtifactError
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.cache import Cache
-    from cross_backend.comparison.trial import Settings
+    from cross_backend.comparison.settings import Settings
     from cross_backend.records import Result
     from cross_backend.report.terminal import Terminal
 
@@ -101,19 +101,18 @@ def _described(bundled: Path) -> Artifact | None:
 
 def _unbundle(
     bundled: Path, described: Artifact | None, folder: Path, settings: Settings, cache: Cache
-) -> tuple[Artifact, list[str]]:
+) -> tuple[Artifact, Sequence[Path]]:
     """Write the program as an artifact, and a tensor file per test case; in a worker, which has the packages."""
     from cross_backend.artifact import Artifact
-    from cross_backend.worker.process import Worker
+    from cross_backend.bench.foreign import Unbundle
     from cross_backend.cli._run_steps import resolve_runnable
     from cross_backend.registry import resolve
+    from cross_backend.worker.process import Worker
 
     reader = resolve_runnable(described) if described else resolve(_READER)
     with Worker(cache.log("run"), reader.python) as worker:
-        answer = worker.call(
-            "unbundle", settings.timeout_s, bundled=str(bundled), target=str(reader.target), folder=str(folder)
-        )
-    artifact = Artifact.read(answer["manifest"])
+        manifest, cases = worker.ask(Unbundle(bundled, str(reader.target), folder), settings.timeout_s)
+    artifact = Artifact.read(manifest)
     if described is not None:
         artifact = replace(
             artifact,
@@ -125,28 +124,31 @@ def _unbundle(
             export_s=described.export_s,
         )
         artifact.write_manifest()
-    return artifact, answer["cases"]
+    return artifact, cases
 
 
-def _measure(artifact: Artifact, cases: Sequence[str], output: Path | None, settings: Settings, cache: Cache) -> Result:
+def _measure(
+    artifact: Artifact, cases: Sequence[Path], output: Path | None, settings: Settings, cache: Cache
+) -> Result:
     """Verify every test case; time the first."""
     from cross_backend.cli._run_steps import resolve_runnable, run_once
+    from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
-    from cross_backend.comparison.trial import open_worker, verify
     from cross_backend.records import Outcome
+    from cross_backend.verify.compare import precision_of
 
     resolved = resolve_runnable(artifact)
     with ExitStack() as stack:
-        worker, opened = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
+        bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)
         verified, index = [], 0
         for index in [*range(1, len(cases)), 0]:
-            worker.call("bind", settings.timeout_s, inputs=cases[index])
-            verified.append(verify(worker, resolved.options, settings).comparison)
+            bench.bind(cases[index])
+            verified.append(bench.verify(precision_of(resolved.options)).comparison)
             if not verified[-1].verdict:
                 break
-        result = measure_alone(worker, artifact, resolved, settings, opened["load_s"])
+        result = measure_alone(bench, artifact, resolved, settings, opened)
         if result.outcome is not Outcome.OK:
             return replace(result, reason=f"test case {index}: {result.reason}")
         if output is not None:
-            run_once(worker, output, settings)
+            run_once(bench, output)
     return replace(result, comparison=max(verified, key=lambda comparison: comparison.max_rel))

@@ -16,9 +16,9 @@ from cross_backend.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cross_backend.worker.process import Worker
+    from cross_backend.bench.bench import Bench
     from cross_backend.cache import Cache
-    from cross_backend.comparison.trial import Settings
+    from cross_backend.comparison.settings import Settings
     from cross_backend.report.terminal import Terminal
     from cross_backend.tensors import TensorSpec
 
@@ -54,9 +54,11 @@ def run_foreign(args: argparse.Namespace, settings: Settings, cache: Cache, term
         UnavailableError: what reads it, or its delegate, cannot run here.
         UnsupportedError, LoadError, RunError: it cannot be read, or fails.
     """
-    from cross_backend.worker.process import Worker
+    from cross_backend.bench.bench import Subject
+    from cross_backend.bench.foreign import Describe
+    from cross_backend.bench.worker_bench import WorkerBench
     from cross_backend.registry import resolve
-    from cross_backend.tensors import TensorSpec
+    from cross_backend.worker.process import Worker
 
     path = args.artifact.resolve()
     if args.profile:
@@ -64,26 +66,24 @@ def run_foreign(args: argparse.Namespace, settings: Settings, cache: Cache, term
     reader = check_runs(resolve(READERS[path.suffix]))
     with ExitStack() as stack:
         worker = stack.enter_context(Worker(cache.log("run"), reader.python))
-        found = worker.call("describe", settings.timeout_s, payload=str(path), target=str(reader.target))
-        resolved = check_runs(resolve(found["target"]))
+        found = worker.ask(Describe(path, str(reader.target)), settings.timeout_s)
+        resolved = check_runs(resolve(found.target))
         if resolved.python != reader.python:
             worker = stack.enter_context(Worker(cache.log("run"), resolved.python))
-        target = str(resolved.target)
-        worker.call("open_foreign", settings.timeout_s, payload=str(path), target=target, threads=settings.threads)
-        inputs = tuple(TensorSpec.from_json(row) for row in found["inputs"])
-        run_given(args, Given(path.name, path.stem, target, inputs, is_unverified=True), worker, settings, terminal)
+        bench, target = WorkerBench(worker, settings.timeout_s), str(resolved.target)
+        bench.open(Subject(path, target, settings.threads, has_manifest=False))
+        run_given(args, Given(path.name, path.stem, target, found.inputs, is_unverified=True), bench, terminal)
     return 0
 
 
-def run_given(args: argparse.Namespace, given: Given, worker: Worker, settings: Settings, terminal: Terminal) -> None:
-    """Run what a worker has open on ``--input``, or where there is none on what is bound, and print."""
+def run_given(args: argparse.Namespace, given: Given, bench: Bench, terminal: Terminal) -> None:
+    """Run what a bench has open on ``--input``, or where there is none on what is bound, and print."""
     from cross_backend.records import finite
 
     with tempfile.TemporaryDirectory() as folder:
         if args.input is not None:
-            inputs = str(_inputs_file(args.input, given, Path(folder)))
-            worker.call("bind", settings.timeout_s, inputs=inputs)
-        head = run_once(worker, args.output, settings)
+            bench.bind(_inputs_file(args.input, given, Path(folder)))
+        head = run_once(bench, args.output)
     if args.json:
         document = {"schema": 1, "workload": given.workload, "target": given.target}
         why = {"verified": False, "reason": UNVERIFIED} if given.is_unverified else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,9 @@ from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
-    from cross_backend.worker.process import Worker
+    from cross_backend.bench.bench import Bench
     from cross_backend.cache import Cache
-    from cross_backend.comparison.trial import Settings
+    from cross_backend.comparison.settings import Settings
     from cross_backend.records import Result, Timing
     from cross_backend.registry import Resolved
     from cross_backend.report.terminal import Terminal
@@ -59,14 +60,13 @@ def check_runs(resolved: Resolved) -> Resolved:
     return resolved
 
 
-def run_once(worker: Worker, path: Path | None, settings: Settings) -> list[float]:
+def run_once(bench: Bench, path: Path | None) -> tuple[float, ...]:
     """Run on what is bound, write all outputs where a path is given, and return the first few values."""
     with tempfile.TemporaryDirectory() as folder:
         outputs = Path(folder) / "outputs.npz"
-        answer = worker.call("run", settings.timeout_s, outputs=None if path is None else str(outputs))
+        head = bench.run(None if path is None else outputs)
         if path is not None:
             shutil.copyfile(outputs, path)
-    head: list[float] = answer["head"]
     return head
 
 
@@ -103,24 +103,16 @@ def finish(
 
 
 def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profile:
-    from cross_backend.worker.process import Worker
-    from cross_backend.loading.selection import resolve_artifact
-    from cross_backend.records import Timing
+    from cross_backend.bench.bench import Subject
+    from cross_backend.comparison.benches import start_bench
 
     if result.latency_ms is None:
         raise UnsupportedError(f"there is nothing to profile: {result.unranked or 'it was not measured'}.")
     affordable = int(settings.seconds * 1000 / max(result.latency_ms.value, 1e-6))
     runs = max(1, min(settings.num_runs, PROFILED_RUNS, affordable))
-    with Worker(cache.log("run"), resolve_artifact(artifact).python) as worker:
-        answer = worker.call(
-            "profile",
-            settings.timeout_s,
-            manifest=str(artifact.payload_path),
-            target=artifact.target,
-            threads=settings.threads,
-            runs=runs,
-        )
-    return Profile(tuple(Timing.from_json(row) for row in answer["rows"]), runs)
+    with ExitStack() as stack:
+        bench = start_bench(artifact.target, settings, cache, stack)
+        return Profile(bench.profile(Subject(artifact.payload_path, artifact.target, settings.threads), runs), runs)
 
 
 def _document(args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None) -> dict[str, Any]:

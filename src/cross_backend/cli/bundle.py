@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
     targets = _distinct(with_precision(merged_order(list(orders.values())) or args.backends, args.precision))
     from cross_backend.bundle import write_bundle
     from cross_backend.cache import Cache
-    from cross_backend.export.export import Settings, export
+    from cross_backend.export.export import ExportSettings, export
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
@@ -83,7 +83,7 @@ def main(args: argparse.Namespace) -> int:
     source = find_workload(args.model, args.weights)
     parent = writable_folder(args.output_dir)
     terminal = Terminal(quiet=args.json)
-    settings = Settings(Cache(), args.jobs or 0, args.timeout, min_coverage=args.min_coverage)
+    settings = ExportSettings(Cache(), args.jobs or 0, args.timeout, min_coverage=args.min_coverage)
     with export_progress(terminal) as observe:
         captured, rows = export(source, targets, settings, observe)
     good = [row for row in rows if row.outcome is Outcome.OK]
@@ -169,7 +169,7 @@ def _contents(row: Exported, name: str) -> tuple[Any, str, str, Mapping[str, flo
 def _measure(captured: Captured, rows: Sequence[Exported], settings: Any) -> None:
     """Measure together what runs here; the panel remembers it."""
     from cross_backend.comparison.panel import run_panel
-    from cross_backend.comparison.trial import Settings
+    from cross_backend.comparison.settings import Settings
 
     run_panel(captured, rows, Settings(), settings.cache)
 

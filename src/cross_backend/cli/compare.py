@@ -27,8 +27,8 @@ from cross_backend.records import Outcome, Panel, document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cross_backend.comparison.trial import Settings
-    from cross_backend.export.export import Settings as ExportSettings
+    from cross_backend.comparison.settings import Settings
+    from cross_backend.export.export import ExportSettings
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
@@ -85,8 +85,8 @@ def main(args: argparse.Namespace) -> int:
     targets = chosen_targets(args, DEFAULT)
     check_threads(args.threads)
     from cross_backend.cache import Cache
-    from cross_backend.comparison.trial import Settings
-    from cross_backend.export.export import Settings as ExportSettings
+    from cross_backend.comparison.settings import Settings
+    from cross_backend.export.export import ExportSettings
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 

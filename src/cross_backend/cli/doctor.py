@@ -28,8 +28,8 @@ def main(args: argparse.Namespace) -> int:
     """Print what works; 1 if the environment is broken or a backend that should work does not."""
     from cross_backend.cache import Cache
     from cross_backend.comparison.panel import compare
-    from cross_backend.comparison.trial import Settings
-    from cross_backend.export.export import Settings as ExportSettings
+    from cross_backend.comparison.settings import Settings
+    from cross_backend.export.export import ExportSettings
     from cross_backend.registry import find_backend, rows
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload

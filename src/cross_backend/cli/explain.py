@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Lower (or take it from the cache) and print the placement."""
     from cross_backend.cache import Cache
-    from cross_backend.export.export import Settings, export
+    from cross_backend.export.export import ExportSettings, export
     from cross_backend.registry import resolve
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
         trust_files([args.model])
     source = find_workload(args.model, args.weights)
     with export_progress(terminal) as observe:
-        captured, rows = export(source, [args.backend], Settings(Cache(), timeout_s=args.timeout), observe)
+        captured, rows = export(source, [args.backend], ExportSettings(Cache(), timeout_s=args.timeout), observe)
     row = rows[0]
     if row.artifact is None:
         raise LowerError(f"{source.name} on {args.backend}: {row.outcome}: {row.reason}")

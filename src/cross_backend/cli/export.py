@@ -82,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     named = _named_models(args)
     targets = with_precision(chosen_targets(args, () if args.onnx else DEFAULT), args.precision)
     from cross_backend.cache import Cache
-    from cross_backend.export.export import Settings, export
+    from cross_backend.export.export import ExportSettings, export
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import WORKLOADS, find_workload
 
@@ -93,7 +93,7 @@ def main(args: argparse.Namespace) -> int:
     terminal = Terminal(quiet=args.json)
     onnx = _write_onnx(terminal, sources, args) if args.onnx else None
     folder = writable_folder(args.output_dir) if targets else None
-    settings = Settings(Cache(), args.jobs or 0, args.timeout, folder, args.bundled, args.min_coverage)
+    settings = ExportSettings(Cache(), args.jobs or 0, args.timeout, folder, args.bundled, args.min_coverage)
     exported: dict[str, list[Exported]] = {}
     status = 0
     for source in sources if targets else ():
@@ -128,7 +128,8 @@ def _write_onnx(terminal: Terminal, sources: Sequence[Source], args: argparse.Na
         CrossBackendError: it cannot be written.
     """
     from cross_backend.cache import Cache
-    from cross_backend.export.free_batch import CHECKED, export_onnx_file
+    from cross_backend.export.onnx_file import export_onnx_file
+    from cross_backend.lowering.free_batch import CHECKED
     from cross_backend.report import tables
 
     if len(sources) != 1:

@@ -18,7 +18,7 @@ from cross_backend.platforms import find_platform
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.cache import Cache
-    from cross_backend.comparison.trial import Settings
+    from cross_backend.comparison.settings import Settings
     from cross_backend.records import Result
     from cross_backend.report.terminal import Terminal
 
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run; 0 if it ran and, on its sample, gave right outputs."""
     from cross_backend.cache import Cache
-    from cross_backend.comparison.trial import Settings
+    from cross_backend.comparison.settings import Settings
     from cross_backend.report.terminal import Terminal
 
     check_threads(args.threads)
@@ -142,22 +142,22 @@ def _run(
     args: argparse.Namespace, artifact: Artifact, settings: Settings, cache: Cache, terminal: Terminal, *, last: bool
 ) -> Result | None:
     """Open in a worker, verify and measure; None where the user's own inputs were run and printed instead."""
+    from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
-    from cross_backend.comparison.trial import open_worker
     from cross_backend.loading.selection import check_code
 
     artifact.check()
     resolved = resolve_runnable(artifact)
     check_code(artifact, resolved, cache, trust=args.trust)
     with ExitStack() as stack:
-        worker, opened = open_worker(artifact.payload_path, artifact.target, settings, cache, stack)
+        bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)
         if args.input is not None or artifact.sample is None:
             given = Given(artifact.name, artifact.workload, artifact.target, artifact.inputs, artifact.sample is None)
-            run_given(args, given, worker, settings, terminal)
+            run_given(args, given, bench, terminal)
             return None
-        result = measure_alone(worker, artifact, resolved, settings, opened["load_s"])
+        result = measure_alone(bench, artifact, resolved, settings, opened)
         if result.outcome != "OK" and not last:  # the next candidate's document is the one
             raise RunError(f"{result.outcome}: {result.reason}")
         if args.output is not None:
-            run_once(worker, args.output, settings)
+            run_once(bench, args.output)
     return result

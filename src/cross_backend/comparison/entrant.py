@@ -1,4 +1,4 @@
-"""Entrant: a target on its way through a launch: what is known of it, and the worker that has it open."""
+"""Entrant: a target on its way through a launch: what is known of it, and the bench that has it open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cross_backend.worker.process import Worker
+from cross_backend.bench.bench import Bench
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.export.export import Exported, outcome_of
 from cross_backend.measure.disturbance import SWITCHES_PER_S
@@ -20,7 +20,7 @@ class Entrant:
 
     exported: Exported
     result: Result
-    worker: Worker | None = None
+    bench: Bench | None = None
     rounds: list[tuple[int, ...]] = field(default_factory=list)
     """Durations of the calls of each visit until now, ns."""
     estimate_ms: float = 0.0
@@ -33,13 +33,13 @@ class Entrant:
         """Whether it takes part in the rounds."""
         where = self.result.execution
         functional_only = where is not None and where.functional_only is not None
-        return self.worker is not None and self.result.outcome is Outcome.OK and not functional_only
+        return self.bench is not None and self.result.outcome is Outcome.OK and not functional_only
 
     def fail(self, error: CrossBackendError, otherwise: Outcome) -> None:
-        """Record the end and stop the worker."""
+        """Record the end and close the bench."""
         self.result = replace(self.result, outcome=outcome_of(error, otherwise), reason=one_line(error))
-        if self.worker is not None:
-            self.worker.kill()
+        if self.bench is not None:
+            self.bench.close()
 
     def measured(self, rounds: int) -> Result:
         """Return the result with the latencies; rounds that an interrupt cut off count as empty."""

@@ -47,11 +47,11 @@ def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
         latency=Measurement.joined(latencies) if latencies else None,
         measurements=tuple(map(Measurement.joined, metrics.values())),
         load_s=statistics.median(loads) if loads else None,
-        warnings=told_once(text for part in parts for text in part.warnings),
+        warnings=deduplicate_warnings(text for part in parts for text in part.warnings),
     )
 
 
-def told_once(warnings: Iterable[str]) -> tuple[str, ...]:
+def deduplicate_warnings(warnings: Iterable[str]) -> tuple[str, ...]:
     """Return each warning once; those that differ in their numbers only by the first, with how many there were."""
     kinds: dict[str, list[str]] = {}
     for text in warnings:

@@ -14,27 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from cross_backend.artifact import Artifact
-from cross_backend.worker.process import Worker
+from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
 from cross_backend.comparison.entrant import Entrant
-from cross_backend.comparison.opening import begin, look, open_alone, open_together, twin_entrant, warm
-from cross_backend.comparison.trial import (
-    ROUNDS,
-    WARM_CALLS,
-    WARM_UP_S,
-    Settings,
-    plan_visits,
-    sample,
-    verify,
-)
+from cross_backend.comparison.opening import begin, look, open_alone, open_together, short, twin_entrant, warm
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.visits import ROUNDS, plan_visits
+from cross_backend.comparison.warm_up import WARM_UP_S
 from cross_backend.errors import CrossBackendError, WorkerError, one_line
 from cross_backend.export.export import Exported
+from cross_backend.instruments.accuracy import Score
 from cross_backend.machine import Machine
 from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.program.capture import Captured
 from cross_backend.records import Launch, Outcome, Result
 from cross_backend.registry import Resolved
+from cross_backend.verify.compare import precision_of
 
+WARM_CALLS = 3
 WARM_BELOW_MS = 50.0
 """Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
 
@@ -92,7 +89,7 @@ def run_launch(
             _measure(visited, settings, len(before), show)
             if captured.metric is not None and not before:
                 for entrant in entrants:
-                    _score(entrant, captured.metric, captured.task_path, settings)
+                    _score(entrant, captured.metric, captured.task_path)
         except KeyboardInterrupt:
             interrupted = True
     usable = Machine.here().usable_cpus
@@ -102,7 +99,7 @@ def run_launch(
         twin_of if twin else None,
         (
             *causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads),
-            *_lost(twin),
+            *_lost_twin(twin),
             *_many_in_one(captured),
         ),
         time.perf_counter() - started,
@@ -111,12 +108,12 @@ def run_launch(
     return launch, interrupted
 
 
-def _score(entrant: Entrant, metric: str, task: Path, settings: Settings) -> None:
+def _score(entrant: Entrant, metric: str, task: Path) -> None:
     """Find out once how well it does its task; after the rounds, so that a failure costs it nothing else."""
-    if entrant.worker is None or entrant.result.outcome is not Outcome.OK:
+    if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
         return
     try:
-        score = float(entrant.worker.call("score", settings.timeout_s, task=str(task))["value"])
+        score = entrant.bench.take(Score(task))
     except CrossBackendError as error:
         told = {"accuracy": one_line(error)}
         failures = told if isinstance(error, WorkerError) else {}
@@ -132,7 +129,7 @@ def _fastest(entrants: Sequence[Entrant]) -> int | None:
     return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
 
 
-def _lost(twin: Entrant | None) -> tuple[str, ...]:
+def _lost_twin(twin: Entrant | None) -> tuple[str, ...]:
     """Return a warning of a target that is right in one process and fails in the next."""
     if twin is None or twin.result.outcome is Outcome.OK:
         return ()
@@ -154,26 +151,26 @@ def _measure(visited: Sequence[Entrant], settings: Settings, index: int, show: C
     for turn in range(ROUNDS):
         show(turn)
         for entrant in order.sample(visited, len(visited)):
-            entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn], settings))
+            entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn]))
     show(ROUNDS)
 
 
-def _visit(entrant: Entrant, runs: int, settings: Settings) -> tuple[int, ...]:
-    if not runs or not entrant.running or entrant.worker is None:
+def _visit(entrant: Entrant, runs: int) -> tuple[int, ...]:
+    if not runs or not entrant.running or entrant.bench is None:
         return ()
     warm = WARM_CALLS if entrant.estimate_ms < WARM_BELOW_MS else 0
     # The box only guards against a target that suddenly slows down: the plan already fits it.
     box = max(1.0, 5 * runs * entrant.estimate_ms / 1000)
     try:
-        answer = sample(entrant.worker, settings, runs, warm, box)
+        samples = entrant.bench.sample(runs, warm, box)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
         return ()
-    entrant.switches += answer["switches"]
-    return tuple(answer["ns"])
+    entrant.switches += samples.involuntary_switches
+    return tuple(samples.ns)
 
 
-def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Launch:
+def launch_alone(bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened) -> Launch:
     """Verify one open artifact, see where it runs, and measure it by itself where that tells something."""
     result = Result(
         artifact.workload,
@@ -183,16 +180,16 @@ def launch_alone(worker: Worker, artifact: Artifact, resolved: Resolved, setting
         placement=artifact.placement,
         size_bytes=artifact.size_bytes,
         export_s=artifact.export_s,
-        load_s=load_s,
+        load_s=opened.load_s,
     )
-    verified = verify(worker, resolved.options, settings)
-    result = replace(result, comparison=verified.comparison, sample_output=verified.head)
+    verified = bench.verify(precision_of(resolved.options))
+    result = replace(result, comparison=verified.comparison, sample_output=short(verified.head))
     if verified.comparison.outcome is not Outcome.OK:
         return Launch((replace(result, outcome=verified.comparison.outcome, reason=verified.comparison.why),))
-    entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, worker)
+    entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, bench)
     look(entrant, artifact, resolved, settings)
     if not entrant.running:
         return Launch((entrant.result,))
-    warm(entrant, settings, WARM_UP_S)
+    warm(entrant, WARM_UP_S)
     _measure([entrant], settings, 0, lambda _turn: None)
     return Launch((entrant.measured(ROUNDS),))

@@ -8,26 +8,23 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from cross_backend.artifact import Artifact
+from cross_backend.bench.bench import Bench, Subject
 from cross_backend.cache import Cache
+from cross_backend.comparison.benches import open_bench, open_on, start_bench, too_few_processors
 from cross_backend.comparison.entrant import Entrant, described, unranked
-from cross_backend.comparison.trial import (
-    WARM_AGAIN_S,
-    WARM_UP_S,
-    Settings,
-    execution,
-    open_in,
-    start_worker,
-    too_few_processors,
-    verify,
-    warm_up,
-)
-from cross_backend.errors import CrossBackendError
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.warm_up import WARM_AGAIN_S, WARM_UP_S, warm_up
+from cross_backend.errors import CrossBackendError, WorkerError
 from cross_backend.export.export import Exported
+from cross_backend.instruments import cold_start
 from cross_backend.machine import Machine
-from cross_backend.measure import instruments
 from cross_backend.program.capture import Captured
 from cross_backend.records import Launch, Outcome
 from cross_backend.registry import Resolved, missing_here
+from cross_backend.verify.compare import precision_of
+
+SAMPLE_HEAD = 4
+"""Outputs of at most this many elements are shown beside the ranking."""
 
 
 def begin(
@@ -58,7 +55,7 @@ def open_alone(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitSt
     """Open and verify; see where it runs, if it is the first time; and warm it up. What fails keeps its reason."""
     _start(entrant, settings, cache, stack)
     prove(entrant, settings)
-    _settle(entrant, settings, WARM_UP_S, first=first)
+    _prepare(entrant, settings, WARM_UP_S, first=first)
 
 
 def open_together(entrants: Sequence[Entrant], settings: Settings, cache: Cache, stack: ExitStack) -> None:
@@ -76,7 +73,12 @@ def open_together(entrants: Sequence[Entrant], settings: Settings, cache: Cache,
         pool.shutdown(wait=False, cancel_futures=True)  # whoever waits for a worker ends with it, when the stack does
     for entrant, copy in zip(entrants, copies, strict=True):
         entrant.result = replace(copy.result, load_s=None, measurements=())
-        _settle(entrant, settings, WARM_AGAIN_S, first=False)
+        _prepare(entrant, settings, WARM_AGAIN_S, first=False)
+
+
+def short(head: Sequence[float]) -> tuple[float, ...]:
+    """Return a small output's values, which are shown beside the ranking; nothing of others."""
+    return tuple(head) if len(head) <= SAMPLE_HEAD else ()
 
 
 def twin_entrant(entrant: Entrant) -> Entrant:
@@ -85,62 +87,62 @@ def twin_entrant(entrant: Entrant) -> Entrant:
 
 
 def _start(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> None:
-    """Start the worker of a target that has something to run and has not failed before."""
+    """Start the bench of a target that has something to run and has not failed before."""
     row = entrant.exported
     if row.artifact is None or row.resolved is None or entrant.result.outcome is not Outcome.OK:
         return
     try:
-        entrant.worker = start_worker(str(row.resolved.target), settings, cache, stack)
+        entrant.bench = start_bench(str(row.resolved.target), settings, cache, stack)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.LOAD_FAIL)
 
 
 def prove(entrant: Entrant, settings: Settings) -> None:
-    """Open an artifact in the worker that was started for it, and compare its outputs with the reference."""
+    """Open an artifact on the bench that was started for it, and compare its outputs with the reference."""
     row = entrant.exported
-    if entrant.worker is None or row.artifact is None or row.resolved is None:
+    if entrant.bench is None or row.artifact is None or row.resolved is None:
         return
     try:
         row.artifact.check()
-        opened = open_in(entrant.worker, row.artifact.payload_path, str(row.resolved.target), settings)
-        entrant.result = replace(entrant.result, load_s=float(opened["load_s"]))
+        opened = open_on(entrant.bench, row.artifact.payload_path, str(row.resolved.target), settings)
+        entrant.result = replace(entrant.result, load_s=opened.load_s)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.LOAD_FAIL)
         return
     try:
-        verified = verify(entrant.worker, row.resolved.options, settings)
+        verified = entrant.bench.verify(precision_of(row.resolved.options))
         entrant.result = replace(
             entrant.result,
             comparison=verified.comparison,
-            sample_output=verified.head,
-            measurements=instruments.cold_start(entrant.worker, opened, verified.answer),
+            sample_output=short(verified.head),
+            measurements=cold_start.anatomy(opened, verified),
         )
         outcome = verified.comparison.outcome
         if outcome is not Outcome.OK:
             entrant.result = replace(entrant.result, outcome=outcome, reason=verified.comparison.why)
-            entrant.worker.kill()
+            entrant.bench.close()
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
 
 
-def _settle(entrant: Entrant, settings: Settings, most_s: float, *, first: bool) -> None:
+def _prepare(entrant: Entrant, settings: Settings, most_s: float, *, first: bool) -> None:
     row = entrant.exported
-    if entrant.worker is None or entrant.result.outcome is not Outcome.OK:
+    if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
         return
     assert row.artifact is not None and row.resolved is not None
     try:
         if first:
             look(entrant, row.artifact, row.resolved, settings)
         if entrant.running:
-            warm(entrant, settings, most_s)
+            warm(entrant, most_s)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
 
 
 def look(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Settings) -> None:
     """Find out once where it really runs."""
-    assert entrant.worker is not None
-    where = execution(entrant.worker, artifact, resolved, settings)
+    assert entrant.bench is not None
+    where = entrant.bench.execution(Subject(artifact.payload_path, str(resolved.target), settings.threads))
     asked = resolved.options.get("precision")
     if where is not None and where.precision and asked and where.precision != asked:
         told = f"{asked} was asked for; the runtime says that it computes in {where.precision}"
@@ -148,9 +150,24 @@ def look(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Set
     entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings.min_on_device))
 
 
-def warm(entrant: Entrant, settings: Settings, most_s: float) -> None:
+def warm(entrant: Entrant, most_s: float) -> None:
     """Call until it is steady, and learn how long a call takes; the first launch tells where it never was."""
-    assert entrant.worker is not None
-    entrant.estimate_ms, warning = warm_up(entrant.worker, settings, most_s)
+    assert entrant.bench is not None
+    entrant.estimate_ms, warning = warm_up(entrant.bench, most_s)
     if warning is not None and most_s == WARM_UP_S:
         entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, warning))
+
+
+def open_again(row: Exported, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:
+    """Open and verify a target on a fresh bench, which the stack closes.
+
+    Raises:
+        CrossBackendError: it cannot be opened.
+        WorkerError: the process ends, or gives wrong outputs now.
+    """
+    assert row.artifact is not None and row.resolved is not None
+    bench, _ = open_bench(row.artifact.payload_path, str(row.resolved.target), settings, cache, stack)
+    comparison = bench.verify(precision_of(row.resolved.options)).comparison
+    if not comparison.verdict:
+        raise WorkerError(f"wrong outputs in another process: {comparison.reason}")
+    return bench

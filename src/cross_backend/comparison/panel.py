@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from cross_backend.artifact import Artifact
-from cross_backend.worker.process import Worker
+from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
-from cross_backend.comparison.joined import merged, told_once, twins
+from cross_backend.comparison.joined import deduplicate_warnings, merged, twins
 from cross_backend.comparison.launch import Progress, launch_alone, run_launch, silent
-from cross_backend.comparison.trial import Settings
-from cross_backend.export.export import Exported, Observe, export, ignore
-from cross_backend.export.export import Settings as ExportSettings
+from cross_backend.comparison.settings import Settings
+from cross_backend.export.export import Exported, ExportSettings, Observe, export, ignore
 from cross_backend.machine import Machine
 from cross_backend.measure.precision import precision_reached
 from cross_backend.measure.ranking import Ranking
@@ -100,10 +99,10 @@ def run_launches(
     return launches, False
 
 
-def measure_alone(worker: Worker, artifact: Artifact, resolved: Resolved, settings: Settings, load_s: float) -> Result:
+def measure_alone(bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened) -> Result:
     """Verify and measure one open artifact by itself, without a ranking."""
     settings = replace(settings, launches=1, margin=None)
-    launch = launch_alone(worker, artifact, resolved, settings, load_s)
+    launch = launch_alone(bench, artifact, resolved, settings, opened)
     result = conclude(artifact.workload, [launch], settings, 1, Machine.here()).results[0]
     return replace(result, rank=None, ratio=None)
 
@@ -179,7 +178,7 @@ def conclude(
         interrupted,
         batch,
         len(launches),
-        told_once(text for launch in launches for text in launch.warnings),
+        deduplicate_warnings(text for launch in launches for text in launch.warnings),
         ranking.found_from(twins(launches)),
     )
 

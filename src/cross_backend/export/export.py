@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import hashlib
 import math
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -16,10 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cross_backend.artifact import Artifact, Placement
-from cross_backend.worker.process import Worker
-from cross_backend.cache import Cache, key_of
+from cross_backend.cache import Cache
 from cross_backend.errors import (
-    ArtifactError,
     CrossBackendError,
     UnavailableError,
     UnsupportedError,
@@ -27,20 +20,19 @@ from cross_backend.errors import (
     WorkerError,
     WorkerTimeoutError,
 )
-from cross_backend.lowering import check_lowers, find, named
+from cross_backend.export.pool import Pool
+from cross_backend.lowering.lower import Lower, check_lowers, find, named
 from cross_backend.machine import Machine
-from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.capture import Captured
+from cross_backend.program.captures import Capture, find_capture
 from cross_backend.records import Outcome
-from cross_backend.registry import Resolved, missing_here, resolve
-from cross_backend.workloads import Source, find_workload
+from cross_backend.registry import Resolved, resolve
+from cross_backend.workloads import Source
 
-KIND = "captures"
 JOB_BYTES = 800_000_000
 """Memory of a worker that lowers a small program: torch and a vendor's compiler."""
 JOB_PROGRAMS = 8
 """How many times its program's size a worker needs beside that."""
-LOWERING_VARIABLES = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Environment of workers that lower: several share the processors, and threads that spin take them from each other."""
 CAPTURE_TRIES = 2
 """A capture whose worker is killed is tried once more: everything else waits for it."""
 
@@ -87,7 +79,7 @@ def lines(show: Callable[[str, str, float | None], None]) -> Observe:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExportSettings:
     """How to export."""
 
     cache: Cache
@@ -115,57 +107,8 @@ class Settings:
         return max(1, int(min(wanted, fitting)))
 
 
-def capture_workload(model: str, weights: str | None, cache: Cache, batch: int | None = None) -> Captured:
-    """Build and capture a workload at a batch size (as it comes where None), or find it in the cache.
-
-    Raises:
-        UsageError, CaptureError, UnavailableError: it cannot be found, built or captured.
-    """
-    source = find_workload(model, weights, batch)
-    found = find_capture(source, cache)
-    if found is not None:
-        return found
-    with cache.scratch() as folder:
-        captured = write_capture(source.build(), folder)
-        return Captured.read(cache.publish(folder, KIND, _capture_key(source) or captured.digest[:32]))
-
-
-def find_capture(source: Source, cache: Cache) -> Captured | None:
-    """Return the cached capture of a source whose identity is known without building it; imports no torch."""
-    key = _capture_key(source)
-    folder = cache.find(KIND, key) if key else None
-    if folder is None:
-        return None
-    try:
-        captured = Captured.read(folder)
-        captured.check()
-        return captured
-    except ArtifactError:
-        cache.drop(KIND, key or "")
-        return None
-
-
-def _capture_key(source: Source) -> str | None:
-    if source.identity is None:
-        return None
-    return key_of({"workload": source.identity, "name": source.name, "source": _source_digest()})
-
-
-_CAPTURE_FILES = (
-    *("capture.py", "deviation.py", "flattening.py", "flops.py", "onnx_file.py", "pt2.py", "reference.py", "sample.py"),
-    *("second_input.py", "structure.py", "tensors.py", "workloads/batching.py"),
-)
-"""Our own code that captures depend on."""
-
-
-@functools.cache
-def _source_digest() -> str:
-    folder = Path(__file__).parent
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in _CAPTURE_FILES)).hexdigest()
-
-
 def export(
-    source: Source | Captured, texts: Sequence[str], settings: Settings, observe: Observe = ignore
+    source: Source | Captured, texts: Sequence[str], settings: ExportSettings, observe: Observe = ignore
 ) -> tuple[Captured, list[Exported]]:
     """Capture once, unless the caller did, and lower to every target; rows come back in the order of ``texts``.
 
@@ -177,7 +120,7 @@ def export(
     """
     rows: dict[int, Exported] = {}
     with ExitStack() as stack:
-        pool = _WorkerPool(settings, stack)
+        pool = Pool(settings.cache, stack)
         captured = source if isinstance(source, Captured) else _capture(source, texts, settings, pool, observe)
         waiting: list[tuple[int, Resolved]] = []
         for index, text in enumerate(texts):
@@ -191,7 +134,7 @@ def export(
     return captured, [rows[index] for index in range(len(texts))]
 
 
-def _capture(source: Source, texts: Sequence[str], settings: Settings, pool: _WorkerPool, observe: Observe) -> Captured:
+def _capture(source: Source, texts: Sequence[str], settings: ExportSettings, pool: Pool, observe: Observe) -> Captured:
     observe(source.name, "capture", None)
     started = time.perf_counter()
     found = find_capture(source, settings.cache)
@@ -201,21 +144,15 @@ def _capture(source: Source, texts: Sequence[str], settings: Settings, pool: _Wo
     return captured
 
 
-def _capture_in_worker(source: Source, texts: Sequence[str], settings: Settings, pool: _WorkerPool) -> Captured:
+def _capture_in_worker(source: Source, texts: Sequence[str], settings: ExportSettings, pool: Pool) -> Captured:
     """Capture in one worker, while others import the compilers that come next."""
-    arguments = {
-        "model": source.text,
-        "weights": source.weights,
-        "cache": str(settings.cache.root),
-        "batch": source.batch,
-    }
+    question = Capture(source.text, source.weights, source.batch, settings.cache.root)
     for attempt in range(CAPTURE_TRIES):
         worker = pool.take()
         if attempt == 0:
             pool.preload(texts, settings.workers(0) - 1)
         try:
-            answer = worker.call("capture", settings.timeout_s, **arguments)
-            return replace(Captured.read(Path(answer["folder"])), workload=source.name)
+            return replace(Captured.read(worker.ask(question, settings.timeout_s)), workload=source.name)
         except WorkerTimeoutError:
             raise
         except WorkerError:
@@ -226,7 +163,7 @@ def _capture_in_worker(source: Source, texts: Sequence[str], settings: Settings,
     raise AssertionError("unreachable")
 
 
-def _without_work(captured: Captured, text: str, settings: Settings) -> Exported | Resolved:
+def _without_work(captured: Captured, text: str, settings: ExportSettings) -> Exported | Resolved:
     """End a target that needs no worker: a wrong name, a reason why not, or a cached artifact."""
     resolved = None
     try:
@@ -255,8 +192,8 @@ def _lower_all(
     captured: Captured,
     texts: Sequence[str],
     waiting: Sequence[tuple[int, Resolved]],
-    settings: Settings,
-    pool: _WorkerPool,
+    settings: ExportSettings,
+    pool: Pool,
     observe: Observe,
 ) -> Iterator[tuple[int, Exported]]:
     """Yield (index, row) as targets finish; the same target asked for twice is lowered once."""
@@ -282,31 +219,25 @@ def _lower_all(
 
 
 def _lower_one(
-    captured: Captured, text: str, resolved: Resolved, settings: Settings, pool: _WorkerPool, observe: Observe
+    captured: Captured, text: str, resolved: Resolved, settings: ExportSettings, pool: Pool, observe: Observe
 ) -> Exported:
     observe(captured.workload, text, None)
     started = time.perf_counter()
     try:
         worker = pool.take(resolved.lowering_python, resolved.backend.preload)
         try:
-            answer = worker.call(
-                "lower",
-                settings.timeout_s,
-                folder=str(captured.folder),
-                target=str(resolved.target),
-                cache=str(settings.cache.root),
-                bundled=settings.bundles(resolved),
-            )
+            question = Lower(captured.folder, str(resolved.target), settings.bundles(resolved), settings.cache.root)
+            manifest, cached = worker.ask(question, settings.timeout_s)
         finally:
             pool.give_back(worker)
-        artifact = replace(Artifact.read(answer["manifest"]), workload=captured.workload)
-        return Exported(text, Outcome.OK, None, resolved, artifact, answer["cached"], time.perf_counter() - started)
+        artifact = replace(Artifact.read(manifest), workload=captured.workload)
+        return Exported(text, Outcome.OK, None, resolved, artifact, cached, time.perf_counter() - started)
     except CrossBackendError as error:
         seconds = time.perf_counter() - started
         return Exported(text, outcome_of(error, Outcome.LOWER_FAIL), str(error), resolved, seconds=seconds)
 
 
-def _deliver(captured: Captured, row: Exported, settings: Settings, observe: Observe) -> Exported:
+def _deliver(captured: Captured, row: Exported, settings: ExportSettings, observe: Observe) -> Exported:
     """Refuse an artifact below the floor of coverage, copy a good one to the output folder, and tell the observer."""
     if row.artifact is not None and row.resolved is not None:
         row = replace(row, artifact=named(row.artifact, captured, row.resolved))
@@ -335,71 +266,7 @@ def _below(placement: Placement, floor: float) -> str | None:
     return f"executes only {' and '.join(short)}; {floor * 100:g}% is asked for. Left: {left}{more}."
 
 
-def _lowers_here(resolved: Resolved) -> bool:
-    missing = missing_here(resolved.backend)
-    return missing is None or missing.lower is None
-
-
 def deliver(artifact: Artifact, resolved: Resolved, folder: Path) -> Artifact:
     """Copy a cached artifact into a folder under its public name; the sample is shared by all of one model."""
     name = f"{artifact.workload}_{resolved.stem}"
     return artifact.copy_to(folder, name, str(resolved.target), f"{artifact.workload}_sample.npz")
-
-
-class _WorkerPool:
-    """Living workers that were given back; a dead one is replaced by the next ``take``."""
-
-    def __init__(self, settings: Settings, stack: ExitStack) -> None:
-        self._cache, self._log = settings.cache, settings.cache.log("export")
-        self._stack = stack
-        self._idle: list[Worker] = []
-        self._all: list[Worker] = []
-        self._lock = threading.Lock()
-        self._closed = False
-        stack.callback(self.close)
-
-    def take(self, python: str = sys.executable, preload: Sequence[str] = ()) -> Worker:
-        """Return an idle worker of an interpreter, best one that began with these imports, or start one.
-
-        Raises:
-            WorkerError: the pool was closed.
-        """
-        with self._lock:
-            if self._closed:
-                raise WorkerError("interrupted before it began.")
-            self._idle = [worker for worker in self._idle if worker.alive]
-            fitting = [worker for worker in self._idle if worker.python == python]
-            if not fitting:
-                return self._start(python)
-            worker = max(fitting, key=lambda worker: worker.preload == tuple(preload))
-            self._idle.remove(worker)
-            return worker
-
-    def preload(self, texts: Sequence[str], count: int) -> None:
-        """Start up to ``count`` idle workers, which import what the first targets' compilers need."""
-        resolved = []
-        for text in texts:
-            with contextlib.suppress(CrossBackendError):
-                resolved.append(resolve(text))
-        usable = [one for one in resolved if one.backend.preload and _lowers_here(one)]
-        with self._lock:
-            for one in usable[: max(0, count)]:
-                self._idle.append(self._start(one.lowering_python, one.backend.preload))
-
-    def _start(self, python: str, preload: Sequence[str] = ()) -> Worker:
-        worker = self._stack.enter_context(Worker(self._log, python, preload, LOWERING_VARIABLES))
-        self._all.append(worker)
-        return worker
-
-    def give_back(self, worker: Worker) -> None:
-        """Make a worker idle again."""
-        with self._lock:
-            self._idle.append(worker)
-
-    def close(self) -> None:
-        """Stop all, and start no more."""
-        with self._lock:
-            self._closed = True
-        for worker in self._all:
-            worker.kill()
-            self._cache.sweep(worker.pid)

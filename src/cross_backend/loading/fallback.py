@@ -13,12 +13,14 @@ from pathlib import Path
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Rejected, Session
 from cross_backend.cache import Cache
-from cross_backend.comparison.trial import Settings, open_worker, verify
+from cross_backend.comparison.benches import open_bench
+from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, UsageError, WorkerError, one_line
 from cross_backend.loading.selection import in_order, load, resolve_artifact
-from cross_backend.lowering import versions
+from cross_backend.lowering.lower import versions
 from cross_backend.registry import Resolved, missing_here
 from cross_backend.remembered import Memory, Remembered, Verdict
+from cross_backend.verify.compare import precision_of
 
 logger = logging.getLogger(__name__)
 FIRST_LOAD_S = 120.0
@@ -128,9 +130,9 @@ class _Opener:
         failure: CrossBackendError | None = None
         with ExitStack() as stack:
             try:
-                worker, _ = open_worker(artifact.payload_path, artifact.target, settings, self._cache, stack)
+                bench, _ = open_bench(artifact.payload_path, artifact.target, settings, self._cache, stack)
                 if artifact.sample is not None:
-                    comparison = verify(worker, resolved.options, settings).comparison
+                    comparison = bench.verify(precision_of(resolved.options)).comparison
                     if not comparison.verdict:
                         found = Remembered(Verdict.WRONG, str(comparison.reason))
                         failure = LoadError(f"its outputs are wrong: {comparison.reason}")

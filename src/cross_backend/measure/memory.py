@@ -12,13 +12,6 @@ import gc
 import sys
 from pathlib import Path
 
-METRICS = {
-    "peak_rss": "largest resident memory since just before loading",
-    "pss": "resident memory, in which a page that n processes share counts 1/n",
-    "retained": "resident memory after closing the session, less that before loading it",
-    "device": "memory on GPUs that the process holds, as their driver tells",
-}
-"""Metric, without its prefix ``memory.`` → what it is."""
 _PROC = Path("/proc/self")
 
 

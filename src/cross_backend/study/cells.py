@@ -9,10 +9,10 @@ from typing import Any
 
 from cross_backend.backend import Backend, Missing
 from cross_backend.cache import Cache
-from cross_backend.comparison.trial import too_few_processors
+from cross_backend.comparison.benches import too_few_processors
 from cross_backend.errors import CrossBackendError
 from cross_backend.export.export import outcome_of
-from cross_backend.lowering import check_lowers, find
+from cross_backend.lowering.lower import check_lowers, find
 from cross_backend.machine import Machine
 from cross_backend.program.capture import Captured
 from cross_backend.records import Outcome

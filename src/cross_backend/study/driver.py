@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
 from cross_backend.comparison.entrant import described
+from cross_backend.comparison.opening import open_again
 from cross_backend.comparison.panel import conclude, enough, remember, run_launches
-from cross_backend.comparison.trial import Settings
+from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.export.export import Exported, Observe, export, ignore, outcome_of
-from cross_backend.export.export import Settings as ExportSettings
+from cross_backend.export.export import Exported, ExportSettings, Observe, export, ignore, outcome_of
+from cross_backend.instruments.table import INSTRUMENT_S, take_each, with_further
 from cross_backend.machine import Machine, version_of
 from cross_backend.program.capture import Captured
-from cross_backend.records import Launch, Outcome, Panel, PanelKey, StudyResults
+from cross_backend.records import Further, Launch, Outcome, Panel, PanelKey, StudyResults
 from cross_backend.registry import resolve
 from cross_backend.store import Store
 from cross_backend.store import Study as StoredStudy
 from cross_backend.store.database import explained
-from cross_backend.study.further import INSTRUMENT_S, take, with_further
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.toolchains import find_toolchain
 from cross_backend.workloads import find_workload
@@ -177,9 +180,32 @@ def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported],
         wanted = [name for name in names if name != "accuracy" or not scored]
         latency = panel.results[index].latency_ms
         call_s = latency.value / 1e3 if latency is not None else INSTRUMENT_S
-        found = take(rows[index], wanted, one.settings, one.cache, batch=one.key.batch, task=task, call_s=call_s)
+        found = take_further(
+            rows[index], wanted, one.settings, one.cache, batch=one.key.batch, task=task, call_s=call_s
+        )
         one.store.keep_instruments(one.study_id, one.key, index, found)
         one.watch.stored(one.key, f"further measurements of {title}")
+
+
+def take_further(
+    row: Exported,
+    names: Sequence[str],
+    settings: Settings,
+    cache: Cache,
+    *,
+    batch: int,
+    task: tuple[str, Path] | None,
+    call_s: float = INSTRUMENT_S,
+) -> Further:
+    """Take further instruments of one exported target, alone; the arguments are those of ``take_each``."""
+    if row.artifact is None:
+        reasons = dict.fromkeys(names, row.reason or "it could not be lowered again")
+        return Further(absent=reasons, failures=reasons)
+
+    def open_bench(stack: ExitStack) -> Bench:
+        return open_again(row, settings, cache, stack)
+
+    return take_each(open_bench, names, batch=batch, task=task, call_s=call_s, seed=settings.seed)
 
 
 def key_of(spec: PanelSpec) -> PanelKey:

@@ -182,7 +182,7 @@ def known_instrument(value: str) -> None:
     Raises:
         UsageError: there is none.
     """
-    from cross_backend.measure.instruments import INSTRUMENTS
+    from cross_backend.instruments.table import INSTRUMENTS
 
     if value not in INSTRUMENTS and value not in ALWAYS:
         raise unknown_name("instrument", value, [*INSTRUMENTS, *ALWAYS])

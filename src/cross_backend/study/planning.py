@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cross_backend.cache import Cache
-from cross_backend.export.export import find_capture
 from cross_backend.machine import Machine
 from cross_backend.program.capture import Captured
+from cross_backend.program.captures import find_capture
 from cross_backend.study.cells import Cell, cells
 from cross_backend.study.estimate import Estimate, estimate
 from cross_backend.study.spec import PanelSpec, Study

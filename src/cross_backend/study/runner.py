@@ -21,7 +21,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
     from torch.utils import _pytree
 
     from cross_backend.cache import Cache
-    from cross_backend.export.free_batch import capture_free
+    from cross_backend.lowering.free_batch import capture_free
     from cross_backend.program.capture import capture, digest_program
     from cross_backend.program.flattening import flatten
     from cross_backend.program.pt2 import save_pt2

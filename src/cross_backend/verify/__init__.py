@@ -1,1 +1,1 @@
-"""verify."""
+"""Verify: whether outputs are right: the sample, its two inputs, each element's scale, the deviation, the verdict."""

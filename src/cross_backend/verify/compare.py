@@ -88,7 +88,7 @@ class _WrongError(Exception):
 def compare_outputs(sample: Mapping[str, Arrays], outputs: Sequence[Arrays], precision: str = "fp32") -> Comparison:
     """Compare the outputs for each input of a sample with their references.
 
-    Every element is judged by its deviation (:mod:`~cross_backend.verify.deviation`); integers and booleans must be equal.
+    Every element is judged by its deviation (:mod:`~cross_backend.verify.deviation`); integers and booleans are equal.
     Equal outputs prove nothing where the references are empty, all NaN or infinite, or do not depend on the input.
 
     Args:

@@ -18,7 +18,7 @@ from cross_backend.serialization import to_json
 from cross_backend.worker.question import Answering, question_of
 
 
-def _serve(requests: IO[bytes], answers: IO[bytes], began_ns: int) -> None:
+def _serve(requests: IO[bytes], answers: IO[bytes], process: Answering) -> None:
     """Answer until the parent is gone."""
     incoming: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
@@ -28,7 +28,6 @@ def _serve(requests: IO[bytes], answers: IO[bytes], began_ns: int) -> None:
         _die()  # the parent is gone: stop even in the middle of work
 
     threading.Thread(target=read, daemon=True).start()
-    process = Answering(began_ns)
     while True:
         answers.write(json.dumps(_answer(json.loads(incoming.get()), process)).encode() + b"\n")
         answers.flush()
@@ -60,7 +59,6 @@ def _die() -> None:
 
 def main() -> None:
     """Keep the pipes for the protocol and send whatever libraries print to the log."""
-    began_ns = time.perf_counter_ns()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
@@ -71,4 +69,4 @@ def main() -> None:
     for module in sys.argv[2:]:
         with contextlib.suppress(Exception):  # whoever needs it says what is wrong
             importlib.import_module(module)
-    _serve(requests, answers, began_ns)
+    _serve(requests, answers, Answering(time.perf_counter_ns()))

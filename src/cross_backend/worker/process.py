@@ -102,7 +102,7 @@ class Worker:
         self.log, self.python, self.preload = log, python, tuple(preload)
         self.memory_limit_bytes = memory_limit_bytes
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.started_ns = time.perf_counter_ns()  # the clock of ``measure.cold_start``
+        self.started_ns = time.perf_counter_ns()  # the clock of ``measure.clock``
         self._process = _started(
             log, [python, "-P", "-c", _BOOTSTRAP, json.dumps(_packages(python)), *preload], variables
         )
@@ -146,7 +146,9 @@ class Worker:
                 return cast("Answer", from_json(answer_type(type(question)), answer["value"]))
         except Exception:  # whatever a line of garbage leads to
             self.kill()
-            raise WorkerError(f"the worker answered '{doing}' with something that is no answer; see {self.log}.") from None
+            raise WorkerError(
+                f"the worker answered '{doing}' with something that is no answer; see {self.log}."
+            ) from None
         raise error
 
     def _wait(self, doing: str, timeout_s: float) -> bytes:

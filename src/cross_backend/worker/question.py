@@ -22,11 +22,21 @@ class Answering:
     """The process that answers, as its questions see it."""
 
     began_ns: int
-    """When its first own line ran, by ``perf_counter_ns``."""
-    opened: Any = None
-    """What an earlier question left open for later ones."""
+    """When it had imported what it was started with, by ``perf_counter_ns``."""
     is_cold: bool = True
     """Whether nothing was opened yet."""
+    open: Any = None
+    """The artifact that an earlier question opened."""
+
+    def held(self) -> Any:
+        """Return what is open.
+
+        Raises:
+            RunError: nothing.
+        """
+        if self.open is None:
+            raise RunError("no artifact is open.")
+        return self.open
 
 
 class Question(ABC, Generic[Answer]):

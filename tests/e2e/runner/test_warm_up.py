@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from cross_backend.comparison.launch import plan_visits
-from cross_backend.comparison.trial import WARM_SERIES, WARM_UP_CALLS, Settings, until_steady
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.warm_up import WARM_SERIES, WARM_UP_CALLS, until_steady
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
 from tests import needs
 from tests.e2e.runner.bundles import PORTABLE, QUICK, probe

@@ -17,7 +17,8 @@ from cross_backend.cache import Cache
 from cross_backend.comparison import launch
 from cross_backend.comparison.entrant import Entrant, described, unranked
 from cross_backend.comparison.launch import plan_visits, run_launch
-from cross_backend.comparison.trial import ROUNDS, Settings
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.visits import ROUNDS
 from cross_backend.errors import LoadError, UnavailableError, WorkerTimeoutError
 from cross_backend.export.export import Exported
 from cross_backend.measure.statistics import MIN_ROUNDS

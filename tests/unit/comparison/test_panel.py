@@ -13,20 +13,23 @@ import psutil
 import pytest
 
 from cross_backend.artifact import Artifact, digest_path
+from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
 from cross_backend.comparison import opening
+from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.entrant import Entrant
-from cross_backend.comparison.joined import merge, told_once, twins
+from cross_backend.comparison.joined import deduplicate_warnings, merge, twins
 from cross_backend.comparison.launch import run_launch
 from cross_backend.comparison.panel import compare, conclude, enough, measure_alone, run_launches, run_panel, undecided
-from cross_backend.comparison.trial import ROUNDS, Settings, open_worker
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.visits import ROUNDS
 from cross_backend.errors import UsageError, WorkerError
-from cross_backend.export.export import Exported, capture_workload, export
-from cross_backend.export.export import Settings as ExportSettings
+from cross_backend.export.export import Exported, ExportSettings, export
 from cross_backend.machine import Machine
 from cross_backend.measure.paired import resolution
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.program.capture import Captured
+from cross_backend.program.captures import capture_workload
 from cross_backend.records import Comparison, Execution, Launch, Outcome, Panel, Result
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, save_tensors
@@ -414,13 +417,13 @@ def test_a_score_that_cannot_be_taken_costs_nothing_else(linear: Captured) -> No
 
 def test_an_emulator_alone_is_verified_and_not_timed(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Execution("NPU", nodes=1.0, functional_only="an emulator stands in for it")
-    monkeypatch.setattr(opening, "execution", lambda *_: told)
+    monkeypatch.setattr(WorkerBench, "execution", lambda *_: told)
     (row,) = rows_of(linear, "cpu")
     assert row.artifact is not None and row.resolved is not None
     cache = Cache()
     with ExitStack() as stack:
-        worker, opened = open_worker(row.artifact.payload_path, "cpu", QUICK, cache, stack)
-        found = measure_alone(worker, row.artifact, row.resolved, QUICK, opened["load_s"])
+        bench, opened = open_bench(row.artifact.payload_path, "cpu", QUICK, cache, stack)
+        found = measure_alone(bench, row.artifact, row.resolved, QUICK, opened)
     assert (found.outcome, found.latency_ms, found.unranked) == (Outcome.OK, None, "an emulator stands in for it")
 
 
@@ -432,4 +435,4 @@ def test_more_threads_than_processors_are_not_available(linear: Captured) -> Non
 
 def test_warnings_that_differ_in_their_numbers_are_told_once() -> None:
     texts = ("steal: 3.5 % of it", "it computes bf16", "steal: 4 % of it", "it computes bf16", "steal: 1,000 % of it")
-    assert told_once(texts) == ("steal: 3.5 % of it (the first of 3 such warnings)", "it computes bf16")
+    assert deduplicate_warnings(texts) == ("steal: 3.5 % of it (the first of 3 such warnings)", "it computes bf16")

@@ -29,15 +29,14 @@ from cross_backend.export.export import (
     JOB_BYTES,
     JOB_PROGRAMS,
     Exported,
-    Settings,
+    ExportSettings,
     _below,
-    capture_workload,
     deliver,
     export,
-    find_capture,
     outcome_of,
 )
 from cross_backend.program.capture import Captured
+from cross_backend.program.captures import capture_workload, find_capture
 from cross_backend.records import Outcome
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
@@ -103,7 +102,7 @@ def test_captures_once_and_lowers_once(cache: Cache, tmp_path: Path) -> None:
     source = find_workload("linear_regression")
     targets = ["null", "torch", "null"]
     first, second = _Watched(), _Watched()
-    captured, rows = export(source, targets, Settings(cache, jobs=2), first)
+    captured, rows = export(source, targets, ExportSettings(cache, jobs=2), first)
     assert first.begun.count("capture") == 1
     assert sorted(first.begun) == ["capture", "null", "torch"], "the same target is lowered once"
     assert [row.text for row in rows] == targets
@@ -112,7 +111,7 @@ def test_captures_once_and_lowers_once(cache: Cache, tmp_path: Path) -> None:
     assert len(list((cache.root / "captures").iterdir())) == 1
     entries = {path: path.stat().st_mtime_ns for path in cache.root.glob("a*/*/*")}
     before = psutil.Process().children()
-    again, cached = export(source, targets, Settings(cache), second)
+    again, cached = export(source, targets, ExportSettings(cache), second)
     assert again == captured
     assert all(row.cached for row in cached) and second.ended["capture"].cached
     assert {path: path.stat().st_mtime_ns for path in cache.root.glob("a*/*/*")} == entries
@@ -122,7 +121,7 @@ def test_captures_once_and_lowers_once(cache: Cache, tmp_path: Path) -> None:
 def test_partial_failures_keep_their_rows_and_reasons(linear: Captured, tmp_path: Path) -> None:
     targets = ["nonsense", "null", "torch?thread=1", "Null", "null?x=1"]
     watched = _Watched()
-    _, rows = export(linear, targets, Settings(Cache(), output_dir=tmp_path / "out"), watched)
+    _, rows = export(linear, targets, ExportSettings(Cache(), output_dir=tmp_path / "out"), watched)
     assert [row.text for row in rows] == targets
     assert [row.outcome for row in rows] == [
         Outcome.UNSUPPORTED, Outcome.OK, Outcome.UNSUPPORTED, Outcome.UNSUPPORTED, Outcome.UNSUPPORTED,
@@ -135,7 +134,7 @@ def test_partial_failures_keep_their_rows_and_reasons(linear: Captured, tmp_path
 
 
 def test_delivered_artifacts_are_whole_and_share_their_sample(linear: Captured, tmp_path: Path) -> None:
-    settings = Settings(Cache(), output_dir=tmp_path / "deep" / "out")
+    settings = ExportSettings(Cache(), output_dir=tmp_path / "deep" / "out")
     for _ in range(2):  # the second time replaces the first
         _, rows = export(linear, ["null", "torch?threads=2"], settings)
     for row, stem, target in zip(rows, ["null", "torch_threads2"], ["null", "torch.eager?threads=2"], strict=True):
@@ -150,20 +149,20 @@ def test_delivered_artifacts_are_whole_and_share_their_sample(linear: Captured, 
 def test_targets_that_differ_only_in_loading_are_both_delivered(linear: Captured, tmp_path: Path) -> None:
     """Nothing disappears: each row's manifest says what was asked for."""
     targets = ["torch?threads=1", "torch?threads=2"]
-    _, rows = export(linear, targets, Settings(Cache(), output_dir=tmp_path))
+    _, rows = export(linear, targets, ExportSettings(Cache(), output_dir=tmp_path))
     found = [Artifact.read(row.artifact.manifest_path).target for row in rows if row.artifact]
     assert found == ["torch.eager?threads=1", "torch.eager?threads=2"]
 
 
 def test_an_old_sample_is_replaced_where_it_is_another(linear: Captured, tmp_path: Path) -> None:
     (tmp_path / "linear_regression_sample.npz").write_bytes(b"of an older model")
-    _, rows = export(linear, ["null"], Settings(Cache(), output_dir=tmp_path))
+    _, rows = export(linear, ["null"], ExportSettings(Cache(), output_dir=tmp_path))
     assert rows[0].artifact is not None
     rows[0].artifact.check()
 
 
 def test_delivering_never_leaves_half_a_file(linear: Captured, tmp_path: Path) -> None:
-    _, rows = export(linear, ["null"], Settings(Cache()))
+    _, rows = export(linear, ["null"], ExportSettings(Cache()))
     artifact = rows[0].artifact
     assert artifact is not None
     assert artifact.sample_path is not None
@@ -176,7 +175,7 @@ def test_delivering_never_leaves_half_a_file(linear: Captured, tmp_path: Path) -
 def test_a_capture_whose_worker_is_killed_is_tried_once_more(
     cache: Cache, tmp_path: Path, model: Callable[[str], str]
 ) -> None:
-    captured, rows = export(find_workload(model("killed_once")), ["null"], Settings(cache))
+    captured, rows = export(find_workload(model("killed_once")), ["null"], ExportSettings(cache))
     assert tries(tmp_path) == 2
     assert captured.workload == "model_killed_once"
     assert rows[0].outcome is Outcome.OK
@@ -191,7 +190,7 @@ def test_a_capture_that_fails_says_how(
 ) -> None:
     before = psutil.Process().children()
     with pytest.raises(kind) as caught:
-        export(find_workload(model(name)), ["null"], Settings(cache, timeout_s=8.0 if name == "hangs" else 120.0))
+        export(find_workload(model(name)), ["null"], ExportSettings(cache, timeout_s=8.0 if name == "hangs" else 120.0))
     assert type(caught.value) is kind
     assert tries(tmp_path) == count
     assert psutil.Process().children() == before
@@ -206,10 +205,10 @@ def test_an_interrupt_stops_all_workers_and_keeps_what_was_finished(linear: Capt
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        export(linear, ["null", "torch", "cpu"], Settings(cache, jobs=1), observe)
+        export(linear, ["null", "torch", "cpu"], ExportSettings(cache, jobs=1), observe)
     assert psutil.Process().children() == before
     assert 1 <= len(list((cache.root / "artifacts").iterdir())) <= 3
-    _, rows = export(linear, ["null"], Settings(cache))
+    _, rows = export(linear, ["null"], ExportSettings(cache))
     assert rows[0].cached
 
 
@@ -237,7 +236,7 @@ def test_a_capture_whose_files_are_damaged_is_done_again(name: str, how: str, ca
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:100])
-    _, rows = export(find_workload("linear_regression"), ["torch"], Settings(cache))
+    _, rows = export(find_workload("linear_regression"), ["torch"], ExportSettings(cache))
     assert [(row.outcome, row.reason) for row in rows] == [(Outcome.OK, None)]
     assert rows[0].artifact is not None and rows[0].artifact.sample_path is not None
     groups: set[str] = set()
@@ -265,8 +264,8 @@ def test_outcomes_stand_for_errors(error: Exception, outcome: Outcome) -> None:
 def test_by_default_there_is_a_worker_for_each_processor(cache: Cache, memory: Callable[[int], None]) -> None:
     memory(10**15)
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert Settings(cache).workers(0) == usable
-    assert Settings(cache, jobs=3).workers(0) == 3
+    assert ExportSettings(cache).workers(0) == usable
+    assert ExportSettings(cache, jobs=3).workers(0) == 3
 
 
 @pytest.fixture
@@ -284,7 +283,7 @@ def test_there_are_never_more_workers_than_fit_into_memory(
     for free in {max(0, fitting * job - 1), fitting * job, fitting * job + 1}:
         memory(free)
         for jobs in (1, 2, 8):
-            workers = Settings(cache, jobs=jobs).workers(program_bytes)
+            workers = ExportSettings(cache, jobs=jobs).workers(program_bytes)
             assert workers == max(1, min(jobs, free // job)), "one at least, for there is something to do"
 
 
@@ -299,7 +298,7 @@ def test_where_memory_is_short_one_worker_does_it_all(
         most = max(most, len(psutil.Process().children()) - len(before))
 
     targets = ["torch", "xnnpack", "cpu"]
-    _, rows = export(find_workload("linear_regression"), targets, Settings(cache, jobs=4), observe)
+    _, rows = export(find_workload("linear_regression"), targets, ExportSettings(cache, jobs=4), observe)
     assert [row.outcome for row in rows] == [Outcome.OK] * 3
     assert most == 1
 
@@ -340,7 +339,7 @@ def test_a_floor_of_coverage_holds_for_operators_and_for_work(
 def test_below_the_floor_nothing_is_delivered_and_the_cache_keeps_it(linear: Captured, tmp_path: Path) -> None:
     """A floor above all stands for one that is missed: the null backend covers everything."""
     watched = _Watched()
-    settings = Settings(Cache(), output_dir=tmp_path / "out", min_coverage=1.1)
+    settings = ExportSettings(Cache(), output_dir=tmp_path / "out", min_coverage=1.1)
     _, (row,) = export(linear, ["null"], settings, watched)
     assert (row.outcome, row.artifact) == (Outcome.LOWER_FAIL, None)
     assert watched.ended["null"] == row
@@ -351,7 +350,7 @@ def test_below_the_floor_nothing_is_delivered_and_the_cache_keeps_it(linear: Cap
 
 
 def test_only_backends_with_such_a_format_write_bundled_programs(linear: Captured, tmp_path: Path) -> None:
-    settings = Settings(Cache(), output_dir=tmp_path, bundled=True)
+    settings = ExportSettings(Cache(), output_dir=tmp_path, bundled=True)
     _, (plain, bundled) = export(linear, ["null", "portable"], settings)
     assert plain.artifact is not None and plain.artifact.bundled is None
     assert bundled.artifact is not None and bundled.artifact.bundled == "linear_regression_portable.bpte"

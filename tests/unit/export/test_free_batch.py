@@ -11,8 +11,9 @@ import torch
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, CrossBackendError, LowerError, UsageError
-from cross_backend.export import free_batch
-from cross_backend.export.free_batch import export_onnx_file, write_onnx
+from cross_backend.export.onnx_file import export_onnx_file
+from cross_backend.lowering import free_batch
+from cross_backend.lowering.free_batch import write_onnx
 from cross_backend.workloads import find_workload
 
 pytestmark = pytest.mark.usefixtures("forked_workers")

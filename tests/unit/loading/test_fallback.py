@@ -21,13 +21,13 @@ from cross_backend.artifact import Artifact, digest_path
 from cross_backend.bundle import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, LoadError, UsageError
-from cross_backend.lowering import lower
+from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured, Memory
 
 X = np.ones((1, 4), np.float32)
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 FOUR = ("mps", "vulkan", "xnnpack", "portable")
 
 

@@ -19,7 +19,7 @@ from cross_backend.bundle import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UnavailableError, UsageError
 from cross_backend.loading.selection import in_order, load, measured_first
-from cross_backend.lowering import lower
+from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured, Memory

@@ -9,8 +9,6 @@ from types import ModuleType
 
 import pytest
 
-from cross_backend.measure import latency, open_loop, throughput
-
 
 @pytest.fixture(scope="session")
 def simulated() -> ModuleType:
@@ -22,28 +20,3 @@ def simulated() -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
-
-
-class Clock:
-    """Time that passes only where it is spent: what else the machine does changes nothing."""
-
-    def __init__(self) -> None:
-        self._ns = 0
-
-    def perf_counter_ns(self) -> int:
-        """Read it, which takes 100 ns."""
-        self._ns += 100
-        return self._ns
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        self._ns += round(seconds * 1e9)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Give the clock by which all loops measure."""
-    made = Clock()
-    for module in (latency, open_loop, throughput):
-        monkeypatch.setattr(module, "time", made)
-    return made

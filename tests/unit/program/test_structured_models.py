@@ -17,8 +17,8 @@ import cross_backend as xb
 from cross_backend.bundle import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError
-from cross_backend.export.free_batch import capture_free
-from cross_backend.lowering import lower
+from cross_backend.lowering.free_batch import capture_free
+from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured, write_capture, write_program
 from cross_backend.program.flattening import flatten
 from cross_backend.registry import resolve

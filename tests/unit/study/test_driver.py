@@ -10,18 +10,18 @@ import pytest
 
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
-from cross_backend.comparison.trial import Settings
+from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError
 from cross_backend.export.export import Exported
+from cross_backend.instruments import table
+from cross_backend.instruments.table import loop_s, with_further
 from cross_backend.machine import Machine
-from cross_backend.measure import instruments
 from cross_backend.measurement import Measurement
 from cross_backend.records import Further, Launch, Outcome, PanelKey, Result
 from cross_backend.registry import resolve
 from cross_backend.store import Store
-from cross_backend.study import further
-from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, versions
-from cross_backend.study.further import loop_s, take, with_further
+from cross_backend.study import driver
+from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, take_further, versions
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 from cross_backend.toolchains import find_toolchain
 from tests.unit.report.studies import panel
@@ -125,7 +125,7 @@ def test_a_capture_that_fails_later_takes_nothing_from_what_is_stored(
 
 def test_what_cannot_be_lowered_again_has_no_further_figures(cache: Cache) -> None:
     row = Exported("null", Outcome.LOWER_FAIL, "the compiler was killed", resolve("null"))
-    found = take(row, ["memory", "throughput"], Settings(), cache, batch=1, task=None)
+    found = take_further(row, ["memory", "throughput"], Settings(), cache, batch=1, task=None)
     assert found.absent == dict.fromkeys(("memory", "throughput"), "the compiler was killed") == found.failures
 
 
@@ -143,10 +143,10 @@ def test_the_throughput_of_a_tiny_program_takes_a_second_and_not_four(
         asked[names[0]] = seconds
         return Further()
 
-    monkeypatch.setattr(instruments, "take", note)
+    monkeypatch.setattr(table, "take", note)
     row = Exported("torch", Outcome.OK, None, resolve("torch"), make_artifact(target="torch.eager"))
-    monkeypatch.setattr(further, "_opened", lambda *_arguments: None)
-    take(row, ["throughput", "energy"], Settings(), cache, batch=1, task=None, call_s=5e-6)
+    monkeypatch.setattr(driver, "open_again", lambda *_arguments: None)
+    take_further(row, ["throughput", "energy"], Settings(), cache, batch=1, task=None, call_s=5e-6)
     assert asked == {"throughput": 0.5, "energy": 2.0}
 
 
@@ -178,7 +178,7 @@ def test_a_target_that_is_wrong_in_a_further_process_gives_no_figure(
     make_artifact: Callable[..., Artifact], cache: Cache
 ) -> None:
     row = Exported("null", Outcome.OK, None, resolve("null"), make_artifact())
-    found = take(row, ["throughput", "memory"], Settings(timeout_s=60), cache, batch=1, task=None)
+    found = take_further(row, ["throughput", "memory"], Settings(timeout_s=60), cache, batch=1, task=None)
     assert found.measurements == () and list(found.failures) == list(found.absent) == ["memory", "throughput"]
     assert all("wrong outputs in another process" in reason for reason in found.failures.values())
 

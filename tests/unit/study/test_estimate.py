@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cross_backend.cache import Cache
-from cross_backend.lowering import lower
+from cross_backend.lowering.lower import lower
 from cross_backend.machine import Machine
 from cross_backend.program.capture import Captured
 from cross_backend.records import Outcome

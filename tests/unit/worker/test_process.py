@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ import psutil
 import pytest
 
 from cross_backend.artifact import Artifact
-from cross_backend.worker.process import Worker
+from cross_backend.bench.bench import Subject
+from cross_backend.bench.worker_bench import Bind, Open, Run, Sample, Verify
 from cross_backend.errors import (
     ArtifactError,
     CaptureError,
@@ -29,8 +31,12 @@ from cross_backend.errors import (
     WorkerError,
     WorkerTimeoutError,
 )
+from cross_backend.lowering.lower import Lower
 from cross_backend.program.capture import Captured
+from cross_backend.program.captures import Capture
 from cross_backend.tensors import load_tensors, save_tensors
+from cross_backend.worker.process import Worker
+from cross_backend.worker.question import Answering, Question
 
 PATIENCE_S = 60.0
 MODEL = """
@@ -91,6 +97,14 @@ class Opened(Session):
 # A backend that another package registers, whose calls do what a variable says.
 
 
+@dataclass(frozen=True)
+class Stranger(Question[int]):
+    """What no worker knows, because it is not of this package."""
+
+    def answer(self, _process: Answering) -> int:
+        return 1
+
+
 @pytest.fixture
 def rogue(tmp_path: Path, make_artifact: Callable[..., Artifact]) -> Callable[..., AbstractContextManager[Worker]]:
     """Give a function that starts a worker in which an artifact of the rogue backend is open."""
@@ -99,24 +113,24 @@ def rogue(tmp_path: Path, make_artifact: Callable[..., Artifact]) -> Callable[..
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rogue\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[cross_backend.backends]\nrogue = rogue:Rogue\n")
     (tmp_path / "site" / "rogue.py").write_text(ROGUE)
-    manifest = str(make_artifact().manifest_path)
+    manifest = make_artifact().manifest_path
 
     @contextlib.contextmanager
     def start(does: str, limit_bytes: int | None = None, words: bytes = b"") -> Iterator[Worker]:
         (tmp_path / "words").write_bytes(words)
         variables = {"PYTHONPATH": str(tmp_path / "site"), "ROGUE": does, "WORDS": str(tmp_path / "words")}
         with Worker(tmp_path / "rogue.log", variables=variables, memory_limit_bytes=limit_bytes) as worker:
-            worker.call("open", PATIENCE_S, manifest=manifest, target="rogue", threads=1)
+            worker.ask(Open(Subject(manifest, "rogue", 1), 0), PATIENCE_S)
             yield worker
 
     return start
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Callable[[str], dict[str, object]]:
-    """Give a function that names one of the models above as a capture request."""
+def model(tmp_path: Path) -> Callable[[str], Capture]:
+    """Give a function that asks to capture one of the models above."""
     (tmp_path / "model.py").write_text(MODEL)
-    return lambda name: {"model": f"{tmp_path}/model.py:{name}", "weights": None, "cache": str(tmp_path / "cache")}
+    return lambda name: Capture(f"{tmp_path}/model.py:{name}", None, None, tmp_path / "cache")
 
 
 @pytest.fixture
@@ -147,36 +161,34 @@ def busy_pids(tmp_path: Path) -> list[int]:
 
 
 def test_answers_several_requests(worker: Worker, make_artifact: Callable[..., Artifact]) -> None:
-    manifest = str(make_artifact().manifest_path)
+    manifest = make_artifact().manifest_path
     for _ in range(2):
-        assert worker.call("open", PATIENCE_S, manifest=manifest, target="null", threads=1)["load_s"] >= 0
-        assert worker.call("run", PATIENCE_S, outputs=None)["head"] == [0.0]
-        answer = worker.call("measure", PATIENCE_S, samples=5, warmup=1, seconds=5.0)
-        assert len(answer["ns"]) == 5
-    found = worker.call("verify", PATIENCE_S, precision="fp32")["comparison"]
-    assert (found["verdict"], found["max_rel"]) == (False, 0.5)
+        assert worker.ask(Open(Subject(manifest, "null", 1), 0), PATIENCE_S).load_s >= 0
+        assert worker.ask(Run(None), PATIENCE_S) == (0.0,)
+        assert len(worker.ask(Sample(5, 1, 5.0), PATIENCE_S).ns) == 5
+    found = worker.ask(Verify("fp32"), PATIENCE_S).comparison
+    assert (found.verdict, found.max_rel) == (False, 0.5)
     assert worker.alive
 
 
 def test_errors_come_back_as_what_they_were(
-    worker: Worker, make_artifact: Callable[..., Artifact], model: Callable[[str], dict[str, object]]
+    worker: Worker, make_artifact: Callable[..., Artifact], model: Callable[[str], Capture]
 ) -> None:
-    manifest = str(make_artifact().manifest_path)
+    manifest = make_artifact().manifest_path
     damaged = make_artifact("damaged")
     damaged.manifest_path.write_text("{")
-    for kind, op, arguments in (
-        (RunError, "run", {"outputs": None}),
-        (RunError, "no_such_operation", {}),
-        (RunError, "__init__", {}),
-        (UsageError, "open", {"manifest": manifest, "target": "nul", "threads": 1}),
-        (ArtifactError, "open", {"manifest": str(damaged.manifest_path), "target": "null", "threads": 1}),
-        (UsageError, "capture", model("no_such_function")),
-        (CaptureError, "capture", model("greedy")),
-        (CrossBackendError, "run", {"no_such_argument": 1}),
+    for kind, question in (
+        (RunError, Run(None)),
+        (RunError, Stranger()),
+        (UsageError, Open(Subject(manifest, "nul", 1), 0)),
+        (ArtifactError, Open(Subject(damaged.manifest_path, "null", 1), 0)),
+        (UsageError, model("no_such_function")),
+        (CaptureError, model("greedy")),
+        (CrossBackendError, Bind(5)),  # type: ignore[arg-type]
     ):
         with pytest.raises(kind) as caught:
-            worker.call(op, PATIENCE_S, **arguments)
-        assert type(caught.value) is kind, op
+            worker.ask(question, PATIENCE_S)
+        assert type(caught.value) is kind, question
         assert "\n" not in str(caught.value)
     assert worker.alive
 
@@ -185,15 +197,15 @@ def test_a_users_inputs_replace_the_sample(
     worker: Worker, make_artifact: Callable[..., Artifact], tmp_path: Path
 ) -> None:
     artifact, path = make_artifact(), tmp_path / "mine.npz"
-    worker.call("open", PATIENCE_S, manifest=str(artifact.manifest_path), target="null", threads=1)
+    worker.ask(Open(Subject(artifact.manifest_path, "null", 1), 0), PATIENCE_S)
     save_tensors(path, {"input": [np.zeros((1, 4), np.float32)]})
-    assert worker.call("bind", PATIENCE_S, inputs=str(path)) == {}
-    worker.call("run", PATIENCE_S, outputs=str(tmp_path / "out.npz"))
+    assert worker.ask(Bind(path), PATIENCE_S) is None
+    worker.ask(Run(tmp_path / "out.npz"), PATIENCE_S)
     assert load_tensors(tmp_path / "out.npz")["output"][0].tolist() == [[0.0]]
     for groups in ({"input": [np.zeros((1, 3), np.float32)]}, {"inputs": [np.zeros((1, 4), np.float32)]}, {}):
         save_tensors(path, groups)
         with pytest.raises(CrossBackendError, match="input") as caught:
-            worker.call("bind", PATIENCE_S, inputs=str(path))
+            worker.ask(Bind(path), PATIENCE_S)
         assert "KeyError" not in str(caught.value), "say which member the file lacks"
 
 
@@ -202,7 +214,7 @@ def test_an_unavailable_backend_keeps_reason_and_remedy(
 ) -> None:
     monkeypatch.setenv("CROSS_BACKEND_TOOLCHAINS", str(tmp_path / "none"))
     with Worker(tmp_path / "worker.log") as worker, pytest.raises(UnavailableError) as caught:
-        worker.call("lower", PATIENCE_S, folder=str(linear.folder), target="mps", cache=str(tmp_path / "cache"))
+        worker.ask(Lower(linear.folder, "mps", bundled=False, cache=tmp_path / "cache"), PATIENCE_S)
     assert caught.value.reason and caught.value.remedy
     assert str(caught.value) == f"{caught.value.reason}; {caught.value.remedy}"
 
@@ -212,56 +224,54 @@ def test_an_interpreter_that_is_gone_is_an_error_of_the_worker(tmp_path: Path) -
         Worker(tmp_path / "log", "/nowhere/python")
 
 
-def test_what_libraries_print_goes_to_the_log(worker: Worker, model: Callable[[str], dict[str, object]]) -> None:
-    assert Path(worker.call("capture", PATIENCE_S, **model("chatty"))["folder"]).is_dir()
+def test_what_libraries_print_goes_to_the_log(worker: Worker, model: Callable[[str], Capture]) -> None:
+    assert worker.ask(model("chatty"), PATIENCE_S).is_dir()
     log = worker.log.read_text()
     for line in ("printed", "written to the descriptor", "from a child", "to stderr"):
         assert line in log
-    assert Path(worker.call("capture", PATIENCE_S, **model("chatty"))["folder"]).is_dir()
+    assert worker.ask(model("chatty"), PATIENCE_S).is_dir()
 
 
-def test_a_killed_worker_says_by_what(
-    worker: Worker, tmp_path: Path, model: Callable[[str], dict[str, object]]
-) -> None:
+def test_a_killed_worker_says_by_what(worker: Worker, tmp_path: Path, model: Callable[[str], Capture]) -> None:
     def kill() -> None:
         os.kill(busy_pids(tmp_path)[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
     with pytest.raises(WorkerError, match="was killed by SIGKILL") as caught:
-        worker.call("capture", PATIENCE_S, **model("hang"))
+        worker.ask(model("hang"), PATIENCE_S)
     thread.join()
     assert type(caught.value) is WorkerError
     assert str(worker.log) in str(caught.value)
     with pytest.raises(WorkerError, match="was killed by SIGKILL"):
-        worker.call("run", PATIENCE_S, outputs=None)
+        worker.ask(Run(None), PATIENCE_S)
     assert not worker.alive
 
 
 def test_a_worker_killed_between_requests_says_by_what(worker: Worker) -> None:
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(WorkerError, match="was killed by SIGKILL"):
-        worker.call("run", PATIENCE_S, outputs=None)
+        worker.ask(Run(None), PATIENCE_S)
 
 
 @pytest.mark.parametrize(
     ("name", "message"), [("abort", "was killed by SIGABRT.*the last words"), ("leave", "exited with status 7")]
 )
-def test_a_crash_says_how(worker: Worker, model: Callable[[str], dict[str, object]], name: str, message: str) -> None:
+def test_a_crash_says_how(worker: Worker, model: Callable[[str], Capture], name: str, message: str) -> None:
     with pytest.raises(WorkerError, match=message) as caught:
-        worker.call("capture", PATIENCE_S, **model(name))
+        worker.ask(model(name), PATIENCE_S)
     assert "\n" not in str(caught.value)
 
 
 def test_a_worker_that_hangs_is_stopped_with_all_that_it_started(
-    worker: Worker, tmp_path: Path, model: Callable[[str], dict[str, object]]
+    worker: Worker, tmp_path: Path, model: Callable[[str], Capture]
 ) -> None:
     errors: list[BaseException] = []
-    worker.call("capture", PATIENCE_S, **model("chatty"))  # what takes long is imported now
+    worker.ask(model("chatty"), PATIENCE_S)  # what takes long is imported now
 
     def ask() -> None:
         try:
-            worker.call("capture", 5.0, **model("hang"))
+            worker.ask(model("hang"), 5.0)
         except WorkerTimeoutError as error:
             errors.append(error)
 
@@ -275,12 +285,12 @@ def test_a_worker_that_hangs_is_stopped_with_all_that_it_started(
     assert wait_until(lambda: all(gone(pid) for pid in pids))
 
 
-def test_leaving_the_block_stops_a_busy_worker(tmp_path: Path, model: Callable[[str], dict[str, object]]) -> None:
+def test_leaving_the_block_stops_a_busy_worker(tmp_path: Path, model: Callable[[str], Capture]) -> None:
     errors: list[WorkerError] = []
 
     def ask() -> None:
         try:
-            worker.call("capture", 600.0, **model("hang"))
+            worker.ask(model("hang"), 600.0)
         except WorkerError as error:
             errors.append(error)
 
@@ -296,15 +306,16 @@ def test_leaving_the_block_stops_a_busy_worker(tmp_path: Path, model: Callable[[
 PARENT = """
 import sys
 from pathlib import Path
+from cross_backend.program.captures import Capture
 from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.worker.process import Worker
 folder = Path(sys.argv[1])
 with Worker(folder / "worker.log") as worker:
-    worker.call("capture", 600, model=f"{folder}/model.py:hang", weights=None, cache=str(folder / "cache"))
+    worker.ask(Capture(f"{folder}/model.py:hang", None, None, folder / "cache"), 600)
 """
 
 
-def test_a_worker_goes_away_with_its_parent(tmp_path: Path, model: Callable[[str], dict[str, object]]) -> None:
+def test_a_worker_goes_away_with_its_parent(tmp_path: Path, model: Callable[[str], Capture]) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)]) as parent:
         pids = busy_pids(tmp_path)
         assert not any(gone(pid) for pid in pids)
@@ -333,7 +344,7 @@ def test_garbage_on_the_pipe_ends_the_worker(
     """A library that writes to descriptors that are not its own."""
     with rogue("garbage", words=words) as worker:
         with pytest.raises(WorkerError, match="answered 'run' with something that is no answer") as caught:
-            worker.call("run", PATIENCE_S, outputs=None)
+            worker.ask(Run(None), PATIENCE_S)
         assert str(worker.log) in str(caught.value) and "\n" not in str(caught.value)
         assert not worker.alive
 
@@ -343,7 +354,7 @@ def test_an_answer_without_end_is_not_collected(
 ) -> None:
     monkeypatch.setattr("cross_backend.worker.process._LONGEST_ANSWER_BYTES", 50_000)
     with rogue("garbage", words=b"x" * 60_000) as worker, pytest.raises(WorkerError, match="that is no answer"):
-        worker.call("run", PATIENCE_S, outputs=None)
+        worker.ask(Run(None), PATIENCE_S)
 
 
 def test_a_worker_that_leaks_is_stopped_at_its_limit(rogue: Callable[..., AbstractContextManager[Worker]]) -> None:
@@ -352,7 +363,7 @@ def test_a_worker_that_leaks_is_stopped_at_its_limit(rogue: Callable[..., Abstra
         with pytest.raises(
             WorkerError, match=r"^the worker used [0-2]\.\d GB, more than its limit of 0\.5 GB, and was"
         ):
-            worker.call("run", 600, outputs=None)
+            worker.ask(Run(None), 600)
         assert not worker.alive
         assert time.monotonic() - began < PATIENCE_S
 
@@ -363,22 +374,22 @@ def test_many_calls_that_leak_a_little_reach_the_limit_too(
     """No call is long enough to be looked at while it works."""
     with rogue("leak_a_little", limit_bytes=500_000_000) as worker:
         with pytest.raises(WorkerError, match=r"more than its limit of 0\.5 GB, and was stopped"):
-            [worker.call("run", PATIENCE_S, outputs=None) for _ in range(100)]
+            [worker.ask(Run(None), PATIENCE_S) for _ in range(100)]
         assert not worker.alive
 
 
 def test_a_limit_leaves_timeouts_as_they_are(rogue: Callable[..., AbstractContextManager[Worker]]) -> None:
     with rogue("hang", limit_bytes=50_000_000_000) as worker:
         with pytest.raises(WorkerTimeoutError, match="no answer to 'run' within 1 s"):
-            worker.call("run", 1.2, outputs=None)
+            worker.ask(Run(None), 1.2)
         assert not worker.alive
 
 
 def test_ctrl_c_reaches_the_parent_only(worker: Worker, make_artifact: Callable[..., Artifact]) -> None:
-    manifest = str(make_artifact().manifest_path)
-    worker.call("open", PATIENCE_S, manifest=manifest, target="null", threads=1)
+    manifest = make_artifact().manifest_path
+    worker.ask(Open(Subject(manifest, "null", 1), 0), PATIENCE_S)
     os.kill(worker.pid, signal.SIGINT)
-    assert worker.call("run", PATIENCE_S, outputs=None)["head"] == [0.0]
+    assert worker.ask(Run(None), PATIENCE_S) == (0.0,)
     assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
 
 
@@ -387,4 +398,4 @@ def test_killing_twice_is_harmless(worker: Worker) -> None:
     worker.kill()
     assert not worker.alive
     with pytest.raises(WorkerError):
-        worker.call("run", PATIENCE_S, outputs=None)
+        worker.ask(Run(None), PATIENCE_S)

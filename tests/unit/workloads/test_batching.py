@@ -15,8 +15,8 @@ from torch.export import Dim
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError
-from cross_backend.export.export import capture_workload, find_capture
 from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.captures import capture_workload, find_capture
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import Workload, find_workload
 from cross_backend.workloads.batching import batched, check_row, numpy_rows, torch_rows

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cross_backend.cache import Cache
-from cross_backend.export.export import capture_workload
 from cross_backend.program.capture import Captured
+from cross_backend.program.captures import capture_workload
 from cross_backend.workloads import WORKLOADS
 
 SCRIPT = Path(__file__).parents[3] / "docs" / "model_figures.py"

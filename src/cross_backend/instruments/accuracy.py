@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.backend import Session
+from cross_backend.bench.reading import Reading
 from cross_backend.errors import RunError
-from cross_backend.tensors import to_numpy
+from cross_backend.instruments.instrument import Instrument, Pass
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from cross_backend.backend import Session
+    from cross_backend.bench.open_artifact import OpenArtifact
+
+
+@dataclass(frozen=True)
+class Score(Reading[float]):
+    """The workload's task metric."""
+
+    task: Path
+    """Tensor file with the groups ``input`` and ``label``."""
+
+    def read(self, artifact: OpenArtifact) -> float:
+        """Return the share that is right."""
+        from cross_backend.tensors import load_tensors
+
+        groups = load_tensors(self.task)
+        return score(artifact.session, groups["input"][0], groups["label"][0])
 
 
 def score(session: Session, samples: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
@@ -25,6 +45,8 @@ def score(session: Session, samples: np.ndarray[Any, Any], labels: np.ndarray[An
     """
     import numpy as np
 
+    from cross_backend.tensors import to_numpy
+
     leading = session.inputs[0].shape[0] if session.inputs[0].shape else 1
     batch = leading if isinstance(leading, int) else 1
     right = 0
@@ -37,3 +59,17 @@ def score(session: Session, samples: np.ndarray[Any, Any], labels: np.ndarray[An
         answers = first.reshape(batch, -1).argmax(axis=1)[: len(given)]
         right += int((answers == labels[start : start + batch]).sum())
     return right / len(labels)
+
+
+def _take(state: Pass) -> None:
+    def score() -> None:
+        if state.task is None:
+            state.absent["accuracy"] = "the workload has no task"
+            return
+        metric, path = state.task
+        state.scores[metric] = state.bench.take(Score(path))
+
+    state.attempt("accuracy", score)
+
+
+ACCURACY = Instrument("the workload's task metric on held-out samples", (0.1, 5), _take)

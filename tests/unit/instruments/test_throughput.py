@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from cross_backend.measure.throughput import closed_loop
-from tests.unit.measure.conftest import Clock
+from cross_backend.instruments.throughput import closed_loop
+from tests.unit.conftest import Clock
 
 
 def rate(streams: int, call_s: float, seconds: float = 0.5) -> float:

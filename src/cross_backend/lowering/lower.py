@@ -24,8 +24,9 @@ from cross_backend.errors import (
 )
 from cross_backend.machine import Machine, version_of
 from cross_backend.program.capture import Captured
-from cross_backend.registry import Resolved, missing_here
+from cross_backend.registry import Resolved, missing_here, resolve
 from cross_backend.toolchains import TOOLCHAINS
+from cross_backend.worker.question import Answering, Question
 
 KIND = "artifacts"
 SAMPLE = "sample.npz"
@@ -40,6 +41,22 @@ class LoweredTo:
     artifact: Artifact
     cached: bool
     """Whether it was there before."""
+
+
+@dataclass(frozen=True)
+class Lower(Question[tuple[Path, bool]]):
+    """Lower a captured workload into the cache."""
+
+    folder: Path
+    """Of the capture."""
+    target: str
+    bundled: bool
+    cache: Path
+
+    def answer(self, _process: Answering) -> tuple[Path, bool]:
+        """Return the artifact's manifest, and whether it was there before."""
+        done = lower(Captured.read(self.folder), resolve(self.target), Cache(self.cache), bundled=self.bundled)
+        return done.artifact.manifest_path, done.cached
 
 
 def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool = False) -> LoweredTo:
@@ -191,9 +208,7 @@ def versions(resolved: Resolved) -> dict[str, str]:
 @functools.cache
 def _source_digest() -> str:
     """Digest our own lowering code, so that a change to it is never served from the cache."""
-    folder = Path(__file__).parent
-    files = [
-        *sorted((folder / "backends").rglob("*.py")),
-        *(folder / name for name in ("artifact.py", "capture.py", "pt2.py")),
-    ]
+    root = Path(__file__).parents[1]
+    beside = ("artifact.py", "program/capture.py", "program/pt2.py")
+    files = [*sorted((root / "backends").rglob("*.py")), *(root / name for name in beside)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.bench.reading import Reading
+from cross_backend.instruments.instrument import Instrument, Metrics, Pass
+
+if TYPE_CHECKING:
+    from cross_backend.bench.open_artifact import OpenArtifact
 
 WARM_SHARE = 0.1
 """Share of the counted time for which the streams run before it begins."""
@@ -25,6 +33,30 @@ class Counted:
     calls: list[float]
     """Calls of all streams in each window. A call across an edge counts in both windows by its share of time, so that
     long calls are neither lost nor counted twice."""
+
+
+@dataclass(frozen=True)
+class ClosedLoop(Reading[Counted]):
+    """Calls of several streams, each in a session of its own."""
+
+    streams: int
+    seconds: float
+    windows: int = WINDOWS
+
+    @property
+    def working_s(self) -> float:
+        """The counted time."""
+        return self.seconds
+
+    def read(self, artifact: OpenArtifact) -> Counted:
+        """Return the calls of each window."""
+        runs = [artifact.run]
+        with contextlib.ExitStack() as stack:
+            for _ in range(self.streams - 1):
+                session = artifact.one_more()
+                stack.push(session)
+                runs.append(session.bind(artifact.sample["input"]))
+            return closed_loop(runs, self.seconds, self.windows)
 
 
 def closed_loop(runs: Sequence[Callable[[], Any]], seconds: float, windows: int = WINDOWS) -> Counted:
@@ -100,3 +132,23 @@ def _share(counts: list[float], before_ns: int, after_ns: int, window_ns: int) -
     for index in range(first, min(len(counts) - 1, after_ns // window_ns) + 1):
         overlap = min(after_ns, (index + 1) * window_ns) - max(before_ns, index * window_ns)
         counts[index] += overlap / max(after_ns - before_ns, 1)
+
+
+def _take(state: Pass) -> None:
+    def measure(streams: int) -> None:
+        counted = state.bench.take(ClosedLoop(streams, state.seconds))
+        rates = [calls / counted.window_ns * 1e9 for calls in counted.calls]
+        if streams == 1 and state.capacity_per_s is None:
+            state.capacity_per_s = sum(rates) / len(rates)
+        state.keep(f"throughput.streams_{streams}", "1/s", [rate * state.batch for rate in rates])
+
+    for streams in state.streams:
+        state.attempt(f"throughput.streams_{streams}", functools.partial(measure, streams))
+
+
+THROUGHPUT = Instrument(
+    "inferences per second in a closed loop, for one stream and for one a processor",
+    (2, 20),
+    _take,
+    (Metrics("throughput", "Throughput"),),
+)

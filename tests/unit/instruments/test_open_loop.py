@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
+from cross_backend.instruments.open_loop import MAX_REQUESTS, arrivals_ns, by_window, serve
 from cross_backend.measure import latency
-from cross_backend.measure.open_loop import MAX_REQUESTS, arrivals_ns, by_window, serve
-from tests.unit.measure.conftest import Clock
+from tests.unit.conftest import Clock
 
 STALL_S = 0.5
 

@@ -7,13 +7,22 @@ and a latency counts from the instant at which the request was due, not from whe
 
 from __future__ import annotations
 
+import functools
 import gc
 import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.bench.reading import Reading
+from cross_backend.instruments.instrument import Instrument, Metrics, Pass
+from cross_backend.instruments.throughput import ClosedLoop
+from cross_backend.measurement import Measurement
+
+if TYPE_CHECKING:
+    from cross_backend.bench.open_artifact import OpenArtifact
 
 LOADS = (25, 50, 75, 90)
 """Offered rates, % of capacity."""
@@ -45,6 +54,38 @@ class Served:
     def saturated(self) -> bool:
         """Whether the server could not keep up, so that no latency describes it."""
         return len(self.ns) < self.offered or self.busy >= 1.0
+
+
+@dataclass(frozen=True)
+class ByWindow:
+    """What became of the requests, for whoever asked."""
+
+    ns: tuple[tuple[int, ...], ...]
+    """Latencies by window, see :func:`by_window`."""
+    offered: int
+    busy: float
+    saturated: bool
+
+
+@dataclass(frozen=True)
+class OpenLoop(Reading[ByWindow]):
+    """Requests that arrive when they will."""
+
+    rate_per_s: float
+    seconds: float
+    seed: int
+
+    @property
+    def working_s(self) -> float:
+        """The length of the run."""
+        return self.seconds
+
+    def read(self, artifact: OpenArtifact) -> ByWindow:
+        """Return the latencies of each window."""
+        arrivals = arrivals_ns(self.rate_per_s, self.seconds, self.seed)
+        served = serve(artifact.run, arrivals, self.rate_per_s)
+        windows = tuple(map(tuple, by_window(served.ns, arrivals)))
+        return ByWindow(windows, served.offered, served.busy, served.saturated)
 
 
 def arrivals_ns(rate_per_s: float, seconds: float, seed: int) -> list[int]:
@@ -111,3 +152,36 @@ def by_window(ns: Sequence[int], arrivals: Sequence[int], windows: int = WINDOWS
     for latency, arrival in zip(ns, arrivals, strict=False):
         rows[arrival // width].append(latency)
     return [row for row in rows if row]
+
+
+def _take(state: Pass) -> None:
+    def serve(load: int) -> None:
+        metric = f"open_loop.{load}"
+        if not state.capacity_per_s:
+            counted = state.bench.take(ClosedLoop(1, state.seconds))
+            state.capacity_per_s = sum(counted.calls) / (len(counted.calls) * counted.window_ns) * 1e9
+        rate = state.capacity_per_s * load / 100
+        if rate * state.seconds < FEWEST_REQUESTS:
+            state.absent[metric] = f"too slow: fewer than {FEWEST_REQUESTS} requests in {state.seconds:g} s"
+            return
+        answer = state.bench.take(OpenLoop(rate, state.seconds, state.seed))
+        if answer.saturated:
+            served = sum(map(len, answer.ns))
+            state.absent[metric] = (
+                f"saturated: {rate:.4g} calls a second kept it busy {answer.busy:.0%} of the time "
+                f"({served} of {answer.offered} served), so latency grows for as long as they come"
+            )
+        else:
+            state.measurements.append(Measurement(metric, "ns", tuple(map(tuple, answer.ns))))
+
+    for load in LOADS:
+        state.attempt(f"open_loop.{load}", functools.partial(serve, load))
+
+
+OPEN_LOOP = Instrument(
+    f"latency against offered rate, from when requests are due: {', '.join(map(str, LOADS[:-1]))} and {LOADS[-1]} % of "
+    "capacity",
+    (20, 40),
+    _take,
+    (Metrics("open_loop", "Open-loop latency: median, by offered rate in % of capacity"),),
+)

@@ -1,4 +1,4 @@
-"""Trial: one artifact in one worker, opened, verified and timed; a worker that cannot open it does not stay."""
+"""Benches: one artifact in one worker, opened, verified and timed; a worker that cannot open it does not stay."""
 
 from __future__ import annotations
 
@@ -12,20 +12,13 @@ import psutil
 import pytest
 
 from cross_backend.artifact import Artifact
+from cross_backend.bench.bench import Subject
 from cross_backend.cache import Cache
-from cross_backend.comparison.trial import (
-    WARM_SERIES,
-    WARM_UP_CALLS,
-    Settings,
-    execution,
-    open_worker,
-    sample,
-    until_steady,
-    verify,
-    warm_up,
-)
+from cross_backend.comparison.benches import open_bench
+from cross_backend.comparison.opening import short
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.warm_up import WARM_SERIES, WARM_UP_CALLS, until_steady, warm_up
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, RunError, UsageError
-from cross_backend.registry import resolve
 from cross_backend.tensors import TensorSpec
 
 QUICK = Settings(num_runs=30, seconds=1.0, timeout_s=60.0)
@@ -41,28 +34,28 @@ def test_an_open_worker_verifies_and_times(
     make_artifact: Callable[..., Artifact], cache: Cache, stack: ExitStack
 ) -> None:
     artifact = make_artifact()
-    worker, opened = open_worker(artifact.manifest_path, "null", QUICK, cache, stack)
-    assert 0 < opened["load_s"] < 60 and opened["cold"] is True
-    verified = verify(worker, {"precision": "fp16"}, QUICK)
+    bench, opened = open_bench(artifact.manifest_path, "null", QUICK, cache, stack)
+    assert 0 < opened.load_s < 60 and opened.cold is True
+    verified = bench.verify("fp16")
     comparison = verified.comparison
     assert (comparison.verdict, comparison.max_rel, comparison.tolerance) == (
         False,
         0.5,
         pytest.approx(4 * 2**13 * 6e-5),
     )
-    assert verified.head == (0.0,) and verified.answer["first_ns"] > 0
-    assert execution(worker, artifact, resolve("null"), QUICK) is None, "it cannot run elsewhere"
-    estimate_ms, _ = warm_up(worker, QUICK)
+    assert verified.head == (0.0,) and (verified.first_ns or 0) > 0
+    assert bench.execution(Subject(artifact.payload_path, "null", 1)) is None, "it cannot run elsewhere"
+    estimate_ms, _ = warm_up(bench)
     assert 0 <= estimate_ms < 100
-    assert len(sample(worker, QUICK, samples=7, warmup=1, seconds=10)["ns"]) == 7
-    assert verify(worker, {}, QUICK).answer["first_ns"] is None, "it was called before"
+    assert len(bench.sample(7, 1, 10).ns) == 7
+    assert bench.verify("fp32").first_ns is None, "it was called before"
 
 
 def test_long_outputs_are_not_shown(make_artifact: Callable[..., Artifact], cache: Cache, stack: ExitStack) -> None:
     artifact = make_artifact(outputs=(TensorSpec("y", "float32", (1, 5)),))
-    worker, _ = open_worker(artifact.manifest_path, "null", QUICK, cache, stack)
-    verified = verify(worker, {}, QUICK)
-    assert verified.head == ()
+    bench, _ = open_bench(artifact.manifest_path, "null", QUICK, cache, stack)
+    verified = bench.verify("fp32")
+    assert short(verified.head) == ()
     assert verified.comparison.reason == "output 0 has shape [1, 5] instead of [1, 1]"
 
 
@@ -105,7 +98,7 @@ def test_a_worker_that_cannot_open_does_not_stay(
 ) -> None:
     before, artifact = psutil.Process().children(), make_artifact(**changes)
     with pytest.raises(kind):
-        open_worker(artifact.manifest_path, artifact.target, QUICK, cache, stack)
+        open_bench(artifact.manifest_path, artifact.target, QUICK, cache, stack)
     assert psutil.Process().children() == before, "it would take memory and time from the others"
 
 
@@ -116,7 +109,7 @@ def test_a_damaged_sample_is_said_to_be_damaged(
     assert artifact.sample_path is not None
     np.savez(artifact.sample_path, something=np.zeros(1))
     with pytest.raises(ArtifactError, match="damaged"):
-        open_worker(artifact.manifest_path, "null", QUICK, cache, stack)
+        open_bench(artifact.manifest_path, "null", QUICK, cache, stack)
 
 
 def durations(call: Callable[[int], float]) -> tuple[Callable[[int], list[int]], list[int]]:

@@ -1,23 +1,36 @@
-"""Further instruments of a panel: taken of each target that works, alone in a fresh process; a crash costs one of them.
-
-The latency that was measured among the other targets stands, whatever happens here.
-"""
+"""Table of instruments, and taking them of one target after the other; a process that ends costs one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cross_backend.worker.process import Worker
-from cross_backend.cache import Cache
-from cross_backend.comparison.trial import Settings, open_worker, verify
-from cross_backend.errors import CrossBackendError, WorkerError, one_line
-from cross_backend.export.export import Exported
-from cross_backend.measure import instruments
+from cross_backend.errors import CrossBackendError, WorkerError, one_line, unknown_name
+from cross_backend.instruments import cold_start
+from cross_backend.instruments.accuracy import ACCURACY
+from cross_backend.instruments.energy import ENERGY
+from cross_backend.instruments.instrument import Instrument, Metrics, Pass
+from cross_backend.instruments.memory import MEMORY
+from cross_backend.instruments.open_loop import OPEN_LOOP
+from cross_backend.instruments.throughput import THROUGHPUT
+from cross_backend.machine import Machine
+from cross_backend.measure.sensors import SYS_CLASS
 from cross_backend.records import Further, Panel
 
+if TYPE_CHECKING:
+    from cross_backend.bench.bench import Bench
+
+INSTRUMENTS: Mapping[str, Instrument] = {
+    "memory": MEMORY,
+    "accuracy": ACCURACY,
+    "throughput": THROUGHPUT,
+    "open_loop": OPEN_LOOP,
+    "energy": ENERGY,
+}
+"""In the order in which they are taken."""
 INSTRUMENT_S = 2.0
 """Most seconds of each closed loop, and of each offered rate."""
 LEAST_S = 0.5
@@ -25,6 +38,49 @@ ENOUGH_CALLS = 2000
 """Calls after which a closed loop may end that lasted :data:`LEAST_S`: the rate of a tiny program is known by then."""
 ONE_STREAM = "throughput.streams_1"
 """The metric that tells the capacity, of which the open loop offers shares."""
+
+
+def tables() -> list[Metrics]:
+    """Return what reports show of all of them, in their order."""
+    shown = [table for name in ("throughput", "open_loop", "memory", "energy") for table in INSTRUMENTS[name].tables]
+    return [cold_start.TABLE, *shown]
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names in the order in which they are taken.
+
+    Raises:
+        UsageError: an instrument that does not exist.
+    """
+    wanted = set(names)
+    for name in sorted(wanted - INSTRUMENTS.keys()):
+        raise unknown_name("instrument", name, INSTRUMENTS)
+    return [name for name in INSTRUMENTS if name in wanted]
+
+
+def take(
+    bench: Bench,
+    names: Iterable[str],
+    *,
+    batch: int,
+    seconds: float = 5.0,
+    seed: int = 0,
+    streams: Sequence[int] | None = None,
+    capacity_per_s: float | None = None,
+    task: tuple[str, Path] | None = None,
+    sys_class: Path = SYS_CLASS,
+) -> Further:
+    """Take instruments of what a bench has open; the arguments are the fields of :class:`Pass`.
+
+    Raises:
+        UsageError: an instrument that does not exist.
+        WorkerError: the worker died.
+    """
+    counts = sorted(set(streams or (1, Machine.here().usable_cpus)))
+    state = Pass(bench, batch, seconds, seed, counts, capacity_per_s, task, sys_class)
+    for name in in_order(names):
+        INSTRUMENTS[name].take(state)
+    return Further(tuple(state.measurements), state.absent, state.scores, state.notes)
 
 
 @dataclass
@@ -35,6 +91,7 @@ class _Found:
     task: tuple[str, Path] | None
     call_s: float
     """Seconds of a call, as it was measured among the others."""
+    seed: int
     further: Further = field(default_factory=Further)
 
     def add(self, more: Further) -> None:
@@ -59,49 +116,35 @@ class _Found:
         return None if one is None else sum(one.values) / one.count / self.batch
 
 
-def take(
-    row: Exported,
+def take_each(
+    open_bench: Callable[[ExitStack], Bench],
     names: Sequence[str],
-    settings: Settings,
-    cache: Cache,
     *,
     batch: int,
     task: tuple[str, Path] | None,
     call_s: float = INSTRUMENT_S,
+    seed: int = 0,
 ) -> Further:
     """Take instruments of one target; after one that ends its process, the others go on in a fresh one.
 
     Args:
-        row: what was exported.
-        names: of ``instruments.INSTRUMENTS``.
-        settings: how to open it.
-        cache: where the worker's log goes.
+        open_bench: opens and verifies the target on a fresh bench, which the stack closes.
+        names: of :data:`INSTRUMENTS`.
         batch: inferences a call.
         task: name of the workload's metric and the file with its samples; None where it has none.
         call_s: seconds of a call, as it was measured among the others.
+        seed: of the arrivals.
     """
-    found, left = _Found(batch, task, call_s), instruments.in_order(names)
-    if row.artifact is None:
-        found.fail(left, row.reason or "it could not be lowered again")
-        left = []
+    found, left = _Found(batch, task, call_s, seed), in_order(names)
     while left:
         with ExitStack() as stack:
             try:
-                worker = _opened(row, settings, cache, stack)
+                bench = open_bench(stack)
             except CrossBackendError as error:
                 found.fail(left, f"it could not be opened again: {one_line(error)}")
                 break
-            left = _until_it_ends(worker, left, found, settings)
+            left = _until_it_ends(bench, left, found)
     return found.further
-
-
-def _opened(row: Exported, settings: Settings, cache: Cache, stack: ExitStack) -> Worker:
-    assert row.artifact is not None and row.resolved is not None
-    worker, _ = open_worker(row.artifact.payload_path, str(row.resolved.target), settings, cache, stack)
-    comparison = verify(worker, row.resolved.options, settings).comparison
-    if not comparison.verdict:
-        raise WorkerError(f"wrong outputs in another process: {comparison.reason}")
-    return worker
 
 
 def loop_s(call_s: float) -> float:
@@ -109,17 +152,17 @@ def loop_s(call_s: float) -> float:
     return min(INSTRUMENT_S, max(LEAST_S, ENOUGH_CALLS * call_s))
 
 
-def _until_it_ends(worker: Worker, names: Sequence[str], found: _Found, settings: Settings) -> list[str]:
+def _until_it_ends(bench: Bench, names: Sequence[str], found: _Found) -> list[str]:
     """Take instruments one by one; return those that are left when the process has ended."""
     for place, name in enumerate(names, start=1):
+        seconds = loop_s(found.call_s) if name == "throughput" else INSTRUMENT_S
         try:
-            more = instruments.take(
-                worker,
+            more = take(
+                bench,
                 [name],
                 batch=found.batch,
-                timeout_s=settings.timeout_s,
-                seconds=loop_s(found.call_s) if name == "throughput" else INSTRUMENT_S,
-                seed=settings.seed,
+                seconds=seconds,
+                seed=found.seed,
                 capacity_per_s=found.capacity_per_s,
                 task=found.task,
             )

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.backends.onnxruntime import export_onnx
-from cross_backend.worker.process import Worker
 from cross_backend.cache import Cache
-from cross_backend.errors import CaptureError, LowerError, UnavailableError, UsageError, one_line
-from cross_backend.machine import version_of
+from cross_backend.errors import CaptureError, LowerError, one_line
 from cross_backend.program.capture import capture, check_has_inputs, example_inputs
 from cross_backend.program.flattening import flat_call, flat_tensors, flatten
 from cross_backend.program.pt2 import load_pt2
 from cross_backend.program.reference import row_major, run_eagerly
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.compare import compare_outputs
-from cross_backend.workloads import Source, Workload, find_workload
+from cross_backend.worker.question import Answering, Question
+from cross_backend.workloads import Workload, find_workload
 from cross_backend.workloads.batching import batched, fix_batch, has_free_batch
 
 if TYPE_CHECKING:
@@ -30,50 +30,24 @@ CHECKED = (1, 3)
 _TRACED = 2
 """Rows that torch sees: with one it would take the extent for fixed."""
 _DIMENSION = "batch"
-_PACKAGES = ("onnx", "onnxruntime", "onnxscript", "torch")
 
 
-def export_onnx_file(source: Source, path: Path, cache: Cache, timeout_s: float) -> int:
-    """Write a workload's file in a worker process.
+@dataclass(frozen=True)
+class WriteOnnx(Question[int]):
+    """Write a workload as one ONNX file of any batch size."""
 
-    Args:
-        source: a workload that is no ONNX file.
-        path: of the file; its folder exists. What was there is replaced when the new file is whole and right.
-        cache: for scratch and the log.
-        timeout_s: longest wait.
+    model: str
+    weights: str | None
+    path: Path
+    cache: Path
 
-    Returns:
-        Size in bytes.
-
-    Raises:
-        UsageError: it is an ONNX file already.
-        UnavailableError: a package is missing.
-        CaptureError: it cannot be built, or cannot take a free batch dimension.
-        LowerError: the exporter fails.
-    """
-    if Path(source.text).suffix == ".onnx":
-        raise UsageError(f"{source.text} is an ONNX file already; --onnx writes PyTorch models.")
-    for name in _PACKAGES:
-        if version_of(name) is None:
-            raise UnavailableError(f"--onnx needs the package {name}", "pip install 'cross-backend[onnxruntime]'")
-    with Worker(cache.log("export")) as worker:
-        try:
-            answer = worker.call(
-                "write_onnx",
-                timeout_s,
-                model=source.text,
-                weights=source.weights,
-                path=str(path.absolute()),
-                cache=str(cache.root),
-            )
-        finally:
-            worker.kill()
-            cache.sweep(worker.pid)
-    return int(answer["size_bytes"])
+    def answer(self, _process: Answering) -> int:
+        """Return its size in bytes."""
+        return write_onnx(self.model, self.weights, self.path, Cache(self.cache))
 
 
 def write_onnx(model: str, weights: str | None, path: Path, cache: Cache) -> int:
-    """Do :func:`export_onnx_file` in this process."""
+    """Write a workload as one ONNX file of any batch size, if it is right; return its size in bytes."""
     workload = find_workload(model, weights).build()
     program, runs = _program(workload)
     with cache.scratch() as folder:

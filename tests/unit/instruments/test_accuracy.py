@@ -10,7 +10,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.errors import RunError
-from cross_backend.measure.accuracy import score
+from cross_backend.instruments.accuracy import score
 
 SAMPLES = np.random.default_rng(0).standard_normal((11, 4)).astype(np.float32)
 

@@ -1,0 +1,57 @@
+"""Benches: the worker that a target is opened in."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from cross_backend.bench.bench import Bench, Opened, Subject
+from cross_backend.bench.worker_bench import WorkerBench
+from cross_backend.cache import Cache
+from cross_backend.comparison.settings import Settings
+from cross_backend.errors import CrossBackendError
+from cross_backend.machine import Machine
+from cross_backend.registry import Resolved, resolve
+from cross_backend.worker.process import Worker
+
+
+def start_bench(target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:
+    """Start a bench for a target; the stack closes it.
+
+    Raises:
+        WorkerError: the system starts no further process.
+    """
+    python, limit = resolve(target).python, settings.memory_limit_bytes
+    worker = Worker(cache.log("run"), python, [WorkerBench.__module__], memory_limit_bytes=limit)
+    return stack.enter_context(WorkerBench(worker, settings.timeout_s))
+
+
+def open_bench(payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> tuple[Bench, Opened]:
+    """Start a bench and open an artifact on it.
+
+    Raises:
+        LoadError, ArtifactError, WorkerError: it cannot be opened; the bench is gone.
+    """
+    bench = start_bench(target, settings, cache, stack)
+    return bench, open_on(bench, payload, target, settings)
+
+
+def open_on(bench: Bench, payload: Path, target: str, settings: Settings) -> Opened:
+    """Open an artifact on a bench, which is closed where that fails; return how long it took.
+
+    Raises:
+        LoadError, ArtifactError, WorkerError: it cannot be opened; the bench is gone.
+    """
+    try:
+        return bench.open(Subject(payload, target, settings.threads))
+    except CrossBackendError:
+        bench.close()
+        raise
+
+
+def too_few_processors(resolved: Resolved, threads: int, machine: Machine) -> str | None:
+    """Return why a target with so many threads would tell nothing here; None where it may use as many processors."""
+    wanted = int(resolved.options.get("threads") or threads)
+    if wanted <= machine.usable_cpus:
+        return None
+    return f"{wanted} threads are asked for; this process may use {machine.usable_cpus} processor(s)"

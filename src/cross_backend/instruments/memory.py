@@ -1,0 +1,66 @@
+"""Memory: the process that holds nothing but one target: its peak, its fair share, what it keeps after closing; bytes.
+
+It closes the session, which the next use opens again, and comes first: other instruments need memory of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from cross_backend.bench.reading import Reading
+from cross_backend.instruments.instrument import Instrument, Metrics, Pass
+from cross_backend.measure import gpu, memory
+
+if TYPE_CHECKING:
+    from cross_backend.bench.open_artifact import OpenArtifact
+
+TABLE = Metrics(
+    "memory",
+    "Memory",
+    {"peak_rss": "peak RSS", "pss": "PSS", "retained": "retained after close", "device": "on the device"},
+)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bytes of a process."""
+
+    peak_rss: int
+    """Largest resident memory since just before loading."""
+    pss: int | None
+    """Resident memory, in which a page that n processes share counts 1/n; None where the system does not tell."""
+    retained: int
+    """Resident memory after closing the session, less that before loading it."""
+
+
+@dataclass(frozen=True)
+class HeldMemory(Reading[Held]):
+    """What the process holds now, and after closing the session."""
+
+    def read(self, artifact: OpenArtifact) -> Held:
+        """Return both; the session is closed afterwards."""
+        peak, pss = memory.peak_rss_bytes(), memory.pss_bytes()
+        artifact.close()
+        memory.give_back_freed()
+        return Held(peak, pss, memory.rss_bytes() - artifact.baseline_bytes)
+
+
+def _take(state: Pass) -> None:
+    def device() -> None:
+        state.keep("memory.device", "B", [gpu.memory_of(state.pid)])
+
+    state.attempt("memory.device", device)  # before the session is closed
+    figures: dict[str, int | None] = {}
+    for name in ("peak_rss", "pss", "retained"):
+        metric = f"memory.{name}"
+        if not figures:
+            state.attempt(metric, lambda: figures.update(asdict(state.bench.take(HeldMemory()))))
+        value = figures.get(name)
+        if value is not None:
+            state.keep(metric, "B", [value])
+        elif figures:
+            state.absent[metric] = "not measurable here: this system does not tell it"
+
+
+MEMORY = Instrument("peak, shared and retained memory of the process, and its memory on GPUs", (1, 4), _take, (TABLE,))

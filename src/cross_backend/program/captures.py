@@ -1,0 +1,75 @@
+"""Captures: workloads that were captured into the cache, and are found there again."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from cross_backend.cache import Cache, key_of
+from cross_backend.errors import ArtifactError
+from cross_backend.program.capture import Captured, write_capture
+from cross_backend.worker.question import Answering, Question
+from cross_backend.workloads import Source, find_workload
+
+KIND = "captures"
+
+
+@dataclass(frozen=True)
+class Capture(Question[Path]):
+    """Build and capture a workload into the cache."""
+
+    model: str
+    weights: str | None
+    batch: int | None
+    cache: Path
+
+    def answer(self, _process: Answering) -> Path:
+        """Return the capture's folder."""
+        return capture_workload(self.model, self.weights, Cache(self.cache), self.batch).folder
+
+
+def capture_workload(model: str, weights: str | None, cache: Cache, batch: int | None = None) -> Captured:
+    """Build and capture a workload at a batch size (as it comes where None), or find it in the cache.
+
+    Raises:
+        UsageError, CaptureError, UnavailableError: it cannot be found, built or captured.
+    """
+    source = find_workload(model, weights, batch)
+    found = find_capture(source, cache)
+    if found is not None:
+        return found
+    with cache.scratch() as folder:
+        captured = write_capture(source.build(), folder)
+        return Captured.read(cache.publish(folder, KIND, _capture_key(source) or captured.digest[:32]))
+
+
+def find_capture(source: Source, cache: Cache) -> Captured | None:
+    """Return the cached capture of a source whose identity is known without building it; imports no torch."""
+    key = _capture_key(source)
+    folder = cache.find(KIND, key) if key else None
+    if folder is None:
+        return None
+    try:
+        captured = Captured.read(folder)
+        captured.check()
+        return captured
+    except ArtifactError:
+        cache.drop(KIND, key or "")
+        return None
+
+
+def _capture_key(source: Source) -> str | None:
+    if source.identity is None:
+        return None
+    return key_of({"workload": source.identity, "name": source.name, "source": _source_digest()})
+
+
+@functools.cache
+def _source_digest() -> str:
+    """Digest our own code that captures depend on."""
+    root = Path(__file__).parents[1]
+    beside = ("structure.py", "tensors.py", "workloads/batching.py")
+    files = [*sorted(root.glob("program/*.py")), *sorted(root.glob("verify/*.py")), *(root / name for name in beside)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
