@@ -184,7 +184,7 @@ def test_errors_come_back_as_what_they_were(
         (ArtifactError, Open(Subject(damaged.manifest_path, "null", 1), 0)),
         (UsageError, model("no_such_function")),
         (CaptureError, model("greedy")),
-        (CrossBackendError, Bind(5)),  # type: ignore[arg-type]
+        (CrossBackendError, Sample("five", 1, 1.0)),  # type: ignore[arg-type]
     ):
         with pytest.raises(kind) as caught:
             worker.ask(question, PATIENCE_S)
