@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cross_backend.foreign_text import plain
+from cross_backend.instruments.table import tables as instrument_tables
 from cross_backend.records import StudyResults
 from cross_backend.report import circumstances, study_tables, verdicts
 from cross_backend.report.tables import Table
@@ -51,12 +52,7 @@ def tables(results: StudyResults, shown: Sequence[View]) -> list[Table]:
         study_tables.overview(shown),
         *(_named("Ranking", study_tables.ranking(view).filled, view) for view in shown),
         study_tables.stopped(shown),
-        study_tables.instrument(shown, "Cold start", "cold_start", study_tables.COLD_START),
-        study_tables.instrument(shown, "Throughput", "throughput"),
-        study_tables.instrument(shown, "Open-loop latency: median, by offered rate in % of capacity", "open_loop"),
-        study_tables.instrument(shown, "Memory", "memory", study_tables.MEMORY),
-        study_tables.instrument(shown, "Energy", "energy"),
-        study_tables.instrument(shown, "Power", "power"),
+        *(study_tables.instrument(shown, metrics) for metrics in instrument_tables()),
         *(_named("Placement", study_tables.placement(view), view) for view in shown),
         circumstances.warnings(shown),
         circumstances.machine(results),

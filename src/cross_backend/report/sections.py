@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cross_backend.instruments.cold_start import TABLE as COLD_START
+from cross_backend.instruments.energy import ENERGY
+from cross_backend.instruments.instrument import Metrics
+from cross_backend.instruments.memory import MEMORY
+from cross_backend.instruments.open_loop import OPEN_LOOP
+from cross_backend.instruments.throughput import THROUGHPUT
 from cross_backend.records import StudyResults
 from cross_backend.report import circumstances, study_tables
 from cross_backend.report.charts import cost, latency, load
@@ -101,9 +107,11 @@ def _measured(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
 
 
 def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
-    def tables(title: str, prefix: str, order: Sequence[str] = ()) -> Block:
-        table = study_tables.instrument(views, title, prefix, order)
+    def tables(metrics: Metrics, title: str = "") -> Block:
+        table = study_tables.instrument(views, metrics, title or f"{metrics.title}, all targets")
         return Block(tables=(table,) if table else ())
+
+    (open_loop,), (energy, power) = OPEN_LOOP.tables, ENERGY.tables
 
     return [
         Section(
@@ -112,7 +120,7 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
             "From no process at all to the first result, in fresh processes.",
             (
                 *_blocks(views, lambda view: [cost.cold_start(view)]),
-                tables("Cold start, all targets", "cold_start", study_tables.COLD_START),
+                tables(COLD_START),
             ),
             "Cold starts were not measured in this study.",
         ),
@@ -123,8 +131,8 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
             "when calls arrive at a given rate whether or not earlier ones are done.",
             (
                 *_blocks(views, lambda view: [*load.streams(view, looks), *load.open_loops(view, looks)]),
-                tables("Throughput, all targets", "throughput"),
-                tables("Open-loop latency, all targets: median, by offered rate in % of capacity", "open_loop"),
+                *map(tables, THROUGHPUT.tables),
+                tables(open_loop, open_loop.title.replace(":", ", all targets:", 1)),
             ),
             "Neither throughput nor open-loop latency was measured in this study.",
         ),
@@ -134,7 +142,7 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
             "Of the worker process that holds nothing but this target.",
             (
                 *_blocks(views, lambda view: [cost.memory(view)]),
-                tables("Memory, all targets", "memory", study_tables.MEMORY),
+                *map(tables, MEMORY.tables),
             ),
             "Memory was not measured in this study.",
         ),
@@ -144,8 +152,8 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
             "Read from the hardware's own counters; an estimate is never shown in their place.",
             (
                 *_blocks(views, cost.energy),
-                tables("Energy, all targets", "energy"),
-                tables("Power, all targets", "power"),
+                tables(energy),
+                tables(power),
             ),
             "Power and energy were not measured in this study.",
         ),

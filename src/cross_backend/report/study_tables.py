@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from cross_backend.instruments.instrument import Metrics
 from cross_backend.measure.percentiles import percentiles as estimated
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.report import figures, tables
@@ -34,20 +35,6 @@ RANKING = (
 """Columns of a panel's ranking, what decides first; then the task metrics, and the note."""
 LEAST = ("ranked", "of the slowest", "threads", "surely found from", "batch", "median", "ratio of the next")
 """Columns of the overview that a narrow medium goes without, the first of them first."""
-COLD_START = ("process", "import", "load", "first_inference")
-"""Parts of a cold start, in the order in which they happen."""
-MEMORY = ("peak_rss", "pss", "retained", "device")
-NAMES = {
-    "process": "process start",
-    "import": "import",
-    "load": "load or compile",
-    "first_inference": "first inference",
-    "peak_rss": "peak RSS",
-    "pss": "PSS",
-    "retained": "retained after close",
-    "device": "on the device",
-}
-"""How a reader knows parts of metrics."""
 
 
 def where(view: View) -> tuple[str, str, str]:
@@ -174,16 +161,16 @@ def _once(found: Iterable[tuple[View, str, tuple[str, ...]]], panels: int) -> li
     return [(", ".join(named), at, what) for (what, at), named in titles.items()]
 
 
-def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[str] = ()) -> Table | None:
+def instrument(views: Sequence[View], metrics: Metrics, title: str = "") -> Table | None:
     """Return the medians of an instrument's metrics by target, or why there are none; None where nothing is known.
 
     Args:
         views: panels.
-        title: of the table.
-        prefix: what the metrics' names begin with, without the dot: ``memory``.
-        order: parts that come first, in this order.
+        metrics: of one instrument.
+        title: of the table; its own where empty.
     """
-    parts = _parts(views, prefix, order)
+    title, prefix = title or metrics.title, metrics.prefix
+    parts = _parts(views, prefix, tuple(metrics.parts))
     if not parts:
         return _nothing_measured(views, title, prefix)
     rows = []
@@ -196,7 +183,7 @@ def instrument(views: Sequence[View], title: str, prefix: str, order: Sequence[s
                 medians.append(tables.quantity(median(found), found.unit) if found else NONE)
             if why or any(text != NONE for text in medians):
                 rows.append((*where(view), row.label, *medians, why))
-    headers = (*WHERE, "backend", *(NAMES.get(part, part.replace("_", " ")) for part in parts), "why not")
+    headers = (*WHERE, "backend", *(metrics.parts.get(part, part.replace("_", " ")) for part in parts), "why not")
     return Table(title, headers, tuple(rows), (1, 2, *range(4, 4 + len(parts))))
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cross_backend.instruments.table import INSTRUMENTS
 from cross_backend.machine import Machine
 from cross_backend.study.cells import Cell
 from cross_backend.study.spec import PanelSpec, Study, StudySettings
@@ -44,14 +45,6 @@ WARM_S = Seconds(0.5, 1.5)
 """Reaching a steady state in each launch."""
 CALLS = 16
 """Calls of a launch that a time box does not shorten: proof, warm-up, one in each of six rounds and some."""
-INSTRUMENTS = {
-    "accuracy": Seconds(0.1, 5),
-    "energy": Seconds(0.1, 8),
-    "memory": Seconds(1, 4),
-    "open_loop": Seconds(20, 40),
-    "throughput": Seconds(2, 20),
-}
-OTHER_INSTRUMENT = Seconds(1, 20)
 INSTRUMENT_CALLS = Seconds(4, 30)
 """Calls of an instrument that a time box does not shorten."""
 FLOPS_PER_S = (30e9, 150e9)
@@ -138,7 +131,7 @@ def _panel(
     call = _call(panel, flops)
     seconds += _measuring(call, settings).times(len(mine) + 1)  # the fastest has a twin
     for name in settings.instruments:
-        each = INSTRUMENTS.get(name, OTHER_INSTRUMENT)
+        each = Seconds(*INSTRUMENTS[name].cost_s)
         low, high = max(each.low, INSTRUMENT_CALLS.low * call.low), max(each.high, INSTRUMENT_CALLS.high * call.high)
         seconds += Seconds(low, high).times(len(mine))
     return seconds

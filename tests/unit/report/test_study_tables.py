@@ -6,6 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from cross_backend.instruments.cold_start import TABLE as COLD_START
+from cross_backend.instruments.energy import ENERGY
+from cross_backend.instruments.instrument import Metrics
+from cross_backend.instruments.memory import MEMORY
 from cross_backend.measure.percentiles import percentiles
 from cross_backend.records import Comparison, Execution, Outcome, Result, StudyResults
 from cross_backend.report import circumstances, study_tables, tables
@@ -141,15 +145,15 @@ def column(table: Table | None, header: str) -> list[str]:
 
 
 def test_instruments_show_medians_and_reasons(shown: tuple[View, ...]) -> None:
-    memory = study_tables.instrument(shown[:1], "Memory", "memory", study_tables.MEMORY)
+    memory = study_tables.instrument(shown[:1], *MEMORY.tables)
     assert set(column(memory, "retained after close")) == {"90.0 MB"}
     assert set(column(memory, "why not")) == {"there is no accelerator"}
-    cold = study_tables.instrument(shown[:1], "Cold start", "cold_start", study_tables.COLD_START)
+    cold = study_tables.instrument(shown[:1], COLD_START)
     assert column(cold, "process start")[0] == "30.0 ms"  # the median of three launches
-    energy = study_tables.instrument(shown[:1], "Energy", "energy")
+    energy = study_tables.instrument(shown[:1], ENERGY.tables[0])
     assert column(energy, "why not") == ["no counter is readable here (no RAPL, no NVML)"]
     assert column(energy, "backend") == [", ".join(row.label for row in shown[0].timed)]
-    assert study_tables.instrument(shown, "Nothing", "nothing") is None
+    assert study_tables.instrument(shown, Metrics("nothing", "Nothing")) is None
 
 
 def test_a_reason_stands_beside_what_its_figures_cover_and_says_who_has_no_rank() -> None:
@@ -161,7 +165,7 @@ def test_a_reason_stands_beside_what_its_figures_cover_and_says_who_has_no_rank(
         notes={"memory.pss": "of the worker and its threads", "energy.call": "of the package"},
     )
     shown = views(studies.study(replace(studies.panel(targets=0), results=(result,))))
-    memory = study_tables.instrument(shown, "Memory", "memory", study_tables.MEMORY)
+    memory = study_tables.instrument(shown, *MEMORY.tables)
     assert column(memory, "why not") == ["no accelerator; of the worker and its threads"]
     assert column(memory, "backend") == ["GPU (not ranked)"]
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from cross_backend.instruments.cold_start import TABLE as COLD_START_TABLE
+from cross_backend.instruments.memory import TABLE as MEMORY_TABLE
 from cross_backend.report.charts.latency import LATENCY
 from cross_backend.report.charts.plots import WIDTH, Axis, Chart, Rows, axes, row_plot
 from cross_backend.report.charts.scales import scale
 from cross_backend.report.charts.svg import SLOTS, Drawing
 from cross_backend.report.distributions import median
-from cross_backend.report.study_tables import COLD_START, MEMORY, NAMES
 from cross_backend.report.tables import Table, decibels, milliseconds, percent, quantity
 from cross_backend.report.views import Row, View
+
+COLD_START, MEMORY = COLD_START_TABLE.parts, MEMORY_TABLE.parts
+NAMES = {**COLD_START, **MEMORY}
 
 
 def _medians(view: View, prefix: str, parts: Sequence[str]) -> list[tuple[Row, dict[str, float]]]:
@@ -37,7 +41,7 @@ def _data(title: str, rows: Sequence[tuple[Row, Mapping[str, float]]], parts: Se
 
 def cold_start(view: View) -> Chart | None:
     """Draw what the time from nothing to the first result is made of, end to end."""
-    rows = _medians(view, "cold_start", COLD_START)
+    rows = _medians(view, "cold_start", tuple(COLD_START))
     if not rows:
         return None
     rows.sort(key=lambda pair: sum(pair[1].values()))
@@ -50,7 +54,7 @@ def cold_start(view: View) -> Chart | None:
         [row.label for row, _ in rows],
         Axis("seconds", zero=True),
         totals,
-        legend=[NAMES[part] for part in COLD_START],
+        legend=list(COLD_START.values()),
         notes=[f"{total:.3g} s" for total in totals],
         patterned=True,
     )
@@ -66,12 +70,12 @@ def cold_start(view: View) -> Chart | None:
     missing = any(len(held) < len(COLD_START) for _, held in rows)
     note = "Medians over the launches, fresh processes, shortest first."
     note += " A bar without all four parts is not the whole time: the table says which." if missing else ""
-    return Chart(title, frame.drawing.markup(), _data(title, rows, COLD_START, "ns"), note, view.key)
+    return Chart(title, frame.drawing.markup(), _data(title, rows, tuple(COLD_START), "ns"), note, view.key)
 
 
 def memory(view: View) -> Chart | None:
     """Draw peak, proportional, retained and device memory as one dot each."""
-    rows = _medians(view, "memory", MEMORY)
+    rows = _medians(view, "memory", tuple(MEMORY))
     if not rows:
         return None
     title = "Memory of the isolated worker"
@@ -83,10 +87,10 @@ def memory(view: View) -> Chart | None:
         [row.label for row, _ in rows],
         Axis("megabytes (10⁶ bytes)", zero=True),
         values,
-        legend=[NAMES[part] for part in MEMORY],
+        legend=list(MEMORY.values()),
     )
-    _dots(frame, rows, MEMORY, 1e6, "B")
-    return Chart(title, frame.drawing.markup(), _data(title, rows, MEMORY, "B"), "Lower is better.", view.key)
+    _dots(frame, rows, tuple(MEMORY), 1e6, "B")
+    return Chart(title, frame.drawing.markup(), _data(title, rows, tuple(MEMORY), "B"), "Lower is better.", view.key)
 
 
 def _dots(

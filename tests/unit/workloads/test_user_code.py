@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cross_backend.errors import unknown_name
-from cross_backend.program.user_code import place_of, with_place
+from cross_backend.workloads.user_code import place_of, with_place
 
 SOURCE = """import json
 
