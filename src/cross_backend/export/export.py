@@ -21,7 +21,7 @@ from cross_backend.errors import (
     WorkerTimeoutError,
 )
 from cross_backend.export.pool import Pool
-from cross_backend.lowering.lower import Lower, check_lowers, find, named
+from cross_backend.lowering.lower import Lower, check_lowers, find, relabelled
 from cross_backend.machine import Machine
 from cross_backend.program.capture import Captured
 from cross_backend.program.captures import Capture, find_capture
@@ -240,7 +240,7 @@ def _lower_one(
 def _deliver(captured: Captured, row: Exported, settings: ExportSettings, observe: Observe) -> Exported:
     """Refuse an artifact below the floor of coverage, copy a good one to the output folder, and tell the observer."""
     if row.artifact is not None and row.resolved is not None:
-        row = replace(row, artifact=named(row.artifact, captured, row.resolved))
+        row = replace(row, artifact=relabelled(row.artifact, captured, row.resolved))
     if row.artifact is not None:
         poor = _below(row.artifact.placement, settings.min_coverage)
         if poor is not None:

@@ -122,7 +122,7 @@ def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> Lower
         resolved.backend.write_bundled(artifact, path)
         replace(artifact, bundled=path.name, bundled_sha256=digest_path(path)).write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved, bundled=True))
-    return LoweredTo(named(Artifact.read(place / "artifact.json"), captured, resolved), cached=False)
+    return LoweredTo(relabelled(Artifact.read(place / "artifact.json"), captured, resolved), cached=False)
 
 
 def find(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool = False) -> Artifact | None:
@@ -144,10 +144,10 @@ def _own(artifact: Artifact, captured: Captured, resolved: Resolved, cache: Cach
     """Return an artifact of the cache under its name; one that is code was made here, so that it is trusted."""
     if resolved.backend.code_in(artifact) is not None:
         trust.keep(cache, artifact.payload_path)
-    return named(artifact, captured, resolved)
+    return relabelled(artifact, captured, resolved)
 
 
-def named(artifact: Artifact, captured: Captured, resolved: Resolved) -> Artifact:
+def relabelled(artifact: Artifact, captured: Captured, resolved: Resolved) -> Artifact:
     """Return whose artifact of the cache it is now: other workloads and targets may share it."""
     target = replace(resolved.lowering, name=resolved.target.name)
     return replace(artifact, workload=captured.workload, target=str(target))
