@@ -16,10 +16,11 @@ Value = TypeVar("Value")
 def _converter() -> Converter:
     from cattrs import Converter
 
-    converter = Converter()
+    converter = Converter(detailed_validation=False)  # one error and no group of groups: a message is one line
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook(Path, lambda text, _: Path(text))
     converter.register_structure_hook(type(None), lambda _value, _type: None)
+    converter.register_structure_hook(int | str, lambda value, _: value if isinstance(value, int) else str(value))
     return converter
 
 
