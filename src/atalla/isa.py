@@ -5,6 +5,7 @@ Numbers are part of the blob format: they are never reused, and new ones are add
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -234,6 +235,11 @@ class Step(IntEnum):
     SIGN = 48
     IS_NAN = 49
     BIT_NOT = 50
+
+
+def number_of(bits: int) -> float:
+    """Return the float32 of these bits."""
+    return float(struct.unpack("<f", struct.pack("<i", bits))[0])
 
 
 class Verdict(IntEnum):

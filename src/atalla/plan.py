@@ -102,7 +102,7 @@ class _Planning(ctypes.Structure):
 def _searched(buffers: Sequence[Buffer], best: Plan, nodes: int) -> Plan:
     """Search for a better plan in C; without the library the best stays."""
     from atalla.errors import AtallaError
-    from atalla.kernels import library
+    from atalla.library import library
 
     try:
         search = library().atalla_plan

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from atalla.normalize import COMPOSITES
-from atalla.rules import all_rules
-from atalla.rules.constraints import reason
+from atalla.passes.constraints import reason
+from atalla.passes.normalize import COMPOSITES
+from atalla.passes.rules import all_rules
 
 Counts = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Overload → element type → verdict → cases of PyTorch's own that have it."""
@@ -86,7 +86,7 @@ def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]], known
     lines = [
         "# Operators",
         "",
-        "Written by `make docs` from the rules of `src/atalla/rules` and from the evidence.",
+        "Written by `make docs` from the rules of `src/atalla/passes/rules` and from the evidence.",
         "",
         *_summary(operators, known),
         "## Native",

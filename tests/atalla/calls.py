@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.blob import encode, plan_arena
+from atalla.blob.writer import encode, plan_arena
 from atalla.isa import Dtype, Op, Space
 
 SHAPE = (3, 4)

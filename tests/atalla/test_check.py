@@ -11,11 +11,11 @@ import torch
 
 import atalla
 from atalla import compiler, ir
-from atalla.check import check
 from atalla.isa import Dtype, Layout, Op, Space
-from atalla.lower import lower
-from atalla.normalize import normalize
-from atalla.rules import all_rules
+from atalla.passes.check import check
+from atalla.passes.lower import lower
+from atalla.passes.normalize import normalize
+from atalla.passes.rules import all_rules
 from tests.atalla.nets import NETS
 
 Break = Callable[[ir.Program], None]
@@ -117,7 +117,7 @@ def test_what_is_broken_is_found(damage: Break) -> None:
         check(made, "fuse")
 
 
-@pytest.mark.parametrize("step", ["lower", "fuse", "pack", "settle"])
+@pytest.mark.parametrize("step", ["lower", "fuse", "pack", "resolve_symbols"])
 def test_each_step_is_looked_at(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = getattr(compiler, step)
 

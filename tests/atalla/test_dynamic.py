@@ -15,14 +15,14 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import atalla
-from atalla.blob import joined
+from atalla.blob.reader import parse
+from atalla.blob.records import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
+from atalla.blob.specialize import specialize
+from atalla.blob.verify import verify
+from atalla.blob.writer import joined
 from atalla.isa import Dtype, Node, Op, Patch, Space, Verdict
-from atalla.kernels import OpenBlob
-from atalla.loader import parse
-from atalla.records import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
-from atalla.runtime import MOST_SHAPES
-from atalla.specialize import specialize
-from atalla.verify import verify
+from atalla.run.kernels import OpenBlob
+from atalla.run.runtime import MOST_SHAPES
 from tests.atalla.dynamic_nets import DYNAMIC, like
 from tests.atalla.test_verify import MUTATIONS, c, mutated, python, sections, signed
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import atalla
-from atalla.blob import joined
-from atalla.disasm import disassemble
+from atalla.blob.disasm import disassemble
+from atalla.blob.records import HEADER, PAGE, SECTION, section_rows
+from atalla.blob.writer import joined
 from atalla.isa import Verdict
-from atalla.records import HEADER, PAGE, SECTION, section_rows
 from tests.atalla import golden
 from tests.atalla.test_verify import c, python, signed
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atalla import ir
-from atalla.fuse.place import into_place
 from atalla.isa import Dtype, Op
-from atalla.overlap import overlap
+from atalla.passes.fuse.place import into_place
+from atalla.passes.overlap import overlap
 
 BOXES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=3)
 

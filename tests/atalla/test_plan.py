@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atalla.kernels import library
+from atalla.library import library
 from atalla.plan import ALIGN, Buffer, _Planning, aligned, check, max_live, plan
 from tests.atalla.make_plans import CAPACITY, PROBLEMS
 

@@ -16,9 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the summary."""
+    from atalla.blob.reader import parse
+    from atalla.blob.verify import verify
     from atalla.cli._summary import document, print_summary
-    from atalla.loader import parse
-    from atalla.verify import verify
 
     data = read_file(args.file)
     verify(data, trust=True)  # nothing is run

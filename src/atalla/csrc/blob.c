@@ -1,4 +1,4 @@
-// The strict loader: proves that bytes are a sound program. "verify.py" looks at the same things in the same order.
+// The strict loader: proves that bytes are a sound program. "blob/verify.py" looks at the same things in the same order.
 //
 // Nothing is read beyond what an earlier check allows; sums and products that may overflow are taken in 128 bits.
 #include <stdio.h>

@@ -1,0 +1,57 @@
+"""Symbols: sizes that are known only when inputs are, and what numbers are worked out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from atalla.isa import Node
+
+MOST = 1 << 40
+"""What no number goes beyond."""
+MOST_FACTOR = 1 << 20
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A size that is known when inputs are: dim ``dim`` of input ``input`` is ``factor · symbol + summand``."""
+
+    name: str
+    least: int
+    most: int
+    input: int
+    dim: int
+    factor: int
+    summand: int
+
+
+@dataclass
+class SymbolTable:
+    """What the numbers of a program are worked out of."""
+
+    symbols: list[Symbol]
+    nodes: list[tuple[Node, int, int]] = field(default_factory=list)
+    guards: list[tuple[int, int, int]] = field(default_factory=list)
+    """Node, and the least and the most that it may be."""
+    tensors: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Field and node, by the identity of the tensor."""
+    attributes: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Nodes by the names of attributes, by the identity of the instruction."""
+    outputs: dict[int, int] = field(default_factory=dict)
+    """Nodes by the number of the output."""
+
+
+def evaluate_node(kind: Node, a: int, b: int) -> int | None:
+    """Return the value of a node that is made of two; None where it has none, or one beyond the cap."""
+    if kind in {Node.FLOOR_DIV, Node.MOD} and b < 1:
+        return None
+    if kind is Node.ADD:
+        made = a + b
+    elif kind is Node.MUL:
+        made = a * b
+    elif kind is Node.FLOOR_DIV:
+        made = a // b
+    elif kind is Node.MOD:
+        made = a % b
+    else:
+        made = min(a, b) if kind is Node.MIN else max(a, b)
+    return made if abs(made) <= MOST else None
