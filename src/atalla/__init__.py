@@ -14,8 +14,8 @@ from atalla.errors import AtallaError, BlobError, CompileError, InputError, Kern
 if TYPE_CHECKING:
     import os
 
-    from atalla.blob.records import Bytes
     from atalla.compiler import Compiled, compile  # noqa: A004  the verb
+    from atalla.isa.format import Bytes
     from atalla.run.runtime import Loaded
 
 __all__ = [

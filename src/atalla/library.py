@@ -70,6 +70,25 @@ class CInfo(ctypes.Structure):
     )
 
 
+class CPlanning(ctypes.Structure):
+    """``atalla_planning``."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("count", ctypes.c_size_t),
+        ("size", ctypes.POINTER(ctypes.c_uint64)),
+        ("first", ctypes.POINTER(ctypes.c_uint32)),
+        ("last", ctypes.POINTER(ctypes.c_uint32)),
+        ("align", ctypes.c_uint64),
+        ("nodes", ctypes.c_uint64),
+        ("deadline_ns", ctypes.c_uint64),
+        ("offset", ctypes.POINTER(ctypes.c_uint64)),
+        ("peak", ctypes.c_uint64),
+        ("bound", ctypes.c_uint64),
+        ("searched", ctypes.c_uint64),
+    )
+
+
 BAD_SHAPE = 7
 """The status of inputs that the program does not take."""
 BUSY = 8

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from atalla.isa import Node
-
-MOST = 1 << 40
-"""What no number goes beyond."""
-MOST_FACTOR = 1 << 20
+from atalla.isa.format import MOST_BYTES
 
 
 @dataclass(frozen=True)
@@ -54,4 +51,4 @@ def evaluate_node(kind: Node, a: int, b: int) -> int | None:
         made = a % b
     else:
         made = min(a, b) if kind is Node.MIN else max(a, b)
-    return made if abs(made) <= MOST else None
+    return made if abs(made) <= MOST_BYTES else None

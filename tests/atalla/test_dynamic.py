@@ -16,11 +16,11 @@ from torch.utils import _pytree as pytree
 
 import atalla
 from atalla.blob.reader import parse
-from atalla.blob.records import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
 from atalla.blob.specialize import specialize
 from atalla.blob.verify import verify
 from atalla.blob.writer import joined
 from atalla.isa import Dtype, Node, Op, Patch, Space, Verdict
+from atalla.isa.format import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
 from atalla.run.kernels import OpenBlob
 from atalla.run.runtime import MOST_SHAPES
 from tests.atalla.dynamic_nets import DYNAMIC, like
@@ -133,7 +133,7 @@ def verdicts(data: bytes, shapes: Sequence[Sequence[int]]) -> tuple[int, int]:
     """Give what becomes of a sound blob for these shapes, in Python and in C; −1 where inputs are refused."""
     try:
         found: int = Verdict.SOUND
-        verify(specialize(data, shapes))
+        verify(specialize(parse(data), shapes))
     except atalla.BlobError as error:
         found = error.code
     except atalla.InputError:
@@ -223,6 +223,6 @@ def test_a_size_that_becomes_the_number_of_a_call_is_refused(size: int) -> None:
     }
     blob = joined(sections_, 0, 0)
     assert python(blob) == c(blob) == 0
-    for refused in (lambda: specialize(blob, [(size,)]), lambda: OpenBlob(blob).specialize([(size,)])):
+    for refused in (lambda: specialize(parse(blob), [(size,)]), lambda: OpenBlob(blob).specialize([(size,)])):
         with pytest.raises(atalla.AtallaError):
             refused()

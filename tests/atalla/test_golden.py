@@ -12,9 +12,10 @@ import torch
 
 import atalla
 from atalla.blob.disasm import disassemble
-from atalla.blob.records import HEADER, PAGE, SECTION, section_rows
+from atalla.blob.reader import section_rows
 from atalla.blob.writer import joined
 from atalla.isa import Verdict
+from atalla.isa.format import HEADER, PAGE, SECTION
 from tests.atalla import golden
 from tests.atalla.test_verify import c, python, signed
 

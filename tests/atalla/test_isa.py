@@ -13,10 +13,10 @@ WORD = re.compile(r"\b(AT_\w+) = (\d+)")
 
 
 def test_the_header_says_what_python_says() -> None:
-    """Laid out by clang-format, so the words are compared."""
+    """Numbers, records, limits and texts of the format are said once: C's are written from Python's."""
     written = (Path(atalla.__file__).parent / "csrc" / "isa.h").read_text()
-    assert WORD.findall(written) == WORD.findall(header())
-    assert len(WORD.findall(written)) > 150
+    assert written == header(), "python -m atalla.header > src/atalla/csrc/isa.h"
+    assert len(WORD.findall(written)) > 250
 
 
 def test_numbers_are_part_of_the_format() -> None:

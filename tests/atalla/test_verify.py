@@ -17,9 +17,9 @@ import torch
 
 import atalla
 from atalla.blob.reader import parse
-from atalla.blob.records import HEADER, SECTION, TENSOR
 from atalla.blob.verify import verify
 from atalla.isa import Verdict
+from atalla.isa.format import HEADER, SECTION, TENSOR
 from atalla.run.kernels import OpenBlob
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from atalla import ir
-from atalla.blob.records import CALL
 from atalla.blob.writer import Arena, encode, plan_arena, storage_bytes
 from atalla.isa import Dtype, Op, Space, Verdict
+from atalla.isa.format import CALL
 from tests.atalla.test_compile import compiled
 from tests.atalla.test_verify import c, python, sections, signed
 

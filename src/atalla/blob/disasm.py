@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from atalla.blob.reader import InstructionRow, Listing, TensorRow, parse
-from atalla.blob.records import Bytes
 from atalla.dims import memory_order
-from atalla.isa import OPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step, number_of
-from atalla.symbols import MOST
+from atalla.isa import OPS, STEPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step, number_of
+from atalla.isa.format import MOST_BYTES, Bytes
 
 _SIGN = {Step.ADD: "+", Step.SUB: "−", Step.MUL: "·", Step.DIV: "/", Step.EQ: "==", Step.NE: "!=", Step.LT: "<",
          Step.LE: "<=", Step.GT: ">", Step.GE: ">=", Step.AND: "&", Step.OR: "|", Step.XOR: "^"}  # fmt: skip
@@ -23,18 +22,22 @@ def disassemble(data: Bytes) -> Iterator[str]:
     Raises:
         BlobError: the bytes do not begin as one.
     """
-    listing = parse(data)
+    return lines(parse(data))
+
+
+def lines(listing: Listing) -> Iterator[str]:
+    """Return the lines of what a sound blob says."""
     sizes = f"{len(listing.tensors)} tensors, arena {listing.arena_bytes:,} B, constants {listing.constant_bytes:,} B"
     if listing.state_bytes:
         sizes += f", state {listing.state_bytes:,} B"
-    yield f"; atalla blob, {len(data):,} B: {len(listing.instructions)} instructions, {sizes}"
+    yield f"; atalla blob, {len(listing.data):,} B: {len(listing.instructions)} instructions, {sizes}"
     for key, value in sorted(listing.meta.items()):
         if value not in ({}, []):
             yield f"; {key}: {value}"
     for one in listing.symbols:
         scaled = f"{one.factor}·{one.name}" if one.factor > 1 else one.name
         extent = f"{scaled} {one.summand:+d}" if one.summand else scaled
-        most = "" if one.most == MOST else str(one.most)
+        most = "" if one.most == MOST_BYTES else str(one.most)
         yield f"symbol  {one.name} {one.least}…{most}: dim {one.dim} of input {one.input} is {extent}"
     for title, numbers in (("input", listing.inputs), ("output", [v for k, v in listing.outputs if k == "tensor"])):
         for number in numbers:
@@ -138,7 +141,7 @@ def chain(sources: int, steps: Any) -> str:
             right = f"%{a} {_SIGN[code]} %{b}"
         elif code is Step.WHERE:
             right = f"%{a} ? %{b} : %{c}"
-        elif code in {Step.MIN, Step.MAX, Step.POW, Step.FLOOR_DIV, Step.REMAINDER}:
+        elif len(STEPS[code].operands) == 2:
             right = f"{code.name.lower()}(%{a}, %{b})"
         else:
             right = f"{code.name.lower()}(%{a})"

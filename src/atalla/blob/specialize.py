@@ -8,55 +8,52 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 
-from atalla.blob.reader import Listing, parse
-from atalla.blob.records import OUTPUT, Bytes, section_rows
-from atalla.blob.verify import Parts, need, reach, read, within_caps
-from atalla.blob.verify_symbols import Symbols, bound, evaluated, holds, rows
+from atalla.blob.reader import Listing, TensorRow, need, section_rows
+from atalla.blob.verify import within_caps
+from atalla.blob.verify_flow import written
+from atalla.blob.verify_symbols import bind, evaluate, holds
 from atalla.blob.writer import joined
 from atalla.errors import InputError
-from atalla.isa import Dtype, Op, Patch, Space, Verdict
+from atalla.isa import Patch, Space, Verdict
+from atalla.isa.format import MOST_BYTES, MOST_DIMS, OUTPUT, TENSOR
 from atalla.plan import Buffer, aligned, plan
-from atalla.symbols import MOST
-
-OFFSET, SIZE, PLACE, DIMS = 8, 16, 24, 32
-"""Where a row of TENS has them; strides come right behind the dims."""
-ROW = 168
+from atalla.symbols import Symbol
 
 
-def specialize(data: Bytes, shapes: Sequence[Sequence[int]]) -> bytes:
+def specialize(listing: Listing, shapes: Sequence[Sequence[int]]) -> bytes:
     """Return the blob for inputs of these shapes.
 
     Args:
-        data: a blob.
+        listing: what a sound blob says.
         shapes: of all inputs.
 
     Raises:
         InputError: the program does not take them.
-        BlobError: it is no sound blob, or not sound for these shapes.
+        BlobError: it is not sound for these shapes.
     """
-    parts, listing = read(data), parse(data)
     _ranks(listing, shapes)
-    symbols = rows(parts)
-    numbers = _numbers(listing, symbols, shapes)
-    sections = {name: bytearray(memoryview(data)[at : at + size]) for name, _, at, size, _, _ in section_rows(data)}
+    numbers = _numbers(listing, shapes)
+    whole, tensors = memoryview(listing.data), list(listing.tensors)
+    sections = {name: bytearray(whole[at : at + size]) for name, _, at, size, _, _ in section_rows(whole)}
     sections.pop(b"SYMS", None)
-    for kind, row, place, node in symbols.patches:
+    for kind, row, field, node in listing.symbolic[3]:
         if kind == Patch.WORD:
             struct.pack_into("<q", sections[b"ATTR"], 8 * row, numbers[node])
         elif kind == Patch.OUTPUT:
-            at = 8 + OUTPUT.size * (len(parts.inputs) + row) + 8
+            at = 8 + OUTPUT.size * (len(listing.inputs) + row) + OUTPUT.at("value")
             struct.pack_into("<q", sections[b"IOTB"], at, numbers[node])
         else:
-            _write(parts, row, place, numbers[node])
-    need(all(within_caps(one) for one in parts.tensors), Verdict.TENSOR)
-    _resize(parts)
-    arena = _place(parts)
-    _store(parts, sections[b"TENS"])
-    _compare(listing, parts, shapes)
+            tensors[row] = _patched(tensors[row], field, numbers[node])
+    need(all(map(within_caps, tensors)), Verdict.TENSOR)
+    _resize(tensors)
+    arena = _place(listing, tensors)
+    _store(tensors, sections[b"TENS"])
+    _compare(listing, tensors, shapes)
     meta = {key: value for key, value in listing.meta.items() if not key.startswith("arena")}
     sections[b"META"] = bytearray(json.dumps(meta).encode())
-    return joined(sections, arena, parts.state)
+    return joined(sections, arena, listing.state_bytes)
 
 
 def _ranks(listing: Listing, shapes: Sequence[Sequence[int]]) -> None:
@@ -68,73 +65,66 @@ def _ranks(listing: Listing, shapes: Sequence[Sequence[int]]) -> None:
             raise InputError(f"input {i} ({row.name}) has {len(shape)} dims instead of {len(row.shape)}")
 
 
-def _numbers(listing: Listing, symbols: Symbols, shapes: Sequence[Sequence[int]]) -> list[int]:
-    values = bound(symbols.symbols, shapes)
-    if isinstance(values, int):
-        _, _, least, most, given, dim, factor, summand = symbols.symbols[values]
-        name, first = listing.tensors[listing.inputs[given]].name, least * factor + summand
-        span = f"{first} up" if most == MOST else f"{first} to {most * factor + summand}"
-        steps = f" in steps of {factor}" if factor > 1 else ""
-        raise InputError(f"input {given} ({name}) has {shapes[given][dim]} in dim {dim}, which goes from {span}{steps}")
-    numbers = evaluated(symbols.nodes, values)
+def _numbers(listing: Listing, shapes: Sequence[Sequence[int]]) -> list[int]:
+    found = bind(listing.symbols, shapes)
+    if isinstance(found, Symbol):
+        name, first = listing.tensors[listing.inputs[found.input]].name, found.least * found.factor + found.summand
+        span = f"{first} up" if found.most == MOST_BYTES else f"{first} to {found.most * found.factor + found.summand}"
+        steps = f" in steps of {found.factor}" if found.factor > 1 else ""
+        given = f"{shapes[found.input][found.dim]} in dim {found.dim}"
+        raise InputError(f"input {found.input} ({name}) has {given}, which goes from {span}{steps}")
+    _, nodes, guards, _ = listing.symbolic
+    numbers = evaluate(nodes, found)
     if numbers is None:
         raise InputError("the inputs are too large")
-    if not holds(symbols.guards, numbers):
+    if not holds(guards, numbers):
         raise InputError("the program was not exported for these shapes")
     return numbers
 
 
-def _compare(listing: Listing, parts: Parts, shapes: Sequence[Sequence[int]]) -> None:
+def _compare(listing: Listing, tensors: Sequence[TensorRow], shapes: Sequence[Sequence[int]]) -> None:
     for i, (number, shape) in enumerate(zip(listing.inputs, shapes, strict=True)):
-        for k, (have, want) in enumerate(zip(shape, parts.tensors[number].dim, strict=False)):
+        for k, (have, want) in enumerate(zip(shape, tensors[number].shape, strict=True)):
             if have != want:
-                name = listing.tensors[number].name
-                raise InputError(f"input {i} ({name}) has {have} in dim {k} instead of {want}")
+                raise InputError(f"input {i} ({tensors[number].name}) has {have} in dim {k} instead of {want}")
 
 
-def _write(parts: Parts, row: int, place: int, value: int) -> None:
-    tensor = parts.tensors[row]
-    if not place:
-        tensor.offset = value
-    elif place <= len(tensor.dim):
-        tensor.dim[place - 1] = value
-    else:
-        tensor.stride[place - 1 - len(tensor.dim)] = value
+def _patched(tensor: TensorRow, field: int, value: int) -> TensorRow:
+    if not field:
+        return replace(tensor, offset=value)
+    numbers = list(tensor.shape if field <= MOST_DIMS else tensor.strides)
+    numbers[(field - 1) % MOST_DIMS] = value
+    return replace(tensor, shape=tuple(numbers)) if field <= MOST_DIMS else replace(tensor, strides=tuple(numbers))
 
 
-def _resize(parts: Parts) -> None:
+def _resize(tensors: list[TensorRow]) -> None:
     """Return storages that hold nothing yet the bytes that they need now."""
-    for number, row in enumerate(parts.tensors):
+    for number, row in enumerate(tensors):
         if row.root == number and row.space not in {Space.CONST, Space.STATE}:
-            ends = reach(row)
-            row.bytes = 0 if ends is None else (ends[1] + 1) * Dtype(row.dtype).size
-            need(row.bytes <= MOST, Verdict.BOUNDS)
+            tensors[number] = replace(row, bytes=row.reached_bytes)
+            need(row.reached_bytes <= MOST_BYTES, Verdict.BOUNDS)
 
 
-def _place(parts: Parts) -> int:
+def _place(listing: Listing, tensors: list[TensorRow]) -> int:
     """Plan the arena anew; return its bytes."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    for at, step in enumerate(parts.steps):
-        made: Sequence[int] = [step.dst]
-        if step.op == Op.CALL_HOST:
-            _, _, begin, count = parts.calls[step.words[0]]
-            made = parts.operands[begin : begin + count]
-        for number in (*step.sources, *made):
-            if number < len(parts.tensors):
-                root = parts.tensors[number].root
-                first.setdefault(root, at)
-                last[root] = at
-    arena = [i for i, row in enumerate(parts.tensors) if row.root == i and row.space == Space.ARENA]
-    need(sum(aligned(parts.tensors[i].bytes) for i in arena) <= MOST, Verdict.BOUNDS)
-    found = plan([Buffer(parts.tensors[i].bytes, first.get(i, 0), last.get(i, 0)) for i in arena])
+    for at, row in enumerate(listing.instructions):
+        for number in (*row.sources, *written(listing, row)):
+            if number is not None:
+                first.setdefault(tensors[number].root, at)
+                last[tensors[number].root] = at
+    arena = [i for i, row in enumerate(tensors) if row.root == i and row.space is Space.ARENA]
+    need(sum(aligned(tensors[i].bytes) for i in arena) <= MOST_BYTES, Verdict.BOUNDS)
+    found = plan([Buffer(tensors[i].bytes, first.get(i, 0), last.get(i, 0)) for i in arena])
     for i, offset in zip(arena, found.offsets, strict=True):
-        parts.tensors[i].place = offset
+        tensors[i] = replace(tensors[i], place=offset)
     return found.peak
 
 
-def _store(parts: Parts, rows: bytearray) -> None:
-    for i, row in enumerate(parts.tensors):
-        struct.pack_into("<q", rows, ROW * i + OFFSET, row.offset)
-        struct.pack_into("<Qq", rows, ROW * i + SIZE, row.bytes, row.place)
-        struct.pack_into("<16q", rows, ROW * i + DIMS, *row.dim, *row.stride)
+def _store(tensors: Sequence[TensorRow], rows: bytearray) -> None:
+    for number, row in enumerate(tensors):
+        at = TENSOR.size * number
+        struct.pack_into("<qQq", rows, at + TENSOR.at("offset"), row.offset, row.bytes, row.place)
+        struct.pack_into(f"<{row.rank}q", rows, at + TENSOR.at("dims"), *row.shape)
+        struct.pack_into(f"<{row.rank}q", rows, at + TENSOR.at("strides"), *row.strides)

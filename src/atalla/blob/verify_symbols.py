@@ -3,119 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from atalla.blob.records import GUARD, NODE, PATCH, SYMBOL, SYMBOLS, Bytes
-from atalla.blob.verify import Parts, need
-from atalla.errors import BlobError
-from atalla.isa import Layout, Node, Patch, Verdict
-from atalla.symbols import MOST, MOST_FACTOR, evaluate_node
+from atalla.blob.reader import Listing, need
+from atalla.isa import Kind, Layout, Node, Patch, Verdict
+from atalla.isa.format import MOST_BYTES, MOST_DIMS, MOST_FACTOR
+from atalla.symbols import Symbol, evaluate_node
 
 
-@dataclass(frozen=True)
-class Symbols:
-    """SYMS, row by row, as ``blob`` writes it."""
-
-    symbols: Sequence[tuple[int, ...]]
-    nodes: Sequence[tuple[int, ...]]
-    guards: Sequence[tuple[int, ...]]
-    patches: Sequence[tuple[int, ...]]
-
-
-def rows(parts: Parts) -> Symbols:
-    """Return the rows of SYMS; none where it is not there.
-
-    Raises:
-        BlobError: the counts are not those of its bytes.
-    """
-    if b"SYMS" not in parts.sections:
-        return Symbols((), (), (), ())
-    found = _read(parts.sections[b"SYMS"])
-    if found is None:
-        raise BlobError(Verdict.SYMBOLS, "no sound blob: symbols")
-    return found
-
-
-def _read(data: Bytes) -> Symbols | None:
-    if len(data) < SYMBOLS.size:
-        return None
-    counts, at, parts = SYMBOLS.unpack_from(data), SYMBOLS.size, []
-    if at + sum(n * form.size for n, form in zip(counts, (SYMBOL, NODE, GUARD, PATCH), strict=True)) != len(data):
-        return None
-    for count, form in zip(counts, (SYMBOL, NODE, GUARD, PATCH), strict=True):
-        end = at + count * form.size
-        parts.append(list(form.iter_unpack(memoryview(data)[at:end])))
-        at = end
-    return Symbols(*parts)
-
-
-def symbols(parts: Parts) -> None:
+def check_symbols(listing: Listing) -> None:
     """Check SYMS, where it is there."""
-    found = rows(parts)
-    for name, zero, least, most, given, dim, factor, summand in found.symbols:
-        need(not zero and name < parts.strings and 0 <= least <= most <= MOST, Verdict.SYMBOLS)
-        need(given < len(parts.inputs) and 1 <= factor <= MOST_FACTOR and abs(summand) <= MOST, Verdict.SYMBOLS)
-        need(dim < parts.tensors[parts.inputs[given]].rank, Verdict.SYMBOLS)
-    _nodes(found)
-    _patches(found, parts)
-    values = bound(found.symbols, [parts.tensors[one].dim for one in parts.inputs])
-    numbers = None if isinstance(values, int) else evaluated(found.nodes, values)
-    if numbers is None or not holds(found.guards, numbers):
-        raise BlobError(Verdict.SYMBOLS, "no sound blob: symbols")
-    for kind, row, place, node in found.patches:
-        need(_stored(parts, kind, row, place) == numbers[node], Verdict.SYMBOLS)
+    rows, nodes, guards, patches = listing.symbolic
+    for symbol, (_, zero, *_) in zip(listing.symbols, rows, strict=True):
+        need(not zero and 0 <= symbol.least <= symbol.most <= MOST_BYTES, Verdict.SYMBOLS)
+        need(symbol.input < len(listing.inputs), Verdict.SYMBOLS)
+        need(1 <= symbol.factor <= MOST_FACTOR and abs(symbol.summand) <= MOST_BYTES, Verdict.SYMBOLS)
+        need(symbol.dim < len(listing.tensors[listing.inputs[symbol.input]].shape), Verdict.SYMBOLS)
+    _check_nodes(listing)
+    _check_patches(listing)
+    values = bind(listing.symbols, [listing.tensors[one].shape for one in listing.inputs])
+    numbers = None if isinstance(values, Symbol) else evaluate(nodes, values)
+    need(numbers is not None and holds(guards, numbers), Verdict.SYMBOLS)
+    for kind, row, field, node in patches:
+        need(numbers is not None and _stored(listing, kind, row, field) == numbers[node], Verdict.SYMBOLS)
 
 
-def _nodes(found: Symbols) -> None:
-    for i, (kind, zero, a, b) in enumerate(found.nodes):
+def _check_nodes(listing: Listing) -> None:
+    rows, nodes, guards, _ = listing.symbolic
+    for i, (kind, zero, a, b) in enumerate(nodes):
         need(kind <= max(Node) and not zero, Verdict.SYMBOLS)
         if kind == Node.CONST:
-            need(abs(a) <= MOST and not b, Verdict.SYMBOLS)
+            need(abs(a) <= MOST_BYTES and not b, Verdict.SYMBOLS)
         elif kind == Node.SYMBOL:
-            need(0 <= a < len(found.symbols) and not b, Verdict.SYMBOLS)
+            need(0 <= a < len(rows) and not b, Verdict.SYMBOLS)
         else:
             need(0 <= a < i and 0 <= b < i, Verdict.SYMBOLS)
-    for node, zero, _, _ in found.guards:
-        need(node < len(found.nodes) and not zero, Verdict.SYMBOLS)
+    for node, zero, _, _ in guards:
+        need(node < len(nodes) and not zero, Verdict.SYMBOLS)
 
 
-def _patches(found: Symbols, parts: Parts) -> None:
+def _check_patches(listing: Listing) -> None:
     """Check that patches go where numbers are, each once: they are sorted."""
+    _, nodes, _, patches = listing.symbolic
     before: tuple[int, ...] = (-1,)
-    for kind, row, place, node in found.patches:
-        need(before < (kind, row, place), Verdict.SYMBOLS)
-        before = (kind, row, place)
-        need(kind <= max(Patch) and node < len(found.nodes), Verdict.SYMBOLS)
+    for kind, row, field, node in patches:
+        need(before < (kind, row, field), Verdict.SYMBOLS)
+        before = (kind, row, field)
+        need(kind <= max(Patch) and node < len(nodes), Verdict.SYMBOLS)
         if kind == Patch.TENSOR:
-            need(row < len(parts.tensors) and place <= 16, Verdict.SYMBOLS)
-            tensor = parts.tensors[row]
-            need(tensor.layout == Layout.STRIDED and (not place or (place - 1) % 8 < tensor.rank), Verdict.SYMBOLS)
+            need(row < len(listing.tensors) and field <= 2 * MOST_DIMS, Verdict.SYMBOLS)
+            tensor = listing.tensors[row]
+            fits = not field or (field - 1) % MOST_DIMS < len(tensor.shape)
+            need(tensor.layout is Layout.STRIDED and fits, Verdict.SYMBOLS)
             continue
-        need(not place and row < len(parts.words if kind == Patch.WORD else parts.outputs), Verdict.SYMBOLS)
-        need(kind == Patch.WORD or parts.outputs[row][0] == 2, Verdict.SYMBOLS)
+        outputs = listing.ends[1]
+        need(not field and row < len(listing.words if kind == Patch.WORD else outputs), Verdict.SYMBOLS)
+        need(kind == Patch.WORD or outputs[row].kind is Kind.INT, Verdict.SYMBOLS)
 
 
-def _stored(parts: Parts, kind: int, row: int, place: int) -> int:
+def _stored(listing: Listing, kind: int, row: int, field: int) -> int:
     if kind == Patch.WORD:
-        return parts.words[row]
+        return listing.words[row]
     if kind == Patch.OUTPUT:
-        return parts.outputs[row][2]
-    tensor = parts.tensors[row]
-    return (tensor.offset, *tensor.dim, *tensor.stride)[place]
+        return listing.ends[1][row].bits
+    tensor = listing.tensors[row]
+    if not field:
+        return tensor.offset
+    return (tensor.shape if field <= MOST_DIMS else tensor.strides)[(field - 1) % MOST_DIMS]
 
 
-def bound(rows: Sequence[tuple[int, ...]], shapes: Sequence[Sequence[int]]) -> list[int] | int:
-    """Return the symbols' values of the shapes of inputs, or the number of the first symbol that gets none."""
+def bind(symbols: Sequence[Symbol], shapes: Sequence[Sequence[int]]) -> list[int] | Symbol:
+    """Return the symbols' values of the shapes of inputs, or the first symbol that gets none."""
     values = []
-    for i, (_, _, least, most, given, dim, factor, summand) in enumerate(rows):
-        value, rest = divmod(shapes[given][dim] - summand, factor)
-        if rest or not least <= value <= most:
-            return i
+    for symbol in symbols:
+        value, rest = divmod(shapes[symbol.input][symbol.dim] - symbol.summand, symbol.factor)
+        if rest or not symbol.least <= value <= symbol.most:
+            return symbol
         values.append(value)
     return values
 
 
-def evaluated(nodes: Sequence[tuple[int, ...]], symbols: Sequence[int]) -> list[int] | None:
+def evaluate(nodes: Sequence[tuple[int, ...]], symbols: Sequence[int]) -> list[int] | None:
     """Work out all nodes; None where one has no value, or one beyond the cap."""
     values: list[int] = []
     for kind, _, a, b in nodes:

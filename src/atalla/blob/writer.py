@@ -1,7 +1,4 @@
-"""Blob: the bytes of a compiled program; how they are written. ``loader`` reads them, and proves that they are sound.
-
-History of the format:
-    1.0  sections STRT OPER TENS INSN ATTR IOTB HOST META CNST, and where they are needed STAT SYMS
+"""Writer: the bytes of a compiled program; ``reader`` reads them, ``verify`` proves that they are sound.
 
 All numbers are little-endian. A reader refuses another major version, and sections it does not know that are marked as
 required; a higher minor version only adds sections that are not. ``docs/atalla/blob.md`` has it byte by byte.
@@ -17,14 +14,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.blob.records import (
+from atalla.errors import CompileError
+from atalla.isa import OPS, Kind, Op, Patch, Space
+from atalla.isa.format import (
     CALL,
     ENDIAN,
     GUARD,
     HEADER,
     INITIAL,
     INSTRUCTION,
-    KINDS,
+    LINE,
     MAGIC,
     MAJOR,
     MINOR,
@@ -41,9 +40,7 @@ from atalla.blob.records import (
     SYMBOLS,
     TENSOR,
 )
-from atalla.errors import CompileError
-from atalla.isa import OPS, Op, Patch, Space
-from atalla.plan import ALIGN, Buffer, Plan, aligned, plan
+from atalla.plan import Buffer, Plan, aligned, plan
 
 if TYPE_CHECKING:
     import torch
@@ -154,7 +151,7 @@ class _Block:
 
     def put(self, data: bytes) -> int:
         """Add a storage that holds something; return where it begins."""
-        self.parts += [bytes(-self.size % ALIGN), data]
+        self.parts += [bytes(-self.size % LINE), data]
         return self.add(len(data))
 
     def bytes(self) -> bytes:
@@ -297,15 +294,15 @@ def attribute_words(instruction: ir.Instruction) -> bytes:
 
 def _output(value: Any, tables: _Tables) -> bytes:
     if isinstance(value, ir.Tensor):
-        return OUTPUT.pack(KINDS["tensor"], tables.tensor(value), 0)
+        return OUTPUT.pack(Kind.TENSOR, tables.tensor(value), 0)
     if value is None:
-        return OUTPUT.pack(KINDS["none"], NOTHING, 0)
+        return OUTPUT.pack(Kind.NONE, NOTHING, 0)
     if isinstance(value, bool):
-        return OUTPUT.pack(KINDS["bool"], NOTHING, int(value))
+        return OUTPUT.pack(Kind.BOOL, NOTHING, int(value))
     if isinstance(value, int):
-        return OUTPUT.pack(KINDS["int"], NOTHING, value)
+        return OUTPUT.pack(Kind.INT, NOTHING, value)
     if isinstance(value, float):
-        return OUTPUT.pack(KINDS["float"], NOTHING, struct.unpack("<q", struct.pack("<d", value))[0])
+        return OUTPUT.pack(Kind.FLOAT, NOTHING, struct.unpack("<q", struct.pack("<d", value))[0])
     raise CompileError(f"an output of type {type(value).__name__} has no place in a blob")
 
 

@@ -1,4 +1,4 @@
-// The strict loader: proves that bytes are a sound program. "blob/verify.py" looks at the same things in the same order.
+// The strict loader: proves that bytes are a sound program. "blob/verify.py" looks at the same, in the same order.
 //
 // Nothing is read beyond what an earlier check allows; sums and products that may overflow are taken in 128 bits.
 #include <stdio.h>
@@ -71,10 +71,17 @@ int atalla_check_constants(const atalla_blob* blob) {
                                                                                                    : AT_BAD_CHECKSUM;
 }
 
+at_outputs at_outputs_of(const atalla_blob* blob, const at_insn* insn) {
+  if (insn->op != AT_OP_CALL_HOST) return (at_outputs){0, 0};
+  const uint8_t* row = blob->calls + AT_CALL_BYTES * at_u64(blob->words + 8 * (size_t)insn->first_word);
+  return (at_outputs){at_u32(row + AT_CALL_AT_FIRST_OUTPUT), at_u32(row + AT_CALL_AT_OUTPUTS)};
+}
+
 void at_reset(const atalla_blob* blob, char* state) {
   memset(state, 0, (size_t)blob->state_bytes);
   for (uint32_t i = 0; i < blob->initial_count; ++i) {
-    const uint8_t* row = blob->initial + INITIAL * (size_t)i;
-    memcpy(state + at_u64(row), blob->constants + at_u64(row + 8), (size_t)at_u64(row + 16));
+    const uint8_t* row = blob->initial + AT_INITIAL_BYTES * (size_t)i;
+    memcpy(state + at_u64(row + AT_INITIAL_AT_TO), blob->constants + at_u64(row + AT_INITIAL_AT_START),
+           (size_t)at_u64(row + AT_INITIAL_AT_BYTES));
   }
 }

@@ -3,8 +3,6 @@
 
 #include "check_parts.h"
 
-enum { MOST_ATTRIBUTE = 1 << 20, MOST_FILTER_ROWS = 64 };
-
 bool at_packed_fits(const at_tensor* t) {
   if (t->dtype != AT_F32) return false;
   if (t->layout == AT_DEPTHWISE) return t->rank == 2;
@@ -46,7 +44,7 @@ static bool is_image(const at_tensor* t) { return is_strided(t, AT_F32) && t->ra
 // Strides, padding, dilation and size of a window, which begin at the same word in all operations that have one.
 static bool is_window(const looking* l, int at) {
   for (int i = 0; i < 10; ++i) {
-    if (!in_range(word(l, at + i), i >= 2 && i < 6 ? 0 : 1, MOST_ATTRIBUTE)) return false;
+    if (!in_range(word(l, at + i), i >= 2 && i < 6 ? 0 : 1, AT_MOST_ATTRIBUTE)) return false;
   }
   return true;
 }
@@ -56,7 +54,7 @@ int at_check_conv(const looking* l) {
   const bool few = l->insn->op == AT_OP_CONV2D && word(l, AT_CONV2D_GROUPS) == 1 && src->rank == 4 &&
                    src->dim[1] <= AT_FEW_CHANNELS && is_strided(src, AT_F32);
   if ((!is_image(src) && !few) || !is_image(dst) || src->dim[0] != dst->dim[0]) return AT_BAD_OPERANDS;
-  if (!is_window(l, AT_CONV2D_STRIDE_H) || !in_range(word(l, AT_CONV2D_GROUPS), 1, MOST_ATTRIBUTE))
+  if (!is_window(l, AT_CONV2D_STRIDE_H) || !in_range(word(l, AT_CONV2D_GROUPS), 1, AT_MOST_ATTRIBUTE))
     return AT_BAD_ATTRIBUTE;
   const int64_t high = word(l, AT_CONV2D_KERNEL_H), wide = word(l, AT_CONV2D_KERNEL_W),
                 groups = word(l, AT_CONV2D_GROUPS);
@@ -64,7 +62,7 @@ int at_check_conv(const looking* l) {
   if (channels % groups || columns % groups) return AT_BAD_OPERANDS;
   if (l->insn->op == AT_OP_DWCONV2D) {
     const at_tensor* w = l->src[1];
-    if (high > MOST_FILTER_ROWS || groups != channels || columns != channels) return AT_BAD_ATTRIBUTE;
+    if (high > AT_MOST_FILTER_ROWS || groups != channels || columns != channels) return AT_BAD_ATTRIBUTE;
     if (w->layout != AT_DEPTHWISE || w->dim[0] != channels || w->dim[1] != taps) return AT_BAD_OPERANDS;
     if ((__int128)w->bytes != (__int128)channels * taps * 4) return AT_BAD_OPERANDS;
   } else if (l->insn->op == AT_OP_CONV2D_WINO) {

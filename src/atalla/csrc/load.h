@@ -3,11 +3,6 @@
 
 #include "internal.h"
 
-enum { HEADER = 64, ROW = 32, TENSOR = 168, INSN = 32, OUTPUT = 16, CALL = 16, INITIAL = 24, PAGE = 4096 };
-enum { SYMBOL = 48, NODE = 24, GUARD = 24, PATCH = 16 };
-enum { MOST_SECTIONS = 64, MOST_TENSORS = 1 << 20, MOST_INSNS = 1 << 20 };
-#define MOST_BYTES ((uint64_t)1 << 40)
-
 typedef struct {
   const uint8_t* at;
   uint64_t size;
@@ -18,7 +13,12 @@ typedef struct {
   size_t size;
   bool is_trusted;  // HOST calls may name any operator
   uint32_t sections;
-  section strt, oper, tens, insn, attr, iotb, host, cnst, stat, syms;
+  union {
+    section known[AT_KNOWN_SECTIONS];  // in the order of AT_SECTION_NAMES
+    struct {
+      section strt, oper, tens, insn, attr, iotb, host, cnst, stat, syms;
+    };
+  };
   atalla_blob* blob;
 } loading;
 

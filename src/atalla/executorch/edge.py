@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.blob.records import MOST_DIMS
 from atalla.dims import dim
 from atalla.dtypes import dtype_of
 from atalla.errors import CompileError, UnsupportedError
 from atalla.isa import Space
+from atalla.isa.format import MOST_DIMS
 from atalla.passes.lower import value_of
 from atalla.passes.lowering import Lowering, constant
 from atalla.passes.rules import all_rules

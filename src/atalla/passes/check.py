@@ -27,7 +27,7 @@ def check(program: ir.Program, step: str) -> None:
     Raises:
         CompileError: something does not hold.
     """
-    _Look(program, step).everything()
+    _Checker(program, step).everything()
 
 
 def check_blob(data: bytes) -> None:
@@ -42,7 +42,7 @@ def check_blob(data: bytes) -> None:
         raise CompileError(f"Atalla's step 'encode' made {error}") from error
 
 
-class _Look:
+class _Checker:
     def __init__(self, program: ir.Program, step: str) -> None:
         self.program, self.step = program, step
         self.part, self.number = "input", 0
@@ -94,15 +94,14 @@ class _Look:
 
     def form(self, one: ir.Instruction) -> None:
         """Check the numbers of sources and the names of attributes."""
-        shape = OPS[one.op]
+        spec = OPS[one.op]
         self.need(
             (one.dst is None) == (one.op in {Op.CALL_HOST, Op.END}), "it writes, or it does not, against its kind"
         )
-        if not (shape.sources and shape.sources[-1].endswith("…")):
-            always = sum(not name.endswith("?") for name in shape.sources)
-            self.need(always <= len(one.sources) <= len(shape.sources), "{} sources", len(one.sources))
-            self.need(all(source is not None for source in one.sources[:always]), "a source is absent")
-        names = {name.rstrip(".…") for name in shape.attributes}
+        if not spec.takes_any:
+            self.need(spec.least <= len(one.sources) <= len(spec.sources), "{} sources", len(one.sources))
+            self.need(None not in one.sources[: spec.least], "a source is absent")
+        names = {name.rstrip(".…") for name in spec.attributes}
         self.need(set(one.attributes) <= names, "attributes {}", sorted(set(one.attributes) - names))
         if one.op is Op.CALL_HOST:
             self.need(0 <= one.whole("call") < len(self.program.calls), "no such call of the host")

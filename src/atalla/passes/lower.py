@@ -7,7 +7,7 @@ constants alone is worked out here, by torch.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import Node
 
-Rule = Callable[..., Any]
-"""Called with the lowering and the node's arguments as values; gives the node's value."""
+    from atalla.passes.rule import Rule
+
 FOLDED_AT_MOST = 1 << 20
 """Elements of a constant that is larger than all it is made of."""
 

@@ -10,8 +10,8 @@ from atalla.dims import dim
 from atalla.dtypes import dtype_of
 from atalla.errors import CompileError
 from atalla.isa import Op, Space
+from atalla.isa.format import MOST_BYTES
 from atalla.passes.lowering import Lowering, constant
-from atalla.symbols import MOST
 
 if TYPE_CHECKING:
     import torch
@@ -75,13 +75,13 @@ def _ranges(program: torch.export.ExportedProgram, value: torch.Tensor, into: ir
         if expression != factor * symbol + summand or symbol in into.ranges:
             continue
         limits = program.range_constraints.get(symbol)
-        least, most = (0, MOST) if limits is None else (max(int(limits.lower), 0), _finite(limits.upper))
+        least, most = (0, MOST_BYTES) if limits is None else (max(int(limits.lower), 0), _finite(limits.upper))
         into.ranges[symbol] = (least, most, int((extent.node.hint - summand) / factor))
 
 
 def _finite(limit: Any) -> int:
     """Return the most that a symbol may be, which torch may call infinite."""
-    return min(int(limit), MOST) if getattr(limit, "is_Integer", False) else MOST
+    return min(int(limit), MOST_BYTES) if getattr(limit, "is_Integer", False) else MOST_BYTES
 
 
 def _state(held: torch.Tensor, name: str) -> ir.Tensor:

@@ -14,7 +14,8 @@ from atalla import ir
 from atalla.dims import Dim
 from atalla.errors import CompileError, InputError
 from atalla.isa import Node
-from atalla.symbols import MOST, MOST_FACTOR, Symbol, SymbolTable, evaluate_node
+from atalla.isa.format import MOST_BYTES, MOST_FACTOR
+from atalla.symbols import Symbol, SymbolTable, evaluate_node
 
 
 def resolve_symbols(program: ir.Program, inputs: Sequence[Sequence[int]] | None = None) -> SymbolTable | None:
@@ -155,7 +156,7 @@ class Numbers:
                 value: int | None = a if kind is Node.CONST else self.given[a]
             else:
                 value = evaluate_node(kind, self.values[a], self.values[b])
-            if value is None or abs(value) > MOST:
+            if value is None or abs(value) > MOST_BYTES:
                 raise CompileError("a size is beyond what a blob holds, or divided by one below 1")
             self.known[row] = len(self.nodes)
             self.nodes.append(row)
@@ -174,11 +175,11 @@ def _guard(relation: Any, numbers: Numbers) -> tuple[int, int, int]:
     """Return the node, and its bounds, of a relation between two dims."""
     kind = type(relation).__name__
     bounds = {
-        "Equality": (0, 0), "GreaterThan": (0, MOST), "LessThan": (-MOST, 0),
-        "StrictGreaterThan": (1, MOST), "StrictLessThan": (-MOST, -1),
+        "Equality": (0, 0), "GreaterThan": (0, MOST_BYTES), "LessThan": (-MOST_BYTES, 0),
+        "StrictGreaterThan": (1, MOST_BYTES), "StrictLessThan": (-MOST_BYTES, -1),
     }  # fmt: skip
     if kind == "Unequality":
-        return numbers.node((relation.lhs - relation.rhs) ** 2), 1, MOST
+        return numbers.node((relation.lhs - relation.rhs) ** 2), 1, MOST_BYTES
     if kind not in bounds:
         raise CompileError(f"the program holds only where {relation}: that is not compiled")
     return numbers.node(relation.lhs - relation.rhs), *bounds[kind]

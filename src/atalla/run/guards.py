@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from atalla.dtypes import dtypes
+
 if TYPE_CHECKING:
     import torch
 
@@ -147,8 +149,6 @@ def _what_is_looked_at(
 def _choices() -> Mapping[str, tuple[object, ...]]:
     """Return what arguments of torch's own kinds may be; an operator takes any number for them, whatever it means."""
     import torch
-
-    from atalla.dtypes import dtypes
 
     return {
         "ScalarType": (*dtypes(), torch.complex32, torch.complex64, torch.complex128),

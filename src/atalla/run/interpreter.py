@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from atalla import ir
 from atalla.blob.reader import InstructionRow, Listing, TensorRow
-from atalla.blob.records import Bytes, section_rows
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import KernelError
 from atalla.isa import Layout, Op, Space
+from atalla.isa.format import LINE
 from atalla.layouts import unpacked, winograd_filters
 from atalla.library import BUSY
-from atalla.plan import ALIGN
 from atalla.run import reference
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ Host = Callable[[int, "list[torch.Tensor]", "list[torch.Tensor]"], None]
 class Interpreter:
     """A sound blob and the memory that it needs."""
 
-    def __init__(self, data: Bytes, listing: Listing, host: Host, state: torch.Tensor | None = None) -> None:
+    def __init__(self, listing: Listing, host: Host, state: torch.Tensor | None = None) -> None:
         """Reserve the memory and unpack the weights; ``state`` is what another of the same blob goes on with."""
         import torch
 
         self._listing, self._host, self._is_busy = listing, host, False
-        self._arena = torch.zeros(max(listing.arena_bytes, ALIGN), dtype=torch.uint8)
-        self._constants = torch.frombuffer(bytearray(_constants(data) or bytes(ALIGN)), dtype=torch.uint8)
-        self.state = torch.empty(max(listing.state_bytes, ALIGN), dtype=torch.uint8) if state is None else state
+        self._arena = torch.zeros(max(listing.arena_bytes, LINE), dtype=torch.uint8)
+        self._constants = torch.frombuffer(bytearray(listing.sections[b"CNST"] or bytes(LINE)), dtype=torch.uint8)
+        self.state = torch.empty(max(listing.state_bytes, LINE), dtype=torch.uint8) if state is None else state
         if state is None:
             self.reset()
         self._weights = {
@@ -107,12 +106,6 @@ class Interpreter:
         if instruction.op is Op.GEMM:
             return taps.reshape(n, k)
         return taps.transpose(1, 2).reshape(n, k, high, wide)
-
-
-def _constants(data: Bytes) -> bytes:
-    return next(
-        bytes(memoryview(data)[at : at + size]) for name, _, at, size, _, _ in section_rows(data) if name == b"CNST"
-    )
 
 
 def _typed(space: torch.Tensor, place: int, size: int, row: TensorRow) -> torch.Tensor:

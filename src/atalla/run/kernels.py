@@ -6,13 +6,13 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from atalla.blob.records import Bytes
 from atalla.blob.verify import verify
 from atalla.errors import BlobError, InputError, KernelError
-from atalla.isa import Verdict
+from atalla.isa import Kind, Verdict
+from atalla.isa.format import Bytes
 from atalla.library import BAD_SHAPE, HOST, CInfo, COptions, CTensor, library, new_error
 
-Host = Callable[[int, Any, int, int], None]
+KernelHost = Callable[[int, Any, int, int], None]
 """Called with the number of a call, an array of :class:`CTensor`, and how many operands and outputs are in it."""
 
 
@@ -88,13 +88,15 @@ class OpenBlob:
         """Return how inputs are laid out, without data."""
         return [self._described("atalla_describe_input", i) for i in range(self.info.inputs)]
 
-    def outputs(self) -> list[CTensor | tuple[int, int]]:
+    def outputs(self) -> list[CTensor | tuple[Kind, int]]:
         """Return how outputs are laid out; of one that is no tensor its kind and its bits."""
-        found: list[CTensor | tuple[int, int]] = []
+        found: list[CTensor | tuple[Kind, int]] = []
         for i in range(self.info.outputs):
             kind, value = ctypes.c_uint32(), ctypes.c_int64()
             library().atalla_describe_value(self.handle, ctypes.c_uint32(i), ctypes.byref(kind), ctypes.byref(value))
-            found.append((kind.value, value.value) if kind.value else self._described("atalla_describe_output", i))
+            found.append(
+                (Kind(kind.value), value.value) if kind.value else self._described("atalla_describe_output", i)
+            )
         return found
 
     def _described(self, function: str, number: int) -> CTensor:
@@ -128,7 +130,7 @@ class Context:
         blob: OpenBlob,
         threads: int = 1,
         isa: str | None = None,
-        host: Host | None = None,
+        host: KernelHost | None = None,
         *,
         profile: bool = False,
         state: int | None = None,
@@ -157,7 +159,7 @@ class Context:
         if status:
             raise KernelError(status, error.text.decode(errors="replace"))
 
-    def _guarded(self, host: Host) -> Callable[..., int]:
+    def _guarded(self, host: KernelHost) -> Callable[..., int]:
         def call(_user: object, number: int, tensors: Any, operands: int, outputs: int) -> int:
             try:
                 host(number, tensors, operands, outputs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla.errors import KernelError
-from atalla.isa import Act, Norm, Op, Pool, Reduce, Step
+from atalla.isa import STEPS, Act, Norm, Op, Pool, Reduce, Step
 
 if TYPE_CHECKING:
     import torch
@@ -193,17 +193,15 @@ def _step(code: Step, operands: Sequence[int], values: Sequence[torch.Tensor]) -
         return torch.tensor(operands[0], dtype=torch.int32).view(torch.float32)
     if code is Step.INT:
         return torch.tensor(operands[0], dtype=torch.int64)
-    function = _steps()[code]
-    arguments = [values[place] for place in operands[: function[0]]]
-    return function[1](*arguments)
+    return _steps()[code](*(values[place] for place in operands[: len(STEPS[code].operands)]))
 
 
-def _steps() -> dict[Step, tuple[int, Callable[..., torch.Tensor]]]:
-    """Return the number of operands and the function of each step."""
+def _steps() -> dict[Step, Callable[..., torch.Tensor]]:
+    """Return the function of each step."""
     import torch
     from torch.nn import functional
 
-    unary: dict[Step, Callable[..., torch.Tensor]] = {
+    return {
         Step.TO_FLOAT: lambda a: a.float(), Step.TO_INT: lambda a: a.trunc().long(), Step.NEG: torch.neg,
         Step.ABS: torch.abs, Step.SQRT: torch.sqrt, Step.RSQRT: torch.rsqrt, Step.RECIPROCAL: torch.reciprocal,
         Step.EXP: torch.exp, Step.LOG: torch.log, Step.TANH: torch.tanh, Step.ERF: torch.erf, Step.SIN: torch.sin,
@@ -213,18 +211,14 @@ def _steps() -> dict[Step, tuple[int, Callable[..., torch.Tensor]]]:
         Step.GELU_TANH: lambda a: functional.gelu(a, approximate="tanh"), Step.NOT: lambda a: (a == 0).long(),
         Step.LOG1P: torch.log1p, Step.EXPM1: torch.expm1, Step.SIGN: torch.sign,
         Step.IS_NAN: lambda a: torch.isnan(a).long(), Step.BIT_NOT: torch.bitwise_not,
-    }  # fmt: skip
-    binary: dict[Step, Callable[..., torch.Tensor]] = {
         Step.ADD: torch.add, Step.SUB: torch.sub, Step.MUL: torch.mul, Step.DIV: torch.div, Step.MIN: torch.minimum,
         Step.MAX: torch.maximum, Step.POW: torch.pow, Step.EQ: lambda a, b: (a == b).long(),
         Step.NE: lambda a, b: (a != b).long(), Step.LT: lambda a, b: (a < b).long(),
         Step.LE: lambda a, b: (a <= b).long(), Step.GT: lambda a, b: (a > b).long(),
         Step.GE: lambda a, b: (a >= b).long(), Step.AND: torch.bitwise_and, Step.OR: torch.bitwise_or,
         Step.XOR: torch.bitwise_xor, Step.FLOOR_DIV: torch.floor_divide, Step.REMAINDER: torch.remainder,
+        Step.WHERE: lambda a, b, c: torch.where(a != 0, b, c),
     }  # fmt: skip
-    found = {code: (1, function) for code, function in unary.items()}
-    found |= {code: (2, function) for code, function in binary.items()}
-    return found | {Step.WHERE: (3, lambda a, b, c: torch.where(a != 0, b, c))}
 
 
 def _store(instruction: Instruction, dst: torch.Tensor, result: torch.Tensor, residual: torch.Tensor | None) -> None:

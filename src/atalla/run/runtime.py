@@ -10,28 +10,26 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from atalla.blob.reader import Listing, parse
 from atalla.blob.specialize import specialize
 from atalla.blob.verify import verify
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError, ReferenceWarning
+from atalla.isa import Dtype
+from atalla.isa.format import LINE
 from atalla.library import CTensor, library_path, were_built
 from atalla.run import host
 from atalla.run.kernels import Context, OpenBlob, pinned
-from atalla.run.shaped import Fast, Form, Shaped, Slow, empty
+from atalla.run.shaped import Form, KernelProgram, ReferenceProgram, ShapedProgram, empty
 
 if TYPE_CHECKING:
     import torch
 
-    from atalla.blob.records import Bytes
+    from atalla.isa.format import Bytes
 
 
-Shapes: TypeAlias = tuple[tuple[int, ...], ...]
-"""Of all inputs."""
-LINE = 64
-"""Bytes of a line of the cache."""
 MOST_SHAPES = 8
 """So many shapes of inputs is a blob with symbols kept ready for; the one that was not used for longest goes."""
 
@@ -62,7 +60,7 @@ class Loaded:
             self._data = aligned(self._data)
         self._blob = None if isa == "reference" else OpenBlob(self._data, trust=trust)
         if self._blob is None:
-            verify(self._data, constants=verify_constants, trust=trust)
+            self.listing = verify(self._data, constants=verify_constants, trust=trust)
         elif verify_constants:
             self._blob.check_constants()
         self._threads, self._isa, self._profile, self._trust = threads, isa, profile, trust
@@ -70,9 +68,9 @@ class Loaded:
             threading.RLock()
         )  # an operator of the host that runs this blob is refused, and does not wait for ever
         self._state = _memory(self.listing.state_bytes if self._blob is None else self._blob.info.state_bytes)
-        self._last: Shaped = self._made(None)
+        self._last: ShapedProgram = self._made(None)
         self._last.reset()
-        self._shaped: dict[tuple[tuple[int, ...], ...], Shaped] = {
+        self._shaped: dict[tuple[tuple[int, ...], ...], ShapedProgram] = {
             tuple(one.shape for one in self._last.inputs): self._last
         }
 
@@ -125,12 +123,12 @@ class Loaded:
     def times_ns(self) -> list[int]:
         """Return the nanoseconds of each instruction in the last run of these shapes; the reference has none."""
         with self._turn:
-            return self._last.context.times_ns() if isinstance(self._last, Fast) else []
+            return self._last.context.times_ns() if isinstance(self._last, KernelProgram) else []
 
     @property
     def isa(self) -> str:
         """The instruction set that it uses, or ``reference``."""
-        return self._last.context.isa if isinstance(self._last, Fast) else "reference"
+        return self._last.context.isa if isinstance(self._last, KernelProgram) else "reference"
 
     @property
     def _is_dynamic(self) -> bool:
@@ -139,7 +137,7 @@ class Loaded:
     def _name(self, number: int) -> str:
         return self.listing.tensors[self.listing.inputs[number]].name
 
-    def _for(self, inputs: Sequence[torch.Tensor]) -> Shaped:
+    def _for(self, inputs: Sequence[torch.Tensor]) -> ShapedProgram:
         """Return the program for these inputs' shapes, made now or before."""
         shapes = tuple(tuple(getattr(one, "shape", ())) for one in inputs)
         shaped = self._shaped.pop(shapes, None) or self._made(shapes)
@@ -148,14 +146,13 @@ class Loaded:
             del self._shaped[next(iter(self._shaped))]
         return shaped
 
-    def _made(self, shapes: Sequence[Sequence[int]] | None) -> Shaped:
+    def _made(self, shapes: Sequence[Sequence[int]] | None) -> ShapedProgram:
         if self._blob is None:
-            data = self._data if shapes is None else specialize(self._data, shapes)
-            listing = self.listing if shapes is None else parse(data)
-            return Slow(data, listing, self._invoke, self._state)
+            listing = self.listing if shapes is None else verify(specialize(self.listing, shapes), trust=True)
+            return ReferenceProgram(listing, self._invoke, self._state)
         blob = self._blob if shapes is None else self._blob.specialize(shapes)
         call, state = (self._call if blob.info.calls else None), self._state.data_ptr()
-        return Fast(blob, Context(blob, self._threads, self._isa, call, profile=self._profile, state=state))
+        return KernelProgram(blob, Context(blob, self._threads, self._isa, call, profile=self._profile, state=state))
 
     def _call(self, number: int, tensors: Any, operands: int, outputs: int) -> None:
         views = [_view(tensors[i]) for i in range(operands + outputs)]
@@ -218,8 +215,6 @@ def _laid_out(value: torch.Tensor, form: Form) -> torch.Tensor:
 def _view(tensor: CTensor) -> torch.Tensor:
     """Return the memory of one of C's tensors."""
     import torch
-
-    from atalla.isa import Dtype
 
     dtype = Dtype(tensor.dtype)
     shape, strides = tensor.shape[: tensor.rank], tensor.strides[: tensor.rank]

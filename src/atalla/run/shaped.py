@@ -6,23 +6,19 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from atalla.blob.reader import Listing
+from atalla.blob.reader import Listing, value_of
 from atalla.dtypes import torch_dtype_of
 from atalla.isa import Dtype
 from atalla.library import CTensor
-from atalla.run.interpreter import Host as SlowHost
-from atalla.run.interpreter import Interpreter
+from atalla.run.interpreter import Host, Interpreter
 from atalla.run.kernels import Context, OpenBlob
 
 if TYPE_CHECKING:
     import torch
-
-    from atalla.blob.records import Bytes
 
 
 @dataclass(frozen=True)
@@ -34,13 +30,13 @@ class Form:
     strides: tuple[int, ...]
 
 
-class Fast:
+class KernelProgram:
     """By the kernels."""
 
     def __init__(self, blob: OpenBlob, context: Context) -> None:
         self.context = context
         self.inputs = [_form(one) for one in blob.inputs()]
-        self.outputs = [_form(one) if isinstance(one, CTensor) else _value(*one) for one in blob.outputs()]
+        self.outputs = [_form(one) if isinstance(one, CTensor) else value_of(*one) for one in blob.outputs()]
 
     def bind(self, inputs: Sequence[torch.Tensor], results: list[Any]) -> Callable[[], list[Any]]:
         """Return a call that does nothing but run."""
@@ -63,17 +59,17 @@ class Fast:
         self.context.reset()
 
 
-class Slow:
+class ReferenceProgram:
     """By the reference."""
 
-    def __init__(self, data: Bytes, listing: Listing, host: SlowHost, state: torch.Tensor) -> None:
+    def __init__(self, listing: Listing, host: Host, state: torch.Tensor) -> None:
         rows = listing.tensors
         self.inputs = [Form(rows[i].dtype, rows[i].shape, rows[i].strides) for i in listing.inputs]
         self.outputs = [
             Form(rows[value].dtype, rows[value].shape, rows[value].strides) if kind == "tensor" else value
             for kind, value in listing.outputs
         ]
-        self._interpreter = Interpreter(data, listing, host, state)
+        self._interpreter = Interpreter(listing, host, state)
 
     def bind(self, inputs: Sequence[torch.Tensor], results: list[Any]) -> Callable[[], list[Any]]:
         """Return a call that interprets."""
@@ -93,7 +89,7 @@ class Slow:
         self._interpreter.reset()
 
 
-Shaped: TypeAlias = Fast | Slow
+ShapedProgram: TypeAlias = KernelProgram | ReferenceProgram
 
 
 def empty(form: Form) -> torch.Tensor:
@@ -105,8 +101,3 @@ def empty(form: Form) -> torch.Tensor:
 
 def _form(tensor: CTensor) -> Form:
     return Form(Dtype(tensor.dtype), tuple(tensor.shape[: tensor.rank]), tuple(tensor.strides[: tensor.rank]))
-
-
-def _value(kind: int, bits: int) -> Any:
-    made: Any = {1: None, 2: bits, 3: struct.unpack("<d", struct.pack("<q", bits))[0], 4: bool(bits)}[kind]
-    return made

@@ -5,7 +5,7 @@
 
 #include "walk.h"
 
-enum { MOST_STEPS = 40, MOST_VALUES = AT_SOURCES + MOST_STEPS, BLOCK = 128 };
+enum { MOST_VALUES = AT_SOURCES + AT_STEPS, BLOCK = 128 };
 
 typedef struct {
   uint8_t code, a, b, c;  // numbers of values
@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
   spread spread;  // first, so that its pointer is the job's
-  ew_step steps[MOST_STEPS];
+  ew_step steps[AT_STEPS];
   unsigned count, sources;
 } ew_job;
 
@@ -420,7 +420,7 @@ static int elementwise(const at_call* call) {
   for (unsigned i = 0; i < call->sources; ++i) floats[i] = (uint8_t)is_float(call->src[i].dtype);
   for (unsigned i = 0; i < job.count; ++i) {
     ew_step s = read_step(call->words[i]);
-    const int is_constant = s.code == AT_STEP_FLOAT || s.code == AT_STEP_INT;
+    const int is_constant = !at_step_spec_of(s.code)->operands[0];
     s.from_float = !is_constant && floats[s.a];
     if (is_constant) s.a = s.b = s.c = 0;
     s.as_float = (uint8_t)at_step_is_float(s.code, s.from_float, floats[s.b]);

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atalla import ir
-from atalla.isa import Dtype, Op, Step
+from atalla.isa import STEPS, Dtype, Op, Step
+from atalla.isa.format import MOST_SOURCES, MOST_STEPS
 from atalla.passes.fuse.uses import Steps, Uses, alike, each_ew, steps_of
-
-MOST_SOURCES = 8
-MOST_STEPS = 32
 
 
 def into_chains(program: ir.Program) -> None:
@@ -65,14 +63,8 @@ def _chained(
 def _moved(step: tuple[int, int, int, int], to: Callable[[int], int]) -> tuple[int, int, int, int]:
     """Return a step whose operands have other numbers; constants have none."""
     code, *operands = step
-    if code in {Step.FLOAT, Step.INT}:
+    count = len(STEPS[Step(code)].operands)
+    if not count:
         return step
-    count = 3 if code == Step.WHERE else 2 if code in _BINARY else 1
     a, b, c = (to(value) if i < count else 0 for i, value in enumerate(operands))
     return code, a, b, c
-
-
-_BINARY = frozenset({
-    Step.ADD, Step.SUB, Step.MUL, Step.DIV, Step.MIN, Step.MAX, Step.POW, Step.FLOOR_DIV, Step.REMAINDER,
-    Step.EQ, Step.NE, Step.LT, Step.LE, Step.GT, Step.GE, Step.AND, Step.OR, Step.XOR,
-})  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from atalla import ir
 from atalla.dims import equal
-from atalla.isa import Op, Step
+from atalla.isa import STEPS, Op, Step
 from atalla.passes.constraints import COMPUTED
 from atalla.passes.lowering import Lowering
 
@@ -35,8 +35,8 @@ class Chain:
     def step(self, code: Step, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Add a step; return the number of its value."""
         self.steps.append((int(code), a, b, c))
-        result = code in _FLOATS or (code in _ANY and self.is_float[b if code is Step.WHERE else a])
-        self.is_float.append(result)
+        spec = STEPS[code]
+        self.is_float.append(spec.is_float([self.is_float[one] for one in (a, b, c)[: len(spec.operands)]]))
         return len(self.is_float) - 1
 
     def number(self, value: bool | float, *, as_float: bool) -> int:
@@ -87,14 +87,6 @@ class Chain:
         return low.emit(Op.EW, dst, self.sources, steps=tuple(number for step in self.steps for number in step))
 
 
-_ANY = frozenset({
-    Step.ADD, Step.SUB, Step.MUL, Step.MIN, Step.MAX, Step.NEG, Step.ABS, Step.RELU, Step.SIGN, Step.WHERE,
-    Step.REMAINDER, Step.FLOOR_DIV,
-})  # fmt: skip
-"""Steps whose result is of the kind of their operands."""
-_WHOLE = frozenset({Step.INT, Step.TO_INT, Step.EQ, Step.NE, Step.LT, Step.LE, Step.GT, Step.GE, Step.AND, Step.OR,
-                    Step.XOR, Step.NOT, Step.IS_NAN, Step.BIT_NOT})  # fmt: skip
-_FLOATS = frozenset(Step) - _ANY - _WHOLE
 Build = Callable[..., int]
 """Called with the chain and the numbers of its operands; gives that of the result."""
 

@@ -8,12 +8,12 @@ from typing import Any
 from atalla import ir
 from atalla.dims import equal, ordered
 from atalla.isa import FEW_CHANNELS, Op
+from atalla.isa.format import MOST_FILTER_ROWS
 from atalla.passes.constraints import Request, float32, has_elements, known_numbers
 from atalla.passes.lowering import Lowering, known
 from atalla.passes.rule import rule
 
 CHANNELS_LAST = (0, 2, 3, 1)
-MOST_FILTER_ROWS = 64
 """Of DWCONV2D."""
 
 
