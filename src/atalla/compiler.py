@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from atalla.blob.writer import encode, plan_arena
 from atalla.isa import Op
-from atalla.passes.check import check, check_blob
+from atalla.passes.check import check_blob, check_program
 from atalla.passes.fuse import fuse
 from atalla.passes.lower import lower
 from atalla.passes.lowering import Fallback
@@ -62,17 +62,17 @@ def compile_normal(
 ) -> Compiled:
     """Compile a program that is made of the operators that :func:`normalize` leaves; see :func:`compile`."""
     lowering = lower(program, all_rules())
-    check(lowering.program, "lower")
+    check_program(lowering.program, "lower")
     if shapes is not None:
         resolve_symbols(lowering.program, shapes)
     fuse(lowering.program)
-    check(lowering.program, "fuse")
+    check_program(lowering.program, "fuse")
     hosted = {one.node for one in lowering.program.instructions if one.op is Op.CALL_HOST}
     fallbacks = tuple(one for one in lowering.fallbacks if one.node in hosted)
     pack(lowering.program, exact=exact)
-    check(lowering.program, "pack")
+    check_program(lowering.program, "pack")
     dynamic = resolve_symbols(lowering.program) if shapes is None else None
-    check(lowering.program, "resolve_symbols")
+    check_program(lowering.program, "resolve_symbols")
     arena = plan_arena(lowering.program)
     meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in fallbacks}}
     data = encode(lowering.program, meta, arena, dynamic)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from atalla.dims import Dim, contiguous, memory_order, overlapping, product, simple
+from atalla.dims import Dim, contiguous_strides, memory_order, overlapping, product, simplify
 from atalla.isa import Dtype, Layout, Op, Space
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Tensor:
             tuple(strides),
             self.storage.space,
             self.storage,
-            0 if is_empty else simple(self.offset + offset),
+            0 if is_empty else simplify(self.offset + offset),
         )
 
     def __repr__(self) -> str:
@@ -85,11 +85,13 @@ class Complex:
     """Real and imaginary parts; its last dim, of 2, the complex tensor does not have."""
 
 
-def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
+def new_storage(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
     """Return a new storage in the arena; contiguous where the strides are not given, or would share elements."""
     shape = tuple(shape)
     given = None if strides is None else tuple(strides)
-    return Tensor(name, dtype, shape, contiguous(shape) if given is None or overlapping(shape, given) else given)
+    return Tensor(
+        name, dtype, shape, contiguous_strides(shape) if given is None or overlapping(shape, given) else given
+    )
 
 
 @dataclass(eq=False)

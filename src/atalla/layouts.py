@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
+def pack_panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
     """Return ``[groups, panels, taps, K, PANEL]`` of ``[N, taps, K]``, filled up with zeros."""
     from torch.nn import functional
 
@@ -20,8 +20,8 @@ def panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
     return whole.reshape(groups, whole.shape[1] // PANEL, PANEL, taps, k).permute(0, 1, 3, 4, 2).contiguous()
 
 
-def unpacked(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
-    """Return ``[N, taps, K]`` of panels: the inverse of :func:`panels`."""
+def unpack_panels(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
+    """Return ``[N, taps, K]`` of panels: the inverse of :func:`pack_panels`."""
     n, taps, k = shape
     each = n // groups
     count = -(-each // PANEL)
@@ -34,7 +34,7 @@ def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor
     import torch
 
     n, places, k = shape
-    rows = [unpacked(part, (n, 1, k), 1) for part in data.reshape(places, -1)]
+    rows = [unpack_panels(part, (n, 1, k), 1) for part in data.reshape(places, -1)]
     inverse = torch.linalg.pinv(_winograd_matrix())
     found = torch.einsum(
         "ia,nkab,jb->nkij", inverse, torch.cat(rows, 1).reshape(n, 6, 6, k).permute(0, 3, 1, 2).double(), inverse

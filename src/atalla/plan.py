@@ -77,7 +77,7 @@ def plan(buffers: Sequence[Buffer], nodes: int = NODES) -> Plan:
     assert best is not None, "there is at least one order"
     if not best.is_optimal:
         best = _searched(sized, best, nodes)
-    fault = check(buffers, best.offsets, best.peak)
+    fault = check_plan(buffers, best.offsets, best.peak)
     assert fault is None, fault
     return best
 
@@ -129,7 +129,7 @@ def max_live(buffers: Iterable[Buffer]) -> int:
     return most
 
 
-def check(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str | None:
+def check_plan(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str | None:
     """Return what is wrong with a plan; None if nothing is. It knows nothing of how the plan was made.
 
     A sweep over time that keeps the blocks alive in the order of their offsets, and looks at neighbours.

@@ -25,7 +25,7 @@ def blob(target: str, arguments: Any, *outputs: tuple[Dtype, Sequence[int]]) -> 
     """
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     given = ir.Tensor("x", Dtype.F32, SHAPE, (SHAPE[1], 1), Space.INPUT)
-    made = [ir.dense(f"y{i}", dtype, tuple(shape)) for i, (dtype, shape) in enumerate(outputs)]
+    made = [ir.new_storage(f"y{i}", dtype, tuple(shape)) for i, (dtype, shape) in enumerate(outputs)]
     for one in made:
         one.space = Space.OUTPUT
     step = ir.Instruction(Op.CALL_HOST, None, (given,), {"call": 0}, "call")

@@ -18,7 +18,7 @@ import atalla
 from atalla.blob.reader import parse
 from atalla.blob.specialize import specialize
 from atalla.blob.verify import verify
-from atalla.blob.writer import joined
+from atalla.blob.writer import join_sections
 from atalla.isa import Dtype, Node, Op, Patch, Space, Verdict
 from atalla.isa.format import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
 from atalla.run.kernels import OpenBlob
@@ -221,7 +221,7 @@ def test_a_size_that_becomes_the_number_of_a_call_is_refused(size: int) -> None:
         + PATCH.pack(Patch.WORD, 0, 0, 0),
         b"CNST": b"",
     }
-    blob = joined(sections_, 0, 0)
+    blob = join_sections(sections_, 0, 0)
     assert python(blob) == c(blob) == 0
     for refused in (lambda: specialize(parse(blob), [(size,)]), lambda: OpenBlob(blob).specialize([(size,)])):
         with pytest.raises(atalla.AtallaError):

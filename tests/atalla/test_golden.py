@@ -13,7 +13,7 @@ import torch
 import atalla
 from atalla.blob.disasm import disassemble
 from atalla.blob.reader import section_rows
-from atalla.blob.writer import joined
+from atalla.blob.writer import join_sections
 from atalla.isa import Verdict
 from atalla.isa.format import HEADER, PAGE, SECTION
 from tests.atalla import golden
@@ -60,7 +60,7 @@ def with_section(data: bytes, name: bytes, content: bytes, required: int) -> byt
             whole[name] = content
         whole[known] = data[at : at + size]
     arena, state = struct.unpack_from("<QQ", data, 32)
-    made = bytearray(joined(whole, arena, state))
+    made = bytearray(join_sections(whole, arena, state))
     for i, (known, *_) in enumerate(section_rows(made)):
         if known == name:
             struct.pack_into("<I", made, HEADER.size + SECTION.size * i + 4, required)

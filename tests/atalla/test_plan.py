@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from atalla.isa.format import LINE
 from atalla.library import CPlanning, library
-from atalla.plan import Buffer, aligned, check, max_live, plan
+from atalla.plan import Buffer, aligned, check_plan, max_live, plan
 from tests.atalla.make_plans import CAPACITY, PROBLEMS
 
 BUFFERS = st.lists(
@@ -54,7 +54,7 @@ def test_a_plan_is_sound_and_no_smaller_than_its_bound(buffers: list[Buffer]) ->
 @given(BUFFERS, st.randoms(use_true_random=False))
 def test_the_checker_finds_what_every_pair_finds(buffers: list[Buffer], random: object) -> None:
     offsets = tuple(random.randrange(0, 40) * LINE for _ in buffers)
-    told = check(buffers, offsets, peak=1 << 20)
+    told = check_plan(buffers, offsets, peak=1 << 20)
     assert (told is not None) == overlap(buffers, offsets)
 
 
@@ -63,7 +63,7 @@ def test_the_checker_finds_what_every_pair_finds(buffers: list[Buffer], random: 
     [((0, 64), 128, None), ((0, 0), 128, "overlap"), ((0, 32), 128, "not aligned"), ((0, 64), 100, "not in the arena")],
 )
 def test_what_is_wrong_is_said(offsets: tuple[int, ...], peak: int, told: str | None) -> None:
-    found = check([Buffer(64, 0, 1), Buffer(64, 1, 2)], offsets, peak)
+    found = check_plan([Buffer(64, 0, 1), Buffer(64, 1, 2)], offsets, peak)
     assert found is None if told is None else told in (found or "")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from atalla.blob.reader import InstructionRow, Listing, TensorRow, parse
 from atalla.dims import memory_order
-from atalla.isa import OPS, STEPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step, number_of
+from atalla.isa import OPS, STEPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step, float32_of
 from atalla.isa.format import MOST_BYTES, Bytes
 
 _SIGN = {Step.ADD: "+", Step.SUB: "−", Step.MUL: "·", Step.DIV: "/", Step.EQ: "==", Step.NE: "!=", Step.LT: "<",
@@ -134,7 +134,7 @@ def chain(sources: int, steps: Any) -> str:
     texts = []
     for i, (code, a, b, c) in enumerate(steps):
         if code is Step.FLOAT:
-            right = f"{number_of(a):g}"
+            right = f"{float32_of(a):g}"
         elif code is Step.INT:
             right = str(a)
         elif code in _SIGN:

@@ -37,6 +37,7 @@ from atalla.isa.format import (
     PATCH,
     REQUIRED,
     SECTION,
+    STEP,
     SYMBOL,
     SYMBOLS,
     TENSOR,
@@ -110,7 +111,7 @@ class InstructionRow:
             if name == "steps…":
                 found["steps"] = tuple((Step(code), a, b, c) for code, b, c, _, a in map(step_fields, self.words))
             elif name.endswith("."):
-                found[name[:-1]] = float_of(self.words[i])
+                found[name[:-1]] = float64_of(self.words[i])
             elif not name.endswith("…"):
                 found[name] = self.words[i]
         return found
@@ -372,18 +373,18 @@ def _meaning(kind: Callable[[int], Meaning], number: int, verdict: Verdict) -> M
 
 def value_of(kind: Kind, bits: int) -> Any:
     """Return the value of an output that is no tensor."""
-    made: Any = {Kind.NONE: None, Kind.INT: bits, Kind.FLOAT: float_of(bits), Kind.BOOL: bool(bits)}[kind]
+    made: Any = {Kind.NONE: None, Kind.INT: bits, Kind.FLOAT: float64_of(bits), Kind.BOOL: bool(bits)}[kind]
     return made
 
 
-def float_of(word: int) -> float:
+def float64_of(word: int) -> float:
     """Return the float64 of a word."""
     return float(struct.unpack("<d", struct.pack("<q", word))[0])
 
 
 def step_fields(word: int) -> tuple[int, int, int, int, int]:
     """Return code, b, c, zero and a of a step."""
-    code, b, c, zero, a = struct.unpack("<BBBBi", struct.pack("<q", word))
+    code, b, c, zero, a = STEP.unpack_from(struct.pack("<q", word))
     return code, b, c, zero, a
 
 

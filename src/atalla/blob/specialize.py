@@ -14,7 +14,7 @@ from atalla.blob.reader import Listing, TensorRow, need, section_rows
 from atalla.blob.verify import within_caps
 from atalla.blob.verify_flow import written
 from atalla.blob.verify_symbols import bind, evaluate, holds
-from atalla.blob.writer import joined
+from atalla.blob.writer import join_sections
 from atalla.errors import InputError
 from atalla.isa import Patch, Space, Verdict
 from atalla.isa.format import MOST_BYTES, MOST_DIMS, OUTPUT, TENSOR
@@ -53,7 +53,7 @@ def specialize(listing: Listing, shapes: Sequence[Sequence[int]]) -> bytes:
     _compare(listing, tensors, shapes)
     meta = {key: value for key, value in listing.meta.items() if not key.startswith("arena")}
     sections[b"META"] = bytearray(json.dumps(meta).encode())
-    return joined(sections, arena, listing.state_bytes)
+    return join_sections(sections, arena, listing.state_bytes)
 
 
 def _ranks(listing: Listing, shapes: Sequence[Sequence[int]]) -> None:
@@ -98,7 +98,7 @@ def _patched(tensor: TensorRow, field: int, value: int) -> TensorRow:
 
 
 def _resize(tensors: list[TensorRow]) -> None:
-    """Return storages that hold nothing yet the bytes that they need now."""
+    """Give storages that hold nothing yet the bytes that they need now."""
     for number, row in enumerate(tensors):
         if row.root == number and row.space not in {Space.CONST, Space.STATE}:
             tensors[number] = replace(row, bytes=row.reached_bytes)

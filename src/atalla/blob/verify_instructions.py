@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from atalla.blob.reader import InstructionRow, Listing, TensorRow, float_of, need, step_fields
+from atalla.blob.reader import InstructionRow, Listing, TensorRow, float64_of, need, step_fields
 from atalla.isa import FEW_CHANNELS, OPS, PANEL, STEPS, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Step, Verdict
 from atalla.isa.format import MOST_ATTRIBUTE, MOST_FILTER_ROWS, MOST_STEPS
 
@@ -32,22 +32,22 @@ def check_instruction(listing: Listing, row: InstructionRow) -> None:
         _TABLE[row.op](row, dst, [*sources, None, None, None, None])
 
 
-def _there(row: TensorRow | None) -> TensorRow:
+def _present(row: TensorRow | None) -> TensorRow:
     assert row is not None, "the number of sources was checked"
     return row
 
 
-def strided(row: TensorRow, dtype: Dtype = Dtype.F32) -> bool:
+def is_strided(row: TensorRow, dtype: Dtype = Dtype.F32) -> bool:
     """Whether it has an element type and no layout of its own."""
     return row.layout is Layout.STRIDED and row.dtype is dtype
 
 
-def dense(row: TensorRow, dim: int) -> bool:
+def is_dense(row: TensorRow, dim: int) -> bool:
     """Whether one step in a dim is one element."""
     return row.strides[dim] == 1 or row.shape[dim] <= 1
 
 
-def contiguous(row: TensorRow) -> bool:
+def is_contiguous(row: TensorRow) -> bool:
     """Whether dims lie in memory in their own order, without gaps."""
     step = 1
     for extent, stride in zip(reversed(row.shape), reversed(row.strides), strict=True):
@@ -58,7 +58,7 @@ def contiguous(row: TensorRow) -> bool:
 
 
 def _vector(row: TensorRow, count: int) -> bool:
-    return strided(row) and row.rank == 1 and row.shape[0] == count and dense(row, 0)
+    return is_strided(row) and row.rank == 1 and row.shape[0] == count and is_dense(row, 0)
 
 
 def _weight(row: TensorRow, layout: Layout, form: Sequence[int], groups: int) -> bool:
@@ -70,23 +70,23 @@ def _weight(row: TensorRow, layout: Layout, form: Sequence[int], groups: int) ->
 
 def _epilogue(words: Sequence[int]) -> None:
     need(0 <= words[0] <= max(Act), Verdict.ATTRIBUTE)
-    need(not math.isnan(float_of(words[1])) and not math.isnan(float_of(words[2])), Verdict.ATTRIBUTE)
+    need(not math.isnan(float64_of(words[1])) and not math.isnan(float64_of(words[2])), Verdict.ATTRIBUTE)
 
 
 def _gemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src, weight, bias, residual = _there(sources[0]), _there(sources[1]), sources[2], sources[3]
-    need(strided(src) and strided(dst) and src.rank == dst.rank >= 1, Verdict.OPERANDS)
+    src, weight, bias, residual = _present(sources[0]), _present(sources[1]), sources[2], sources[3]
+    need(is_strided(src) and is_strided(dst) and src.rank == dst.rank >= 1, Verdict.OPERANDS)
     last = src.rank - 1
-    need(src.shape[:-1] == dst.shape[:-1] and dense(src, last) and dense(dst, last), Verdict.OPERANDS)
+    need(src.shape[:-1] == dst.shape[:-1] and is_dense(src, last) and is_dense(dst, last), Verdict.OPERANDS)
     need(_weight(weight, Layout.PANELS, (dst.shape[last], 1, src.shape[last]), 1), Verdict.OPERANDS)
     need(bias is None or _vector(bias, dst.shape[last]), Verdict.OPERANDS)
     if residual is not None:
-        need(strided(residual) and residual.shape == dst.shape and dense(residual, last), Verdict.OPERANDS)
+        need(is_strided(residual) and residual.shape == dst.shape and is_dense(residual, last), Verdict.OPERANDS)
     _epilogue(row.words)
 
 
 def _image(row: TensorRow) -> bool:
-    return strided(row) and row.rank == 4 and dense(row, 1)
+    return is_strided(row) and row.rank == 4 and is_dense(row, 1)
 
 
 def _window(words: Sequence[int]) -> bool:
@@ -94,8 +94,8 @@ def _window(words: Sequence[int]) -> bool:
 
 
 def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src, weight, bias, residual = _there(sources[0]), _there(sources[1]), sources[2], sources[3]
-    is_few = row.op == Op.CONV2D and row.words[10] == 1 and strided(src) and src.rank == 4
+    src, weight, bias, residual = _present(sources[0]), _present(sources[1]), sources[2], sources[3]
+    is_few = row.op == Op.CONV2D and row.words[10] == 1 and is_strided(src) and src.rank == 4
     fits = _image(src) or (is_few and src.shape[1] <= FEW_CHANNELS)
     need(fits and _image(dst) and src.shape[0] == dst.shape[0], Verdict.OPERANDS)
     need(_window(row.words) and 1 <= row.words[10] <= MOST_ATTRIBUTE, Verdict.ATTRIBUTE)
@@ -118,36 +118,36 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
 
 
 def _pool(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src = _there(sources[0])
+    src = _present(sources[0])
     need(_image(src) and _image(dst) and src.shape[:2] == dst.shape[:2], Verdict.OPERANDS)
     need(0 <= row.words[0] <= max(Pool) and _window(row.words[1:]), Verdict.ATTRIBUTE)
 
 
 def _bmm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    a, b = _there(sources[0]), _there(sources[1])
-    need(all(strided(one) and one.rank == dst.rank >= 2 for one in (a, b, dst)), Verdict.OPERANDS)
+    a, b = _present(sources[0]), _present(sources[1])
+    need(all(is_strided(one) and one.rank == dst.rank >= 2 for one in (a, b, dst)), Verdict.OPERANDS)
     need(a.shape[:-2] == b.shape[:-2] == dst.shape[:-2], Verdict.OPERANDS)
     (m, k), (k2, n) = a.shape[-2:], b.shape[-2:]
-    need((m, n) == dst.shape[-2:] and k == k2 and dense(dst, dst.rank - 1), Verdict.OPERANDS)
-    need(not math.isnan(float_of(row.words[0])), Verdict.ATTRIBUTE)
+    need((m, n) == dst.shape[-2:] and k == k2 and is_dense(dst, dst.rank - 1), Verdict.OPERANDS)
+    need(not math.isnan(float64_of(row.words[0])), Verdict.ATTRIBUTE)
 
 
 def _attention(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    q, k, v, mask = _there(sources[0]), _there(sources[1]), _there(sources[2]), sources[3]
-    batched = all(strided(one) and one.rank == 4 and one.shape[:2] == q.shape[:2] for one in (q, k, v, dst))
+    q, k, v, mask = _present(sources[0]), _present(sources[1]), _present(sources[2]), sources[3]
+    batched = all(is_strided(one) and one.rank == 4 and one.shape[:2] == q.shape[:2] for one in (q, k, v, dst))
     need(batched, Verdict.OPERANDS)
     need(k.shape[3] == q.shape[3] and v.shape[2] == k.shape[2], Verdict.OPERANDS)
     need(dst.shape[2] == q.shape[2] and dst.shape[3] == v.shape[3], Verdict.OPERANDS)
-    need(dense(q, 3) and dense(dst, 3), Verdict.OPERANDS)
-    need(mask is None or (strided(mask) and mask.shape == (*q.shape[:3], k.shape[2])), Verdict.OPERANDS)
-    need(row.words[0] in {0, 1} and not math.isnan(float_of(row.words[1])), Verdict.ATTRIBUTE)
+    need(is_dense(q, 3) and is_dense(dst, 3), Verdict.OPERANDS)
+    need(mask is None or (is_strided(mask) and mask.shape == (*q.shape[:3], k.shape[2])), Verdict.OPERANDS)
+    need(row.words[0] in {0, 1} and not math.isnan(float64_of(row.words[1])), Verdict.ATTRIBUTE)
 
 
 def _ew(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     need(dst.dtype is not Dtype.F64 and 1 <= len(row.words) <= MOST_STEPS, Verdict.OPERANDS)
     floats: list[bool] = []
     for source in sources[: len(row.sources)]:
-        one = _there(source)
+        one = _present(source)
         good = one.layout is Layout.STRIDED and one.dtype is not Dtype.F64 and one.shape == dst.shape
         need(good, Verdict.OPERANDS)
         floats.append(one.dtype.is_float)
@@ -166,15 +166,15 @@ def _ew(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
 
 
 def _gather(_: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    table, index = _there(sources[0]), _there(sources[1])
+    table, index = _present(sources[0]), _present(sources[1])
     need(table.layout == Layout.STRIDED and table.dtype == dst.dtype and table.rank >= 1, Verdict.OPERANDS)
     need(index.dtype in {Dtype.I64, Dtype.I32}, Verdict.OPERANDS)
-    need(dst.rank == index.rank + table.rank - 1 and contiguous(table) and contiguous(dst), Verdict.OPERANDS)
+    need(dst.rank == index.rank + table.rank - 1 and is_contiguous(table) and is_contiguous(dst), Verdict.OPERANDS)
     need(dst.shape == (*index.shape, *table.shape[1:]), Verdict.OPERANDS)
 
 
 def _reduce(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src, (kind, dims, correction) = _there(sources[0]), row.words
+    src, (kind, dims, correction) = _present(sources[0]), row.words
     need(0 <= kind <= max(Reduce) and 0 <= dims < 1 << src.rank, Verdict.ATTRIBUTE)
     need(src.layout == Layout.STRIDED and src.rank == dst.rank and src.dtype in REDUCED, Verdict.OPERANDS)
     kept = tuple(1 if dims >> i & 1 else extent for i, extent in enumerate(src.shape))
@@ -186,35 +186,35 @@ def _reduce(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
         made = Dtype.I64
     need(kind not in {Reduce.MEAN, Reduce.VAR} or src.dtype == Dtype.F32, Verdict.OPERANDS)
     need(kind not in {Reduce.ARGMAX, Reduce.ARGMIN} or dims.bit_count() == 1, Verdict.ATTRIBUTE)
-    need(not math.isnan(float_of(correction)), Verdict.ATTRIBUTE)
+    need(not math.isnan(float64_of(correction)), Verdict.ATTRIBUTE)
     need(dst.dtype == made, Verdict.OPERANDS)
 
 
 def _softmax(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src = _there(sources[0])
-    need(strided(src) and strided(dst) and src.shape == dst.shape, Verdict.OPERANDS)
+    src = _present(sources[0])
+    need(is_strided(src) and is_strided(dst) and src.shape == dst.shape, Verdict.OPERANDS)
     need(0 <= row.words[0] < src.rank and row.words[1] in {0, 1}, Verdict.ATTRIBUTE)
 
 
 def _norm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src, (kind, dims, eps) = _there(sources[0]), row.words
-    need(strided(src) and strided(dst) and src.shape == dst.shape, Verdict.OPERANDS)
-    need(0 <= kind <= max(Norm) and 1 <= dims <= src.rank and not math.isnan(float_of(eps)), Verdict.ATTRIBUTE)
+    src, (kind, dims, eps) = _present(sources[0]), row.words
+    need(is_strided(src) and is_strided(dst) and src.shape == dst.shape, Verdict.OPERANDS)
+    need(0 <= kind <= max(Norm) and 1 <= dims <= src.rank and not math.isnan(float64_of(eps)), Verdict.ATTRIBUTE)
     for part in sources[1:3]:
         if part is not None:
-            need(strided(part) and part.rank == dims and contiguous(part), Verdict.OPERANDS)
+            need(is_strided(part) and part.rank == dims and is_contiguous(part), Verdict.OPERANDS)
             need(part.shape == src.shape[src.rank - dims :], Verdict.OPERANDS)
 
 
 def _cumsum(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src = _there(sources[0])
+    src = _present(sources[0])
     need(src.layout == Layout.STRIDED and src.dtype in REDUCED and src.shape == dst.shape, Verdict.OPERANDS)
     need(dst.dtype == Dtype.F32 or (dst.dtype == Dtype.I64 and src.dtype != Dtype.F32), Verdict.OPERANDS)
     need(0 <= row.words[0] < src.rank, Verdict.ATTRIBUTE)
 
 
 def _copy(_: InstructionRow, dst: TensorRow, sources: Sources) -> None:
-    src = _there(sources[0])
+    src = _present(sources[0])
     need(src.layout == Layout.STRIDED and src.shape == dst.shape, Verdict.OPERANDS)
 
 

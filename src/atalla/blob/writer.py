@@ -36,6 +36,7 @@ from atalla.isa.format import (
     PATCH,
     REQUIRED,
     SECTION,
+    STEP,
     SYMBOL,
     SYMBOLS,
     TENSOR,
@@ -133,7 +134,7 @@ def encode(program: ir.Program, meta: Mapping[str, Any], arena: Arena, shapes: S
         sections[b"SYMS"] = symbols_section(program, shapes, tables)
     sections[b"STRT"] = _strings(tables.strings)
     sections[b"CNST"] = constants.bytes()
-    return joined(sections, arena.plan.peak, state.size)
+    return join_sections(sections, arena.plan.peak, state.size)
 
 
 @dataclass
@@ -204,7 +205,7 @@ def _place(
     if tensor.space is Space.ARENA:
         return arena.offsets.get(id(tensor), 0)
     if tensor.space is Space.CONST:
-        return constants.put(raw(tensor))
+        return constants.put(bytes_of_constant(tensor))
     if tensor.space is Space.STATE:
         return state.add(storage_bytes(tensor))
     return next(i for i, one in enumerate(slots[tensor.space]) if one is tensor)
@@ -212,7 +213,7 @@ def _place(
 
 def _initial(state: ir.Tensor, place: int, constants: _Block) -> bytes:
     """Return the row that says what a state holds at first; none where that is zeros."""
-    data = raw(state)
+    data = bytes_of_constant(state)
     return INITIAL.pack(place, constants.put(data), len(data)) if any(data) else b""
 
 
@@ -238,7 +239,7 @@ def symbols_section(program: ir.Program, shapes: SymbolTable, tables: _Tables) -
     return head + b"".join(form.pack(*row) for form, rows in parts for row in rows)
 
 
-def raw(tensor: ir.Tensor) -> bytes:
+def bytes_of_constant(tensor: ir.Tensor) -> bytes:
     """Return the bytes of a constant, in the order in which its elements lie."""
     import torch
 
@@ -284,7 +285,7 @@ def attribute_words(instruction: ir.Instruction) -> bytes:
             assert isinstance(flat, Sequence), "a chain has a list of steps"
             for i in range(0, len(flat), 4):
                 code, a, b, c = flat[i : i + 4]
-                found += struct.pack("<BBBxi", code, b, c, a)
+                found += STEP.pack(code, b, c, 0, a)
         elif name.endswith("."):
             found += struct.pack("<d", instruction.number(name[:-1]))
         elif not name.endswith("…"):
@@ -316,7 +317,7 @@ def _strings(strings: Mapping[str, int]) -> bytes:
     return struct.pack(f"<I{len(ends)}I", len(ends), *ends) + b"".join(encoded)
 
 
-def joined(sections: Mapping[bytes, bytes | bytearray], arena: int, state: int) -> bytes:
+def join_sections(sections: Mapping[bytes, bytes | bytearray], arena: int, state: int) -> bytes:
     """Return header, table of sections and sections."""
     at = HEADER.size + SECTION.size * len(sections)
     table, body = [], []

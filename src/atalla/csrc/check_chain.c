@@ -25,16 +25,15 @@ int at_check_ew(const looking* l) {
     floats[i] = is_float(src->dtype);
   }
   for (unsigned i = 0; i < l->insn->words; ++i) {
-    const uint64_t bits = (uint64_t)word(l, (int)i);
-    const uint8_t code = (uint8_t)bits;
-    const uint32_t made = sources + i, a = (uint32_t)(bits >> 32), b = (uint8_t)(bits >> 8), c = (uint8_t)(bits >> 16);
-    if (code >= AT_STEP_COUNT || (bits >> 24 & 255)) return AT_BAD_ATTRIBUTE;
-    const at_step_spec* spec = at_step_spec_of(code);
-    const bool is_constant = !spec->operands[0];  // whose bits stand in the place of the first operand
-    if (is_constant ? b || c : a >= made || b >= made || c >= made) return AT_BAD_ATTRIBUTE;
-    const uint32_t operands[3] = {is_constant ? 0 : a, b, c};
+    const at_step s = at_step_of(word(l, (int)i));
+    const uint32_t made = sources + i;
+    if (s.code >= AT_STEP_COUNT || s.zero) return AT_BAD_ATTRIBUTE;
+    const at_step_spec* spec = at_step_spec_of(s.code);
+    const bool is_constant = !spec->operands[0];
+    if (is_constant ? s.b || s.c : s.a >= made || s.b >= made || s.c >= made) return AT_BAD_ATTRIBUTE;
+    const uint32_t operands[3] = {is_constant ? 0 : s.a, s.b, s.c};
     if (!takes(spec, operands, floats)) return AT_BAD_ATTRIBUTE;
-    floats[made] = at_step_is_float(code, floats[operands[0]], floats[b]);
+    floats[made] = at_step_is_float(s.code, floats[operands[0]], floats[s.b]);
   }
   return floats[sources + l->insn->words - 1] == is_float(l->dst->dtype) ? 0 : AT_BAD_ATTRIBUTE;
 }

@@ -139,6 +139,21 @@ static inline size_t at_elements(const at_view* view) {
   return count;
 }
 
+// A step of EW, as it stands in a word; `a` is the number of a value, or a constant's bits.
+typedef struct {
+  uint8_t code, b, c, zero;
+  uint32_t a;
+} at_step;
+
+static inline at_step at_step_of(int64_t word) {
+  const uint64_t bits = (uint64_t)word;
+  return (at_step){.code = (uint8_t)(bits >> 8 * AT_STEP_AT_CODE),
+                   .b = (uint8_t)(bits >> 8 * AT_STEP_AT_B),
+                   .c = (uint8_t)(bits >> 8 * AT_STEP_AT_C),
+                   .zero = (uint8_t)(bits >> 8 * AT_STEP_AT_ZERO),
+                   .a = (uint32_t)(bits >> 8 * AT_STEP_AT_A)};
+}
+
 // Kinds of a step's operands, and of its value: 'f' a float32, 'w' an int64, 's' either, the same wherever it stands.
 typedef struct {
   char operands[4], value;

@@ -103,7 +103,7 @@ def load() -> ctypes.CDLL:
 
 
 def set_threads(count: int) -> None:
-    """Return how many threads run the programs that are loaded from now on, whatever they were compiled with.
+    """Set how many threads run the programs that are loaded from now on, whatever they were compiled with.
 
     Raises:
         AtallaError: not from 1 to 4096; or as :func:`load`.

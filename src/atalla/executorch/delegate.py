@@ -22,7 +22,7 @@ from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, Par
 
 from atalla.compiler import Compiled, compile_normal
 from atalla.errors import CompileError
-from atalla.executorch.edge import Trial, attempt, to_aten, unwrapped
+from atalla.executorch.edge import Trial, to_aten, try_to_lower, unwrapped
 from atalla.passes.normalize import COMPOSITES, normalize
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class AtallaPartitioner(Partitioner):  # type: ignore[misc]
     """Takes every node that has a rule, in as few partitions as the graph allows."""
 
     def __init__(self, *, exact: bool = False, threads: int = 1) -> None:
-        """Return how partitions are compiled.
+        """Keep how partitions are compiled.
 
         Args:
             exact: never reorder sums: no convolution by Winograd's.
@@ -109,7 +109,7 @@ class AtallaPartitioner(Partitioner):  # type: ignore[misc]
         if ep.dialect != "EDGE" and ep is not self._asked:
             normal = normalize(ep)
             functions = [node for node in normal.graph.nodes if node.op == "call_function"]
-            refused = attempt(normal, functions).refused
+            refused = try_to_lower(normal, functions).refused
             left = {str(node.target) for node in functions if node.name in refused}
             self._kept |= {name for name in COMPOSITES if f"aten.{name}" not in left}
             self._asked = ep
@@ -146,10 +146,10 @@ def _partitions(program: torch.export.ExportedProgram) -> tuple[list[list[Node]]
     """
     aten = to_aten(program)
     twins = {node.name: node for node in aten.graph.nodes if node.op == "call_function"}
-    refused = attempt(aten, twins.values()).refused
+    refused = try_to_lower(aten, twins.values()).refused
     while True:
         groups = _proposed(program, twins.keys() - refused.keys())
-        trials = [attempt(aten, (twins[node.name] for node in group)) for group in groups]
+        trials = [try_to_lower(aten, (twins[node.name] for node in group)) for group in groups]
         more = {name: why for trial in trials for name, why in trial.refused.items()}
         refused |= more
         if not more:

@@ -17,7 +17,7 @@ from atalla.isa.format import MOST_DIMS
 from atalla.passes.lower import value_of
 from atalla.passes.lowering import Lowering, constant
 from atalla.passes.rules import all_rules
-from atalla.passes.signature import held_by
+from atalla.passes.signature import held_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -87,14 +87,14 @@ def _constants(program: torch.export.ExportedProgram) -> dict[str, str]:
 
 
 def _write_numbers(program: torch.export.ExportedProgram, module: torch.fx.GraphModule) -> None:
-    """Return operators their numbers back, which the edge dialect keeps as constants of no dims."""
+    """Give operators their numbers back, which the edge dialect keeps as constants of no dims."""
     from torch._ops import OpOverload
 
     constants = _constants(program)
     numbers: dict[Node, torch.Tensor] = {}
     for node in module.graph.nodes:
         if node.op == "placeholder" and node.name in constants:
-            held = held_by(program, constants[node.name])
+            held = held_tensor(program, constants[node.name])
             if held.dim() == 0:
                 numbers[node] = held
         elif str(node.target) == "aten._to_copy.default" and node.args[0] in numbers:
@@ -117,7 +117,7 @@ class Trial:
     """Whether any instruction came of it: constants and views need none."""
 
 
-def attempt(program: torch.export.ExportedProgram, nodes: Iterable[Node]) -> Trial:
+def try_to_lower(program: torch.export.ExportedProgram, nodes: Iterable[Node]) -> Trial:
     """Lower nodes, in order, as if all that they read from other nodes were inputs."""
     lowering, rules, trial = Lowering(), all_rules(), Trial()
     lowering.values = _Boundary(program)
@@ -170,7 +170,7 @@ class _Boundary(dict["Node", Any]):
 
         name = self._constants.get(node.name)
         if node.op == "placeholder" and name is not None:
-            self[node] = constant(held_by(self._program, name), name)
+            self[node] = constant(held_tensor(self._program, name), name)
         else:
             self[node] = pytree.tree_map(lambda value: _input(node.name, value), node.meta.get("val"))
         return self[node]
@@ -179,6 +179,6 @@ class _Boundary(dict["Node", Any]):
 def _input(name: str, value: Any) -> Any:
     if not hasattr(value, "stride"):
         return value
-    tensor = ir.dense(name, dtype_of(value.dtype), map(dim, value.shape), map(dim, value.stride()))
+    tensor = ir.new_storage(name, dtype_of(value.dtype), map(dim, value.shape), map(dim, value.stride()))
     tensor.space = Space.INPUT
     return tensor

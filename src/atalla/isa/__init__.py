@@ -16,7 +16,7 @@ from atalla.isa.operations import Reduce as Reduce
 from atalla.isa.steps import STEPS as STEPS
 from atalla.isa.steps import Step as Step
 from atalla.isa.steps import StepSpec as StepSpec
-from atalla.isa.steps import number_of as number_of
+from atalla.isa.steps import float32_of as float32_of
 from atalla.isa.types import FEW_CHANNELS as FEW_CHANNELS
 from atalla.isa.types import PANEL as PANEL
 from atalla.isa.types import Dtype as Dtype

@@ -78,6 +78,8 @@ INSTRUCTION = Record(
     op="H", sources="H", dst="I", first_source="I", first_word="I", words="I", node="I", line="I", zero="I"
 )
 """``first_source`` in OPER, ``first_word`` in ATTR; ``node`` and ``line`` are strings."""
+STEP = Record(code="B", b="B", c="B", zero="B", a="i")
+"""A step of EW: a word of ATTR."""
 OUTPUT = Record(kind="I", tensor="I", value="q")
 """Of IOTB, behind the numbers of inputs and of outputs; inputs are of kind TENSOR."""
 CALL = Record(name="I", arguments="I", first_output="I", outputs="I")

@@ -117,6 +117,6 @@ STEPS = {Step[name]: StepSpec(*kinds.split("→")) for kinds, names in _KINDS.it
 """Of every step."""
 
 
-def number_of(bits: int) -> float:
+def float32_of(bits: int) -> float:
     """Return the float32 of these bits."""
     return float(struct.unpack("<f", struct.pack("<i", bits))[0])

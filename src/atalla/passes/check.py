@@ -21,7 +21,7 @@ WITH_WEIGHTS = {Op.GEMM: Layout.PANELS, Op.CONV2D: Layout.PANELS, Op.CONV2D_WINO
                 Op.DWCONV2D: Layout.DEPTHWISE}  # fmt: skip
 
 
-def check(program: ir.Program, step: str) -> None:
+def check_program(program: ir.Program, step: str) -> None:
     """Look at a program after a step.
 
     Raises:

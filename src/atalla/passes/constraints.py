@@ -38,12 +38,12 @@ class Request:
     @property
     def dtype(self) -> Dtype:
         """Return the element type of the first output."""
-        return self.low.meta()[0]
+        return self.low.output_type()[0]
 
     @property
     def shape(self) -> tuple[Dim, ...]:
         """Return the shape of the first output."""
-        return self.low.meta()[1]
+        return self.low.output_type()[1]
 
     @property
     def symbols(self) -> list[Any]:

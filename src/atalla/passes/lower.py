@@ -14,7 +14,7 @@ from atalla import ir
 from atalla.dims import dim
 from atalla.errors import CompileError, UnsupportedError
 from atalla.passes.host_calls import host_call
-from atalla.passes.lowering import Fallback, Lowering, constant, known, line_of
+from atalla.passes.lowering import Fallback, Lowering, constant, constant_data, line_of
 from atalla.passes.signature import read_inputs, write_outputs
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _folded(node: Node, arguments: Sequence[Any], named: Mapping[str, Any]) -> A
 
     leaves = pytree.tree_leaves((list(arguments), dict(named)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, ir.Tensor)]
-    if any(known(tensor) is None for tensor in tensors) or not isinstance(node.target, OpOverload):
+    if any(constant_data(tensor) is None for tensor in tensors) or not isinstance(node.target, OpOverload):
         return None
     if torch.Tag.nondeterministic_seeded in node.target.tags or any(
         not isinstance(leaf, ir.Tensor | int | float | bool | str | torch.dtype | torch.device | torch.layout
@@ -129,7 +129,9 @@ def _folded(node: Node, arguments: Sequence[Any], named: Mapping[str, Any]) -> A
     limit = max([FOLDED_AT_MOST, *(int(tensor.elements) for tensor in tensors)])
     if sum(output.numel() for output in outputs) > limit:
         return None
-    filled = pytree.tree_map(lambda leaf: known(leaf) if isinstance(leaf, ir.Tensor) else leaf, (arguments, named))
+    filled = pytree.tree_map(
+        lambda leaf: constant_data(leaf) if isinstance(leaf, ir.Tensor) else leaf, (arguments, named)
+    )
     with torch.no_grad():
         result = node.target(*filled[0], **filled[1])
     try:

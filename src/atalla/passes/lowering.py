@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.dims import Dim, dim, equal, ordered
+from atalla.dims import Dim, dim, equal, strides_in_order
 from atalla.dtypes import dtype_of
 from atalla.isa import Dtype, Op, Space
 
@@ -45,14 +45,14 @@ class Lowering:
 
     def new(self, dtype: Dtype, shape: Iterable[Any], strides: Iterable[Any] | None = None) -> ir.Tensor:
         """Return a new storage in the arena, named after the current node."""
-        return ir.dense(self.node.name if self.node is not None else "t", dtype, shape, strides)
+        return ir.new_storage(self.node.name if self.node is not None else "t", dtype, shape, strides)
 
     def like_node(self, order: Sequence[int] | None = None) -> ir.Tensor:
         """Return a new storage for the current node's first output; ``order`` is that of its dims in memory."""
-        dtype, shape = self.meta()
-        return self.new(dtype, shape, None if order is None else ordered(shape, order))
+        dtype, shape = self.output_type()
+        return self.new(dtype, shape, None if order is None else strides_in_order(shape, order))
 
-    def meta(self) -> tuple[Dtype, tuple[Any, ...]]:
+    def output_type(self) -> tuple[Dtype, tuple[Any, ...]]:
         """Return the element type and shape of the current node's first output."""
         assert self.node is not None, "only nodes have outputs"
         value = self.node.meta["val"]
@@ -111,7 +111,7 @@ def constant(data: torch.Tensor, name: str) -> ir.Tensor:
     return root.view(data.shape, tuple(strides))
 
 
-def known(value: Any) -> torch.Tensor | None:
+def constant_data(value: Any) -> torch.Tensor | None:
     """Return the elements of a constant or of a view of one; None for what is not known yet."""
     if not isinstance(value, ir.Tensor) or value.storage.space is not Space.CONST:
         return None

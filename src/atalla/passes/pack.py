@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from atalla import ir
 from atalla.isa import Dtype, Layout, Op, Space
-from atalla.layouts import panels, winograd_weights
-from atalla.passes.lowering import known
+from atalla.layouts import pack_panels, winograd_weights
+from atalla.passes.lowering import constant_data
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ def pack(program: ir.Program, *, exact: bool) -> None:
         if instruction.op is Op.CONV2D and not exact and suits_winograd(instruction):
             instruction.op = Op.CONV2D_WINO
         weight = instruction.sources[1]
-        data = known(weight)
+        data = constant_data(weight)
         assert weight is not None and data is not None, "weights are constants"
         key = (data.data_ptr() if weight.root is None else id(weight), instruction.op)
         if key not in made:
@@ -60,13 +60,13 @@ def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str) -> ir.Te
         return _constant(name, taps.shape, taps.t().contiguous(), Layout.DEPTHWISE)
     if instruction.op is Op.CONV2D_WINO:
         transformed = winograd_weights(data)  # [N, 36, K]
-        places = [panels(transformed[:, i : i + 1], 1) for i in range(transformed.shape[1])]
+        places = [pack_panels(transformed[:, i : i + 1], 1) for i in range(transformed.shape[1])]
         import torch
 
         return _constant(name, transformed.shape, torch.cat([one.flatten() for one in places]), Layout.WINOGRAD)
     taps = data.flatten(2).transpose(1, 2) if data.dim() > 2 else data.unsqueeze(1)  # [N, taps, K]
     groups = instruction.whole("groups") or 1
-    return _constant(name, taps.shape, panels(taps, groups), Layout.PANELS)
+    return _constant(name, taps.shape, pack_panels(taps, groups), Layout.PANELS)
 
 
 def _constant(name: str, shape: torch.Size, data: torch.Tensor, layout: Layout) -> ir.Tensor:

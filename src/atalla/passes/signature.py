@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> dict[str, ir.Tensor]:
-    """Return values to the placeholders: inputs of the user, and constants; return the states by the buffers' names."""
+    """Enter the placeholders' values, inputs of the user and constants; return the states by the buffers' names."""
     from torch.export.graph_signature import InputKind
 
     mutated = set(program.graph_signature.buffers_to_mutate.values())
@@ -35,7 +35,7 @@ def read_inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> di
             value = node.meta["val"]
             if value.dtype.is_complex:
                 raise CompileError(f"input {node.name} is complex: give its parts, and call torch.view_as_complex")
-            tensor = ir.dense(node.name, dtype_of(value.dtype), map(dim, value.shape), map(dim, value.stride()))
+            tensor = ir.new_storage(node.name, dtype_of(value.dtype), map(dim, value.shape), map(dim, value.stride()))
             tensor.space = Space.INPUT
             _ranges(program, value, lowering.program)
             lowering.program.inputs.append(tensor)
@@ -43,7 +43,7 @@ def read_inputs(program: torch.export.ExportedProgram, lowering: Lowering) -> di
             continue
         if node is None:
             continue
-        held = held_by(program, spec.target)
+        held = held_tensor(program, spec.target)
         if spec.target in mutated:
             lowering.values[node] = states[spec.target] = _state(held, spec.target)
             continue
@@ -87,12 +87,12 @@ def _finite(limit: Any) -> int:
 def _state(held: torch.Tensor, name: str) -> ir.Tensor:
     """Return the storage of a buffer that the program changes."""
     data = held.detach().contiguous()
-    state = ir.dense(name, dtype_of(data.dtype), tuple(data.shape))
+    state = ir.new_storage(name, dtype_of(data.dtype), tuple(data.shape))
     state.space, state.data = Space.STATE, data
     return state
 
 
-def held_by(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
+def held_tensor(program: torch.export.ExportedProgram, name: str | None) -> torch.Tensor:
     """Return a parameter, a buffer or a constant of a program.
 
     Raises:
@@ -126,7 +126,7 @@ def write_outputs(program: torch.export.ExportedProgram, lowering: Lowering, sta
             continue
         lowering.node = node
         shape = node.meta["val"]
-        place = ir.dense(node.name, value.dtype, value.shape, map(dim, shape.stride()))
+        place = ir.new_storage(node.name, value.dtype, value.shape, map(dim, shape.stride()))
         place.space = Space.OUTPUT
         lowering.program.outputs.append(place)
         lowering.emit(Op.COPY, place, [value])

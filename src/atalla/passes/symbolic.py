@@ -125,10 +125,10 @@ class Numbers:
             CompileError: no loader knows how to work it out.
         """
         if value not in self.known:
-            self.known[value] = self._made(value)
+            self.known[value] = self._new_node(value)
         return self.known[value]
 
-    def _made(self, value: Dim) -> int:
+    def _new_node(self, value: Dim) -> int:
         kind = type(value).__name__
         if isinstance(value, int) or value.is_Integer:
             return self._add(Node.CONST, int(value), 0)
@@ -137,13 +137,13 @@ class Numbers:
                 raise CompileError(f"the size {value} is known only while the program runs: that is not compiled")
             return self._add(Node.SYMBOL, self.symbols[value], 0)
         if kind == "Pow" and value.args[1].is_Integer and value.args[1] > 0:
-            return self._folded(Node.MUL, [value.args[0]] * int(value.args[1]))
+            return self._chained(Node.MUL, [value.args[0]] * int(value.args[1]))
         found = _KINDS.get(kind)
         if found is None:
             raise CompileError(f"the size {value} is worked out in a way that is not compiled ({kind})")
-        return self._folded(found, value.args)
+        return self._chained(found, value.args)
 
-    def _folded(self, kind: Node, parts: Sequence[Any]) -> int:
+    def _chained(self, kind: Node, parts: Sequence[Any]) -> int:
         result = self.node(parts[0])
         for part in parts[1:]:
             result = self._add(kind, result, self.node(part))

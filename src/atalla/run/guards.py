@@ -124,7 +124,7 @@ def guard(operator: torch._ops.OpOverload, positional: Sequence[Any], named: Map
     Raises:
         ValueError: they do not fit.
     """
-    names, choices, rule = _what_is_looked_at(operator)
+    names, choices, rule = _checks_of(operator)
     given = {**dict(zip(names, positional, strict=False)), **named}
     for name, allowed in choices:
         if given.get(name) not in allowed:
@@ -136,7 +136,7 @@ def guard(operator: torch._ops.OpOverload, positional: Sequence[Any], named: Map
 
 
 @functools.cache
-def _what_is_looked_at(
+def _checks_of(
     operator: torch._ops.OpOverload,
 ) -> tuple[list[str], list[tuple[str, tuple[object, ...]]], Callable[[Arguments], bool] | None]:
     """Return the names of an operator's arguments, what those of torch's own kinds may be, and the operator's guard."""

@@ -66,14 +66,14 @@ def invoke(
     if len(made) != len(outputs):
         raise KernelError(0, f"{name} gave {len(made)} tensors on the host instead of {len(outputs)}")
     for value, place in zip(made, outputs, strict=True):
-        fault = _fault(value, place)
+        fault = _mismatch(value, place)
         if fault:
             raise KernelError(0, f"{name} gave a tensor on the host that {fault}")
     for value, place in zip(made, outputs, strict=True):
         place.copy_(value)
 
 
-def _fault(value: torch.Tensor, place: torch.Tensor) -> str | None:
+def _mismatch(value: torch.Tensor, place: torch.Tensor) -> str | None:
     """Return how a tensor of an operator is not the one that the blob describes, or not whole; None where it is."""
     import torch
 

@@ -11,7 +11,7 @@ from atalla.dtypes import torch_dtype_of
 from atalla.errors import KernelError
 from atalla.isa import Layout, Op, Space
 from atalla.isa.format import LINE
-from atalla.layouts import unpacked, winograd_filters
+from atalla.layouts import unpack_panels, winograd_filters
 from atalla.library import BUSY
 from atalla.run import reference
 
@@ -102,7 +102,7 @@ class Interpreter:
         if row.layout is Layout.WINOGRAD:
             return winograd_filters(data, row.shape)
         n, _, k = row.shape
-        taps = unpacked(data, row.shape, instruction.attributes.get("groups", 1))
+        taps = unpack_panels(data, row.shape, instruction.attributes.get("groups", 1))
         if instruction.op is Op.GEMM:
             return taps.reshape(n, k)
         return taps.transpose(1, 2).reshape(n, k, high, wide)

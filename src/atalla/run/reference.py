@@ -27,7 +27,7 @@ def execute(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> No
 
 def copy(_: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     """COPY."""
-    dst.copy_(_there(sources[0]))
+    dst.copy_(_present(sources[0]))
 
 
 def fill(instruction: Instruction, dst: torch.Tensor, _: Tensors) -> None:
@@ -45,7 +45,7 @@ def iota(instruction: Instruction, dst: torch.Tensor, _: Tensors) -> None:
 
 def gather(_: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     """GATHER."""
-    table, index = _there(sources[0]), _there(sources[1])
+    table, index = _present(sources[0]), _present(sources[1])
     if index.numel() and (int(index.min()) < 0 or int(index.max()) >= table.shape[0]):
         raise KernelError(0, f"an index is out of the table's {table.shape[0]} rows")
     dst.copy_(table[index])
@@ -56,12 +56,12 @@ def gemm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     from torch.nn import functional
 
     src, weight, bias, residual = _padded(sources, 4)
-    _store(instruction, dst, functional.linear(_there(src), _there(weight), bias), residual)
+    _store(instruction, dst, functional.linear(_present(src), _present(weight), bias), residual)
 
 
 def bmm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     """BMM."""
-    dst.copy_((_there(sources[0]) @ _there(sources[1])) * instruction.number("scale"))
+    dst.copy_((_present(sources[0]) @ _present(sources[1])) * instruction.number("scale"))
 
 
 def convolution(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -70,9 +70,9 @@ def convolution(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -
 
     src, weight, bias, residual = _padded(sources, 4)
     whole = instruction.whole
-    image = functional.pad(_there(src), (whole("left"), whole("right"), whole("top"), whole("bottom")))
+    image = functional.pad(_present(src), (whole("left"), whole("right"), whole("top"), whole("bottom")))
     stride, dilation = (whole("stride_h"), whole("stride_w")), (whole("dilation_h"), whole("dilation_w"))
-    result = functional.conv2d(image, _there(weight), bias, stride, 0, dilation, whole("groups"))
+    result = functional.conv2d(image, _present(weight), bias, stride, 0, dilation, whole("groups"))
     _store(instruction, dst, result[..., : dst.shape[2], : dst.shape[3]], residual)
 
 
@@ -82,7 +82,7 @@ def pool(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     from torch.nn import functional
 
     whole, kind = instruction.whole, Pool(instruction.whole("kind"))
-    src = _there(sources[0])
+    src = _present(sources[0])
     high, wide = dst.shape[2:]
     reach = [(whole(f"kernel_{d}") - 1) * whole(f"dilation_{d}") + 1 for d in "hw"]
     bottom = (high - 1) * whole("stride_h") + reach[0] - src.shape[2] - whole("top")
@@ -115,7 +115,7 @@ def reduce(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> Non
     """REDUCE."""
     import torch
 
-    src, kind = _there(sources[0]), Reduce(instruction.whole("kind"))
+    src, kind = _present(sources[0]), Reduce(instruction.whole("kind"))
     dims = [i for i in range(src.dim()) if instruction.whole("dims") >> i & 1]
     if kind in {Reduce.ARGMAX, Reduce.ARGMIN}:
         src = src.byte() if src.dtype is torch.bool else src
@@ -139,7 +139,7 @@ def softmax(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> No
     import torch
 
     function = torch.log_softmax if instruction.whole("log") else torch.softmax
-    dst.copy_(function(_there(sources[0]), instruction.whole("axis")))
+    dst.copy_(function(_present(sources[0]), instruction.whole("axis")))
 
 
 def norm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -147,7 +147,7 @@ def norm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     import torch
 
     src, weight, bias = _padded(sources, 3)
-    src, eps = _there(src), instruction.number("eps")
+    src, eps = _present(src), instruction.number("eps")
     dims = list(range(src.dim() - instruction.whole("dims"), src.dim()))
     if Norm(instruction.whole("kind")) is Norm.RMS:
         result = src * torch.rsqrt(src.square().mean(dims, keepdim=True) + eps)
@@ -164,12 +164,14 @@ def attention(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> 
 
     q, k, v, mask = _padded(sources, 4)
     causal, scale = bool(instruction.whole("causal")), instruction.number("scale")
-    dst.copy_(functional.scaled_dot_product_attention(_there(q), _there(k), _there(v), mask, 0.0, causal, scale=scale))
+    dst.copy_(
+        functional.scaled_dot_product_attention(_present(q), _present(k), _present(v), mask, 0.0, causal, scale=scale)
+    )
 
 
 def cumsum(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     """CUMSUM."""
-    dst.copy_(_there(sources[0]).cumsum(instruction.whole("axis")))
+    dst.copy_(_present(sources[0]).cumsum(instruction.whole("axis")))
 
 
 def elementwise(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -178,7 +180,7 @@ def elementwise(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -
 
     steps = instruction.attributes["steps"]
     assert isinstance(steps, Sequence), "a chain has a list of steps"
-    values = [one.float() if one.dtype.is_floating_point else one.long() for one in map(_there, sources)]
+    values = [one.float() if one.dtype.is_floating_point else one.long() for one in map(_present, sources)]
     for at in range(0, len(steps), 4):
         code, *operands = steps[at : at + 4]
         values.append(_step(Step(code), operands, values))
@@ -239,7 +241,7 @@ def _store(instruction: Instruction, dst: torch.Tensor, result: torch.Tensor, re
     dst.copy_(functions[act](result))
 
 
-def _there(tensor: torch.Tensor | None) -> torch.Tensor:
+def _present(tensor: torch.Tensor | None) -> torch.Tensor:
     assert tensor is not None, "this source is never absent"
     return tensor
 

@@ -55,20 +55,20 @@ class Loaded:
         if isa is None and not were_built():
             _warn_once()
             isa = "reference"
-        self._data = mapped(data) if isinstance(data, str | os.PathLike) else data
+        self._data = map_file(data) if isinstance(data, str | os.PathLike) else data
         if isa != "reference":
-            self._data = aligned(self._data)
+            self._data = align_to_line(self._data)
         self._blob = None if isa == "reference" else OpenBlob(self._data, trust=trust)
         if self._blob is None:
             self.listing = verify(self._data, constants=verify_constants, trust=trust)
         elif verify_constants:
             self._blob.check_constants()
         self._threads, self._isa, self._profile, self._trust = threads, isa, profile, trust
-        self._turn = (
+        self._lock = (
             threading.RLock()
         )  # an operator of the host that runs this blob is refused, and does not wait for ever
         self._state = _memory(self.listing.state_bytes if self._blob is None else self._blob.info.state_bytes)
-        self._last: ShapedProgram = self._made(None)
+        self._last: ShapedProgram = self._new_program(None)
         self._last.reset()
         self._shaped: dict[tuple[tuple[int, ...], ...], ShapedProgram] = {
             tuple(one.shape for one in self._last.inputs): self._last
@@ -98,31 +98,31 @@ class Loaded:
         """
         if len(inputs) != len(self._last.inputs):
             raise InputError(f"{len(inputs)} inputs instead of {len(self._last.inputs)}")
-        with self._turn:
-            shaped = self._last = self._for(inputs) if self._is_dynamic else self._last
+        with self._lock:
+            shaped = self._last = self._program_for(inputs) if self._is_dynamic else self._last
         held = []
         for i, (value, form) in enumerate(zip(inputs, shaped.inputs, strict=True)):
-            fault = _fault(value, form)
+            fault = _mismatch(value, form)
             if fault:
                 raise InputError(f"input {i} ({self._name(i)}) {fault}")
             held.append(_laid_out(value, form))
         results = [empty(one) if isinstance(one, Form) else one for one in shaped.outputs]
-        call, turn = shaped.bind(held, results), self._turn
+        call, lock = shaped.bind(held, results), self._lock
 
-        def alone() -> list[Any]:
-            with turn:
+        def locked_call() -> list[Any]:
+            with lock:
                 return call()
 
-        return alone
+        return locked_call
 
     def reset(self) -> None:
         """Bring the buffers that the program changes back to what they are at first."""
-        with self._turn:
+        with self._lock:
             self._last.reset()
 
     def times_ns(self) -> list[int]:
         """Return the nanoseconds of each instruction in the last run of these shapes; the reference has none."""
-        with self._turn:
+        with self._lock:
             return self._last.context.times_ns() if isinstance(self._last, KernelProgram) else []
 
     @property
@@ -137,16 +137,16 @@ class Loaded:
     def _name(self, number: int) -> str:
         return self.listing.tensors[self.listing.inputs[number]].name
 
-    def _for(self, inputs: Sequence[torch.Tensor]) -> ShapedProgram:
+    def _program_for(self, inputs: Sequence[torch.Tensor]) -> ShapedProgram:
         """Return the program for these inputs' shapes, made now or before."""
         shapes = tuple(tuple(getattr(one, "shape", ())) for one in inputs)
-        shaped = self._shaped.pop(shapes, None) or self._made(shapes)
+        shaped = self._shaped.pop(shapes, None) or self._new_program(shapes)
         self._shaped[shapes] = shaped
         if len(self._shaped) > MOST_SHAPES:
             del self._shaped[next(iter(self._shaped))]
         return shaped
 
-    def _made(self, shapes: Sequence[Sequence[int]] | None) -> ShapedProgram:
+    def _new_program(self, shapes: Sequence[Sequence[int]] | None) -> ShapedProgram:
         if self._blob is None:
             listing = self.listing if shapes is None else verify(specialize(self.listing, shapes), trust=True)
             return ReferenceProgram(listing, self._invoke, self._state)
@@ -170,7 +170,7 @@ def _warn_once() -> None:
     warnings.warn(f"{reason}; 'python -m atalla.build' builds them", ReferenceWarning, stacklevel=4)
 
 
-def mapped(path: str | os.PathLike[str]) -> Bytes:
+def map_file(path: str | os.PathLike[str]) -> Bytes:
     """Return the bytes of a file without reading them: they are there when they are looked at."""
     with Path(path).open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
@@ -178,7 +178,7 @@ def mapped(path: str | os.PathLike[str]) -> Bytes:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # private: nothing is ever written to the file
 
 
-def aligned(data: Bytes) -> Bytes:
+def align_to_line(data: Bytes) -> Bytes:
     """Return bytes that begin at a line of the cache: loads of weights that straddle lines cost 5 % and more."""
     if not len(data) or (pinned(data)[1].value or 0) % LINE == 0:
         return data
@@ -193,7 +193,7 @@ def _memory(size: int) -> torch.Tensor:
     return torch.empty(max(size, LINE), dtype=torch.uint8)
 
 
-def _fault(value: Any, form: Form) -> str | None:
+def _mismatch(value: Any, form: Form) -> str | None:
     """Return how an input is not what the blob takes; None where it is."""
     import torch
 

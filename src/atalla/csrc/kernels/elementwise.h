@@ -25,11 +25,8 @@ typedef union {
 } ew_value;
 
 INLINE ew_step read_step(int64_t word) {
-  const uint64_t bits = (uint64_t)word;
-  ew_step s = {.code = (uint8_t)bits, .b = (uint8_t)(bits >> 8), .c = (uint8_t)(bits >> 16)};
-  s.constant = (int32_t)(bits >> 32);
-  s.a = (uint8_t)s.constant;
-  return s;
+  const at_step s = at_step_of(word);
+  return (ew_step){.code = s.code, .a = (uint8_t)s.a, .b = s.b, .c = s.c, .constant = (int32_t)s.a};
 }
 
 #define EACH_VECTOR(EXPRESSION)              \

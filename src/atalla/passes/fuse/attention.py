@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atalla import ir
 from atalla.dims import equal
-from atalla.isa import Dtype, Op, Step, number_of
+from atalla.isa import Dtype, Op, Step, float32_of
 from atalla.passes.fuse.uses import Uses, steps_of
 
 
@@ -64,7 +64,7 @@ def _scaled_scores(ew: ir.Instruction) -> tuple[int, float, ir.Tensor | None] | 
     scale, value, rest = 1.0, 0, steps
     codes = [step[0] for step in steps]
     if codes[:2] in ([Step.FLOAT, Step.MUL], [Step.FLOAT, Step.DIV]) and len(sources) <= 2:
-        factor = number_of(steps[0][1])
+        factor = float32_of(steps[0][1])
         a, b = steps[1][1:3]
         made = len(sources)
         if b != made or a >= made or factor == 0:

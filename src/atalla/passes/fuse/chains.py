@@ -7,7 +7,7 @@ from collections.abc import Callable
 from atalla import ir
 from atalla.isa import STEPS, Dtype, Op, Step
 from atalla.isa.format import MOST_SOURCES, MOST_STEPS
-from atalla.passes.fuse.uses import Steps, Uses, alike, each_ew, steps_of
+from atalla.passes.fuse.uses import Steps, Uses, each_ew, is_same_view, steps_of
 
 
 def into_chains(program: ir.Program) -> None:
@@ -43,7 +43,7 @@ def _chained(
     numbers = []
     for one in rest:
         same = next(
-            (i for i, had in enumerate(sources) if had is not None and one is not None and alike(had, one)), None
+            (i for i, had in enumerate(sources) if had is not None and one is not None and is_same_view(had, one)), None
         )
         if same is None:
             sources.append(one)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from atalla import ir
 from atalla.dims import equal
-from atalla.isa import Act, Dtype, Op, Step, number_of
+from atalla.isa import Act, Dtype, Op, Step, float32_of
 from atalla.passes.fuse.uses import Steps, Uses, each_ew, same_rows, steps_of
-from atalla.passes.lowering import constant, known
+from atalla.passes.lowering import constant, constant_data
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ def _scaled_weights(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
     weight, bias = producer.sources[1], producer.sources[2]
     if factor is None or summand is None or weight is None:
         return None
-    filters, added = known(weight), 0.0 if bias is None else known(bias)
+    filters, added = constant_data(weight), 0.0 if bias is None else constant_data(bias)
     assert filters is not None and added is not None, "weights are constants"
     scaled = filters.double() * factor.double().reshape(-1, *([1] * (filters.dim() - 1)))
     moved = added * factor.double() + summand.double()
@@ -58,7 +58,7 @@ def _by_channel(tensor: ir.Tensor | None, axis: int) -> torch.Tensor | None:
         not equal(stride, 0) for i, stride in enumerate(tensor.strides) if i != axis and not equal(tensor.shape[i], 1)
     ):
         return None
-    data = known(tensor.view([n if i == axis else 1 for i, n in enumerate(tensor.shape)], tensor.strides))
+    data = constant_data(tensor.view([n if i == axis else 1 for i, n in enumerate(tensor.shape)], tensor.strides))
     return None if data is None else data.flatten()
 
 
@@ -107,5 +107,5 @@ def _act(steps: Steps) -> tuple[Act, float, float] | None:
         return None if act is None else (act, 0.0, 0.0)
     codes = [Step(step[0]) for step in steps]
     if codes == [Step.FLOAT, Step.MAX, Step.FLOAT, Step.MIN] and steps[1][1:3] == (0, 1) and steps[3][1:3] == (2, 3):
-        return Act.CLAMP, number_of(steps[0][1]), number_of(steps[2][1])
+        return Act.CLAMP, float32_of(steps[0][1]), float32_of(steps[2][1])
     return None

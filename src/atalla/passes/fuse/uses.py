@@ -30,7 +30,7 @@ class Uses:
     def sole(self, tensor: ir.Tensor, reader: ir.Instruction) -> ir.Instruction | None:
         """Return the one instruction that writes a tensor, if the reader alone reads it, and all of it, once."""
         writer = self.only(tensor, reader)
-        return writer if writer is not None and writer.dst is not None and alike(writer.dst, tensor) else None
+        return writer if writer is not None and writer.dst is not None and is_same_view(writer.dst, tensor) else None
 
     def only(self, tensor: ir.Tensor, reader: ir.Instruction) -> ir.Instruction | None:
         """Return the one instruction that writes a tensor's storage, if the reader alone reads it, once."""
@@ -41,7 +41,7 @@ class Uses:
         return writers[0]
 
 
-def alike(first: ir.Tensor, second: ir.Tensor) -> bool:
+def is_same_view(first: ir.Tensor, second: ir.Tensor) -> bool:
     """Whether two tensors are the same view of the same storage."""
     return (
         first.storage is second.storage

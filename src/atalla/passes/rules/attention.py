@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, ordered
+from atalla.dims import equal, strides_in_order
 from atalla.isa import Dtype, Op, Step
 from atalla.passes.constraints import Request, has_elements
 from atalla.passes.lowering import Lowering
@@ -59,14 +59,14 @@ def attention(
     enable_gqa: bool = False,
 ) -> ir.Tensor:
     """``softmax(scale · q kᵀ + mask) v``."""
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     parts = [dense_rows(low, one) for one in (q, k, v)]
     if mask is not None:
         parts.append(_added(low, mask, (*shape[:-1], k.shape[-2])))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     # [batch, length, heads, size] in memory: what follows joins the heads without a copy.
     full = shape if len(shape) == 4 else (1, *shape)
-    dst = low.new(dtype, full, ordered(full, (0, 2, 1, 3)))
+    dst = low.new(dtype, full, strides_in_order(full, (0, 2, 1, 3)))
     low.emit(Op.ATTENTION, dst, map(batched, parts), causal=int(causal), scale=float(factor))
     return dst if len(shape) == 4 else unbatched(dst)
 

@@ -42,7 +42,7 @@ class Chain:
     def number(self, value: bool | float, *, as_float: bool) -> int:
         """Add a constant; a whole number of more than 32 bits is made of two."""
         if as_float:
-            return self.step(Step.FLOAT, float_bits(float(value)))
+            return self.step(Step.FLOAT, bits_of_float32(float(value)))
         whole = int(value)
         if -(1 << 31) <= whole < 1 << 31:
             return self.step(Step.INT, whole)
@@ -79,7 +79,7 @@ class Chain:
 
         Its dims lie in memory as those of the first of ``like`` (by default: of the sources) that has its size.
         """
-        dtype, shape = low.meta()
+        dtype, shape = low.output_type()
         result = self.to(result, as_float=dtype.is_float)
         if not self.steps or result != len(self.is_float) - 1:  # the last value is the result
             self.step(Step.ADD, result, self.number(0, as_float=dtype.is_float))
@@ -91,11 +91,11 @@ Build = Callable[..., int]
 """Called with the chain and the numbers of its operands; gives that of the result."""
 
 
-def float_bits(value: float) -> int:
+def bits_of_float32(value: float) -> int:
     """Return the bits of the nearest float32 as an int32."""
     if math.isinf(value) or math.isnan(value) or abs(value) <= 3.4028235677973366e38:
         return int(struct.unpack("<i", struct.pack("<f", value))[0])
-    return float_bits(math.copysign(math.inf, value))
+    return bits_of_float32(math.copysign(math.inf, value))
 
 
 def broadcast(tensor: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
@@ -126,7 +126,7 @@ def elementwise(low: Lowering, operands: Sequence[Any], build: Build, compute: b
         build: makes the steps.
         compute: whether operands are brought to float32 (True) or int64 (False) first; None: to what the result is.
     """
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     chain, number = Chain(), dtype.is_float if compute is None else compute
     places = [chain.read(broadcast(one, shape)) if isinstance(one, ir.Tensor) else None for one in operands]
     values = [
@@ -138,7 +138,7 @@ def elementwise(low: Lowering, operands: Sequence[Any], build: Build, compute: b
 
 def as_they_are(low: Lowering, tensors: Sequence[ir.Tensor], build: Build) -> ir.Tensor:
     """Emit one EW for the current node whose operands stay floats or whole numbers."""
-    _, shape = low.meta()
+    _, shape = low.output_type()
     chain = Chain()
     values = [chain.read(broadcast(tensor, shape)) for tensor in tensors]
     return chain.emit(low, build(chain, *values))

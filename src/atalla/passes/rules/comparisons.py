@@ -43,7 +43,7 @@ def isnan(low: Lowering, x: ir.Tensor) -> ir.Tensor:
 @rule("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar", makes=EW, needs=NEEDS)
 def where(low: Lowering, condition: ir.Tensor, a: Any, b: Any) -> ir.Tensor:
     """``condition ? a : b``."""
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     chain = Chain()
     operands = (condition, a, b)
     places = [chain.read(broadcast(one, shape)) if isinstance(one, ir.Tensor) else None for one in operands]

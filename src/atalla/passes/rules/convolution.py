@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, ordered
+from atalla.dims import equal, strides_in_order
 from atalla.isa import FEW_CHANNELS, Op
 from atalla.isa.format import MOST_FILTER_ROWS
 from atalla.passes.constraints import Request, float32, has_elements, known_numbers
-from atalla.passes.lowering import Lowering, known
+from atalla.passes.lowering import Lowering, constant_data
 from atalla.passes.rule import rule
 
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -37,12 +37,12 @@ def channels_last(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """Return the same elements with the channels innermost."""
     if equal(x.strides[1], 1) or equal(x.shape[1], 1):
         return x
-    return low.copy(x, ordered(x.shape, CHANNELS_LAST))
+    return low.copy(x, strides_in_order(x.shape, CHANNELS_LAST))
 
 
 def known_weights(asked: Request) -> bool:
     """Weight and bias must be known when the program is compiled."""
-    return all(one is None or known(one) is not None for one in (asked["weight"], asked["bias"]))
+    return all(one is None or constant_data(one) is not None for one in (asked["weight"], asked["bias"]))
 
 
 def short_filter(asked: Request) -> bool:
@@ -76,10 +76,10 @@ def convolution(
     if is_row:
         strides, dilations, pads = (1, strides[1]), (1, dilations[1]), (0, pads[1], 0, pads[3])
     is_depthwise = groups > 1 and equal(weight.shape[1], 1) and equal(weight.shape[0], x.shape[1])
-    dtype, made = low.meta()
+    dtype, made = low.output_type()
     made = made if has_batch else (1, *made)
     shape = (*made[:2], 1, made[2]) if is_row else made
-    dst = low.new(dtype, shape, ordered(shape, CHANNELS_LAST))
+    dst = low.new(dtype, shape, strides_in_order(shape, CHANNELS_LAST))
     channels = x.shape[1]
     anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel lays out the rows anew
     low.emit(

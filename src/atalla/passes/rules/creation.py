@@ -16,7 +16,7 @@ from atalla.passes.rules.chain import broadcast, order_for
 @rule("_to_copy.default", "_to_dim_order_copy.default", makes=(Op.COPY,))
 def to_copy(low: Lowering, x: ir.Tensor, **_: Any) -> ir.Tensor:
     """Convert the element type."""
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     if dtype is x.dtype:
         return x
     return low.emit(Op.COPY, low.like_node(order_for(shape, [x])), [x])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from atalla import ir
-from atalla.dims import contiguous, equal
+from atalla.dims import contiguous_strides, equal
 from atalla.isa import Op, Step
 from atalla.passes.constraints import Request, float32, has_elements
-from atalla.passes.lowering import Lowering, known
+from atalla.passes.lowering import Lowering, constant_data
 from atalla.passes.rule import rule
 from atalla.passes.rules.chain import Chain, broadcast
 
@@ -34,13 +34,13 @@ def matrices(asked: Request) -> bool:
 @rule("linear.default", makes=PRODUCTS, needs=(float32, has_elements, matrices))
 def linear(low: Lowering, x: ir.Tensor, weight: ir.Tensor, bias: ir.Tensor | None = None) -> ir.Tensor:
     """``x · weightᵀ + bias``."""
-    if known(weight) is not None and _packs(bias):
+    if constant_data(weight) is not None and _packs(bias):
         return gemm(low, x, weight, bias)
     return _plus(low, product(low, x, transposed(weight)), bias)
 
 
 def _packs(bias: ir.Tensor | None) -> bool:
-    return bias is None or (len(bias.shape) == 1 and known(bias) is not None)
+    return bias is None or (len(bias.shape) == 1 and constant_data(bias) is not None)
 
 
 def transposed(matrix: ir.Tensor) -> ir.Tensor:
@@ -61,7 +61,7 @@ def addmm(
     low: Lowering, bias: ir.Tensor, a: ir.Tensor, b: ir.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> ir.Tensor:
     """``beta · bias + alpha · a · b``, of batches and of vectors, too."""
-    is_layer = beta == alpha == 1 and known(b) is not None and len(b.shape) == 2
+    is_layer = beta == alpha == 1 and constant_data(b) is not None and len(b.shape) == 2
     if is_layer and _packs(bias) and equal(bias.shape[0], b.shape[1]):
         return gemm(low, a, transposed(b), bias)
     return _plus(low, product(low, a, b, float(alpha)), bias if beta != 0 else None, beta)
@@ -78,14 +78,14 @@ def addmm(
 )
 def matmul(low: Lowering, a: ir.Tensor, b: ir.Tensor) -> ir.Tensor:
     """``a · b``, of batches where there are more dims, of vectors where there are fewer."""
-    if len(b.shape) == 2 and known(b) is not None:
+    if len(b.shape) == 2 and constant_data(b) is not None:
         return gemm(low, a, transposed(b), None)
     return product(low, a, b)
 
 
 def product(low: Lowering, a: ir.Tensor, b: ir.Tensor, scale: float = 1.0) -> ir.Tensor:
     """Emit a product of two matrices, or batches of such, that are known only at run time; a vector is one of them."""
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     full: list[Any] = list(shape)
     if len(a.shape) == 1:
         a = a.view((1, *a.shape), (0, *a.strides))
@@ -97,4 +97,4 @@ def product(low: Lowering, a: ir.Tensor, b: ir.Tensor, scale: float = 1.0) -> ir
     b = broadcast(b, (*full[:-2], *b.shape[-2:]))
     dst = low.new(dtype, full)
     low.emit(Op.BMM, dst, [a, b], scale=scale)
-    return dst if len(full) == len(shape) else dst.view(shape, contiguous(shape))
+    return dst if len(full) == len(shape) else dst.view(shape, contiguous_strides(shape))

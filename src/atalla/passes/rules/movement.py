@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import contiguous, equal, product, simple
+from atalla.dims import contiguous_strides, equal, product, simplify
 from atalla.isa import Dtype, Op, Step
 from atalla.passes.constraints import Request, computed, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
@@ -18,15 +18,15 @@ from atalla.passes.rules.views import permute, place, unsqueeze
 @rule("cat.default", makes=(Op.COPY,))
 def cat(low: Lowering, tensors: Sequence[ir.Tensor], index: int = 0) -> ir.Tensor:
     """Tensors behind each other along a dim."""
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     tensors = [one for one in tensors if not (len(one.shape) == 1 and equal(one.shape[0], 0) and len(shape) > 1)]
     orders = {one.order for one in tensors} - {None}
     dst = low.like_node(orders.pop() if len(orders) == 1 else None)
     index, start = place(index, len(shape)), 0
     for one in tensors:
-        part = dst.view(one.shape, dst.strides, simple(start * dst.strides[index]))
+        part = dst.view(one.shape, dst.strides, simplify(start * dst.strides[index]))
         low.emit(Op.COPY, part, [one])
-        start = simple(start + one.shape[index])
+        start = simplify(start + one.shape[index])
     assert dst.dtype is dtype, "an output has the element type of its node"
     return dst
 
@@ -34,7 +34,7 @@ def cat(low: Lowering, tensors: Sequence[ir.Tensor], index: int = 0) -> ir.Tenso
 @rule("stack.default", makes=(Op.COPY,))
 def stack(low: Lowering, tensors: Sequence[ir.Tensor], index: int = 0) -> ir.Tensor:
     """Tensors side by side along a new dim."""
-    _, shape = low.meta()
+    _, shape = low.output_type()
     at = place(index, len(shape))
     return cat(low, [unsqueeze(low, one, at) for one in tensors], at)
 
@@ -56,7 +56,7 @@ def repeat(low: Lowering, x: ir.Tensor, times: Sequence[int]) -> ir.Tensor:
     for count, extent, stride, inner in dims:
         if count != 1:
             shape.append(count)
-            into.append(simple(extent * stride))
+            into.append(simplify(extent * stride))
             of.append(0)
         shape.append(extent)
         into.append(stride)
@@ -84,7 +84,7 @@ def index_select(low: Lowering, table: ir.Tensor, axis: int, index: ir.Tensor) -
     if not index.shape:
         index = index.view((1,), (1,))
     made = _taken(low, table, [place(axis, len(table.shape))], index)
-    return made if low.meta()[1] else made.view((), ())
+    return made if low.output_type()[1] else made.view((), ())
 
 
 def neighbours(asked: Request) -> bool:
@@ -107,7 +107,7 @@ def index_tensor(low: Lowering, x: ir.Tensor, indices: Sequence[ir.Tensor | None
     given = [one for one in indices if one is not None]
     rank = max(len(one.shape) for one in given)
     first = places[0]
-    shape = low.meta()[1][first : first + rank]
+    shape = low.output_type()[1][first : first + rank]
     chain = Chain()
     numbers = [chain.read(broadcast(one, shape)) for one in given]
     zero = chain.number(0, as_float=False)
@@ -131,7 +131,7 @@ def _taken(low: Lowering, x: ir.Tensor, axes: Sequence[int], rows: ir.Tensor) ->
     table = low.contiguous(permute(low, x, [*axes, *rest]))
     shape = [product(x.shape[i] for i in axes), *(x.shape[i] for i in rest)]
     dst = low.new(x.dtype, (*rows.shape, *shape[1:]))
-    low.emit(Op.GATHER, dst, [table.view(shape, contiguous(shape)), rows])
+    low.emit(Op.GATHER, dst, [table.view(shape, contiguous_strides(shape)), rows])
     new, before = len(rows.shape), axes[0]
     return permute(low, dst, [*range(new, new + before), *range(new), *range(new + before, len(dst.shape))])
 
@@ -139,15 +139,15 @@ def _taken(low: Lowering, x: ir.Tensor, axes: Sequence[int], rows: ir.Tensor) ->
 @rule("constant_pad_nd.default", makes=(Op.FILL, Op.COPY), needs=(known_numbers,))
 def constant_pad_nd(low: Lowering, x: ir.Tensor, pad: Sequence[Any], value: float = 0) -> ir.Tensor:
     """A frame of one value around a tensor; where it is negative, a part of it."""
-    _, shape = low.meta()
+    _, shape = low.output_type()
     rank = len(x.shape)
     before, after = [0] * rank, [0] * rank
     for i in range(len(pad) // 2):
         before[rank - 1 - i], after[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
-    inner = [simple(n + min(b, 0) + min(a, 0)) for n, b, a in zip(x.shape, before, after, strict=True)]
+    inner = [simplify(n + min(b, 0) + min(a, 0)) for n, b, a in zip(x.shape, before, after, strict=True)]
     inside: Any = 0
     for size, stride in zip(before, x.strides, strict=True):
-        inside = simple(inside + max(-size, 0) * stride)
+        inside = simplify(inside + max(-size, 0) * stride)
     kept = x.view(inner, x.strides, inside)
     if not any(one > 0 for one in pad):
         return kept
@@ -155,12 +155,14 @@ def constant_pad_nd(low: Lowering, x: ir.Tensor, pad: Sequence[Any], value: floa
     whole = 0 if dst.dtype.is_float else int(value)
     rest, corner = list(shape), 0
     for i in range(rank):  # parts of the frame that share no element: whatever is written first, is right
-        for size, start in ((before[i], 0), (after[i], simple(max(before[i], 0) + inner[i]))):
+        for size, start in ((before[i], 0), (after[i], simplify(max(before[i], 0) + inner[i]))):
             if size > 0:
-                part = dst.view((*rest[:i], size, *rest[i + 1 :]), dst.strides, simple(corner + start * dst.strides[i]))
+                part = dst.view(
+                    (*rest[:i], size, *rest[i + 1 :]), dst.strides, simplify(corner + start * dst.strides[i])
+                )
                 low.emit(Op.FILL, part, value=float(value), whole=whole)
         rest[i] = inner[i]
-        corner = simple(corner + max(before[i], 0) * dst.strides[i])
+        corner = simplify(corner + max(before[i], 0) * dst.strides[i])
     if not any(equal(extent, 0) for extent in inner):
         low.emit(Op.COPY, dst.view(inner, dst.strides, corner), [kept])
     return dst
@@ -175,12 +177,12 @@ def whole_times(asked: Request) -> bool:
 @rule("upsample_nearest2d.vec", makes=(Op.COPY,), needs=(whole_times,))
 def upsample_nearest2d(low: Lowering, x: ir.Tensor, size: Any, factors: Sequence[float] | None) -> ir.Tensor:
     """Every pixel a whole number of times."""
-    _, shape = low.meta()
+    _, shape = low.output_type()
     times = [new // old for old, new in zip(x.shape[2:], shape[2:], strict=True)]
     dst = low.like_node(x.order)
     spread = (*x.shape[:2], x.shape[2], times[0], x.shape[3], times[1])
     n, c, h, w = dst.strides
-    target = dst.view(spread, (n, c, simple(h * times[0]), h, simple(w * times[1]), w))
+    target = dst.view(spread, (n, c, simplify(h * times[0]), h, simplify(w * times[1]), w))
     sn, sc, sh, sw = x.strides
     low.emit(Op.COPY, target, [x.view(spread, (sn, sc, sh, 0, sw, 0))])
     return dst
@@ -192,8 +194,8 @@ def flip(low: Lowering, x: ir.Tensor, dims: Sequence[int]) -> ir.Tensor:
     offset: Any = 0
     strides = list(x.strides)
     for i in {place(one, len(x.shape)) for one in dims}:
-        offset = simple(offset + (x.shape[i] - 1) * x.strides[i])
-        strides[i] = simple(-x.strides[i])
+        offset = simplify(offset + (x.shape[i] - 1) * x.strides[i])
+        strides[i] = simplify(-x.strides[i])
     return low.emit(Op.COPY, low.like_node(), [x.view(x.shape, strides, offset)])
 
 
@@ -207,7 +209,7 @@ def known_form(asked: Request) -> bool:
 def triangle(low: Lowering, x: ir.Tensor, diagonal: int = 0) -> ir.Tensor:
     """A triangle of a matrix, zeros elsewhere."""
     assert low.node is not None, "a rule has its node"
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     rows, columns = shape[-2:]
     size = columns if equal(rows, columns) else max(rows, columns)
     numbers = low.emit(Op.IOTA, low.new(Dtype.I64, [size]), start=0.0, step=1.0)

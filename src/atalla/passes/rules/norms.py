@@ -8,7 +8,7 @@ from typing import Any
 from atalla import ir
 from atalla.isa import Norm, Op, Step
 from atalla.passes.constraints import Request, float32, has_dims, has_elements
-from atalla.passes.lowering import Lowering, constant, known
+from atalla.passes.lowering import Lowering, constant, constant_data
 from atalla.passes.rule import rule
 from atalla.passes.rules.chain import Chain, broadcast, order_for
 from atalla.passes.rules.views import place
@@ -105,7 +105,7 @@ def group_norm(
 def known_statistics(asked: Request) -> bool:
     """Weight, bias, mean and variance must be known when the program is compiled."""
     parts = [asked[name] for name in ("weight", "bias", "mean", "variance")]
-    return all(one is None or known(one) is not None for one in parts)
+    return all(one is None or constant_data(one) is not None for one in parts)
 
 
 @rule("_native_batch_norm_legit_no_training.default", makes=(Op.EW,), needs=(float32, known_statistics))
@@ -122,7 +122,9 @@ def batch_norm(
     """A factor and a summand for each channel, worked out here in float64."""
     import torch
 
-    w, b, m, v = (None if (part := known(one)) is None else part.double() for one in (weight, bias, mean, variance))
+    w, b, m, v = (
+        None if (part := constant_data(one)) is None else part.double() for one in (weight, bias, mean, variance)
+    )
     assert m is not None and v is not None and low.node is not None, "the schema has both, and a rule its node"
     factor = torch.rsqrt(v + eps) * (1 if w is None else w)
     summand = (0 if b is None else b) - m * factor

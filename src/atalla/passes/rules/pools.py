@@ -66,7 +66,7 @@ def _pool(
     pads: tuple[int, int, int, int],
     dilation: tuple[int, int],
 ) -> ir.Tensor:
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     dst = _image(low, shape)
     attributes = window(kernel, stride, pads, dilation)
     low.emit(Op.POOL2D, dst, [channels_last(low, batched(x))], kind=int(kind), **attributes)
@@ -75,10 +75,10 @@ def _pool(
 
 
 def _image(low: Lowering, shape: tuple[Dim, ...]) -> ir.Tensor:
-    from atalla.dims import ordered
+    from atalla.dims import strides_in_order
 
     shape = shape if len(shape) == 4 else (1, *shape)
-    return low.new(low.meta()[0], shape, ordered(shape, CHANNELS_LAST))
+    return low.new(low.output_type()[0], shape, strides_in_order(shape, CHANNELS_LAST))
 
 
 def equal_parts(asked: Request) -> bool:
@@ -92,7 +92,7 @@ def equal_parts(asked: Request) -> bool:
 @rule("adaptive_avg_pool2d.default", makes=(Op.POOL2D, Op.REDUCE), needs=(float32, has_elements, equal_parts))
 def adaptive_avg_pool2d(low: Lowering, x: ir.Tensor, size: Any) -> ir.Tensor:
     """Means of equal parts."""
-    _, shape = low.meta()
+    _, shape = low.output_type()
     if len(x.shape) == 4 and all(equal(one, 1) for one in shape[2:]):
         return low.emit(
             Op.REDUCE, low.like_node(CHANNELS_LAST), [x], kind=int(Reduce.MEAN), dims=0b1100, correction=0.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import ordered, product
+from atalla.dims import product, strides_in_order
 from atalla.isa import Dtype, Op, Reduce
 from atalla.passes.constraints import Request, float32, has_dims, has_elements
 from atalla.passes.lowering import Lowering
@@ -30,7 +30,7 @@ def reduce(
     low: Lowering, x: ir.Tensor, kind: Reduce, dims: Any, correction: float = 0.0, dtype: Dtype | None = None
 ) -> ir.Tensor:
     """Emit a REDUCE for the current node; the dims are kept, with one element, as far as the instruction goes."""
-    meant, shape = low.meta()
+    meant, shape = low.output_type()
     dtype = meant if dtype is None else dtype
     if not x.shape:  # one element is a row of one
         x, dims = x.view((1,), (1,)), [0]
@@ -55,7 +55,7 @@ def _without(
         return low.new(dtype, shape)
     numbers = sorted(order)
     assert not set(numbers) & gone, "only kept dims"
-    return low.new(dtype, shape, ordered(shape, [numbers.index(i) for i in order]))
+    return low.new(dtype, shape, strides_in_order(shape, [numbers.index(i) for i in order]))
 
 
 @rule("mean.dim", "mean.default", makes=(Op.REDUCE,), needs=(float32, has_elements))
@@ -143,7 +143,7 @@ def _arg(low: Lowering, x: ir.Tensor, kind: Reduce, index: int | None) -> ir.Ten
     if index is not None:
         return reduce(low, x, kind, index)
     flat = low.contiguous(x)
-    dtype, shape = low.meta()
+    dtype, shape = low.output_type()
     dst = low.new(dtype, shape)
     low.emit(
         Op.REDUCE, dst.view((1,), (1,)), [flat.view((product(x.shape),), (1,))], kind=int(kind), dims=1, correction=0.0

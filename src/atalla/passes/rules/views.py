@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import contiguous, equal, product, reshaped, simple
+from atalla.dims import contiguous_strides, equal, product, reshaped, simplify
 from atalla.passes.constraints import Request, known_numbers
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
@@ -21,12 +21,12 @@ def place(index: int, rank: int) -> int:
 @rule("view.default", "reshape.default", "_unsafe_view.default")
 def view(low: Lowering, x: ir.Tensor, _size: Sequence[Any]) -> ir.Tensor:
     """Other extents, the same elements in the same order."""
-    _, shape = low.meta()
+    _, shape = low.output_type()
     if any(equal(extent, 0) for extent in shape):  # what has no elements may lie anyhow
-        return x.view(shape, contiguous(shape))
+        return x.view(shape, contiguous_strides(shape))
     strides = reshaped(x.shape, x.strides, shape)
     if strides is None:
-        x, strides = low.contiguous(x), contiguous(shape)
+        x, strides = low.contiguous(x), contiguous_strides(shape)
         low.same_size(x.elements, product(shape))
     return x.view(shape, strides)
 
@@ -56,14 +56,14 @@ def t(low: Lowering, x: ir.Tensor) -> ir.Tensor:
 @rule("expand.default")
 def expand(low: Lowering, x: ir.Tensor, size: Sequence[Any], **_: Any) -> ir.Tensor:
     """Dims of one element repeated."""
-    return broadcast(x, low.meta()[1])
+    return broadcast(x, low.output_type()[1])
 
 
 @rule("unsqueeze.default")
 def unsqueeze(low: Lowering, x: ir.Tensor, index: int) -> ir.Tensor:
     """One more dim of one element."""
     at = place(index, len(x.shape) + 1)
-    stride = simple(x.strides[at] * x.shape[at]) if at < len(x.shape) else 1
+    stride = simplify(x.strides[at] * x.shape[at]) if at < len(x.shape) else 1
     return x.view((*x.shape[:at], 1, *x.shape[at:]), (*x.strides[:at], stride, *x.strides[at:]))
 
 
@@ -80,9 +80,9 @@ def squeeze(low: Lowering, x: ir.Tensor, dims: Any = None) -> ir.Tensor:
 def select(low: Lowering, x: ir.Tensor, index: int, at: Any) -> ir.Tensor:
     """One element of a dim."""
     index = place(index, len(x.shape))
-    at = simple(at + x.shape[index]) if at < 0 else at
+    at = simplify(at + x.shape[index]) if at < 0 else at
     kept = [i for i in range(len(x.shape)) if i != index]
-    return x.view([x.shape[i] for i in kept], [x.strides[i] for i in kept], simple(at * x.strides[index]))
+    return x.view([x.shape[i] for i in kept], [x.strides[i] for i in kept], simplify(at * x.strides[index]))
 
 
 def known_start(asked: Request) -> bool:
@@ -94,14 +94,14 @@ def known_start(asked: Request) -> bool:
 def slice_(low: Lowering, x: ir.Tensor, index: int = 0, start: Any = None, end: Any = None, step: int = 1) -> ir.Tensor:
     """Every so many-th element of a part of a dim."""
     index = place(index, len(x.shape))
-    shape = low.meta()[1]
+    shape = low.output_type()[1]
     start = 0 if start is None else start
     if start < 0:
-        start = simple(start + x.shape[index])
+        start = simplify(start + x.shape[index])
     if isinstance(start, int) and isinstance(x.shape[index], int):
         start = max(0, min(start, x.shape[index]))
     strides = [stride * step if i == index else stride for i, stride in enumerate(x.strides)]
-    return x.view(shape, strides, simple(start * x.strides[index]))
+    return x.view(shape, strides, simplify(start * x.strides[index]))
 
 
 @rule("split_with_sizes.default")
@@ -110,8 +110,8 @@ def split_with_sizes(low: Lowering, x: ir.Tensor, sizes: Sequence[Any], index: i
     index, start, parts = place(index, len(x.shape)), 0, []
     for size in sizes:
         shape = [size if i == index else extent for i, extent in enumerate(x.shape)]
-        parts.append(x.view(shape, x.strides, simple(start * x.strides[index])))
-        start = simple(start + size)
+        parts.append(x.view(shape, x.strides, simplify(start * x.strides[index])))
+        start = simplify(start + size)
     return tuple(parts)
 
 
@@ -141,9 +141,9 @@ def diagonal(low: Lowering, x: ir.Tensor, offset: int = 0, first: int = 0, secon
     first, second = place(first, len(x.shape)), place(second, len(x.shape))
     kept = [i for i in range(len(x.shape)) if i not in {first, second}]
     start = offset * x.strides[second] if offset > 0 else -offset * x.strides[first]
-    step = simple(x.strides[first] + x.strides[second])
-    shape = low.meta()[1]
-    return x.view(shape, [*(x.strides[i] for i in kept), step], simple(start) if not equal(shape[-1], 0) else 0)
+    step = simplify(x.strides[first] + x.strides[second])
+    shape = low.output_type()[1]
+    return x.view(shape, [*(x.strides[i] for i in kept), step], simplify(start) if not equal(shape[-1], 0) else 0)
 
 
 @rule("unfold.default", needs=(known_numbers,))
@@ -152,8 +152,8 @@ def unfold(low: Lowering, x: ir.Tensor, index: int, size: int, step: int) -> ir.
     if not x.shape:
         return x.view((size,), (1,))
     index = place(index, len(x.shape))
-    strides = [simple(stride * step) if i == index else stride for i, stride in enumerate(x.strides)]
-    return x.view(low.meta()[1], [*strides, x.strides[index]])
+    strides = [simplify(stride * step) if i == index else stride for i, stride in enumerate(x.strides)]
+    return x.view(low.output_type()[1], [*strides, x.strides[index]])
 
 
 @rule("clone.default", "contiguous.default", "alias.default", "detach.default", "lift_fresh_copy.default")
