@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from atalla.blob.writer import encode, plan_arena
+from atalla.blob.arena import plan_arena
+from atalla.blob.writer import encode
 from atalla.isa import Op
 from atalla.passes.check import check_blob, check_program
 from atalla.passes.fuse import fuse

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.blob.writer import encode, plan_arena
+from atalla.blob.arena import plan_arena
+from atalla.blob.writer import encode
 from atalla.isa import Dtype, Op, Space
 
 SHAPE = (3, 4)

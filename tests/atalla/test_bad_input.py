@@ -13,7 +13,8 @@ from torch import nn
 
 import atalla
 from atalla import ir
-from atalla.blob.writer import encode, plan_arena
+from atalla.blob.arena import plan_arena
+from atalla.blob.writer import encode
 from atalla.isa import OPS, Dtype, Layout, Op, Pool, Space
 from atalla.library import library, new_error
 from atalla.run.kernels import Context, OpenBlob

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from atalla import ir
-from atalla.blob.writer import Arena, encode, plan_arena, storage_bytes
+from atalla.blob.arena import Arena, plan_arena, storage_bytes
+from atalla.blob.writer import encode
 from atalla.isa import Dtype, Op, Space, Verdict
 from atalla.isa.format import CALL
 from tests.atalla.test_compile import compiled

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from atalla.blob.reader import InstructionRow, Listing, TensorRow, parse
+from atalla.blob.reader import Listing, parse
+from atalla.blob.rows import InstructionRow, TensorRow
 from atalla.dims import memory_order
 from atalla.isa import OPS, STEPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step, float32_of
 from atalla.isa.format import MOST_BYTES, Bytes

@@ -10,7 +10,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
-from atalla.blob.reader import Listing, TensorRow, need, section_rows
+from atalla.blob.reader import Listing, section_rows
+from atalla.blob.rows import TensorRow, need
 from atalla.blob.verify import within_caps
 from atalla.blob.verify_flow import written
 from atalla.blob.verify_symbols import bind, evaluate, holds

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import zlib
 
-from atalla.blob.reader import Listing, TensorRow, need, section_rows
+from atalla.blob.reader import Listing, section_rows
+from atalla.blob.rows import TensorRow, need
 from atalla.blob.verify_calls import check_calls
 from atalla.blob.verify_flow import check_flow
 from atalla.blob.verify_instructions import check_instruction

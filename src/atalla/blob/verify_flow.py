@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 
-from atalla.blob.reader import InstructionRow, Listing, TensorRow, need
+from atalla.blob.reader import Listing
+from atalla.blob.rows import InstructionRow, TensorRow, need
 from atalla.isa import Op, Space, Verdict
 
 

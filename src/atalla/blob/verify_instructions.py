@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from atalla.blob.reader import InstructionRow, Listing, TensorRow, float64_of, need, step_fields
+from atalla.blob.reader import Listing
+from atalla.blob.rows import InstructionRow, TensorRow, float64_of, need, step_fields
 from atalla.isa import FEW_CHANNELS, OPS, PANEL, STEPS, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Step, Verdict
 from atalla.isa.format import MOST_ATTRIBUTE, MOST_FILTER_ROWS, MOST_STEPS
 

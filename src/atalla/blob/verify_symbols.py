@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atalla.blob.reader import Listing, need
+from atalla.blob.reader import Listing
+from atalla.blob.rows import need
 from atalla.isa import Kind, Layout, Node, Patch, Verdict
 from atalla.isa.format import MOST_BYTES, MOST_DIMS, MOST_FACTOR
 from atalla.symbols import Symbol, evaluate_node

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
+from atalla.blob.arena import Arena, storage_bytes
 from atalla.errors import CompileError
 from atalla.isa import OPS, Kind, Op, Patch, Space
 from atalla.isa.format import (
@@ -41,7 +42,7 @@ from atalla.isa.format import (
     SYMBOLS,
     TENSOR,
 )
-from atalla.plan import Buffer, Plan, aligned, plan
+from atalla.plan import aligned
 
 if TYPE_CHECKING:
     import torch
@@ -158,42 +159,6 @@ class _Block:
     def bytes(self) -> bytes:
         """Return all of it."""
         return b"".join(self.parts)
-
-
-@dataclass
-class Arena:
-    """Where the storages of the arena are."""
-
-    plan: Plan
-    offsets: dict[int, int]
-    """Bytes, by the identity of the root."""
-
-
-def plan_arena(program: ir.Program) -> Arena:
-    """Plan the arena of a program."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    roots: dict[int, ir.Tensor] = {}
-    for step, instruction in enumerate(program.instructions):
-        for tensor in (*ir.written(program, instruction), *instruction.reads):
-            root = tensor.storage
-            if root.space is Space.ARENA:
-                roots[id(root)] = root
-                first.setdefault(id(root), step)
-                last[id(root)] = step
-    found = plan([Buffer(storage_bytes(roots[key]), first[key], last[key]) for key in roots])
-    return Arena(found, dict(zip(roots, found.offsets, strict=True)))
-
-
-def storage_bytes(root: ir.Tensor) -> int:
-    """Return the bytes from a storage's first element to its last."""
-    if root.data is not None:
-        return int(root.data.numel()) * root.dtype.size
-    if any(extent == 0 for extent in root.shape):
-        return 0
-    return (
-        1 + sum((int(n) - 1) * int(stride) for n, stride in zip(root.shape, root.strides, strict=True))
-    ) * root.dtype.size
 
 
 def _place(

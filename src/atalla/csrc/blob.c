@@ -11,14 +11,14 @@
 
 static int open(const void* bytes, size_t size, bool is_trusted, atalla_blob** result, atalla_error* error) {
   if (!bytes || !result) return ATALLA_BAD_ARGUMENT;
-  loading l = {.bytes = bytes, .size = size, .is_trusted = is_trusted, .blob = calloc(1, sizeof *l.blob)};
+  loader l = {.bytes = bytes, .size = size, .is_trusted = is_trusted, .blob = calloc(1, sizeof *l.blob)};
   int fault = l.blob ? 0 : ATALLA_OUT_OF_MEMORY;
   if (l.blob) {
     l.blob->bytes = bytes;
     l.blob->size = size;
   }
-  int (*const steps[])(loading*) = {at_load_header, at_load_sections,     at_load_strings, at_load_tensors,
-                                    at_load_lists,  at_load_instructions, at_load_symbols, at_load_calls};
+  int (*const steps[])(loader*) = {at_load_header, at_load_sections,     at_load_strings, at_load_tensors,
+                                   at_load_lists,  at_load_instructions, at_load_symbols, at_load_calls};
   for (size_t i = 0; i < sizeof steps / sizeof *steps && !fault; ++i) fault = steps[i](&l);
   if (fault) {
     atalla_close(l.blob);

@@ -8,18 +8,18 @@ typedef struct {
 
 static const op_spec specs[AT_OP_COUNT] = AT_OP_SPECS;
 
-static int check_call(const looking* l) {
+static int check_call(const resolved_insn* l) {
   return in_range(word(l, AT_CALL_HOST_CALL), 0, (int64_t)l->blob->call_count - 1) ? 0 : AT_BAD_ATTRIBUTE;
 }
 
-static int check_copy(const looking* l) {
+static int check_copy(const resolved_insn* l) {
   return l->src[0]->layout == AT_STRIDED && same_shape(l->src[0], l->dst) ? 0 : AT_BAD_OPERANDS;
 }
 
-static int check_iota(const looking* l) { return l->dst->rank == 1 ? 0 : AT_BAD_OPERANDS; }
+static int check_iota(const resolved_insn* l) { return l->dst->rank == 1 ? 0 : AT_BAD_OPERANDS; }
 
 // Of each operation; nothing more must hold of END and FILL.
-static int (*const checks[AT_OP_COUNT])(const looking* l) = {
+static int (*const checks[AT_OP_COUNT])(const resolved_insn* l) = {
     [AT_OP_CALL_HOST] = check_call,     [AT_OP_COPY] = check_copy,      [AT_OP_IOTA] = check_iota,
     [AT_OP_GATHER] = at_check_gather,   [AT_OP_EW] = at_check_ew,       [AT_OP_GEMM] = at_check_gemm,
     [AT_OP_BMM] = at_check_bmm,         [AT_OP_CONV2D] = at_check_conv, [AT_OP_CONV2D_WINO] = at_check_conv,
@@ -32,7 +32,7 @@ int at_check_instruction(const atalla_blob* blob, const at_insn* insn) {
   const op_spec spec = specs[insn->op];
   if (insn->sources < spec.least || (spec.most >= 0 && insn->sources > spec.most)) return AT_BAD_INSTRUCTION;
   if (spec.words >= 0 && insn->words != (uint32_t)spec.words) return AT_BAD_INSTRUCTION;
-  looking l = {.blob = blob, .insn = insn};
+  resolved_insn l = {.blob = blob, .insn = insn};
   for (unsigned i = 0; i < insn->sources; ++i) {
     const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
     if (number == AT_NOTHING && (spec.all || i < (unsigned)spec.least)) return AT_BAD_INSTRUCTION;

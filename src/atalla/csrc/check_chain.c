@@ -15,7 +15,7 @@ static bool takes(const at_step_spec* spec, const uint32_t operands[3], const bo
   return true;
 }
 
-int at_check_ew(const looking* l) {
+int at_check_ew(const resolved_insn* l) {
   bool floats[AT_SOURCES + AT_STEPS] = {false};
   const unsigned sources = l->insn->sources;
   if (l->dst->dtype == AT_F64 || l->insn->words < 1 || l->insn->words > AT_STEPS) return AT_BAD_OPERANDS;

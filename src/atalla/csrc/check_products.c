@@ -16,13 +16,13 @@ static bool is_weight(const at_tensor* t, uint8_t layout, int64_t n, int64_t tap
   return (__int128)t->bytes == panels * groups * AT_PANEL * taps * k * 4;
 }
 
-static int check_epilogue(const looking* l, int at) {
+static int check_epilogue(const resolved_insn* l, int at) {
   if (!in_range(word(l, at), 0, AT_ACT_COUNT - 1)) return AT_BAD_ATTRIBUTE;
   if (isnan(at_number(word(l, at + 1))) || isnan(at_number(word(l, at + 2)))) return AT_BAD_ATTRIBUTE;
   return 0;
 }
 
-int at_check_gemm(const looking* l) {
+int at_check_gemm(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst, *bias = l->src[2], *residual = l->src[3];
   if (!is_strided(src, AT_F32) || !is_strided(dst, AT_F32) || src->rank != dst->rank || src->rank < 1)
     return AT_BAD_OPERANDS;
@@ -42,14 +42,14 @@ int at_check_gemm(const looking* l) {
 static bool is_image(const at_tensor* t) { return is_strided(t, AT_F32) && t->rank == 4 && is_dense(t, 1); }
 
 // Strides, padding, dilation and size of a window, which begin at the same word in all operations that have one.
-static bool is_window(const looking* l, int at) {
+static bool is_window(const resolved_insn* l, int at) {
   for (int i = 0; i < 10; ++i) {
     if (!in_range(word(l, at + i), i >= 2 && i < 6 ? 0 : 1, AT_MOST_ATTRIBUTE)) return false;
   }
   return true;
 }
 
-int at_check_conv(const looking* l) {
+int at_check_conv(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst, *bias = l->src[2], *residual = l->src[3];
   const bool few = l->insn->op == AT_OP_CONV2D && word(l, AT_CONV2D_GROUPS) == 1 && src->rank == 4 &&
                    src->dim[1] <= AT_FEW_CHANNELS && is_strided(src, AT_F32);
@@ -80,7 +80,7 @@ int at_check_conv(const looking* l) {
   return check_epilogue(l, AT_CONV2D_ACT);
 }
 
-int at_check_pool(const looking* l) {
+int at_check_pool(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst;
   if (!is_image(src) || !is_image(dst) || src->dim[0] != dst->dim[0] || src->dim[1] != dst->dim[1])
     return AT_BAD_OPERANDS;
@@ -89,7 +89,7 @@ int at_check_pool(const looking* l) {
   return 0;
 }
 
-int at_check_bmm(const looking* l) {
+int at_check_bmm(const resolved_insn* l) {
   const at_tensor *a = l->src[0], *b = l->src[1], *dst = l->dst;
   const at_tensor* all[] = {a, b, dst};
   for (int i = 0; i < 3; ++i) {
@@ -104,7 +104,7 @@ int at_check_bmm(const looking* l) {
   return isnan(at_number(word(l, AT_BMM_SCALE))) ? AT_BAD_ATTRIBUTE : 0;
 }
 
-int at_check_attention(const looking* l) {
+int at_check_attention(const resolved_insn* l) {
   const at_tensor *q = l->src[0], *k = l->src[1], *v = l->src[2], *mask = l->src[3], *dst = l->dst;
   const at_tensor* all[] = {q, k, v, dst};
   for (int i = 0; i < 4; ++i) {

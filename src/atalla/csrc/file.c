@@ -4,7 +4,7 @@
 #include "crc.h"
 #include "load.h"
 
-int at_load_header(loading* l) {
+int at_load_header(loader* l) {
   const uint8_t* b = l->bytes;
   if (l->size < AT_HEADER_BYTES) return AT_BAD_SIZE;
   if (memcmp(b, AT_MAGIC, sizeof AT_MAGIC - 1) != 0) return AT_BAD_MAGIC;
@@ -31,7 +31,7 @@ int at_load_header(loading* l) {
   return 0;
 }
 
-static section* named(loading* l, const uint8_t* name) {
+static section* section_of(loader* l, const uint8_t* name) {
   static const char names[AT_KNOWN_SECTIONS][5] = AT_SECTION_NAMES;
   for (int i = 0; i < AT_KNOWN_SECTIONS; ++i) {
     if (memcmp(name, names[i], 4) == 0) return &l->known[i];
@@ -40,13 +40,13 @@ static section* named(loading* l, const uint8_t* name) {
 }
 
 // Sections follow each other in the order of the table, so that none overlaps another.
-int at_load_sections(loading* l) {
+int at_load_sections(loader* l) {
   uint64_t end = AT_HEADER_BYTES + (uint64_t)AT_SECTION_BYTES * l->sections;
   for (uint32_t i = 0; i < l->sections; ++i) {
     const uint8_t* row = l->bytes + AT_HEADER_BYTES + AT_SECTION_BYTES * (size_t)i;
     const uint32_t required = at_u32(row + AT_SECTION_AT_REQUIRED), align = at_u32(row + AT_SECTION_AT_ALIGN);
     const uint64_t at = at_u64(row + AT_SECTION_AT_OFFSET), size = at_u64(row + AT_SECTION_AT_BYTES);
-    section* place = named(l, row);
+    section* place = section_of(l, row);
     if (required > 1 || (!place && required)) return AT_BAD_SECTION;
     if (align != 8 && align != AT_PAGE) return AT_BAD_SECTION;
     if (place == &l->cnst && align != AT_PAGE) return AT_BAD_SECTION;
@@ -66,7 +66,7 @@ int at_load_sections(loading* l) {
   at_crc_init(&table);
   for (uint32_t i = 0; i < l->sections; ++i) {
     const uint8_t* row = l->bytes + AT_HEADER_BYTES + AT_SECTION_BYTES * (size_t)i;
-    if (named(l, row) == &l->cnst) {  // looked at when it is asked for: a file that is mapped stays unread
+    if (section_of(l, row) == &l->cnst) {  // looked at when it is asked for: a file that is mapped stays unread
       l->blob->constant_crc = at_u32(row + AT_SECTION_AT_CRC);
       continue;
     }
@@ -100,7 +100,7 @@ static bool is_utf8(const uint8_t* at, size_t size) {
   return true;
 }
 
-int at_load_strings(loading* l) {
+int at_load_strings(loader* l) {
   const section* s = &l->strt;
   if (s->size < 4) return AT_BAD_STRINGS;
   const uint64_t count = at_u32(s->at), head = 4 + 4 * count;

@@ -20,17 +20,17 @@ typedef struct {
     };
   };
   atalla_blob* blob;
-} loading;
+} loader;
 
 // The steps of the strict loader, in their order; 0 or a verdict each.
-int at_load_header(loading* l);
-int at_load_sections(loading* l);
-int at_load_strings(loading* l);
-int at_load_tensors(loading* l);
-int at_load_lists(loading* l);
-int at_load_instructions(loading* l);
-int at_load_symbols(loading* l);
-int at_load_calls(loading* l);
+int at_load_header(loader* l);
+int at_load_sections(loader* l);
+int at_load_strings(loader* l);
+int at_load_tensors(loader* l);
+int at_load_lists(loader* l);
+int at_load_instructions(loader* l);
+int at_load_symbols(loader* l);
+int at_load_calls(loader* l);
 
 // String `number` of a loaded blob; no zero ends it.
 typedef struct {

@@ -177,7 +177,7 @@ static int check_example(const atalla_blob* blob) {
   return fault;
 }
 
-int at_load_symbols(loading* l) {
+int at_load_symbols(loader* l) {
   at_symbols* d = &l->blob->dynamic;
   if (!l->syms.at) return 0;
   if (l->syms.size < AT_SYMBOLS_BYTES) return AT_BAD_SYMBOLS;

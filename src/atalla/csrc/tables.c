@@ -4,7 +4,7 @@
 #include "check.h"
 #include "load.h"
 
-static int read_tensor(const loading* l, const uint8_t* row, uint32_t number, at_tensor* t) {
+static int read_tensor(const loader* l, const uint8_t* row, uint32_t number, at_tensor* t) {
   *t = (at_tensor){.dtype = row[AT_TENSOR_AT_DTYPE],
                    .rank = row[AT_TENSOR_AT_RANK],
                    .space = row[AT_TENSOR_AT_SPACE],
@@ -81,7 +81,7 @@ int at_check_tensor(const atalla_blob* blob, uint32_t number) {
   return 0;
 }
 
-int at_load_tensors(loading* l) {
+int at_load_tensors(loader* l) {
   atalla_blob* blob = l->blob;
   if (l->tens.size % AT_TENSOR_BYTES || l->tens.size / AT_TENSOR_BYTES > AT_MOST_ROWS) return AT_BAD_TENSOR;
   blob->tensor_count = (uint32_t)(l->tens.size / AT_TENSOR_BYTES);
@@ -101,7 +101,7 @@ int at_load_tensors(loading* l) {
 }
 
 // What the state holds at first lies in the constants, and goes into the state, each byte once.
-static int check_initial(loading* l) {
+static int check_initial(loader* l) {
   atalla_blob* blob = l->blob;
   if (l->stat.size % AT_INITIAL_BYTES || l->stat.size / AT_INITIAL_BYTES > AT_MOST_ROWS) return AT_BAD_LISTS;
   uint64_t end = 0;
@@ -119,7 +119,7 @@ static int check_initial(loading* l) {
 }
 
 // Inputs, outputs, operands and calls: every number is of something that is there.
-int at_load_lists(loading* l) {
+int at_load_lists(loader* l) {
   atalla_blob* blob = l->blob;
   if (l->oper.size % 4 || l->attr.size % 8 || l->host.size % AT_CALL_BYTES || l->iotb.size < 8) return AT_BAD_LISTS;
   if (l->oper.size / 4 > UINT32_MAX || l->attr.size / 8 > UINT32_MAX || l->host.size / AT_CALL_BYTES > AT_MOST_ROWS)
@@ -176,7 +176,7 @@ int at_load_lists(loading* l) {
   return check_initial(l);
 }
 
-int at_load_instructions(loading* l) {
+int at_load_instructions(loader* l) {
   atalla_blob* blob = l->blob;
   if (l->insn.size % AT_INSTRUCTION_BYTES || l->insn.size / AT_INSTRUCTION_BYTES > AT_MOST_ROWS || !l->insn.size)
     return AT_BAD_INSTRUCTION;

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla import ir
-from atalla.blob.reader import InstructionRow, Listing, TensorRow
+from atalla.blob.reader import Listing
+from atalla.blob.rows import InstructionRow, TensorRow
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import KernelError
 from atalla.isa import Layout, Op, Space

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from atalla.blob.reader import Listing, value_of
+from atalla.blob.reader import Listing
+from atalla.blob.rows import value_of
 from atalla.dtypes import torch_dtype_of
 from atalla.isa import Dtype
 from atalla.library import CTensor

@@ -19,7 +19,8 @@ from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
-    from atalla.blob.reader import InstructionRow, Listing
+    from atalla.blob.reader import Listing
+    from atalla.blob.rows import InstructionRow
     from atalla.run.runtime import Loaded
     from cross_backend.machine import Machine
 
