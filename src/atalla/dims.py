@@ -57,6 +57,17 @@ def strides_in_order(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, .
     return tuple(strides)
 
 
+def reach(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
+    """Return the first and the last element of a view, from its root's first; None where it has none."""
+    low = high = offset
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return None
+        step = (extent - 1) * stride
+        low, high = low + min(step, 0), high + max(step, 0)
+    return low, high
+
+
 def overlapping(shape: Sequence[Dim], strides: Sequence[Dim]) -> bool:
     """Whether two elements share memory: a dim that does not step over all smaller ones; symbols never do."""
     dims = [

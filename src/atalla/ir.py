@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from atalla.dims import Dim, contiguous_strides, memory_order, overlapping, product, simplify
 from atalla.isa import Dtype, Layout, Op, Space
@@ -94,6 +94,10 @@ def new_storage(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable
     )
 
 
+Steps: TypeAlias = Sequence[tuple[int, int, int, int]]
+"""Of an EW: ``code, a, b, c`` each."""
+
+
 @dataclass(eq=False)
 class Instruction:
     """One operation."""
@@ -101,7 +105,7 @@ class Instruction:
     op: Op
     dst: Tensor | None
     sources: tuple[Tensor | None, ...] = ()
-    attributes: Mapping[str, float | int | Sequence[int] | Dim] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     """By the names of ``isa.OPS``; absent ones are zero."""
     node: str = ""
     """The FX node that it comes from."""
@@ -112,6 +116,12 @@ class Instruction:
     def reads(self) -> list[Tensor]:
         """Return the sources that are there."""
         return [source for source in self.sources if source is not None]
+
+    @property
+    def steps(self) -> Steps:
+        """Return the steps of an EW."""
+        found: Steps = self.attributes["steps"]
+        return found
 
     def whole(self, name: str) -> int:
         """Return an attribute that is a whole number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from atalla.isa import Node
@@ -35,6 +36,17 @@ class SymbolTable:
     """Nodes by the names of attributes, by the identity of the instruction."""
     outputs: dict[int, int] = field(default_factory=dict)
     """Nodes by the number of the output."""
+
+
+def bind(symbols: Sequence[Symbol], shapes: Sequence[Sequence[int]]) -> list[int] | Symbol:
+    """Return the symbols' values of the shapes of inputs, or the first symbol that gets none."""
+    values = []
+    for symbol in symbols:
+        value, rest = divmod(shapes[symbol.input][symbol.dim] - symbol.summand, symbol.factor)
+        if rest or not symbol.least <= value <= symbol.most:
+            return symbol
+        values.append(value)
+    return values
 
 
 def evaluate_node(kind: Node, a: int, b: int) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from atalla.dims import reach
 from atalla.errors import BlobError
 from atalla.isa import OPS, Dtype, Kind, Layout, Op, Space, Step, Verdict
 from atalla.isa.format import NOTHING, STEP
@@ -38,13 +39,7 @@ class TensorRow:
     @property
     def reach(self) -> tuple[int, int] | None:
         """Return the first and the last element, from the root's first; None where it has none."""
-        low = high = self.offset
-        for extent, stride in zip(self.shape, self.strides, strict=True):
-            if extent == 0:
-                return None
-            step = (extent - 1) * stride
-            low, high = low + min(step, 0), high + max(step, 0)
-        return low, high
+        return reach(self.offset, self.shape, self.strides)
 
     @property
     def reached_bytes(self) -> int:

@@ -14,13 +14,13 @@ from atalla.blob.reader import Listing, section_rows
 from atalla.blob.rows import TensorRow, need
 from atalla.blob.verify import within_caps
 from atalla.blob.verify_flow import written
-from atalla.blob.verify_symbols import bind, evaluate, holds
+from atalla.blob.verify_symbols import evaluate, holds
 from atalla.blob.writer import join_sections
 from atalla.errors import InputError
 from atalla.isa import Patch, Space, Verdict
 from atalla.isa.format import MOST_BYTES, MOST_DIMS, OUTPUT, TENSOR
 from atalla.plan import Buffer, aligned, plan
-from atalla.symbols import Symbol
+from atalla.symbols import Symbol, bind
 
 
 def specialize(listing: Listing, shapes: Sequence[Sequence[int]]) -> bytes:

@@ -6,7 +6,8 @@ import math
 from bisect import bisect_left
 
 from atalla.blob.reader import Listing
-from atalla.blob.rows import InstructionRow, TensorRow, need
+from atalla.blob.rows import InstructionRow, need
+from atalla.dims import overlapping
 from atalla.isa import Op, Space, Verdict
 
 
@@ -46,23 +47,13 @@ def _follow(listing: Listing, row: InstructionRow, at: int, lives: dict[int, lis
         life[1] = at
     for one in made:
         tensor = listing.tensors[one]
-        need(tensor.space not in {Space.INPUT, Space.CONST} and _is_injective(tensor), Verdict.WRITE)
+        need(
+            tensor.space not in {Space.INPUT, Space.CONST} and not overlapping(tensor.shape, tensor.strides),
+            Verdict.WRITE,
+        )
         life = lives.setdefault(tensor.root, [-1, at])
         life[0] = at if life[0] < 0 else life[0]
         life[1] = at
-
-
-def _is_injective(row: TensorRow) -> bool:
-    """Whether no two elements share memory: each dim steps over all smaller ones."""
-    if row.reach is None:
-        return True
-    below = 0
-    dims = [(abs(stride), extent) for extent, stride in zip(row.shape, row.strides, strict=True) if extent > 1]
-    for stride, extent in sorted(dims, key=lambda one: one[0]):
-        if stride <= below:
-            return False
-        below += (extent - 1) * stride
-    return True
 
 
 def _check_overlap(listing: Listing, lives: dict[int, list[int]], space: Space) -> None:

@@ -8,7 +8,7 @@ from atalla.blob.reader import Listing
 from atalla.blob.rows import need
 from atalla.isa import Kind, Layout, Node, Patch, Verdict
 from atalla.isa.format import MOST_BYTES, MOST_DIMS, MOST_FACTOR
-from atalla.symbols import Symbol, evaluate_node
+from atalla.symbols import Symbol, bind, evaluate_node
 
 
 def check_symbols(listing: Listing) -> None:
@@ -70,17 +70,6 @@ def _stored(listing: Listing, kind: int, row: int, field: int) -> int:
     if not field:
         return tensor.offset
     return (tensor.shape if field <= MOST_DIMS else tensor.strides)[(field - 1) % MOST_DIMS]
-
-
-def bind(symbols: Sequence[Symbol], shapes: Sequence[Sequence[int]]) -> list[int] | Symbol:
-    """Return the symbols' values of the shapes of inputs, or the first symbol that gets none."""
-    values = []
-    for symbol in symbols:
-        value, rest = divmod(shapes[symbol.input][symbol.dim] - symbol.summand, symbol.factor)
-        if rest or not symbol.least <= value <= symbol.most:
-            return symbol
-        values.append(value)
-    return values
 
 
 def evaluate(nodes: Sequence[tuple[int, ...]], symbols: Sequence[int]) -> list[int] | None:

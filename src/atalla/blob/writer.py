@@ -246,10 +246,7 @@ def attribute_words(instruction: ir.Instruction) -> bytes:
     found = bytearray()
     for name in OPS[instruction.op].attributes:
         if name == "steps…":
-            flat = instruction.attributes["steps"]
-            assert isinstance(flat, Sequence), "a chain has a list of steps"
-            for i in range(0, len(flat), 4):
-                code, a, b, c = flat[i : i + 4]
+            for code, a, b, c in instruction.steps:
                 found += STEP.pack(code, b, c, 0, a)
         elif name.endswith("."):
             found += struct.pack("<d", instruction.number(name[:-1]))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from atalla import ir
 from atalla.blob.verify import verify
-from atalla.dims import equal
+from atalla.dims import equal, reach
 from atalla.errors import BlobError, CompileError
 from atalla.isa import OPS, Layout, Op, Space
 
@@ -157,11 +157,6 @@ def _negative(shape: Iterable[object]) -> bool:
 
 def _reach(tensor: ir.Tensor) -> tuple[int, int] | None:
     """Return the first and the last element; None where there is none, or symbols say where it is."""
-    if not isinstance(tensor.offset, int):
+    if not all(isinstance(one, int) for one in (tensor.offset, *tensor.shape, *tensor.strides)):
         return None
-    low = high = tensor.offset
-    for extent, stride in zip(tensor.shape, tensor.strides, strict=True):
-        if not isinstance(extent, int) or not isinstance(stride, int) or not extent:
-            return None
-        low, high = low + min((extent - 1) * stride, 0), high + max((extent - 1) * stride, 0)
-    return low, high
+    return reach(tensor.offset, tensor.shape, tensor.strides)

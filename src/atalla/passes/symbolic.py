@@ -15,7 +15,7 @@ from atalla.dims import Dim
 from atalla.errors import CompileError, InputError
 from atalla.isa import Node
 from atalla.isa.format import MOST_BYTES, MOST_FACTOR
-from atalla.symbols import Symbol, SymbolTable, evaluate_node
+from atalla.symbols import Symbol, SymbolTable, bind, evaluate_node
 
 
 def resolve_symbols(program: ir.Program, inputs: Sequence[Sequence[int]] | None = None) -> SymbolTable | None:
@@ -92,14 +92,11 @@ def _bound(program: ir.Program, symbols: Sequence[Symbol], inputs: Sequence[Sequ
     for one, wanted in zip(program.inputs, inputs, strict=True):
         if len(wanted) != len(one.shape):
             raise InputError(f"input {one.name} has {len(wanted)} dims instead of {len(one.shape)}")
-    values = []
-    for symbol in symbols:
-        value, rest = divmod(inputs[symbol.input][symbol.dim] - symbol.summand, symbol.factor)
-        if rest or not symbol.least <= value <= symbol.most:
-            name, extent = program.inputs[symbol.input].name, inputs[symbol.input][symbol.dim]
-            raise InputError(f"input {name} has {extent} in dim {symbol.dim}, for which it was not exported")
-        values.append(value)
-    return values
+    found = bind(symbols, inputs)
+    if isinstance(found, Symbol):
+        name, extent = program.inputs[found.input].name, inputs[found.input][found.dim]
+        raise InputError(f"input {name} has {extent} in dim {found.dim}, for which it was not exported")
+    return found
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atalla import ir
 from atalla.blob.reader import Listing
@@ -78,7 +78,9 @@ class Interpreter:
                 continue
             dst = at(row.dst)
             assert dst is not None, "all operations but two write something"
-            reference.execute(_instruction(row), dst, [at(source) for source in row.sources])
+            reference.execute(
+                ir.Instruction(row.op, None, (), row.attributes), dst, [at(source) for source in row.sources]
+            )
 
     def _view(
         self, number: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]
@@ -120,10 +122,3 @@ def _strided(storage: torch.Tensor, row: TensorRow) -> torch.Tensor:
     first = row.offset + sum((row.shape[i] - 1) * row.strides[i] for i in backwards)
     view = storage.as_strided(row.shape, [abs(stride) for stride in row.strides], storage.storage_offset() + first)
     return view.flip(backwards) if backwards else view
-
-
-def _instruction(row: InstructionRow) -> ir.Instruction:
-    attributes: dict[str, Any] = dict(row.attributes)
-    if "steps" in attributes:
-        attributes["steps"] = tuple(number for step in attributes["steps"] for number in step)
-    return ir.Instruction(row.op, None, (), attributes)

@@ -178,11 +178,8 @@ def elementwise(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -
     """EW."""
     import torch
 
-    steps = instruction.attributes["steps"]
-    assert isinstance(steps, Sequence), "a chain has a list of steps"
     values = [one.float() if one.dtype.is_floating_point else one.long() for one in map(_present, sources)]
-    for at in range(0, len(steps), 4):
-        code, *operands = steps[at : at + 4]
+    for code, *operands in instruction.steps:
         values.append(_step(Step(code), operands, values))
     result = values[-1]
     dst.copy_(result if dst.dtype is not torch.bool else result != 0)

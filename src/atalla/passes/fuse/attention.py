@@ -5,7 +5,7 @@ from __future__ import annotations
 from atalla import ir
 from atalla.dims import equal
 from atalla.isa import Dtype, Op, Step, float32_of
-from atalla.passes.fuse.uses import Uses, steps_of
+from atalla.passes.fuse.uses import Uses
 
 
 def into_attention(program: ir.Program) -> None:
@@ -58,7 +58,7 @@ def _attention(values: ir.Instruction, uses: Uses) -> tuple[ir.Instruction, list
 
 def _scaled_scores(ew: ir.Instruction) -> tuple[int, float, ir.Tensor | None] | None:
     """Return which source of an EW holds the scores, their factor, and the mask that is added; None if it does more."""
-    steps, sources = steps_of(ew), ew.reads
+    steps, sources = ew.steps, ew.reads
     if len(sources) > 2 or any(one.dtype is not Dtype.F32 for one in sources):
         return None
     scale, value, rest = 1.0, 0, steps

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from atalla import ir
 from atalla.isa import STEPS, Dtype, Op, Step
 from atalla.isa.format import MOST_SOURCES, MOST_STEPS
-from atalla.passes.fuse.uses import Steps, Uses, each_ew, is_same_view, steps_of
+from atalla.passes.fuse.uses import Uses, each_ew, is_same_view
 
 
 def into_chains(program: ir.Program) -> None:
@@ -24,19 +24,19 @@ def _joined(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
             continue
         if len(ew.sources) + len(producer.sources) - 1 > MOST_SOURCES:
             continue
-        first, second = steps_of(producer), steps_of(ew)
+        first, second = producer.steps, ew.steps
         if len(first) + len(second) + 2 > MOST_STEPS:
             continue
         producer.sources, steps = _chained(producer, ew, place, first, second, is_bool=tensor.dtype is Dtype.BOOL)
-        producer.attributes = {"steps": tuple(number for step in steps for number in step)}
+        producer.attributes = {"steps": tuple(steps)}
         producer.node, producer.line = ew.node, ew.line
         return producer
     return None
 
 
 def _chained(
-    producer: ir.Instruction, ew: ir.Instruction, place: int, first: Steps, second: Steps, *, is_bool: bool
-) -> tuple[tuple[ir.Tensor | None, ...], Steps]:
+    producer: ir.Instruction, ew: ir.Instruction, place: int, first: ir.Steps, second: ir.Steps, *, is_bool: bool
+) -> tuple[tuple[ir.Tensor | None, ...], ir.Steps]:
     """Return the sources and steps of two chains behind each other."""
     rest = [one for i, one in enumerate(ew.sources) if i != place]
     sources = [*producer.sources]

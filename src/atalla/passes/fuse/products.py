@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from atalla import ir
 from atalla.dims import equal
 from atalla.isa import Act, Dtype, Op, Step, float32_of
-from atalla.passes.fuse.uses import Steps, Uses, each_ew, same_rows, steps_of
+from atalla.passes.fuse.uses import Uses, each_ew, same_rows
 from atalla.passes.lowering import constant, constant_data
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def into_weights(program: ir.Program) -> None:
 
 
 def _scaled_weights(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
-    if steps_of(ew) != [(Step.MUL, 0, 1, 0), (Step.ADD, 3, 2, 0)] or ew.sources[0] is None:
+    if ew.steps != ((Step.MUL, 0, 1, 0), (Step.ADD, 3, 2, 0)) or ew.sources[0] is None:
         return None
     producer = uses.sole(ew.sources[0], ew)
     if producer is None or producer.op not in PRODUCTS or producer.attributes.get("act") or len(producer.reads) > 3:
@@ -69,7 +69,7 @@ def into_products(program: ir.Program) -> None:
 
 
 def _residual(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
-    if steps_of(ew) != [(Step.ADD, 0, 1, 0)] or any(one is None or one.dtype is not Dtype.F32 for one in ew.sources):
+    if ew.steps != ((Step.ADD, 0, 1, 0),) or any(one is None or one.dtype is not Dtype.F32 for one in ew.sources):
         return None
     for mine, other in ((0, 1), (1, 0)):
         tensor, residual = ew.sources[mine], ew.sources[other]
@@ -89,7 +89,7 @@ def _residual(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
 def _activation(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
     if len(ew.sources) != 1 or ew.sources[0] is None or ew.dst is None or ew.dst.dtype is not Dtype.F32:
         return None
-    found = _act(steps_of(ew))
+    found = _act(ew.steps)
     producer = uses.sole(ew.sources[0], ew)
     if found is None or producer is None or producer.op not in PRODUCTS or producer.attributes.get("act"):
         return None
@@ -100,7 +100,7 @@ def _activation(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
     return producer
 
 
-def _act(steps: Steps) -> tuple[Act, float, float] | None:
+def _act(steps: ir.Steps) -> tuple[Act, float, float] | None:
     """Return the activation that a chain of one source is."""
     if len(steps) == 1:
         act = ACTS.get(Step(steps[0][0]))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from atalla import ir
 from atalla.dims import equal
 from atalla.isa import Op, Space
-
-Steps = list[tuple[int, int, int, int]]
 
 
 @dataclass
@@ -54,13 +52,6 @@ def is_same_view(first: ir.Tensor, second: ir.Tensor) -> bool:
             for a, b, extent in zip(first.strides, second.strides, first.shape, strict=True)
         )
     )
-
-
-def steps_of(instruction: ir.Instruction) -> Steps:
-    """Return the steps of an EW as ``code, a, b, c``."""
-    flat = instruction.attributes["steps"]
-    assert isinstance(flat, Sequence), "a chain has a list of steps"
-    return [(flat[i], flat[i + 1], flat[i + 2], flat[i + 3]) for i in range(0, len(flat), 4)]
 
 
 def without_dead(program: ir.Program) -> None:

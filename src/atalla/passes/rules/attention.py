@@ -77,6 +77,5 @@ def _added(low: Lowering, mask: ir.Tensor, shape: Any) -> ir.Tensor:
         chain = Chain()
         value = chain.read(mask)
         chain.step(Step.WHERE, value, chain.number(0.0, as_float=True), chain.number(-math.inf, as_float=True))
-        steps = tuple(number for step in chain.steps for number in step)
-        mask = low.emit(Op.EW, low.new(Dtype.F32, mask.shape), chain.sources, steps=steps)
+        mask = low.emit(Op.EW, low.new(Dtype.F32, mask.shape), chain.sources, steps=tuple(chain.steps))
     return broadcast(mask, shape)

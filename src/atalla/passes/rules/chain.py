@@ -84,7 +84,7 @@ class Chain:
         if not self.steps or result != len(self.is_float) - 1:  # the last value is the result
             self.step(Step.ADD, result, self.number(0, as_float=dtype.is_float))
         dst = low.like_node(order_for(shape, self.sources if like is None else like))
-        return low.emit(Op.EW, dst, self.sources, steps=tuple(number for step in self.steps for number in step))
+        return low.emit(Op.EW, dst, self.sources, steps=tuple(self.steps))
 
 
 Build = Callable[..., int]

@@ -120,8 +120,7 @@ def index_tensor(low: Lowering, x: ir.Tensor, indices: Sequence[ir.Tensor | None
         outside = chain.step(Step.OR, outside, wrong)
         row = chain.step(Step.ADD, chain.step(Step.MUL, row, extent), counted)
     chain.step(Step.WHERE, outside, chain.number(-1, as_float=False), row)  # GATHER refuses it
-    steps = tuple(number for step in chain.steps for number in step)
-    rows = low.emit(Op.EW, low.new(Dtype.I64, shape), chain.sources, steps=steps)
+    rows = low.emit(Op.EW, low.new(Dtype.I64, shape), chain.sources, steps=tuple(chain.steps))
     return _taken(low, x, places, rows)
 
 
