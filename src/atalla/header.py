@@ -34,10 +34,10 @@ def _lines() -> Iterator[str]:
     for kind, prefix in (
         (isa.Dtype, ""), (isa.Space, ""), (isa.Layout, ""), (isa.Op, "OP_"), (isa.Act, "ACT_"), (isa.Pool, "POOL_"),
         (isa.Reduce, "REDUCE_"), (isa.Norm, "NORM_"), (isa.Step, "STEP_"), (isa.Verdict, "BAD_"),
-        (isa.Node, "NODE_"), (isa.Patch, "PATCH_"), (isa.Kind, "KIND_"),
+        (isa.NodeKind, "NODE_"), (isa.PatchKind, "PATCH_"), (isa.OutputKind, "KIND_"),
     ):  # fmt: skip
         rows = {f"{prefix}{one.name}": one.value for one in kind}
-        yield _enum({**rows, f"{kind.__name__.upper()}_COUNT": max(kind) + 1})
+        yield _enum({**rows, f"{prefix or f'{kind.__name__.upper()}_'}COUNT": max(kind) + 1})
     yield _enum(LIMITS)
     yield f"enum {{ AT_NOTHING = {format.NOTHING:#x} }};"
     yield f"#define AT_MOST_BYTES ((uint64_t){format.MOST_BYTES})"

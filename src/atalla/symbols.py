@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from atalla.isa import Node
+from atalla.isa import NodeKind
 from atalla.isa.format import MOST_BYTES
 
 
@@ -27,7 +27,7 @@ class SymbolTable:
     """What the numbers of a program are worked out of."""
 
     symbols: list[Symbol]
-    nodes: list[tuple[Node, int, int]] = field(default_factory=list)
+    nodes: list[tuple[NodeKind, int, int]] = field(default_factory=list)
     guards: list[tuple[int, int, int]] = field(default_factory=list)
     """Node, and the least and the most that it may be."""
     tensors: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
@@ -49,18 +49,18 @@ def bind(symbols: Sequence[Symbol], shapes: Sequence[Sequence[int]]) -> list[int
     return values
 
 
-def evaluate_node(kind: Node, a: int, b: int) -> int | None:
+def evaluate_node(kind: NodeKind, a: int, b: int) -> int | None:
     """Return the value of a node that is made of two; None where it has none, or one beyond the cap."""
-    if kind in {Node.FLOOR_DIV, Node.MOD} and b < 1:
+    if kind in {NodeKind.FLOOR_DIV, NodeKind.MOD} and b < 1:
         return None
-    if kind is Node.ADD:
+    if kind is NodeKind.ADD:
         made = a + b
-    elif kind is Node.MUL:
+    elif kind is NodeKind.MUL:
         made = a * b
-    elif kind is Node.FLOOR_DIV:
+    elif kind is NodeKind.FLOOR_DIV:
         made = a // b
-    elif kind is Node.MOD:
+    elif kind is NodeKind.MOD:
         made = a % b
     else:
-        made = min(a, b) if kind is Node.MIN else max(a, b)
+        made = min(a, b) if kind is NodeKind.MIN else max(a, b)
     return made if abs(made) <= MOST_BYTES else None

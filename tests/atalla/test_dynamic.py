@@ -19,7 +19,7 @@ from atalla.blob.reader import parse
 from atalla.blob.specialize import specialize
 from atalla.blob.verify import verify
 from atalla.blob.writer import join_sections
-from atalla.isa import Dtype, Node, Op, Patch, Space, Verdict
+from atalla.isa import Dtype, NodeKind, Op, PatchKind, Space, Verdict
 from atalla.isa.format import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
 from atalla.run.kernels import OpenBlob
 from atalla.run.runtime import MOST_SHAPES
@@ -217,8 +217,8 @@ def test_a_size_that_becomes_the_number_of_a_call_is_refused(size: int) -> None:
         b"HOST": CALL.pack(0, 0, 1, 1),
         b"SYMS": SYMBOLS.pack(1, 1, 0, 1)
         + SYMBOL.pack(0, 0, 0, 1 << 40, 0, 0, 1, 4)  # dim 0 less 4
-        + NODE.pack(Node.SYMBOL, 0, 0, 0)
-        + PATCH.pack(Patch.WORD, 0, 0, 0),
+        + NODE.pack(NodeKind.SYMBOL, 0, 0, 0)
+        + PATCH.pack(PatchKind.WORD, 0, 0, 0),
         b"CNST": b"",
     }
     blob = join_sections(sections_, 0, 0)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from atalla.blob.rows import CallRow, InstructionRow, OutputRow, TensorRow, need, value_of
 from atalla.errors import BlobError
-from atalla.isa import Dtype, Kind, Layout, Op, Space, Verdict
+from atalla.isa import Dtype, Layout, Op, OutputKind, Space, Verdict
 from atalla.isa.format import (
     CALL,
     ENDIAN,
@@ -48,7 +48,7 @@ from atalla.symbols import Symbol
 
 Row = tuple[int, ...]
 """Fields of a record, in order."""
-Meaning = TypeVar("Meaning", Dtype, Space, Layout, Op, Kind)
+Meaning = TypeVar("Meaning", Dtype, Space, Layout, Op, OutputKind)
 
 
 class Listing:
@@ -159,7 +159,7 @@ class Listing:
         inputs, outputs = struct.unpack_from("<II", data)
         need(8 + OUTPUT.size * (inputs + outputs) == len(data), Verdict.LISTS)
         rows = tuple(
-            OutputRow(_meaning(Kind, kind, Verdict.LISTS), number, bits)
+            OutputRow(_meaning(OutputKind, kind, Verdict.LISTS), number, bits)
             for kind, number, bits in OUTPUT.iter_unpack(data[8:])
         )
         return rows[:inputs], rows[inputs:]

@@ -10,7 +10,7 @@ from typing import Any
 
 from atalla.dims import reach
 from atalla.errors import BlobError
-from atalla.isa import OPS, Dtype, Kind, Layout, Op, Space, Step, Verdict
+from atalla.isa import OPS, Dtype, Layout, Op, OutputKind, Space, Step, Verdict
 from atalla.isa.format import NOTHING, STEP
 
 
@@ -77,7 +77,7 @@ class InstructionRow:
 class OutputRow:
     """An input or an output as the blob describes it."""
 
-    kind: Kind
+    kind: OutputKind
     tensor: int
     bits: int
 
@@ -102,9 +102,14 @@ def need(holds: bool, verdict: Verdict) -> None:
         raise BlobError(verdict, f"no sound blob: {verdict.name.lower()}")
 
 
-def value_of(kind: Kind, bits: int) -> Any:
+def value_of(kind: OutputKind, bits: int) -> Any:
     """Return the value of an output that is no tensor."""
-    made: Any = {Kind.NONE: None, Kind.INT: bits, Kind.FLOAT: float64_of(bits), Kind.BOOL: bool(bits)}[kind]
+    made: Any = {
+        OutputKind.NONE: None,
+        OutputKind.INT: bits,
+        OutputKind.FLOAT: float64_of(bits),
+        OutputKind.BOOL: bool(bits),
+    }[kind]
     return made
 
 

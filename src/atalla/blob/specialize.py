@@ -17,7 +17,7 @@ from atalla.blob.verify_flow import written
 from atalla.blob.verify_symbols import evaluate, holds
 from atalla.blob.writer import join_sections
 from atalla.errors import InputError
-from atalla.isa import Patch, Space, Verdict
+from atalla.isa import PatchKind, Space, Verdict
 from atalla.isa.format import MOST_BYTES, MOST_DIMS, OUTPUT, TENSOR
 from atalla.plan import Buffer, aligned, plan
 from atalla.symbols import Symbol, bind
@@ -40,9 +40,9 @@ def specialize(listing: Listing, shapes: Sequence[Sequence[int]]) -> bytes:
     sections = {name: bytearray(whole[at : at + size]) for name, _, at, size, _, _ in section_rows(whole)}
     sections.pop(b"SYMS", None)
     for kind, row, field, node in listing.symbolic[3]:
-        if kind == Patch.WORD:
+        if kind == PatchKind.WORD:
             struct.pack_into("<q", sections[b"ATTR"], 8 * row, numbers[node])
-        elif kind == Patch.OUTPUT:
+        elif kind == PatchKind.OUTPUT:
             at = 8 + OUTPUT.size * (len(listing.inputs) + row) + OUTPUT.at("value")
             struct.pack_into("<q", sections[b"IOTB"], at, numbers[node])
         else:

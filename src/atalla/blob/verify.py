@@ -15,7 +15,7 @@ from atalla.blob.verify_calls import check_calls
 from atalla.blob.verify_flow import check_flow
 from atalla.blob.verify_instructions import check_instruction
 from atalla.blob.verify_symbols import check_symbols
-from atalla.isa import Dtype, Kind, Layout, Op, Space, Verdict
+from atalla.isa import Dtype, Layout, Op, OutputKind, Space, Verdict
 from atalla.isa.format import LINE, MOST_BYTES, Bytes
 
 
@@ -117,7 +117,7 @@ def _check_lists(listing: Listing) -> None:
     numbers = {Space.INPUT: listing.ends[0], Space.OUTPUT: listing.ends[1]}
     for space, rows in numbers.items():
         for place, row in enumerate(rows):
-            if row.kind is not Kind.TENSOR:
+            if row.kind is not OutputKind.TENSOR:
                 need(space is Space.OUTPUT and row.is_absent, Verdict.LISTS)
                 continue
             need(row.tensor < len(listing.tensors) and row.bits == 0, Verdict.LISTS)
@@ -127,7 +127,7 @@ def _check_lists(listing: Listing) -> None:
         if tensor.root == number and tensor.space in numbers:
             mine = numbers[tensor.space]
             need(tensor.place < len(mine), Verdict.LISTS)
-            need((mine[tensor.place].kind, mine[tensor.place].tensor) == (Kind.TENSOR, number), Verdict.LISTS)
+            need((mine[tensor.place].kind, mine[tensor.place].tensor) == (OutputKind.TENSOR, number), Verdict.LISTS)
     end = 0
     for to, at, size in listing.initial:  # from the constants into the state, each byte once
         need(to >= end and size <= listing.state_bytes and to <= listing.state_bytes - size, Verdict.LISTS)

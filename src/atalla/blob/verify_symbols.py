@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from atalla.blob.reader import Listing
 from atalla.blob.rows import need
-from atalla.isa import Kind, Layout, Node, Patch, Verdict
+from atalla.isa import Layout, NodeKind, OutputKind, PatchKind, Verdict
 from atalla.isa.format import MOST_BYTES, MOST_DIMS, MOST_FACTOR
 from atalla.symbols import Symbol, bind, evaluate_node
 
@@ -31,10 +31,10 @@ def check_symbols(listing: Listing) -> None:
 def _check_nodes(listing: Listing) -> None:
     rows, nodes, guards, _ = listing.symbolic
     for i, (kind, zero, a, b) in enumerate(nodes):
-        need(kind <= max(Node) and not zero, Verdict.SYMBOLS)
-        if kind == Node.CONST:
+        need(kind <= max(NodeKind) and not zero, Verdict.SYMBOLS)
+        if kind == NodeKind.CONST:
             need(abs(a) <= MOST_BYTES and not b, Verdict.SYMBOLS)
-        elif kind == Node.SYMBOL:
+        elif kind == NodeKind.SYMBOL:
             need(0 <= a < len(rows) and not b, Verdict.SYMBOLS)
         else:
             need(0 <= a < i and 0 <= b < i, Verdict.SYMBOLS)
@@ -49,22 +49,22 @@ def _check_patches(listing: Listing) -> None:
     for kind, row, field, node in patches:
         need(before < (kind, row, field), Verdict.SYMBOLS)
         before = (kind, row, field)
-        need(kind <= max(Patch) and node < len(nodes), Verdict.SYMBOLS)
-        if kind == Patch.TENSOR:
+        need(kind <= max(PatchKind) and node < len(nodes), Verdict.SYMBOLS)
+        if kind == PatchKind.TENSOR:
             need(row < len(listing.tensors) and field <= 2 * MOST_DIMS, Verdict.SYMBOLS)
             tensor = listing.tensors[row]
             fits = not field or (field - 1) % MOST_DIMS < len(tensor.shape)
             need(tensor.layout is Layout.STRIDED and fits, Verdict.SYMBOLS)
             continue
         outputs = listing.ends[1]
-        need(not field and row < len(listing.words if kind == Patch.WORD else outputs), Verdict.SYMBOLS)
-        need(kind == Patch.WORD or outputs[row].kind is Kind.INT, Verdict.SYMBOLS)
+        need(not field and row < len(listing.words if kind == PatchKind.WORD else outputs), Verdict.SYMBOLS)
+        need(kind == PatchKind.WORD or outputs[row].kind is OutputKind.INT, Verdict.SYMBOLS)
 
 
 def _stored(listing: Listing, kind: int, row: int, field: int) -> int:
-    if kind == Patch.WORD:
+    if kind == PatchKind.WORD:
         return listing.words[row]
-    if kind == Patch.OUTPUT:
+    if kind == PatchKind.OUTPUT:
         return listing.ends[1][row].bits
     tensor = listing.tensors[row]
     if not field:
@@ -76,10 +76,10 @@ def evaluate(nodes: Sequence[tuple[int, ...]], symbols: Sequence[int]) -> list[i
     """Work out all nodes; None where one has no value, or one beyond the cap."""
     values: list[int] = []
     for kind, _, a, b in nodes:
-        if kind in {Node.CONST, Node.SYMBOL}:
-            values.append(a if kind == Node.CONST else symbols[a])
+        if kind in {NodeKind.CONST, NodeKind.SYMBOL}:
+            values.append(a if kind == NodeKind.CONST else symbols[a])
             continue
-        made = evaluate_node(Node(kind), values[a], values[b])
+        made = evaluate_node(NodeKind(kind), values[a], values[b])
         if made is None:
             return None
         values.append(made)

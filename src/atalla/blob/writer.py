@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from atalla import ir
 from atalla.blob.arena import Arena, storage_bytes
 from atalla.errors import CompileError
-from atalla.isa import OPS, Kind, Op, Patch, Space
+from atalla.isa import OPS, Op, OutputKind, PatchKind, Space
 from atalla.isa.format import (
     CALL,
     ENDIAN,
@@ -184,15 +184,15 @@ def _initial(state: ir.Tensor, place: int, constants: _Block) -> bytes:
 
 def symbols_section(program: ir.Program, shapes: SymbolTable, tables: _Tables) -> bytes:
     """Return SYMS."""
-    patches = [(Patch.TENSOR, row, field, node) for row, one in enumerate(tables.tensors)
+    patches = [(PatchKind.TENSOR, row, field, node) for row, one in enumerate(tables.tensors)
                for field, node in shapes.tensors.get(id(one), ())]  # fmt: skip
     word = 0
     for instruction in program.instructions:
         names = OPS[instruction.op].attributes
         found = shapes.attributes.get(id(instruction), {})
-        patches += sorted((Patch.WORD, word + names.index(name), 0, node) for name, node in found.items())
+        patches += sorted((PatchKind.WORD, word + names.index(name), 0, node) for name, node in found.items())
         word += len(attribute_words(instruction)) // 8
-    patches += [(Patch.OUTPUT, row, 0, node) for row, node in sorted(shapes.outputs.items())]
+    patches += [(PatchKind.OUTPUT, row, 0, node) for row, node in sorted(shapes.outputs.items())]
     symbols = ((tables.string(s.name), 0, s.least, s.most, s.input, s.dim, s.factor, s.summand) for s in shapes.symbols)
     parts = (
         (SYMBOL, symbols),
@@ -257,15 +257,15 @@ def attribute_words(instruction: ir.Instruction) -> bytes:
 
 def _output(value: Any, tables: _Tables) -> bytes:
     if isinstance(value, ir.Tensor):
-        return OUTPUT.pack(Kind.TENSOR, tables.tensor(value), 0)
+        return OUTPUT.pack(OutputKind.TENSOR, tables.tensor(value), 0)
     if value is None:
-        return OUTPUT.pack(Kind.NONE, NOTHING, 0)
+        return OUTPUT.pack(OutputKind.NONE, NOTHING, 0)
     if isinstance(value, bool):
-        return OUTPUT.pack(Kind.BOOL, NOTHING, int(value))
+        return OUTPUT.pack(OutputKind.BOOL, NOTHING, int(value))
     if isinstance(value, int):
-        return OUTPUT.pack(Kind.INT, NOTHING, value)
+        return OUTPUT.pack(OutputKind.INT, NOTHING, value)
     if isinstance(value, float):
-        return OUTPUT.pack(Kind.FLOAT, NOTHING, struct.unpack("<q", struct.pack("<d", value))[0])
+        return OUTPUT.pack(OutputKind.FLOAT, NOTHING, struct.unpack("<q", struct.pack("<d", value))[0])
     raise CompileError(f"an output of type {type(value).__name__} has no place in a blob")
 
 

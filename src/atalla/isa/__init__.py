@@ -3,9 +3,9 @@
 Numbers are never reused, and new ones are added at the end.
 """
 
-from atalla.isa.format import Kind as Kind
-from atalla.isa.format import Node as Node
-from atalla.isa.format import Patch as Patch
+from atalla.isa.format import NodeKind as NodeKind
+from atalla.isa.format import OutputKind as OutputKind
+from atalla.isa.format import PatchKind as PatchKind
 from atalla.isa.operations import OPS as OPS
 from atalla.isa.operations import Act as Act
 from atalla.isa.operations import Norm as Norm

@@ -93,7 +93,7 @@ GUARD = Record(node="I", zero="I", least="q", most="q")
 PATCH = Record(kind="I", row="I", field="I", node="I")
 
 
-class Kind(IntEnum):
+class OutputKind(IntEnum):
     """What an output is; of all but TENSOR the value stands in the blob."""
 
     TENSOR = 0
@@ -104,8 +104,8 @@ class Kind(IntEnum):
     BOOL = 4
 
 
-class Node(IntEnum):
-    """What a dim that is no number is made of; ``a`` and ``b`` are numbers of earlier nodes."""
+class NodeKind(IntEnum):
+    """What a number that is worked out of symbols is made of; ``a`` and ``b`` are numbers of earlier nodes."""
 
     CONST = 0
     """The number ``a`` itself."""
@@ -121,7 +121,7 @@ class Node(IntEnum):
     MAX = 7
 
 
-class Patch(IntEnum):
+class PatchKind(IntEnum):
     """Where a number goes that is worked out of symbols."""
 
     TENSOR = 0

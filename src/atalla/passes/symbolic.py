@@ -13,7 +13,7 @@ from typing import Any
 from atalla import ir
 from atalla.dims import Dim
 from atalla.errors import CompileError, InputError
-from atalla.isa import Node
+from atalla.isa import NodeKind
 from atalla.isa.format import MOST_BYTES, MOST_FACTOR
 from atalla.symbols import Symbol, SymbolTable, bind, evaluate_node
 
@@ -106,7 +106,7 @@ class Numbers:
     symbols: Mapping[Any, int]
     given: Sequence[int]
     """Values of the symbols."""
-    nodes: list[tuple[Node, int, int]] = field(default_factory=list)
+    nodes: list[tuple[NodeKind, int, int]] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
     known: dict[Any, int] = field(default_factory=dict)
     """By nodes, and by expressions."""
@@ -128,29 +128,29 @@ class Numbers:
     def _new_node(self, value: Dim) -> int:
         kind = type(value).__name__
         if isinstance(value, int) or value.is_Integer:
-            return self._add(Node.CONST, int(value), 0)
+            return self._add(NodeKind.CONST, int(value), 0)
         if value.is_Symbol:
             if value not in self.symbols:
                 raise CompileError(f"the size {value} is known only while the program runs: that is not compiled")
-            return self._add(Node.SYMBOL, self.symbols[value], 0)
+            return self._add(NodeKind.SYMBOL, self.symbols[value], 0)
         if kind == "Pow" and value.args[1].is_Integer and value.args[1] > 0:
-            return self._chained(Node.MUL, [value.args[0]] * int(value.args[1]))
+            return self._chained(NodeKind.MUL, [value.args[0]] * int(value.args[1]))
         found = _KINDS.get(kind)
         if found is None:
             raise CompileError(f"the size {value} is worked out in a way that is not compiled ({kind})")
         return self._chained(found, value.args)
 
-    def _chained(self, kind: Node, parts: Sequence[Any]) -> int:
+    def _chained(self, kind: NodeKind, parts: Sequence[Any]) -> int:
         result = self.node(parts[0])
         for part in parts[1:]:
             result = self._add(kind, result, self.node(part))
         return result
 
-    def _add(self, kind: Node, a: int, b: int) -> int:
+    def _add(self, kind: NodeKind, a: int, b: int) -> int:
         row = (kind, a, b)
         if row not in self.known:
-            if kind is Node.CONST or kind is Node.SYMBOL:
-                value: int | None = a if kind is Node.CONST else self.given[a]
+            if kind is NodeKind.CONST or kind is NodeKind.SYMBOL:
+                value: int | None = a if kind is NodeKind.CONST else self.given[a]
             else:
                 value = evaluate_node(kind, self.values[a], self.values[b])
             if value is None or abs(value) > MOST_BYTES:
@@ -162,8 +162,8 @@ class Numbers:
 
 
 _KINDS = {
-    "Add": Node.ADD, "Mul": Node.MUL, "FloorDiv": Node.FLOOR_DIV, "CleanDiv": Node.FLOOR_DIV, "Mod": Node.MOD,
-    "PythonMod": Node.MOD, "Min": Node.MIN, "Max": Node.MAX,
+    "Add": NodeKind.ADD, "Mul": NodeKind.MUL, "FloorDiv": NodeKind.FLOOR_DIV, "CleanDiv": NodeKind.FLOOR_DIV,
+    "Mod": NodeKind.MOD, "PythonMod": NodeKind.MOD, "Min": NodeKind.MIN, "Max": NodeKind.MAX,
 }  # fmt: skip
 """Of sympy's and torch's names."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from atalla.blob.verify import verify
 from atalla.errors import BlobError, InputError, KernelError
-from atalla.isa import Kind, Verdict
+from atalla.isa import OutputKind, Verdict
 from atalla.isa.format import Bytes
 from atalla.library import BAD_SHAPE, HOST, CInfo, COptions, CTensor, library, new_error
 
@@ -88,14 +88,14 @@ class OpenBlob:
         """Return how inputs are laid out, without data."""
         return [self._described("atalla_describe_input", i) for i in range(self.info.inputs)]
 
-    def outputs(self) -> list[CTensor | tuple[Kind, int]]:
+    def outputs(self) -> list[CTensor | tuple[OutputKind, int]]:
         """Return how outputs are laid out; of one that is no tensor its kind and its bits."""
-        found: list[CTensor | tuple[Kind, int]] = []
+        found: list[CTensor | tuple[OutputKind, int]] = []
         for i in range(self.info.outputs):
             kind, value = ctypes.c_uint32(), ctypes.c_int64()
             library().atalla_describe_value(self.handle, ctypes.c_uint32(i), ctypes.byref(kind), ctypes.byref(value))
             found.append(
-                (Kind(kind.value), value.value) if kind.value else self._described("atalla_describe_output", i)
+                (OutputKind(kind.value), value.value) if kind.value else self._described("atalla_describe_output", i)
             )
         return found
 

@@ -22,7 +22,7 @@ from atalla.isa.format import LINE
 from atalla.library import CTensor, library_path, were_built
 from atalla.run import host
 from atalla.run.kernels import Context, OpenBlob, pinned
-from atalla.run.shaped import Form, KernelProgram, ReferenceProgram, ShapedProgram, empty
+from atalla.run.shaped import KernelProgram, ReferenceProgram, ShapedProgram, TensorSpec, empty
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +106,7 @@ class Loaded:
             if fault:
                 raise InputError(f"input {i} ({self._name(i)}) {fault}")
             held.append(_laid_out(value, form))
-        results = [empty(one) if isinstance(one, Form) else one for one in shaped.outputs]
+        results = [empty(one) if isinstance(one, TensorSpec) else one for one in shaped.outputs]
         call, lock = shaped.bind(held, results), self._lock
 
         def locked_call() -> list[Any]:
@@ -193,7 +193,7 @@ def _memory(size: int) -> torch.Tensor:
     return torch.empty(max(size, LINE), dtype=torch.uint8)
 
 
-def _mismatch(value: Any, form: Form) -> str | None:
+def _mismatch(value: Any, form: TensorSpec) -> str | None:
     """Return how an input is not what the blob takes; None where it is."""
     import torch
 
@@ -205,7 +205,7 @@ def _mismatch(value: Any, form: Form) -> str | None:
     return f"is on {value.device}, not on the CPU" if value.device.type != "cpu" else None
 
 
-def _laid_out(value: torch.Tensor, form: Form) -> torch.Tensor:
+def _laid_out(value: torch.Tensor, form: TensorSpec) -> torch.Tensor:
     """Return an input as the blob wants it, copied only where it lies otherwise."""
     if value.stride() == form.strides and not value.is_conj() and not value.is_neg():
         return value.detach()

@@ -1,6 +1,6 @@
 """Shaped: a loaded program for inputs of certain shapes, by the kernels or by the reference.
 
-``outputs`` holds a :class:`Form`, or the value of an output that is no tensor.
+``outputs`` holds a :class:`TensorSpec`, or the value of an output that is no tensor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Form:
+class TensorSpec:
     """How a tensor of the caller is laid out."""
 
     dtype: Dtype
@@ -65,9 +65,9 @@ class ReferenceProgram:
 
     def __init__(self, listing: Listing, host: Host, state: torch.Tensor) -> None:
         rows = listing.tensors
-        self.inputs = [Form(rows[i].dtype, rows[i].shape, rows[i].strides) for i in listing.inputs]
+        self.inputs = [TensorSpec(rows[i].dtype, rows[i].shape, rows[i].strides) for i in listing.inputs]
         self.outputs = [
-            Form(rows[value].dtype, rows[value].shape, rows[value].strides) if kind == "tensor" else value
+            TensorSpec(rows[value].dtype, rows[value].shape, rows[value].strides) if kind == "tensor" else value
             for kind, value in listing.outputs
         ]
         self._interpreter = Interpreter(listing, host, state)
@@ -93,12 +93,12 @@ class ReferenceProgram:
 ShapedProgram: TypeAlias = KernelProgram | ReferenceProgram
 
 
-def empty(form: Form) -> torch.Tensor:
+def empty(form: TensorSpec) -> torch.Tensor:
     """Return memory for a tensor."""
     import torch
 
     return torch.empty_strided(form.shape, form.strides, dtype=torch_dtype_of(form.dtype))
 
 
-def _form(tensor: CTensor) -> Form:
-    return Form(Dtype(tensor.dtype), tuple(tensor.shape[: tensor.rank]), tuple(tensor.strides[: tensor.rank]))
+def _form(tensor: CTensor) -> TensorSpec:
+    return TensorSpec(Dtype(tensor.dtype), tuple(tensor.shape[: tensor.rank]), tuple(tensor.strides[: tensor.rank]))
