@@ -23,19 +23,19 @@ class Kernels(BuildHookInterface):
         source = Path(self.root, "src")
         sys.path.insert(0, str(source))
         try:
-            build, kernels = (importlib.import_module(f"atalla.{name}") for name in ("build", "kernels"))
+            build, library = (importlib.import_module(f"atalla.{name}") for name in ("build", "library"))
         finally:
             sys.path.remove(str(source))
         if version == "editable":
-            path = source / "atalla" / kernels.LIBRARY
+            path = source / "atalla" / library.LIBRARY
             if build.is_stale(path):
                 path.unlink(missing_ok=True)
                 self._build(build, path)
             return
         self._folder = tempfile.TemporaryDirectory()
-        path = Path(self._folder.name, kernels.LIBRARY)
+        path = Path(self._folder.name, library.LIBRARY)
         if self._build(build, path):
-            build_data["force_include"][str(path)] = f"atalla/{kernels.LIBRARY}"
+            build_data["force_include"][str(path)] = f"atalla/{library.LIBRARY}"
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{_platform()}"
 

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 import atalla
-from atalla.loader import parse
-from atalla.segments import describe, segments
+from atalla.blob.reader import parse
+from atalla.blob.segments import describe, segments
 
 
 class Detector(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import atalla
-from atalla.disasm import disassemble
+from atalla.blob.disasm import disassemble
 
 
 class Gate(nn.Module):

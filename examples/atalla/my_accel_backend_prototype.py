@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import atalla
-from atalla.loader import parse
-from atalla.normalize import normalize
+from atalla.blob.reader import parse
+from atalla.passes.normalize import normalize
 
 
 class Ranker(nn.Module):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import os
 
     from atalla.compiler import Compiled, compile  # noqa: A004  the verb
-    from atalla.records import Bytes
-    from atalla.runtime import Loaded
+    from atalla.isa.format import Bytes
+    from atalla.run.runtime import Loaded
 
 __all__ = [
     "AtallaError",
@@ -62,7 +62,7 @@ def load(
         KernelError: not enough memory, an instruction set that this processor lacks, or a library that is broken.
         OSError: the file cannot be read.
     """
-    from atalla.runtime import Loaded
+    from atalla.run.runtime import Loaded
 
     return Loaded(data, threads=threads, isa=isa, profile=profile, verify_constants=verify_constants, trust=trust)
 
@@ -73,7 +73,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(module, name)
     if name == "Loaded":
-        from atalla.runtime import Loaded
+        from atalla.run.runtime import Loaded
 
         return Loaded
     raise AttributeError(f"module 'atalla' has no attribute {name!r}")

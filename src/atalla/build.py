@@ -98,7 +98,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from atalla.kernels import library_path
+    from atalla.library import library_path
 
     try:
         build(Path(sys.argv[1]) if len(sys.argv) > 1 else library_path())

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from atalla.blob import encode, plan_arena
-from atalla.check import check, check_blob
-from atalla.fuse import fuse
+from atalla.blob.arena import plan_arena
+from atalla.blob.writer import encode
 from atalla.isa import Op
-from atalla.lower import Fallback, lower
-from atalla.normalize import normalize
-from atalla.pack import pack
-from atalla.rules import all_rules
-from atalla.symbolic import settle
+from atalla.passes.check import check_blob, check_program
+from atalla.passes.fuse import fuse
+from atalla.passes.lower import lower
+from atalla.passes.lowering import Fallback
+from atalla.passes.normalize import normalize
+from atalla.passes.pack import pack
+from atalla.passes.rules import all_rules
+from atalla.passes.symbolic import resolve_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,17 +63,17 @@ def compile_normal(
 ) -> Compiled:
     """Compile a program that is made of the operators that :func:`normalize` leaves; see :func:`compile`."""
     lowering = lower(program, all_rules())
-    check(lowering.program, "lower")
+    check_program(lowering.program, "lower")
     if shapes is not None:
-        settle(lowering.program, shapes)
+        resolve_symbols(lowering.program, shapes)
     fuse(lowering.program)
-    check(lowering.program, "fuse")
+    check_program(lowering.program, "fuse")
     hosted = {one.node for one in lowering.program.instructions if one.op is Op.CALL_HOST}
     fallbacks = tuple(one for one in lowering.fallbacks if one.node in hosted)
     pack(lowering.program, exact=exact)
-    check(lowering.program, "pack")
-    dynamic = settle(lowering.program) if shapes is None else None
-    check(lowering.program, "settle")
+    check_program(lowering.program, "pack")
+    dynamic = resolve_symbols(lowering.program) if shapes is None else None
+    check_program(lowering.program, "resolve_symbols")
     arena = plan_arena(lowering.program)
     meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in fallbacks}}
     data = encode(lowering.program, meta, arena, dynamic)

@@ -17,7 +17,7 @@ def dim(extent: Any) -> Dim:
     return int(expression) if expression.is_Integer else expression
 
 
-def simple(value: Dim) -> Dim:
+def simplify(value: Dim) -> Dim:
     """Return the same dim in the form in which equal ones look alike."""
     if isinstance(value, int):
         return value
@@ -31,30 +31,41 @@ def equal(first: Dim, second: Dim) -> bool:
     """Whether two dims are the same whatever the symbols are."""
     if isinstance(first, int) and isinstance(second, int):
         return first == second
-    return bool(simple(first - second) == 0)
+    return bool(simplify(first - second) == 0)
 
 
 def product(values: Iterable[Dim]) -> Dim:
     """Multiply."""
     result: Dim = 1
     for value in values:
-        result = simple(result * value)
+        result = simplify(result * value)
     return result
 
 
-def contiguous(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """Return the strides of a dense tensor whose last dim is the innermost."""
-    return ordered(shape, range(len(shape)))
+    return strides_in_order(shape, range(len(shape)))
 
 
-def ordered(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, ...]:
+def strides_in_order(shape: Sequence[Dim], order: Iterable[int]) -> tuple[Dim, ...]:
     """Return the strides of a dense tensor whose dims lie in memory in ``order``, the outermost first."""
     strides: list[Dim] = [0] * len(shape)
     step: Dim = 1
     for place in reversed(list(order)):
         strides[place] = step
-        step = simple(step * shape[place])
+        step = simplify(step * shape[place])
     return tuple(strides)
+
+
+def reach(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
+    """Return the first and the last element of a view, from its root's first; None where it has none."""
+    low = high = offset
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return None
+        step = (extent - 1) * stride
+        low, high = low + min(step, 0), high + max(step, 0)
+    return low, high
 
 
 def overlapping(shape: Sequence[Dim], strides: Sequence[Dim]) -> bool:
@@ -95,7 +106,7 @@ def memory_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...
         for place in reversed(order):
             if not equal(strides[place], step):
                 break
-            step = simple(step * shape[place])
+            step = simplify(step * shape[place])
         else:
             found = list(order)
             for place in (i for i in range(len(shape)) if i not in large):
@@ -115,8 +126,8 @@ def reshaped(shape: Sequence[Dim], strides: Sequence[Dim], wanted: Sequence[Dim]
     for extent, stride in zip(shape, strides, strict=True):
         if equal(extent, 1):
             continue
-        if blocks and equal(blocks[-1][1], simple(extent * stride)):
-            blocks[-1] = [simple(blocks[-1][0] * extent), stride]
+        if blocks and equal(blocks[-1][1], simplify(extent * stride)):
+            blocks[-1] = [simplify(blocks[-1][0] * extent), stride]
         else:
             blocks.append([extent, stride])
     result: list[Dim] = [0] * len(wanted)
@@ -126,13 +137,13 @@ def reshaped(shape: Sequence[Dim], strides: Sequence[Dim], wanted: Sequence[Dim]
         while not equal(taken, elements):
             if place < 0:
                 return None
-            result[place] = simple(stride * taken)
-            taken = simple(taken * wanted[place])
+            result[place] = simplify(stride * taken)
+            taken = simplify(taken * wanted[place])
             place -= 1
             if isinstance(taken, int) and isinstance(elements, int) and (taken == 0 or elements % taken):
                 return None
     for rest in range(place, -1, -1):
         if not equal(wanted[rest], 1):
             return None
-        result[rest] = simple(result[rest + 1] * wanted[rest + 1]) if rest + 1 < len(wanted) else 1
+        result[rest] = simplify(result[rest + 1] * wanted[rest + 1]) if rest + 1 < len(wanted) else 1
     return tuple(result)

@@ -6,6 +6,7 @@ AtallaError
 ├── KernelError    the C library or the host refused or failed; ``code`` is the library's status
 └── InputError     inputs that do not fit the blob: number, dtype, shape
 
+UnsupportedError never leaves the compiler: the node that it is about runs on the host.
 ReferenceWarning is no error: a blob runs by the reference, because the C kernels were not built.
 """
 
@@ -44,6 +45,10 @@ class KernelError(AtallaError):
 
 class InputError(AtallaError):
     """Inputs that do not fit the blob."""
+
+
+class UnsupportedError(Exception):
+    """No instruction does what a node asks for; the text is the user's reason. The compiler then calls the host."""
 
 
 class ReferenceWarning(UserWarning):

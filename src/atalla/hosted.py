@@ -123,7 +123,7 @@ def name_of(schema: FunctionSchema) -> str:
     return f"{schema.name.replace('::', '.')}.{schema.overload_name or 'default'}"
 
 
-def found() -> set[str]:
+def names_to_host() -> set[str]:
     """Return the names that the list should hold with the installed torch."""
     public = {
         name for name, one in schemas().items() if one.name.startswith("aten::") and all(rule(one) for rule in RULES)
@@ -133,7 +133,7 @@ def found() -> set[str]:
 
 def text() -> str:
     """Return the text of the file, in the order of bytes."""
-    return "".join(f'"{name}",\n' for name in sorted(found(), key=str.encode))
+    return "".join(f'"{name}",\n' for name in sorted(names_to_host(), key=str.encode))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from atalla.dims import Dim, contiguous, memory_order, overlapping, product, simple
+from atalla.dims import Dim, contiguous_strides, memory_order, overlapping, product, simplify
 from atalla.isa import Dtype, Layout, Op, Space
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Tensor:
             tuple(strides),
             self.storage.space,
             self.storage,
-            0 if is_empty else simple(self.offset + offset),
+            0 if is_empty else simplify(self.offset + offset),
         )
 
     def __repr__(self) -> str:
@@ -85,11 +85,17 @@ class Complex:
     """Real and imaginary parts; its last dim, of 2, the complex tensor does not have."""
 
 
-def dense(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
+def new_storage(name: str, dtype: Dtype, shape: Iterable[Dim], strides: Iterable[Dim] | None = None) -> Tensor:
     """Return a new storage in the arena; contiguous where the strides are not given, or would share elements."""
     shape = tuple(shape)
     given = None if strides is None else tuple(strides)
-    return Tensor(name, dtype, shape, contiguous(shape) if given is None or overlapping(shape, given) else given)
+    return Tensor(
+        name, dtype, shape, contiguous_strides(shape) if given is None or overlapping(shape, given) else given
+    )
+
+
+Steps: TypeAlias = Sequence[tuple[int, int, int, int]]
+"""Of an EW: ``code, a, b, c`` each."""
 
 
 @dataclass(eq=False)
@@ -99,7 +105,7 @@ class Instruction:
     op: Op
     dst: Tensor | None
     sources: tuple[Tensor | None, ...] = ()
-    attributes: Mapping[str, float | int | Sequence[int] | Dim] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     """By the names of ``isa.OPS``; absent ones are zero."""
     node: str = ""
     """The FX node that it comes from."""
@@ -110,6 +116,12 @@ class Instruction:
     def reads(self) -> list[Tensor]:
         """Return the sources that are there."""
         return [source for source in self.sources if source is not None]
+
+    @property
+    def steps(self) -> Steps:
+        """Return the steps of an EW."""
+        found: Steps = self.attributes["steps"]
+        return found
 
     def whole(self, name: str) -> int:
         """Return an attribute that is a whole number."""

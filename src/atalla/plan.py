@@ -10,8 +10,10 @@ import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-ALIGN = 64
-"""Bytes: a line of the cache, and the widest vector."""
+from atalla.errors import AtallaError
+from atalla.isa.format import LINE
+from atalla.library import CPlanning, library
+
 NODES = 300_000
 """Of the search at most: some seconds. It is not limited by time, so that the same program gives the same blob."""
 
@@ -75,48 +77,26 @@ def plan(buffers: Sequence[Buffer], nodes: int = NODES) -> Plan:
     assert best is not None, "there is at least one order"
     if not best.is_optimal:
         best = _searched(sized, best, nodes)
-    fault = check(buffers, best.offsets, best.peak)
+    fault = check_plan(buffers, best.offsets, best.peak)
     assert fault is None, fault
     return best
 
 
-class _Planning(ctypes.Structure):
-    """``atalla_planning``."""
-
-    _fields_ = (
-        ("struct_size", ctypes.c_size_t),
-        ("count", ctypes.c_size_t),
-        ("size", ctypes.POINTER(ctypes.c_uint64)),
-        ("first", ctypes.POINTER(ctypes.c_uint32)),
-        ("last", ctypes.POINTER(ctypes.c_uint32)),
-        ("align", ctypes.c_uint64),
-        ("nodes", ctypes.c_uint64),
-        ("deadline_ns", ctypes.c_uint64),
-        ("offset", ctypes.POINTER(ctypes.c_uint64)),
-        ("peak", ctypes.c_uint64),
-        ("bound", ctypes.c_uint64),
-        ("searched", ctypes.c_uint64),
-    )
-
-
 def _searched(buffers: Sequence[Buffer], best: Plan, nodes: int) -> Plan:
     """Search for a better plan in C; without the library the best stays."""
-    from atalla.errors import AtallaError
-    from atalla.kernels import library
-
     try:
         search = library().atalla_plan
     except AtallaError:
         return best
     count = len(buffers)
     offsets = (ctypes.c_uint64 * count)()
-    planning = _Planning(
-        struct_size=ctypes.sizeof(_Planning),
+    planning = CPlanning(
+        struct_size=ctypes.sizeof(CPlanning),
         count=count,
         size=(ctypes.c_uint64 * count)(*(one.size for one in buffers)),
         first=(ctypes.c_uint32 * count)(*(one.first for one in buffers)),
         last=(ctypes.c_uint32 * count)(*(one.last for one in buffers)),
-        align=ALIGN,
+        align=LINE,
         nodes=nodes,
         offset=offsets,
     )
@@ -133,7 +113,7 @@ def _searched(buffers: Sequence[Buffer], best: Plan, nodes: int) -> Plan:
 
 def aligned(size: int) -> int:
     """Round up to whole lines."""
-    return -(-size // ALIGN) * ALIGN
+    return -(-size // LINE) * LINE
 
 
 def max_live(buffers: Iterable[Buffer]) -> int:
@@ -149,7 +129,7 @@ def max_live(buffers: Iterable[Buffer]) -> int:
     return most
 
 
-def check(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str | None:
+def check_plan(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str | None:
     """Return what is wrong with a plan; None if nothing is. It knows nothing of how the plan was made.
 
     A sweep over time that keeps the blocks alive in the order of their offsets, and looks at neighbours.
@@ -168,7 +148,7 @@ def check(buffers: Sequence[Buffer], offsets: Sequence[int], peak: int) -> str |
         if not begins:
             alive.remove(block)
             continue
-        if block[0] < 0 or block[0] % ALIGN or block[1] > peak:
+        if block[0] < 0 or block[0] % LINE or block[1] > peak:
             return f"buffer {i} at {block[0]} is not aligned, or not in the arena of {peak} bytes"
         at = bisect.bisect(alive, block)
         for other in alive[max(at - 1, 0) : at + 1]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from atalla.normalize import COMPOSITES
-from atalla.rules import all_rules
-from atalla.rules.constraints import reason
+from atalla.passes.constraints import reason
+from atalla.passes.normalize import COMPOSITES
+from atalla.passes.rules import all_rules
 
 Counts = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Overload → element type → verdict → cases of PyTorch's own that have it."""
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorSupport:
     """What becomes of an operator."""
 
     name: str
@@ -31,15 +31,15 @@ class Row:
     """Constraints in words; where one does not hold, the operator runs on the host."""
 
 
-def rows() -> list[Row]:
+def rows() -> list[OperatorSupport]:
     """Return the native operators, by name."""
     return [
-        Row(name, "native", tuple(op.name for op in rule.makes), tuple(map(reason, rule.constraints)))
+        OperatorSupport(name, "native", tuple(op.name for op in rule.makes), tuple(map(reason, rule.constraints)))
         for name, rule in sorted(all_rules().items())
     ]
 
 
-def find(name: str) -> Row:
+def find(name: str) -> OperatorSupport:
     """Return the row of any operator of torch; ``aten.`` may be left out.
 
     Raises:
@@ -57,7 +57,7 @@ def find(name: str) -> Row:
         raise KeyError(f"torch has no operator {full}")
     kept = overload and f"{packet}.{overload}" in COMPOSITES
     is_taken_apart = not kept and operator in torch.export.default_decompositions()
-    return Row(f"aten.{packet}.{overload}", "decomposed" if is_taken_apart else "fallback")
+    return OperatorSupport(f"aten.{packet}.{overload}", "decomposed" if is_taken_apart else "fallback")
 
 
 def table() -> str:
@@ -86,7 +86,7 @@ def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]], known
     lines = [
         "# Operators",
         "",
-        "Written by `make docs` from the rules of `src/atalla/rules` and from the evidence.",
+        "Written by `make docs` from the rules of `src/atalla/passes/rules` and from the evidence.",
         "",
         *_summary(operators, known),
         "## Native",

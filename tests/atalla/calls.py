@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.blob import encode, plan_arena
+from atalla.blob.arena import plan_arena
+from atalla.blob.writer import encode
 from atalla.isa import Dtype, Op, Space
 
 SHAPE = (3, 4)
@@ -25,7 +26,7 @@ def blob(target: str, arguments: Any, *outputs: tuple[Dtype, Sequence[int]]) -> 
     """
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     given = ir.Tensor("x", Dtype.F32, SHAPE, (SHAPE[1], 1), Space.INPUT)
-    made = [ir.dense(f"y{i}", dtype, tuple(shape)) for i, (dtype, shape) in enumerate(outputs)]
+    made = [ir.new_storage(f"y{i}", dtype, tuple(shape)) for i, (dtype, shape) in enumerate(outputs)]
     for one in made:
         one.space = Space.OUTPUT
     step = ir.Instruction(Op.CALL_HOST, None, (given,), {"call": 0}, "call")

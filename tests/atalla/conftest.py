@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from atalla.build import build, is_stale
-from atalla.kernels import library_path
+from atalla.library import library_path
 
 
 @pytest.fixture(scope="session")

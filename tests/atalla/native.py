@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
+from atalla.blob.reader import parse
 from atalla.build import FLAGS, SOURCES, build, files_of, sets_of
-from atalla.loader import parse
-from atalla.lower import torch_dtype_of
+from atalla.dtypes import torch_dtype_of
 from tests import needs, surroundings
 
 HERE = Path(__file__).with_name("csrc")

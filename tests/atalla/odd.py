@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import atalla
-from atalla import host
+from atalla.run import host
 from tests.atalla.native import sets_here
 
 if TYPE_CHECKING:

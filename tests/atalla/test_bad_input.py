@@ -13,9 +13,11 @@ from torch import nn
 
 import atalla
 from atalla import ir
-from atalla.blob import encode, plan_arena
+from atalla.blob.arena import plan_arena
+from atalla.blob.writer import encode
 from atalla.isa import OPS, Dtype, Layout, Op, Pool, Space
-from atalla.kernels import Context, OpenBlob, _error, library
+from atalla.library import library, new_error
+from atalla.run.kernels import Context, OpenBlob
 from tests.atalla.nets import NETS, Call
 from tests.atalla.test_compile import compiled, same
 
@@ -196,7 +198,7 @@ def test_the_abi_refuses_null_pointers() -> None:
     for inputs, outputs in (([None], [y.data_ptr()]), ([x.data_ptr()], [None])):
         with pytest.raises(atalla.KernelError, match="null pointer"):
             context.run(inputs, outputs)
-    run, error = library().atalla_run, _error()
+    run, error = library().atalla_run, new_error()
     assert run(context._handle, None, None, ctypes.byref(error)) == BAD_ARGUMENT
     assert run(None, None, None, ctypes.byref(error)) == BAD_ARGUMENT
     assert run(None, None, None, None) == BAD_ARGUMENT

@@ -11,11 +11,11 @@ import torch
 
 import atalla
 from atalla import compiler, ir
-from atalla.check import check
 from atalla.isa import Dtype, Layout, Op, Space
-from atalla.lower import lower
-from atalla.normalize import normalize
-from atalla.rules import all_rules
+from atalla.passes.check import check_program
+from atalla.passes.lower import lower
+from atalla.passes.normalize import normalize
+from atalla.passes.rules import all_rules
 from tests.atalla.nets import NETS
 
 Break = Callable[[ir.Program], None]
@@ -65,7 +65,7 @@ def in_place(made: ir.Program) -> None:
 def another_shape(made: ir.Program) -> None:
     ew = next(one for one in made.instructions if one.op is Op.EW)
     assert ew.dst is not None
-    ew.dst = ir.dense("other", Dtype.F32, (7, *ew.dst.shape[1:]))
+    ew.dst = ir.new_storage("other", Dtype.F32, (7, *ew.dst.shape[1:]))
 
 
 def unknown_attribute(made: ir.Program) -> None:
@@ -106,7 +106,7 @@ BREAKS: dict[Break, str] = {
 
 @pytest.mark.parametrize("name", NETS)
 def test_what_is_lowered_is_whole(name: str) -> None:
-    check(program(name), "lower")
+    check_program(program(name), "lower")
 
 
 @pytest.mark.parametrize("damage", BREAKS, ids=lambda one: one.__name__)
@@ -114,10 +114,10 @@ def test_what_is_broken_is_found(damage: Break) -> None:
     made = program()
     damage(made)
     with pytest.raises(atalla.CompileError, match=f"step 'fuse' broke .*{BREAKS[damage]}"):
-        check(made, "fuse")
+        check_program(made, "fuse")
 
 
-@pytest.mark.parametrize("step", ["lower", "fuse", "pack", "settle"])
+@pytest.mark.parametrize("step", ["lower", "fuse", "pack", "resolve_symbols"])
 def test_each_step_is_looked_at(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = getattr(compiler, step)
 
@@ -145,5 +145,5 @@ def test_the_bytes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_program_is_not_changed_by_being_looked_at() -> None:
     made = program()
     before = [copy.copy(one.__dict__) for one in made.instructions]
-    check(made, "lower")
+    check_program(made, "lower")
     assert before == [one.__dict__ for one in made.instructions]

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import torch
 
-from atalla import kernels
+from atalla import library
+from atalla.blob.reader import parse
 from atalla.cli import COMMANDS, main
 from atalla.isa import Dtype
-from atalla.loader import parse
-from atalla.runtime import _say_that_it_is_slow
+from atalla.run.runtime import _warn_once
 from tests.atalla import calls
 from tests.atalla.test_verify import sections, signed
 
@@ -189,15 +189,15 @@ def test_random_words_are_in_the_table(atalla_command: Call, blob: str) -> None:
 def test_without_kernels_the_command_says_so_in_one_line(
     atalla_command: Call, blob: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _say_that_it_is_slow.cache_clear()
+    _warn_once.cache_clear()
     monkeypatch.delenv("ATALLA_LIBRARY")
-    monkeypatch.setattr(kernels, "LIBRARY", "never_built.so")
+    monkeypatch.setattr(library, "LIBRARY", "never_built.so")
     status, out, complaints = atalla_command("run", blob, "--num-runs", "1")
     assert status == 0 and "words.atalla: reference, 1 thread" in out
     assert complaints.startswith("atalla run: the C kernels were not built") and len(complaints.splitlines()) == 1
     status, _, complaints = atalla_command("run", blob, "--profile")
     assert status == 2 and "--profile needs the C kernels" in complaints.splitlines()[-1]
-    _say_that_it_is_slow.cache_clear()
+    _warn_once.cache_clear()
 
 
 WRONG = {

@@ -11,9 +11,9 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import atalla
-from atalla.disasm import disassemble
+from atalla.blob.disasm import disassemble
+from atalla.blob.reader import parse
 from atalla.isa import Act
-from atalla.loader import parse
 from tests.atalla.native import sets_here
 from tests.atalla.nets import HOSTED, NETS, Call
 

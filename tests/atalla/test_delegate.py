@@ -16,9 +16,9 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from atalla import AtallaError, CompileError
+from atalla.blob.reader import parse
 from atalla.build import SETS
 from atalla.isa import Op
-from atalla.loader import parse
 from tests import needs
 from tests.atalla.nets import NETS
 
@@ -57,7 +57,7 @@ class Cnn(nn.Module):
 def edge(module: nn.Module, inputs: Sequence[Any], **options: Any) -> Any:
     from executorch.exir import to_edge_transform_and_lower
 
-    from atalla.delegate import AtallaPartitioner
+    from atalla.executorch.delegate import AtallaPartitioner
 
     program = torch.export.export(module.eval(), tuple(inputs))
     return to_edge_transform_and_lower(program, partitioner=[AtallaPartitioner(**options)])
@@ -85,7 +85,7 @@ def run(library: Path) -> Run:
     needs.program("c++")
     from executorch.extension.pybindings import _C
 
-    from atalla import build_delegate
+    from atalla.executorch import build_delegate
 
     build_delegate.load()
     assert "AtallaBackend" in _C._get_registered_backend_names()
@@ -146,7 +146,7 @@ def blobs(lowered: Any) -> list[bytes]:
 def test_what_no_instruction_does_runs_between_two_delegates(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     torch.manual_seed(0)
     module, x = Split(), torch.randn(1, 3, 8, 8)
-    with caplog.at_level("INFO", "atalla.delegate"):
+    with caplog.at_level("INFO", "atalla.executorch.delegate"):
         lowered = edge(module, [x])
     assert operators(lowered) == ["delegate", "aten.topk.default", "delegate"]
     assert "aten_topk_default" in caplog.text and "no instruction does it" in caplog.text
@@ -178,7 +178,7 @@ def test_what_computes_nothing_is_not_delegated() -> None:
 def test_a_dynamic_shape_is_left(run: Run) -> None:
     from executorch.exir import to_edge_transform_and_lower
 
-    from atalla.delegate import AtallaPartitioner
+    from atalla.executorch.delegate import AtallaPartitioner
 
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
     batch = torch.export.Dim("batch", min=1, max=8)
@@ -254,7 +254,7 @@ def test_wrong_inputs_are_an_error(run: Run) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads(threads: int, run: Run) -> None:
-    from atalla import build_delegate
+    from atalla.executorch import build_delegate
 
     def running() -> int:
         return len(list(Path("/proc/self/task").iterdir())) if sys.platform == "linux" else 0
@@ -297,7 +297,7 @@ def test_the_profiler_is_told_of_each_instruction(run: Run, tmp_path: Path) -> N
 def test_an_unknown_compile_spec_is_refused() -> None:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
 
-    from atalla.delegate import AtallaBackend
+    from atalla.executorch.delegate import AtallaBackend
 
     program = torch.export.export(nn.ReLU(), (torch.randn(2),))
     with pytest.raises(CompileError, match="unknown compile specs: speed"):
@@ -305,7 +305,7 @@ def test_an_unknown_compile_spec_is_refused() -> None:
 
 
 def test_without_a_compiler_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from atalla import build_delegate
+    from atalla.executorch import build_delegate
 
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(AtallaError, match=r"no C\+\+ compiler 'no-such-compiler'.*apt-get install g\+\+") as caught:
@@ -313,14 +313,19 @@ def test_without_a_compiler_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, 
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
     done = subprocess.run(
-        [sys.executable, "-m", "atalla.build_delegate"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "atalla.executorch.build_delegate"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "apt-get install g++" in done.stderr
 
 
 def test_the_description_of_a_blob_is_what_it_says(run: Run) -> None:
     """What the delegate checks tensors against, through the C ABI."""
-    from atalla.kernels import OpenBlob, Tensor, library
+    from atalla.library import CTensor, library
+    from atalla.run.kernels import OpenBlob
 
     class Instruction(ctypes.Structure):
         _fields_ = (
@@ -336,7 +341,7 @@ def test_the_description_of_a_blob_is_what_it_says(run: Run) -> None:
         (library().atalla_describe_input, listing.inputs),
         (library().atalla_describe_output, [number for _, number in listing.outputs]),
     ):
-        tensor = Tensor(struct_size=ctypes.sizeof(Tensor))
+        tensor = CTensor(struct_size=ctypes.sizeof(CTensor))
         assert function(opened.handle, ctypes.c_uint32(len(numbers)), ctypes.byref(tensor)) == 2
         for index, number in enumerate(numbers):
             assert function(opened.handle, ctypes.c_uint32(index), ctypes.byref(tensor)) == 0

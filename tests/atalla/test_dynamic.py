@@ -15,14 +15,14 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import atalla
-from atalla.blob import joined
-from atalla.isa import Dtype, Node, Op, Patch, Space, Verdict
-from atalla.kernels import OpenBlob
-from atalla.loader import parse
-from atalla.records import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
-from atalla.runtime import MOST_SHAPES
-from atalla.specialize import specialize
-from atalla.verify import verify
+from atalla.blob.reader import parse
+from atalla.blob.specialize import specialize
+from atalla.blob.verify import verify
+from atalla.blob.writer import join_sections
+from atalla.isa import Dtype, NodeKind, Op, PatchKind, Space, Verdict
+from atalla.isa.format import CALL, INSTRUCTION, NODE, NOTHING, OUTPUT, PATCH, SYMBOL, SYMBOLS, TENSOR
+from atalla.run.kernels import OpenBlob
+from atalla.run.runtime import MOST_SHAPES
 from tests.atalla.dynamic_nets import DYNAMIC, like
 from tests.atalla.test_verify import MUTATIONS, c, mutated, python, sections, signed
 
@@ -133,7 +133,7 @@ def verdicts(data: bytes, shapes: Sequence[Sequence[int]]) -> tuple[int, int]:
     """Give what becomes of a sound blob for these shapes, in Python and in C; −1 where inputs are refused."""
     try:
         found: int = Verdict.SOUND
-        verify(specialize(data, shapes))
+        verify(specialize(parse(data), shapes))
     except atalla.BlobError as error:
         found = error.code
     except atalla.InputError:
@@ -217,12 +217,12 @@ def test_a_size_that_becomes_the_number_of_a_call_is_refused(size: int) -> None:
         b"HOST": CALL.pack(0, 0, 1, 1),
         b"SYMS": SYMBOLS.pack(1, 1, 0, 1)
         + SYMBOL.pack(0, 0, 0, 1 << 40, 0, 0, 1, 4)  # dim 0 less 4
-        + NODE.pack(Node.SYMBOL, 0, 0, 0)
-        + PATCH.pack(Patch.WORD, 0, 0, 0),
+        + NODE.pack(NodeKind.SYMBOL, 0, 0, 0)
+        + PATCH.pack(PatchKind.WORD, 0, 0, 0),
         b"CNST": b"",
     }
-    blob = joined(sections_, 0, 0)
+    blob = join_sections(sections_, 0, 0)
     assert python(blob) == c(blob) == 0
-    for refused in (lambda: specialize(blob, [(size,)]), lambda: OpenBlob(blob).specialize([(size,)])):
+    for refused in (lambda: specialize(parse(blob), [(size,)]), lambda: OpenBlob(blob).specialize([(size,)])):
         with pytest.raises(atalla.AtallaError):
             refused()

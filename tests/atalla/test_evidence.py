@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from atalla.rules import all_rules
+from atalla.passes.rules import all_rules
 from tests.atalla.evidence.table import TABLE
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import atalla
-from atalla.blob import joined
-from atalla.disasm import disassemble
+from atalla.blob.disasm import disassemble
+from atalla.blob.reader import section_rows
+from atalla.blob.writer import join_sections
 from atalla.isa import Verdict
-from atalla.records import HEADER, PAGE, SECTION, section_rows
+from atalla.isa.format import HEADER, PAGE, SECTION
 from tests.atalla import golden
 from tests.atalla.test_verify import c, python, signed
 
@@ -59,7 +60,7 @@ def with_section(data: bytes, name: bytes, content: bytes, required: int) -> byt
             whole[name] = content
         whole[known] = data[at : at + size]
     arena, state = struct.unpack_from("<QQ", data, 32)
-    made = bytearray(joined(whole, arena, state))
+    made = bytearray(join_sections(whole, arena, state))
     for i, (known, *_) in enumerate(section_rows(made)):
         if known == name:
             struct.pack_into("<I", made, HEADER.size + SECTION.size * i + 4, required)

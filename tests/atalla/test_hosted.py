@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import atalla
-from atalla import guards, host, hosted
+from atalla import hosted
 from atalla.isa import Dtype, Verdict
+from atalla.run import guards, host
 from tests.atalla.calls import SHAPE, X, blob
 from tests.atalla.nets import Call
 from tests.atalla.test_verify import c, python

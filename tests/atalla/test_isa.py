@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import atalla
-from atalla import isa
+from atalla import isa, library
 from atalla.header import header
 
+CSRC = Path(atalla.__file__).parent / "csrc"
 WORD = re.compile(r"\b(AT_\w+) = (\d+)")
 
 
 def test_the_header_says_what_python_says() -> None:
-    """Laid out by clang-format, so the words are compared."""
-    written = (Path(atalla.__file__).parent / "csrc" / "isa.h").read_text()
-    assert WORD.findall(written) == WORD.findall(header())
-    assert len(WORD.findall(written)) > 150
+    """Numbers, records, limits and texts of the format are said once: C's are written from Python's."""
+    written = (CSRC / "isa.h").read_text()
+    assert written == header(), "python -m atalla.header > src/atalla/csrc/isa.h"
+    assert len(WORD.findall(written)) > 250
 
 
 def test_numbers_are_part_of_the_format() -> None:
@@ -30,3 +33,17 @@ def test_numbers_are_part_of_the_format() -> None:
     ]  # fmt: skip
     assert [one.value for one in isa.Op] == list(range(18))
     assert set(isa.OPS) == set(isa.Op) and all(isa.OPS[one] for one in isa.Op)
+
+
+@pytest.mark.parametrize("name", ["tensor", "error", "options", "info", "planning"])
+def test_structures_are_those_of_the_abi(name: str) -> None:
+    text = re.sub(r"/\*.*?\*/", "", (CSRC / "atalla.h").read_text(), flags=re.DOTALL)
+    (body,) = re.findall(rf"typedef struct \{{([^{{}}]*)\}} atalla_{name};", text)
+    members = [re.findall(r"(\w+)(?:\[\d+\])?$", one)[0] for one in re.split("[,;]", body)[:-1]]
+    assert members == [field for field, _ in getattr(library, f"C{name.title()}")._fields_]
+
+
+def test_numbers_of_the_abi() -> None:
+    text = (CSRC / "atalla.h").read_text()
+    assert f"#define ATALLA_ABI_VERSION {library.ABI_VERSION}u" in text
+    assert f"ATALLA_BAD_SHAPE = {library.BAD_SHAPE}," in text and f"ATALLA_BUSY = {library.BUSY}," in text

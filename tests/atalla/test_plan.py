@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atalla.kernels import library
-from atalla.plan import ALIGN, Buffer, _Planning, aligned, check, max_live, plan
+from atalla.isa.format import LINE
+from atalla.library import CPlanning, library
+from atalla.plan import Buffer, aligned, check_plan, max_live, plan
 from tests.atalla.make_plans import CAPACITY, PROBLEMS
 
 BUFFERS = st.lists(
@@ -25,7 +26,7 @@ BUFFERS = st.lists(
 
 SMALL = st.lists(
     st.tuples(st.integers(1, 5), st.integers(0, 5), st.integers(0, 3)).map(
-        lambda n: Buffer(n[0] * ALIGN, n[1], n[1] + n[2])
+        lambda n: Buffer(n[0] * LINE, n[1], n[1] + n[2])
     ),
     min_size=1,
     max_size=7,
@@ -45,15 +46,15 @@ def overlap(buffers: list[Buffer], offsets: tuple[int, ...]) -> bool:
 def test_a_plan_is_sound_and_no_smaller_than_its_bound(buffers: list[Buffer]) -> None:
     found = plan(buffers)
     assert not overlap(buffers, found.offsets)
-    assert all(offset % ALIGN == 0 for offset in found.offsets)
+    assert all(offset % LINE == 0 for offset in found.offsets)
     assert all(offset + one.size <= found.peak for one, offset in zip(buffers, found.offsets, strict=True))
     assert found.peak >= found.bound == max_live(Buffer(aligned(b.size), b.first, b.last) for b in buffers)
 
 
 @given(BUFFERS, st.randoms(use_true_random=False))
 def test_the_checker_finds_what_every_pair_finds(buffers: list[Buffer], random: object) -> None:
-    offsets = tuple(random.randrange(0, 40) * ALIGN for _ in buffers)
-    told = check(buffers, offsets, peak=1 << 20)
+    offsets = tuple(random.randrange(0, 40) * LINE for _ in buffers)
+    told = check_plan(buffers, offsets, peak=1 << 20)
     assert (told is not None) == overlap(buffers, offsets)
 
 
@@ -62,7 +63,7 @@ def test_the_checker_finds_what_every_pair_finds(buffers: list[Buffer], random: 
     [((0, 64), 128, None), ((0, 0), 128, "overlap"), ((0, 32), 128, "not aligned"), ((0, 64), 100, "not in the arena")],
 )
 def test_what_is_wrong_is_said(offsets: tuple[int, ...], peak: int, told: str | None) -> None:
-    found = check([Buffer(64, 0, 1), Buffer(64, 1, 2)], offsets, peak)
+    found = check_plan([Buffer(64, 0, 1), Buffer(64, 1, 2)], offsets, peak)
     assert found is None if told is None else told in (found or "")
 
 
@@ -115,9 +116,9 @@ def test_that_the_bound_cannot_be_reached_is_proved() -> None:
         (2, 1, 2), (5, 4, 4), (5, 0, 1), (5, 0, 0), (1, 4, 6), (3, 2, 3), (2, 3, 5), (2, 1, 2), (3, 3, 5), (1, 2, 3),
         (2, 1, 3),
     )  # fmt: skip
-    buffers = [Buffer(size * ALIGN, first, last) for size, first, last in rows]
+    buffers = [Buffer(size * LINE, first, last) for size, first, last in rows]
     found = plan(buffers)
-    assert max_live(buffers) == 11 * ALIGN and found.bound == found.peak == 12 * ALIGN
+    assert max_live(buffers) == 11 * LINE and found.bound == found.peak == 12 * LINE
     assert found.certificate == "optimal"
     assert not plan(buffers, nodes=0).is_optimal
 
@@ -152,8 +153,8 @@ def test_without_the_library_the_gap_is_told(monkeypatch: pytest.MonkeyPatch, tm
 def test_the_abi_refuses_null_pointers(field: str) -> None:
     numbers = (ctypes.c_uint64 * 1)(64)
     steps = (ctypes.c_uint32 * 1)(0)
-    planning = _Planning(
-        struct_size=ctypes.sizeof(_Planning), count=1, size=numbers, first=steps, last=steps, align=64, offset=numbers
+    planning = CPlanning(
+        struct_size=ctypes.sizeof(CPlanning), count=1, size=numbers, first=steps, last=steps, align=64, offset=numbers
     )
     assert library().atalla_plan(ctypes.byref(planning), None) == 0
     setattr(planning, field, None)

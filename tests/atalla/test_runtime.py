@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import atalla
-from atalla import build, kernels, runtime
+from atalla import build, library
+from atalla.run import runtime
 from tests import needs
 from tests.atalla.test_compile import compiled, same
 
@@ -19,16 +20,16 @@ from tests.atalla.test_compile import compiled, same
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Forget the library that was opened, before and after."""
-    kernels.library.cache_clear()
-    runtime._say_that_it_is_slow.cache_clear()
+    library.library.cache_clear()
+    runtime._warn_once.cache_clear()
     monkeypatch.delenv("ATALLA_LIBRARY", raising=False)
     yield monkeypatch
-    kernels.library.cache_clear()
-    runtime._say_that_it_is_slow.cache_clear()
+    library.library.cache_clear()
+    runtime._warn_once.cache_clear()
 
 
 def test_without_kernels_the_reference_runs_and_says_so_once(elsewhere: pytest.MonkeyPatch) -> None:
-    elsewhere.setattr(kernels, "LIBRARY", "never_built.so")
+    elsewhere.setattr(library, "LIBRARY", "never_built.so")
     made, inputs, wanted = compiled("mlp")
     with pytest.warns(atalla.ReferenceWarning, match=r"never_built\.so.*python -m atalla\.build") as told:
         loaded = atalla.load(made.data)

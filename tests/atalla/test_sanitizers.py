@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from atalla.blob.reader import parse
 from atalla.build import FLAGS, SETS, SOURCES
 from atalla.isa import Op
-from atalla.loader import parse
 from tests import needs
 from tests.atalla.native import HERE, executable, run_blob, sets_here, shared_library
 from tests.atalla.nets import HOSTED, NETS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 import atalla
-from atalla.loader import parse
-from atalla.segments import describe, segments
+from atalla.blob.reader import parse
+from atalla.blob.segments import describe, segments
 from tests.atalla.test_compile import compiled, same
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.export import Dim
 
 import atalla
-from atalla.loader import parse
+from atalla.blob.reader import parse
 
 pytestmark = pytest.mark.usefixtures("library")
 ISAS = pytest.mark.parametrize("isa", [None, "reference"])

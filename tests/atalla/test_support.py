@@ -7,11 +7,13 @@ import torch
 from torch import nn
 
 import atalla
+from atalla.errors import UnsupportedError
 from atalla.isa import Op
-from atalla.lower import Lowering, UnsupportedError, lower
-from atalla.normalize import normalize
-from atalla.rules import all_rules
-from atalla.rules.constraints import float32, reason
+from atalla.passes.constraints import float32, reason
+from atalla.passes.lower import lower
+from atalla.passes.lowering import Lowering
+from atalla.passes.normalize import normalize
+from atalla.passes.rules import all_rules
 from atalla.support import find, markdown, rows, table
 from tests.atalla.nets import NETS, Call
 

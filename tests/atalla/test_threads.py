@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import atalla
-from atalla import host
-from atalla.kernels import BUSY, Context, OpenBlob
+from atalla.library import BUSY
+from atalla.run import host
+from atalla.run.kernels import Context, OpenBlob
 from tests.atalla.nets import Call
 from tests.atalla.test_compile import compiled, same
 

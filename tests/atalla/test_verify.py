@@ -16,11 +16,11 @@ import pytest
 import torch
 
 import atalla
+from atalla.blob.reader import parse
+from atalla.blob.verify import verify
 from atalla.isa import Verdict
-from atalla.kernels import OpenBlob
-from atalla.loader import parse
-from atalla.records import HEADER, SECTION, TENSOR
-from atalla.verify import verify
+from atalla.isa.format import HEADER, SECTION, TENSOR
+from atalla.run.kernels import OpenBlob
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
 

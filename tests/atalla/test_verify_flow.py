@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from atalla import ir
-from atalla.blob import Arena, encode, plan_arena, storage_bytes
+from atalla.blob.arena import Arena, plan_arena, storage_bytes
+from atalla.blob.writer import encode
 from atalla.isa import Dtype, Op, Space, Verdict
-from atalla.records import CALL
+from atalla.isa.format import CALL
 from tests.atalla.test_compile import compiled
 from tests.atalla.test_verify import c, python, sections, signed
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from atalla.kernels import LIBRARY
+from atalla.library import LIBRARY
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

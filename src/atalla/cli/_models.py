@@ -143,12 +143,12 @@ def _classifier(name: str, *, random: bool) -> tuple[torch.nn.Module, tuple[torc
     side = published.transforms.keywords.get("crop_size", SIZE)
     module = models.get_model(name, weights=None)
     if random:
-        settle(module, torch.randn(STATISTICS_BATCH, 3, side, side))
+        initialize_statistics(module, torch.randn(STATISTICS_BATCH, 3, side, side))
     return module, (torch.randn(1, 3, side, side),)
 
 
-def settle(module: torch.nn.Module, images: torch.Tensor) -> None:
-    """Return BatchNorm the statistics of a batch, and weights that begin as zeros random ones.
+def initialize_statistics(module: torch.nn.Module, images: torch.Tensor) -> None:
+    """Give BatchNorm the statistics of a batch, and weights that begin as zeros random values.
 
     As they are built, outputs of a MobileNetV3 are near 1e-15 and those of a vision transformer zero, whatever goes in.
     """

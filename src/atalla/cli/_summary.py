@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from atalla.blob.disasm import tensor
+from atalla.blob.reader import Listing
+from atalla.blob.segments import describe, segments
 from atalla.cli import print_table, say, size
-from atalla.disasm import tensor
 from atalla.isa import Op
-from atalla.loader import Listing
-from atalla.segments import describe, segments
 
 
 def document(listing: Listing, size_bytes: int) -> dict[str, Any]:

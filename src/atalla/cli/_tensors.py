@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atalla.cli import UsageError, check_file, one_line
+from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError
 from atalla.isa import Dtype, Op
-from atalla.lower import torch_dtype_of
 
 if TYPE_CHECKING:
     import torch
 
-    from atalla.loader import Listing
+    from atalla.blob.reader import Listing
 
 
 MAX_UNPACKED = 100

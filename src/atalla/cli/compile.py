@@ -32,9 +32,9 @@ def main(args: argparse.Namespace) -> int:
     import torch  # noqa: F401  its import takes seconds that are no part of the capture
 
     import atalla
+    from atalla.blob.reader import parse
     from atalla.cli._models import capture
     from atalla.cli._summary import document, print_summary
-    from atalla.loader import parse
 
     began = time.perf_counter()
     name, program = capture(args.model, args.weights, args.seed, trust=args.trust)

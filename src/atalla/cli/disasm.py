@@ -15,11 +15,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the listing."""
-    from atalla.disasm import disassemble
-    from atalla.verify import verify
+    from atalla.blob.disasm import lines
+    from atalla.blob.verify import verify
 
     data = read_file(args.file)
-    verify(data, trust=True)  # nothing is run
-    for line in disassemble(data):
+    for line in lines(verify(data, trust=True)):  # nothing is run
         say(line)
     return 0

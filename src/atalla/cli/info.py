@@ -16,13 +16,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the summary."""
+    from atalla.blob.verify import verify
     from atalla.cli._summary import document, print_summary
-    from atalla.loader import parse
-    from atalla.verify import verify
 
     data = read_file(args.file)
-    verify(data, trust=True)  # nothing is run
-    listing = parse(data)
+    listing = verify(data, trust=True)  # nothing is run
     if args.json:
         print_json({"schema": 1, "file": str(args.file), **document(listing, len(data))})
     else:

@@ -14,7 +14,7 @@ from atalla.cli import UsageError, positive_int, print_json, print_table, read_f
 if TYPE_CHECKING:
     import torch
 
-    from atalla.loader import Listing
+    from atalla.blob.reader import Listing
 
 WARM_UP = 5
 """Runs before the timed ones."""

@@ -1,4 +1,4 @@
-// The strict loader: proves that bytes are a sound program. "verify.py" looks at the same things in the same order.
+// The strict loader: proves that bytes are a sound program. "blob/verify.py" looks at the same, in the same order.
 //
 // Nothing is read beyond what an earlier check allows; sums and products that may overflow are taken in 128 bits.
 #include <stdio.h>
@@ -11,14 +11,14 @@
 
 static int open(const void* bytes, size_t size, bool is_trusted, atalla_blob** result, atalla_error* error) {
   if (!bytes || !result) return ATALLA_BAD_ARGUMENT;
-  loading l = {.bytes = bytes, .size = size, .is_trusted = is_trusted, .blob = calloc(1, sizeof *l.blob)};
+  loader l = {.bytes = bytes, .size = size, .is_trusted = is_trusted, .blob = calloc(1, sizeof *l.blob)};
   int fault = l.blob ? 0 : ATALLA_OUT_OF_MEMORY;
   if (l.blob) {
     l.blob->bytes = bytes;
     l.blob->size = size;
   }
-  int (*const steps[])(loading*) = {at_load_header, at_load_sections,     at_load_strings, at_load_tensors,
-                                    at_load_lists,  at_load_instructions, at_load_symbols, at_load_calls};
+  int (*const steps[])(loader*) = {at_load_header, at_load_sections,     at_load_strings, at_load_tensors,
+                                   at_load_lists,  at_load_instructions, at_load_symbols, at_load_calls};
   for (size_t i = 0; i < sizeof steps / sizeof *steps && !fault; ++i) fault = steps[i](&l);
   if (fault) {
     atalla_close(l.blob);
@@ -71,10 +71,17 @@ int atalla_check_constants(const atalla_blob* blob) {
                                                                                                    : AT_BAD_CHECKSUM;
 }
 
+at_outputs at_outputs_of(const atalla_blob* blob, const at_insn* insn) {
+  if (insn->op != AT_OP_CALL_HOST) return (at_outputs){0, 0};
+  const uint8_t* row = blob->calls + AT_CALL_BYTES * at_u64(blob->words + 8 * (size_t)insn->first_word);
+  return (at_outputs){at_u32(row + AT_CALL_AT_FIRST_OUTPUT), at_u32(row + AT_CALL_AT_OUTPUTS)};
+}
+
 void at_reset(const atalla_blob* blob, char* state) {
   memset(state, 0, (size_t)blob->state_bytes);
   for (uint32_t i = 0; i < blob->initial_count; ++i) {
-    const uint8_t* row = blob->initial + INITIAL * (size_t)i;
-    memcpy(state + at_u64(row), blob->constants + at_u64(row + 8), (size_t)at_u64(row + 16));
+    const uint8_t* row = blob->initial + AT_INITIAL_BYTES * (size_t)i;
+    memcpy(state + at_u64(row + AT_INITIAL_AT_TO), blob->constants + at_u64(row + AT_INITIAL_AT_START),
+           (size_t)at_u64(row + AT_INITIAL_AT_BYTES));
   }
 }

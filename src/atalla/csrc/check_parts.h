@@ -7,9 +7,9 @@ typedef struct {
   const atalla_blob* blob;
   const at_insn* insn;
   const at_tensor *dst, *src[AT_SOURCES];
-} looking;
+} resolved_insn;
 
-static inline int64_t word(const looking* l, int number) {
+static inline int64_t word(const resolved_insn* l, int number) {
   return (int64_t)at_u64(l->blob->words + 8 * ((size_t)l->insn->first_word + (size_t)number));
 }
 
@@ -52,14 +52,14 @@ static inline bool is_reduced(uint8_t dtype) {
 }
 
 // What the operations' own files give; 0 or a verdict each.
-int at_check_gemm(const looking* l);
-int at_check_conv(const looking* l);
-int at_check_pool(const looking* l);
-int at_check_bmm(const looking* l);
-int at_check_attention(const looking* l);
-int at_check_ew(const looking* l);
-int at_check_gather(const looking* l);
-int at_check_reduce(const looking* l);
-int at_check_softmax(const looking* l);
-int at_check_norm(const looking* l);
-int at_check_cumsum(const looking* l);
+int at_check_gemm(const resolved_insn* l);
+int at_check_conv(const resolved_insn* l);
+int at_check_pool(const resolved_insn* l);
+int at_check_bmm(const resolved_insn* l);
+int at_check_attention(const resolved_insn* l);
+int at_check_ew(const resolved_insn* l);
+int at_check_gather(const resolved_insn* l);
+int at_check_reduce(const resolved_insn* l);
+int at_check_softmax(const resolved_insn* l);
+int at_check_norm(const resolved_insn* l);
+int at_check_cumsum(const resolved_insn* l);

@@ -3,8 +3,6 @@
 
 #include "check_parts.h"
 
-enum { MOST_ATTRIBUTE = 1 << 20, MOST_FILTER_ROWS = 64 };
-
 bool at_packed_fits(const at_tensor* t) {
   if (t->dtype != AT_F32) return false;
   if (t->layout == AT_DEPTHWISE) return t->rank == 2;
@@ -18,13 +16,13 @@ static bool is_weight(const at_tensor* t, uint8_t layout, int64_t n, int64_t tap
   return (__int128)t->bytes == panels * groups * AT_PANEL * taps * k * 4;
 }
 
-static int check_epilogue(const looking* l, int at) {
+static int check_epilogue(const resolved_insn* l, int at) {
   if (!in_range(word(l, at), 0, AT_ACT_COUNT - 1)) return AT_BAD_ATTRIBUTE;
   if (isnan(at_number(word(l, at + 1))) || isnan(at_number(word(l, at + 2)))) return AT_BAD_ATTRIBUTE;
   return 0;
 }
 
-int at_check_gemm(const looking* l) {
+int at_check_gemm(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst, *bias = l->src[2], *residual = l->src[3];
   if (!is_strided(src, AT_F32) || !is_strided(dst, AT_F32) || src->rank != dst->rank || src->rank < 1)
     return AT_BAD_OPERANDS;
@@ -44,19 +42,19 @@ int at_check_gemm(const looking* l) {
 static bool is_image(const at_tensor* t) { return is_strided(t, AT_F32) && t->rank == 4 && is_dense(t, 1); }
 
 // Strides, padding, dilation and size of a window, which begin at the same word in all operations that have one.
-static bool is_window(const looking* l, int at) {
+static bool is_window(const resolved_insn* l, int at) {
   for (int i = 0; i < 10; ++i) {
-    if (!in_range(word(l, at + i), i >= 2 && i < 6 ? 0 : 1, MOST_ATTRIBUTE)) return false;
+    if (!in_range(word(l, at + i), i >= 2 && i < 6 ? 0 : 1, AT_MOST_ATTRIBUTE)) return false;
   }
   return true;
 }
 
-int at_check_conv(const looking* l) {
+int at_check_conv(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst, *bias = l->src[2], *residual = l->src[3];
   const bool few = l->insn->op == AT_OP_CONV2D && word(l, AT_CONV2D_GROUPS) == 1 && src->rank == 4 &&
                    src->dim[1] <= AT_FEW_CHANNELS && is_strided(src, AT_F32);
   if ((!is_image(src) && !few) || !is_image(dst) || src->dim[0] != dst->dim[0]) return AT_BAD_OPERANDS;
-  if (!is_window(l, AT_CONV2D_STRIDE_H) || !in_range(word(l, AT_CONV2D_GROUPS), 1, MOST_ATTRIBUTE))
+  if (!is_window(l, AT_CONV2D_STRIDE_H) || !in_range(word(l, AT_CONV2D_GROUPS), 1, AT_MOST_ATTRIBUTE))
     return AT_BAD_ATTRIBUTE;
   const int64_t high = word(l, AT_CONV2D_KERNEL_H), wide = word(l, AT_CONV2D_KERNEL_W),
                 groups = word(l, AT_CONV2D_GROUPS);
@@ -64,7 +62,7 @@ int at_check_conv(const looking* l) {
   if (channels % groups || columns % groups) return AT_BAD_OPERANDS;
   if (l->insn->op == AT_OP_DWCONV2D) {
     const at_tensor* w = l->src[1];
-    if (high > MOST_FILTER_ROWS || groups != channels || columns != channels) return AT_BAD_ATTRIBUTE;
+    if (high > AT_MOST_FILTER_ROWS || groups != channels || columns != channels) return AT_BAD_ATTRIBUTE;
     if (w->layout != AT_DEPTHWISE || w->dim[0] != channels || w->dim[1] != taps) return AT_BAD_OPERANDS;
     if ((__int128)w->bytes != (__int128)channels * taps * 4) return AT_BAD_OPERANDS;
   } else if (l->insn->op == AT_OP_CONV2D_WINO) {
@@ -82,7 +80,7 @@ int at_check_conv(const looking* l) {
   return check_epilogue(l, AT_CONV2D_ACT);
 }
 
-int at_check_pool(const looking* l) {
+int at_check_pool(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst;
   if (!is_image(src) || !is_image(dst) || src->dim[0] != dst->dim[0] || src->dim[1] != dst->dim[1])
     return AT_BAD_OPERANDS;
@@ -91,7 +89,7 @@ int at_check_pool(const looking* l) {
   return 0;
 }
 
-int at_check_bmm(const looking* l) {
+int at_check_bmm(const resolved_insn* l) {
   const at_tensor *a = l->src[0], *b = l->src[1], *dst = l->dst;
   const at_tensor* all[] = {a, b, dst};
   for (int i = 0; i < 3; ++i) {
@@ -106,7 +104,7 @@ int at_check_bmm(const looking* l) {
   return isnan(at_number(word(l, AT_BMM_SCALE))) ? AT_BAD_ATTRIBUTE : 0;
 }
 
-int at_check_attention(const looking* l) {
+int at_check_attention(const resolved_insn* l) {
   const at_tensor *q = l->src[0], *k = l->src[1], *v = l->src[2], *mask = l->src[3], *dst = l->dst;
   const at_tensor* all[] = {q, k, v, dst};
   for (int i = 0; i < 4; ++i) {

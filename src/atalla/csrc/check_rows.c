@@ -3,7 +3,7 @@
 
 #include "check_parts.h"
 
-int at_check_gather(const looking* l) {
+int at_check_gather(const resolved_insn* l) {
   const at_tensor *table = l->src[0], *index = l->src[1], *dst = l->dst;
   if (table->layout != AT_STRIDED || table->dtype != dst->dtype || table->rank < 1) return AT_BAD_OPERANDS;
   if (index->dtype != AT_I64 && index->dtype != AT_I32) return AT_BAD_OPERANDS;
@@ -15,7 +15,7 @@ int at_check_gather(const looking* l) {
   return 0;
 }
 
-int at_check_reduce(const looking* l) {
+int at_check_reduce(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst;
   const int64_t kind = word(l, AT_REDUCE_KIND), dims = word(l, AT_REDUCE_DIMS);
   if (!in_range(kind, 0, AT_REDUCE_COUNT - 1) || !in_range(dims, 0, ((int64_t)1 << src->rank) - 1))
@@ -35,7 +35,7 @@ int at_check_reduce(const looking* l) {
   return dst->dtype == made ? 0 : AT_BAD_OPERANDS;
 }
 
-int at_check_softmax(const looking* l) {
+int at_check_softmax(const resolved_insn* l) {
   const at_tensor* src = l->src[0];
   if (!is_strided(src, AT_F32) || !is_strided(l->dst, AT_F32) || !same_shape(src, l->dst)) return AT_BAD_OPERANDS;
   if (!in_range(word(l, AT_SOFTMAX_AXIS), 0, src->rank - 1) || !in_range(word(l, AT_SOFTMAX_LOG), 0, 1))
@@ -43,7 +43,7 @@ int at_check_softmax(const looking* l) {
   return 0;
 }
 
-int at_check_norm(const looking* l) {
+int at_check_norm(const resolved_insn* l) {
   const at_tensor* src = l->src[0];
   if (!is_strided(src, AT_F32) || !is_strided(l->dst, AT_F32) || !same_shape(src, l->dst)) return AT_BAD_OPERANDS;
   const int64_t dims = word(l, AT_NORM_DIMS);
@@ -60,7 +60,7 @@ int at_check_norm(const looking* l) {
   return 0;
 }
 
-int at_check_cumsum(const looking* l) {
+int at_check_cumsum(const resolved_insn* l) {
   const at_tensor* src = l->src[0];
   if (src->layout != AT_STRIDED || !is_reduced(src->dtype) || !same_shape(src, l->dst)) return AT_BAD_OPERANDS;
   if (l->dst->dtype != AT_F32 && (l->dst->dtype != AT_I64 || src->dtype == AT_F32)) return AT_BAD_OPERANDS;

@@ -26,10 +26,9 @@ static void each_tensor(at_debug* debug, uint32_t number, bool reads, void (*vis
   const atalla_blob* blob = debug->blob;
   const at_insn* insn = &blob->insns[number];
   if (insn->dst != AT_NOTHING) visit(debug, number, insn->dst);
-  if (insn->op == AT_OP_CALL_HOST) {
-    const uint8_t* row = blob->calls + 16 * (size_t)at_u64(blob->words + 8 * (size_t)insn->first_word);
-    const uint32_t first = at_u32(row + 8), made = at_u32(row + 12);
-    for (uint32_t i = 0; i < made; ++i) visit(debug, number, at_u32(blob->operands + 4 * ((size_t)first + i)));
+  const at_outputs made = at_outputs_of(blob, insn);
+  for (uint32_t i = 0; i < made.count; ++i) {
+    visit(debug, number, at_u32(blob->operands + 4 * ((size_t)made.first + i)));
   }
   for (uint32_t i = 0; reads && i < insn->sources; ++i) {
     const uint32_t tensor = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));

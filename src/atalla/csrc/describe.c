@@ -2,10 +2,10 @@
 #include "internal.h"
 
 static int describe(const atalla_blob* blob, uint32_t row, atalla_tensor* tensor) {
-  const uint8_t* io = blob->io + 16 * (size_t)row;
+  const uint8_t* io = at_output_row(blob, row);
   *tensor = (atalla_tensor){.struct_size = tensor->struct_size};
-  if (at_u32(io) != 0) return ATALLA_OK;
-  const at_tensor* found = &blob->tensors[at_u32(io + 4)];
+  if (at_u32(io + AT_OUTPUT_AT_KIND) != AT_KIND_TENSOR) return ATALLA_OK;
+  const at_tensor* found = &blob->tensors[at_u32(io + AT_OUTPUT_AT_TENSOR)];
   tensor->dtype = found->dtype;
   tensor->rank = found->rank;
   tensor->shape = found->dim;
@@ -43,8 +43,8 @@ int atalla_describe_instruction(const atalla_blob* blob, uint32_t index, atalla_
 
 int atalla_describe_value(const atalla_blob* blob, uint32_t index, uint32_t* kind, int64_t* value) {
   if (!blob || !kind || !value || index >= blob->output_count) return ATALLA_BAD_ARGUMENT;
-  const uint8_t* row = blob->io + 16 * ((size_t)blob->input_count + index);
-  *kind = at_u32(row);
-  *value = (int64_t)at_u64(row + 8);
+  const uint8_t* row = at_output_row(blob, (size_t)blob->input_count + index);
+  *kind = at_u32(row + AT_OUTPUT_AT_KIND);
+  *value = (int64_t)at_u64(row + AT_OUTPUT_AT_VALUE);
   return ATALLA_OK;
 }

@@ -4,52 +4,52 @@
 #include "crc.h"
 #include "load.h"
 
-int at_load_header(loading* l) {
+int at_load_header(loader* l) {
   const uint8_t* b = l->bytes;
-  if (l->size < HEADER) return AT_BAD_SIZE;
-  if (memcmp(b, "ATLB\r\n\x1a\n", 8) != 0) return AT_BAD_MAGIC;
-  if (at_u32(b + 12) != 0x01020304u) return AT_BAD_ENDIAN;
-  if (b[8] != 1 || b[9] != 0 || at_u32(b + 20) != 0) return AT_BAD_VERSION;
-  l->sections = at_u32(b + 16);
-  if (at_u64(b + 24) != l->size) return AT_BAD_SIZE;
-  if (l->sections > MOST_SECTIONS || HEADER + (uint64_t)ROW * l->sections > l->size) return AT_BAD_HEADER;
+  if (l->size < AT_HEADER_BYTES) return AT_BAD_SIZE;
+  if (memcmp(b, AT_MAGIC, sizeof AT_MAGIC - 1) != 0) return AT_BAD_MAGIC;
+  if (at_u32(b + AT_HEADER_AT_ENDIAN) != AT_ENDIAN) return AT_BAD_ENDIAN;
+  if (at_u16(b + AT_HEADER_AT_MAJOR) != AT_MAJOR || at_u32(b + AT_HEADER_AT_FEATURES) != 0) return AT_BAD_VERSION;
+  l->sections = at_u32(b + AT_HEADER_AT_SECTIONS);
+  if (at_u64(b + AT_HEADER_AT_BYTES) != l->size) return AT_BAD_SIZE;
+  if (l->sections > AT_MOST_SECTIONS || AT_HEADER_BYTES + (uint64_t)AT_SECTION_BYTES * l->sections > l->size)
+    return AT_BAD_HEADER;
   at_crc table;
   at_crc_init(&table);
-  uint8_t head[HEADER];
-  memcpy(head, b, HEADER);
-  memset(head + 48, 0, 4);
-  const uint32_t crc = at_crc_of(&table, at_crc_of(&table, 0, head, HEADER), b + HEADER, ROW * (size_t)l->sections);
-  if (crc != at_u32(b + 48)) return AT_BAD_HEADER;
-  for (int i = 52; i < HEADER; ++i) {
+  uint8_t head[AT_HEADER_BYTES];
+  memcpy(head, b, AT_HEADER_BYTES);
+  memset(head + AT_HEADER_AT_CRC, 0, 4);
+  const uint32_t crc = at_crc_of(&table, at_crc_of(&table, 0, head, AT_HEADER_BYTES), b + AT_HEADER_BYTES,
+                                 AT_SECTION_BYTES * (size_t)l->sections);
+  if (crc != at_u32(b + AT_HEADER_AT_CRC)) return AT_BAD_HEADER;
+  for (int i = AT_HEADER_AT_ZEROS; i < AT_HEADER_BYTES; ++i) {
     if (b[i]) return AT_BAD_HEADER;
   }
-  l->blob->arena_bytes = at_u64(b + 32);
-  l->blob->state_bytes = at_u64(b + 40);
-  if (l->blob->arena_bytes > MOST_BYTES || l->blob->state_bytes > MOST_BYTES) return AT_BAD_HEADER;
+  l->blob->arena_bytes = at_u64(b + AT_HEADER_AT_ARENA);
+  l->blob->state_bytes = at_u64(b + AT_HEADER_AT_STATE);
+  if (l->blob->arena_bytes > AT_MOST_BYTES || l->blob->state_bytes > AT_MOST_BYTES) return AT_BAD_HEADER;
   return 0;
 }
 
-static section* named(loading* l, const uint8_t* name) {
-  static const char names[10][5] = {"STRT", "OPER", "TENS", "INSN", "ATTR", "IOTB", "HOST", "CNST", "STAT", "SYMS"};
-  section* const places[10] = {&l->strt, &l->oper, &l->tens, &l->insn, &l->attr,
-                               &l->iotb, &l->host, &l->cnst, &l->stat, &l->syms};
-  for (int i = 0; i < 10; ++i) {
-    if (memcmp(name, names[i], 4) == 0) return places[i];
+static section* section_of(loader* l, const uint8_t* name) {
+  static const char names[AT_KNOWN_SECTIONS][5] = AT_SECTION_NAMES;
+  for (int i = 0; i < AT_KNOWN_SECTIONS; ++i) {
+    if (memcmp(name, names[i], 4) == 0) return &l->known[i];
   }
   return NULL;
 }
 
 // Sections follow each other in the order of the table, so that none overlaps another.
-int at_load_sections(loading* l) {
-  uint64_t end = HEADER + (uint64_t)ROW * l->sections;
+int at_load_sections(loader* l) {
+  uint64_t end = AT_HEADER_BYTES + (uint64_t)AT_SECTION_BYTES * l->sections;
   for (uint32_t i = 0; i < l->sections; ++i) {
-    const uint8_t* row = l->bytes + HEADER + ROW * (size_t)i;
-    const uint32_t required = at_u32(row + 4), align = at_u32(row + 24);
-    const uint64_t at = at_u64(row + 8), size = at_u64(row + 16);
-    section* place = named(l, row);
+    const uint8_t* row = l->bytes + AT_HEADER_BYTES + AT_SECTION_BYTES * (size_t)i;
+    const uint32_t required = at_u32(row + AT_SECTION_AT_REQUIRED), align = at_u32(row + AT_SECTION_AT_ALIGN);
+    const uint64_t at = at_u64(row + AT_SECTION_AT_OFFSET), size = at_u64(row + AT_SECTION_AT_BYTES);
+    section* place = section_of(l, row);
     if (required > 1 || (!place && required)) return AT_BAD_SECTION;
-    if (align != 8 && align != PAGE) return AT_BAD_SECTION;
-    if (place == &l->cnst && align != PAGE) return AT_BAD_SECTION;
+    if (align != 8 && align != AT_PAGE) return AT_BAD_SECTION;
+    if (place == &l->cnst && align != AT_PAGE) return AT_BAD_SECTION;
     if (at % align || at < end || at > l->size || size > l->size - at) return AT_BAD_SECTION;
     for (uint64_t k = end; k < at; ++k) {
       if (l->bytes[k]) return AT_BAD_SECTION;
@@ -58,22 +58,21 @@ int at_load_sections(loading* l) {
     if (place) *place = (section){l->bytes + at, size};
     end = at + size;
   }
-  for (int i = 0; i < 8; ++i) {
-    static const char all[] = "STRTOPERTENSINSNATTRIOTBHOSTCNST";
-    if (!named(l, (const uint8_t*)all + 4 * i)->at) return AT_BAD_SECTION;
+  for (int i = 0; i < AT_REQUIRED_SECTIONS; ++i) {
+    if (!l->known[i].at) return AT_BAD_SECTION;
   }
   if (end != l->size) return AT_BAD_SECTION;
   at_crc table;
   at_crc_init(&table);
   for (uint32_t i = 0; i < l->sections; ++i) {
-    const uint8_t* row = l->bytes + HEADER + ROW * (size_t)i;
-    if (named(l, row) == &l->cnst) {  // looked at when it is asked for: a file that is mapped stays unread
-      l->blob->constant_crc = at_u32(row + 28);
+    const uint8_t* row = l->bytes + AT_HEADER_BYTES + AT_SECTION_BYTES * (size_t)i;
+    if (section_of(l, row) == &l->cnst) {  // looked at when it is asked for: a file that is mapped stays unread
+      l->blob->constant_crc = at_u32(row + AT_SECTION_AT_CRC);
       continue;
     }
-    if (at_crc_of(&table, 0, l->bytes + at_u64(row + 8), (size_t)at_u64(row + 16)) != at_u32(row + 28)) {
-      return AT_BAD_CHECKSUM;
-    }
+    const uint8_t* at = l->bytes + at_u64(row + AT_SECTION_AT_OFFSET);
+    const size_t size = (size_t)at_u64(row + AT_SECTION_AT_BYTES);
+    if (at_crc_of(&table, 0, at, size) != at_u32(row + AT_SECTION_AT_CRC)) return AT_BAD_CHECKSUM;
   }
   return 0;
 }
@@ -101,7 +100,7 @@ static bool is_utf8(const uint8_t* at, size_t size) {
   return true;
 }
 
-int at_load_strings(loading* l) {
+int at_load_strings(loader* l) {
   const section* s = &l->strt;
   if (s->size < 4) return AT_BAD_STRINGS;
   const uint64_t count = at_u32(s->at), head = 4 + 4 * count;

@@ -42,18 +42,7 @@ static int read_one(const at_tensor* t, at_life* lives, uint32_t step) {
   return 0;
 }
 
-// Where a call of the host has its outputs among the operands; other operations have none there.
-typedef struct {
-  uint32_t first, count;
-} host_outputs;
-
-static host_outputs outputs_of(const atalla_blob* blob, const at_insn* insn) {
-  if (insn->op != AT_OP_CALL_HOST) return (host_outputs){0, 0};
-  const uint8_t* row = blob->calls + 16 * at_u64(blob->words + 8 * (size_t)insn->first_word);
-  return (host_outputs){at_u32(row + 8), at_u32(row + 12)};
-}
-
-static int follow(const atalla_blob* blob, const at_insn* insn, host_outputs made, uint32_t step, at_life* lives) {
+static int follow(const atalla_blob* blob, const at_insn* insn, at_outputs made, uint32_t step, at_life* lives) {
   if (insn->dst != AT_NOTHING) lives[blob->tensors[insn->dst].root].maker = step;
   for (uint32_t k = 0; k < made.count; ++k) {
     lives[blob->tensors[at_u32(blob->operands + 4 * ((size_t)made.first + k))].root].maker = step;
@@ -81,7 +70,7 @@ int at_check_flow(const atalla_blob* blob) {
   int fault = 0;
   uint64_t outputs = 0;
   for (uint32_t i = 0; i < blob->insn_count && !fault; ++i) {
-    const host_outputs made = outputs_of(blob, &blob->insns[i]);
+    const at_outputs made = at_outputs_of(blob, &blob->insns[i]);
     outputs += made.count;  // a call that many instructions make would take as long as all of its outputs each time
     fault = outputs > blob->operand_count ? AT_BAD_LISTS : follow(blob, &blob->insns[i], made, i, lives);
   }
@@ -106,7 +95,7 @@ void at_lives(const atalla_blob* blob, uint32_t* first, uint32_t* last) {
   for (uint32_t i = 0; i < blob->tensor_count; ++i) first[i] = last[i] = AT_NOTHING;
   for (uint32_t i = 0; i < blob->insn_count; ++i) {
     const at_insn* insn = &blob->insns[i];
-    const host_outputs made = outputs_of(blob, insn);
+    const at_outputs made = at_outputs_of(blob, insn);
     touch(blob, insn->dst, i, first, last);
     for (unsigned k = 0; k < insn->sources; ++k) {
       touch(blob, at_u32(blob->operands + 4 * ((size_t)insn->first_source + k)), i, first, last);

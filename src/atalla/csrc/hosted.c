@@ -17,10 +17,10 @@ static int by_bytes(const void* key, const void* row) {
   return found ? found : text->size < size ? -1 : text->size > size;
 }
 
-int at_load_calls(loading* l) {
+int at_load_calls(loader* l) {
   const atalla_blob* blob = l->blob;
   for (uint32_t i = 0; i < blob->call_count && !l->is_trusted; ++i) {
-    const at_text name = at_string(blob, at_u32(blob->calls + CALL * (size_t)i));
+    const at_text name = at_string(blob, at_u32(blob->calls + AT_CALL_BYTES * (size_t)i + AT_CALL_AT_NAME));
     if (!bsearch(&name, hosted, sizeof hosted / sizeof *hosted, sizeof *hosted, by_bytes)) return AT_BAD_HOST;
   }
   return 0;

@@ -8,8 +8,6 @@
 #include "atalla.h"
 #include "isa.h"
 
-enum { AT_DIMS = 8, AT_SOURCES = 8, AT_NOTHING = 0xffffffff, AT_LINE = 64 };
-
 // A strided view, as the blob describes it; `root` is its own number where it is its own storage.
 typedef struct {
   uint8_t dtype, rank, space, layout;
@@ -48,6 +46,18 @@ struct atalla_blob {
   at_symbols dynamic;
   uint8_t *own_words, *own_io;  // of a specialised blob: its own copies
 };
+
+// The row of an input, or behind these of an output.
+static inline const uint8_t* at_output_row(const atalla_blob* blob, size_t number) {
+  return blob->io + AT_OUTPUT_BYTES * number;
+}
+
+// Where a call of the host has its outputs among the operands; other operations have none there.
+typedef struct {
+  uint32_t first, count;
+} at_outputs;
+
+at_outputs at_outputs_of(const atalla_blob* blob, const at_insn* insn);
 
 // Brings `state` to what it holds at first.
 void at_reset(const atalla_blob* blob, char* state);
@@ -102,6 +112,8 @@ extern const at_kernels at_kernels_avx512;
 // The best instruction set of this processor, or the one of that name; NULL if it has it not.
 const at_kernels* at_choose(const char* name);
 
+static inline uint16_t at_u16(const uint8_t* at) { return (uint16_t)(at[0] | at[1] << 8); }
+
 static inline uint32_t at_u32(const uint8_t* at) {
   return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
@@ -127,40 +139,33 @@ static inline size_t at_elements(const at_view* view) {
   return count;
 }
 
+// A step of EW, as it stands in a word; `a` is the number of a value, or a constant's bits.
+typedef struct {
+  uint8_t code, b, c, zero;
+  uint32_t a;
+} at_step;
+
+static inline at_step at_step_of(int64_t word) {
+  const uint64_t bits = (uint64_t)word;
+  return (at_step){.code = (uint8_t)(bits >> 8 * AT_STEP_AT_CODE),
+                   .b = (uint8_t)(bits >> 8 * AT_STEP_AT_B),
+                   .c = (uint8_t)(bits >> 8 * AT_STEP_AT_C),
+                   .zero = (uint8_t)(bits >> 8 * AT_STEP_AT_ZERO),
+                   .a = (uint32_t)(bits >> 8 * AT_STEP_AT_A)};
+}
+
+// Kinds of a step's operands, and of its value: 'f' a float32, 'w' an int64, 's' either, the same wherever it stands.
+typedef struct {
+  char operands[4], value;
+} at_step_spec;
+
+static inline const at_step_spec* at_step_spec_of(uint8_t code) {
+  static const at_step_spec specs[AT_STEP_COUNT] = AT_STEP_SPECS;
+  return &specs[code];
+}
+
 // Whether a step's value is a float32, else an int64; of what it is made of: its first and its second operand.
 static inline bool at_step_is_float(uint8_t code, bool first, bool second) {
-  switch (code) {
-    case AT_STEP_INT:
-    case AT_STEP_TO_INT:
-    case AT_STEP_EQ:
-    case AT_STEP_NE:
-    case AT_STEP_LT:
-    case AT_STEP_LE:
-    case AT_STEP_GT:
-    case AT_STEP_GE:
-    case AT_STEP_AND:
-    case AT_STEP_OR:
-    case AT_STEP_XOR:
-    case AT_STEP_NOT:
-    case AT_STEP_IS_NAN:
-    case AT_STEP_BIT_NOT:
-      return false;
-    case AT_STEP_ADD:
-    case AT_STEP_SUB:
-    case AT_STEP_MUL:
-    case AT_STEP_MIN:
-    case AT_STEP_MAX:
-    case AT_STEP_POW:
-    case AT_STEP_NEG:
-    case AT_STEP_ABS:
-    case AT_STEP_RELU:
-    case AT_STEP_SIGN:
-    case AT_STEP_REMAINDER:
-    case AT_STEP_FLOOR_DIV:
-      return first;
-    case AT_STEP_WHERE:
-      return second;
-    default:
-      return true;
-  }
+  const at_step_spec* spec = at_step_spec_of(code);
+  return spec->value == 's' ? (spec->operands[1] ? second : first) : spec->value == 'f';
 }

@@ -3,11 +3,6 @@
 
 #include "internal.h"
 
-enum { HEADER = 64, ROW = 32, TENSOR = 168, INSN = 32, OUTPUT = 16, CALL = 16, INITIAL = 24, PAGE = 4096 };
-enum { SYMBOL = 48, NODE = 24, GUARD = 24, PATCH = 16 };
-enum { MOST_SECTIONS = 64, MOST_TENSORS = 1 << 20, MOST_INSNS = 1 << 20 };
-#define MOST_BYTES ((uint64_t)1 << 40)
-
 typedef struct {
   const uint8_t* at;
   uint64_t size;
@@ -18,19 +13,24 @@ typedef struct {
   size_t size;
   bool is_trusted;  // HOST calls may name any operator
   uint32_t sections;
-  section strt, oper, tens, insn, attr, iotb, host, cnst, stat, syms;
+  union {
+    section known[AT_KNOWN_SECTIONS];  // in the order of AT_SECTION_NAMES
+    struct {
+      section strt, oper, tens, insn, attr, iotb, host, cnst, stat, syms;
+    };
+  };
   atalla_blob* blob;
-} loading;
+} loader;
 
 // The steps of the strict loader, in their order; 0 or a verdict each.
-int at_load_header(loading* l);
-int at_load_sections(loading* l);
-int at_load_strings(loading* l);
-int at_load_tensors(loading* l);
-int at_load_lists(loading* l);
-int at_load_instructions(loading* l);
-int at_load_symbols(loading* l);
-int at_load_calls(loading* l);
+int at_load_header(loader* l);
+int at_load_sections(loader* l);
+int at_load_strings(loader* l);
+int at_load_tensors(loader* l);
+int at_load_lists(loader* l);
+int at_load_instructions(loader* l);
+int at_load_symbols(loader* l);
+int at_load_calls(loader* l);
 
 // String `number` of a loaded blob; no zero ends it.
 typedef struct {

@@ -173,19 +173,19 @@ static int call_host(const atalla_context* context, const at_insn* insn, const a
                      void* const* outputs) {
   const atalla_blob* blob = context->blob;
   const uint32_t number = (uint32_t)call->words[0];
-  const uint8_t* row = blob->calls + 16 * (size_t)number;
-  const uint32_t first = at_u32(row + 8), made = at_u32(row + 12), all = insn->sources + made;
+  const at_outputs made = at_outputs_of(blob, insn);
+  const uint32_t all = insn->sources + made.count;
   atalla_tensor* tensors = calloc(all ? all : 1, sizeof *tensors);
   at_view* views = calloc(all ? all : 1, sizeof *views);
   int status = tensors && views ? ATALLA_OK : ATALLA_OUT_OF_MEMORY;
   for (uint32_t i = 0; i < all && status == ATALLA_OK; ++i) {
-    const uint32_t tensor = operand(blob, i < insn->sources ? insn->first_source + i : first + i - insn->sources);
+    const uint32_t tensor = operand(blob, i < insn->sources ? insn->first_source + i : made.first + i - insn->sources);
     views[i] = view_of(context, tensor);
     attach(context, tensor, inputs, outputs, &views[i]);
     tensors[i] =
         (atalla_tensor){sizeof *tensors, views[i].dtype, views[i].rank, views[i].dim, views[i].stride, views[i].data};
   }
-  if (status == ATALLA_OK && context->host(context->user, number, tensors, insn->sources, made) != 0) {
+  if (status == ATALLA_OK && context->host(context->user, number, tensors, insn->sources, made.count) != 0) {
     status = ATALLA_HOST_FAILED;
   }
   free(tensors);
@@ -203,17 +203,17 @@ static uint64_t now(void) {
 static bool is_apart(const atalla_blob* blob, void* const* inputs, void* const* outputs) {
   const uint32_t all = blob->input_count + blob->output_count;
   for (uint32_t i = 0; i < all; ++i) {
-    const uint8_t* row = blob->io + 16 * (size_t)i;
-    if (at_u32(row) != 0) continue;
+    const uint8_t* row = at_output_row(blob, i);
+    if (at_u32(row + AT_OUTPUT_AT_KIND) != AT_KIND_TENSOR) continue;
     const bool is_input = i < blob->input_count;
     const char* one = is_input ? inputs[i] : outputs[i - blob->input_count];
-    const uint64_t bytes = blob->tensors[at_u32(row + 4)].bytes;
+    const uint64_t bytes = blob->tensors[at_u32(row + AT_OUTPUT_AT_TENSOR)].bytes;
     if (!one && bytes) return false;
     for (uint32_t k = 0; k < i && !is_input; ++k) {
-      const uint8_t* before = blob->io + 16 * (size_t)k;
-      if (at_u32(before) != 0) continue;
+      const uint8_t* before = at_output_row(blob, k);
+      if (at_u32(before + AT_OUTPUT_AT_KIND) != AT_KIND_TENSOR) continue;
       const char* other = k < blob->input_count ? inputs[k] : outputs[k - blob->input_count];
-      if (one < other + blob->tensors[at_u32(before + 4)].bytes && other < one + bytes) return false;
+      if (one < other + blob->tensors[at_u32(before + AT_OUTPUT_AT_TENSOR)].bytes && other < one + bytes) return false;
     }
   }
   return true;

@@ -31,7 +31,7 @@ static int place(atalla_blob* blob, const atalla_blob* of) {
     last[arena] = is_used ? last[i] : 0;
     bytes[arena++] = t->bytes;
     total += (t->bytes + AT_LINE - 1) / AT_LINE * AT_LINE;
-    if (total > MOST_BYTES) fault = AT_BAD_BOUNDS;
+    if (total > AT_MOST_BYTES) fault = AT_BAD_BOUNDS;
   }
   if (!fault) fault = at_plan_greedy(arena, bytes, first, last, AT_LINE, offset, &blob->arena_bytes);
   arena = 0;
@@ -53,8 +53,9 @@ static int rewrite(atalla_blob* blob, const atalla_blob* of, const int64_t* valu
       *at_field_of(&blob->tensors[p.row], p.field) = values[p.node];
       continue;
     }
-    uint8_t* to = p.kind == AT_PATCH_WORD ? blob->own_words + 8 * (size_t)p.row
-                                          : blob->own_io + OUTPUT * ((size_t)blob->input_count + p.row) + 8;
+    uint8_t* to = p.kind == AT_PATCH_WORD
+                      ? blob->own_words + 8 * (size_t)p.row
+                      : blob->own_io + AT_OUTPUT_BYTES * ((size_t)blob->input_count + p.row) + AT_OUTPUT_AT_VALUE;
     for (int k = 0; k < 8; ++k, value >>= 8) to[k] = (uint8_t)value;
   }
   for (uint32_t i = 0; i < blob->tensor_count; ++i) {
@@ -65,7 +66,7 @@ static int rewrite(atalla_blob* blob, const atalla_blob* of, const int64_t* valu
     if (t->root != i || t->space == AT_CONST || t->space == AT_STATE) continue;
     __int128 low, high, bytes = 0;
     if (at_reach(t, &low, &high)) bytes = (high + 1) * (__int128)at_size(t->dtype);
-    if (bytes > (__int128)MOST_BYTES) return AT_BAD_BOUNDS;
+    if (bytes > (__int128)AT_MOST_BYTES) return AT_BAD_BOUNDS;
     t->bytes = (uint64_t)bytes;
   }
   return place(blob, of);
@@ -85,7 +86,7 @@ static atalla_blob* copy_of(const atalla_blob* blob) {
   made->tensors = (at_tensor*)(void*)copied(blob->tensors, blob->tensor_count * sizeof *blob->tensors);
   made->insns = (at_insn*)(void*)copied(blob->insns, blob->insn_count * sizeof *blob->insns);
   made->words = made->own_words = copied(blob->words, 8 * (size_t)blob->word_count);
-  made->io = made->own_io = copied(blob->io, OUTPUT * ((size_t)blob->input_count + blob->output_count));
+  made->io = made->own_io = copied(blob->io, AT_OUTPUT_BYTES * ((size_t)blob->input_count + blob->output_count));
   if (made->tensors && made->insns && made->own_words && made->own_io) return made;
   atalla_close(made);
   return NULL;
@@ -113,7 +114,7 @@ static int refuse_symbol(const atalla_blob* blob, uint32_t number, int64_t exten
   char text[256], name[64], range[64];
   const long long least = s.least * s.factor + s.summand, most = s.most * s.factor + s.summand;
   snprintf(range, sizeof range, "%lld to %lld", least, most);
-  if (s.most == (int64_t)MOST_BYTES) snprintf(range, sizeof range, "%lld up", least);
+  if (s.most == (int64_t)AT_MOST_BYTES) snprintf(range, sizeof range, "%lld up", least);
   snprintf(text, sizeof text, "input %u (%s) has %lld in dim %u, which goes from %s", s.input,
            name_of(blob, at_input_of(blob, s.input)->name, name), (long long)extent, s.dim, range);
   if (s.factor > 1) snprintf(text + strlen(text), sizeof text - strlen(text), " in steps of %lld", (long long)s.factor);

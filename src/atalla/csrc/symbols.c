@@ -6,31 +6,30 @@
 
 #include <stdlib.h>
 
-enum { MOST_FACTOR = 1 << 20 };
-
 at_symbol at_symbol_at(const atalla_blob* blob, uint32_t number) {
-  const uint8_t* row = blob->dynamic.symbols + SYMBOL * (size_t)number;
-  return (at_symbol){.name = at_u32(row),
-                     .least = (int64_t)at_u64(row + 8),
-                     .most = (int64_t)at_u64(row + 16),
-                     .input = at_u32(row + 24),
-                     .dim = at_u32(row + 28),
-                     .factor = (int64_t)at_u64(row + 32),
-                     .summand = (int64_t)at_u64(row + 40)};
+  const uint8_t* row = blob->dynamic.symbols + AT_SYMBOL_BYTES * (size_t)number;
+  return (at_symbol){.name = at_u32(row + AT_SYMBOL_AT_NAME),
+                     .least = (int64_t)at_u64(row + AT_SYMBOL_AT_LEAST),
+                     .most = (int64_t)at_u64(row + AT_SYMBOL_AT_MOST),
+                     .input = at_u32(row + AT_SYMBOL_AT_INPUT),
+                     .dim = at_u32(row + AT_SYMBOL_AT_DIM),
+                     .factor = (int64_t)at_u64(row + AT_SYMBOL_AT_FACTOR),
+                     .summand = (int64_t)at_u64(row + AT_SYMBOL_AT_SUMMAND)};
 }
 
 at_patch at_patch_at(const atalla_blob* blob, uint32_t number) {
-  const uint8_t* row = blob->dynamic.patches + PATCH * (size_t)number;
-  return (at_patch){at_u32(row), at_u32(row + 4), at_u32(row + 8), at_u32(row + 12)};
+  const uint8_t* row = blob->dynamic.patches + AT_PATCH_BYTES * (size_t)number;
+  return (at_patch){at_u32(row + AT_PATCH_AT_KIND), at_u32(row + AT_PATCH_AT_ROW), at_u32(row + AT_PATCH_AT_FIELD),
+                    at_u32(row + AT_PATCH_AT_NODE)};
 }
 
-static bool in_cap(int64_t value) { return value <= (int64_t)MOST_BYTES && value >= -(int64_t)MOST_BYTES; }
+static bool in_cap(int64_t value) { return value <= (int64_t)AT_MOST_BYTES && value >= -(int64_t)AT_MOST_BYTES; }
 
 bool at_evaluate(const atalla_blob* blob, const int64_t* symbols, int64_t* values) {
   for (uint32_t i = 0; i < blob->dynamic.node_count; ++i) {
-    const uint8_t* row = blob->dynamic.nodes + NODE * (size_t)i;
-    const uint32_t kind = at_u32(row);
-    const int64_t first = (int64_t)at_u64(row + 8), second = (int64_t)at_u64(row + 16);
+    const uint8_t* row = blob->dynamic.nodes + AT_NODE_BYTES * (size_t)i;
+    const uint32_t kind = at_u32(row + AT_NODE_AT_KIND);
+    const int64_t first = (int64_t)at_u64(row + AT_NODE_AT_A), second = (int64_t)at_u64(row + AT_NODE_AT_B);
     if (kind == AT_NODE_CONST || kind == AT_NODE_SYMBOL) {
       values[i] = kind == AT_NODE_CONST ? first : symbols[first];
       continue;
@@ -58,7 +57,7 @@ bool at_evaluate(const atalla_blob* blob, const int64_t* symbols, int64_t* value
       default:
         made = a > b ? a : b;
     }
-    if (made > (__int128)MOST_BYTES || made < -(__int128)MOST_BYTES) return false;
+    if (made > (__int128)AT_MOST_BYTES || made < -(__int128)AT_MOST_BYTES) return false;
     values[i] = (int64_t)made;
   }
   return true;
@@ -66,9 +65,10 @@ bool at_evaluate(const atalla_blob* blob, const int64_t* symbols, int64_t* value
 
 bool at_guards_hold(const atalla_blob* blob, const int64_t* values) {
   for (uint32_t i = 0; i < blob->dynamic.guard_count; ++i) {
-    const uint8_t* row = blob->dynamic.guards + GUARD * (size_t)i;
-    const int64_t value = values[at_u32(row)];
-    if (value < (int64_t)at_u64(row + 8) || value > (int64_t)at_u64(row + 16)) return false;
+    const uint8_t* row = blob->dynamic.guards + AT_GUARD_BYTES * (size_t)i;
+    const int64_t value = values[at_u32(row + AT_GUARD_AT_NODE)];
+    if (value < (int64_t)at_u64(row + AT_GUARD_AT_LEAST) || value > (int64_t)at_u64(row + AT_GUARD_AT_MOST))
+      return false;
   }
   return true;
 }
@@ -81,33 +81,34 @@ int64_t* at_field_of(at_tensor* tensor, uint32_t field) {
 static int64_t stored(const atalla_blob* blob, at_patch p) {
   if (p.kind == AT_PATCH_TENSOR) return *at_field_of(&blob->tensors[p.row], p.field);
   if (p.kind == AT_PATCH_WORD) return (int64_t)at_u64(blob->words + 8 * (size_t)p.row);
-  return (int64_t)at_u64(blob->io + OUTPUT * ((size_t)blob->input_count + p.row) + 8);
+  return (int64_t)at_u64(at_output_row(blob, (size_t)blob->input_count + p.row) + AT_OUTPUT_AT_VALUE);
 }
 
 static bool names_sound(const atalla_blob* blob) {
   for (uint32_t i = 0; i < blob->dynamic.symbol_count; ++i) {
     const at_symbol s = at_symbol_at(blob, i);
-    if (at_u32(blob->dynamic.symbols + SYMBOL * (size_t)i + 4) || s.name >= blob->string_count) return false;
+    if (at_u32(blob->dynamic.symbols + AT_SYMBOL_BYTES * (size_t)i + AT_SYMBOL_AT_ZERO) || s.name >= blob->string_count)
+      return false;
     if (s.least < 0 || s.least > s.most || !in_cap(s.most)) return false;
-    if (s.input >= blob->input_count || s.factor < 1 || s.factor > MOST_FACTOR || !in_cap(s.summand)) return false;
-    if (s.dim >= blob->tensors[at_u32(blob->io + OUTPUT * (size_t)s.input + 4)].rank) return false;
+    if (s.input >= blob->input_count || s.factor < 1 || s.factor > AT_MOST_FACTOR || !in_cap(s.summand)) return false;
+    if (s.dim >= at_input_of(blob, s.input)->rank) return false;
   }
   return true;
 }
 
 static bool nodes_sound(const atalla_blob* blob) {
   for (uint32_t i = 0; i < blob->dynamic.node_count; ++i) {
-    const uint8_t* row = blob->dynamic.nodes + NODE * (size_t)i;
-    const uint32_t kind = at_u32(row);
-    const uint64_t a = at_u64(row + 8), b = at_u64(row + 16);
-    if (kind >= AT_NODE_COUNT || at_u32(row + 4)) return false;
+    const uint8_t* row = blob->dynamic.nodes + AT_NODE_BYTES * (size_t)i;
+    const uint32_t kind = at_u32(row + AT_NODE_AT_KIND);
+    const uint64_t a = at_u64(row + AT_NODE_AT_A), b = at_u64(row + AT_NODE_AT_B);
+    if (kind >= AT_NODE_COUNT || at_u32(row + AT_NODE_AT_ZERO)) return false;
     if (kind == AT_NODE_CONST ? !in_cap((int64_t)a) || b : false) return false;
     if (kind == AT_NODE_SYMBOL ? a >= blob->dynamic.symbol_count || b : false) return false;
     if (kind > AT_NODE_SYMBOL && (a >= i || b >= i)) return false;
   }
   for (uint32_t i = 0; i < blob->dynamic.guard_count; ++i) {
-    const uint8_t* row = blob->dynamic.guards + GUARD * (size_t)i;
-    if (at_u32(row) >= blob->dynamic.node_count || at_u32(row + 4)) return false;
+    const uint8_t* row = blob->dynamic.guards + AT_GUARD_BYTES * (size_t)i;
+    if (at_u32(row + AT_GUARD_AT_NODE) >= blob->dynamic.node_count || at_u32(row + AT_GUARD_AT_ZERO)) return false;
   }
   return true;
 }
@@ -131,7 +132,8 @@ static bool patches_sound(const atalla_blob* blob) {
       continue;
     }
     if (p.field || p.row >= (p.kind == AT_PATCH_WORD ? blob->word_count : blob->output_count)) return false;
-    if (p.kind == AT_PATCH_OUTPUT && at_u32(blob->io + OUTPUT * ((size_t)blob->input_count + p.row)) != 2) return false;
+    if (p.kind == AT_PATCH_OUTPUT && at_u32(at_output_row(blob, (size_t)blob->input_count + p.row)) != AT_KIND_INT)
+      return false;
   }
   return true;
 }
@@ -148,7 +150,7 @@ bool at_bind(const atalla_blob* blob, const int64_t* const* shapes, int64_t* sym
 }
 
 const at_tensor* at_input_of(const atalla_blob* blob, uint32_t number) {
-  return &blob->tensors[at_u32(blob->io + OUTPUT * (size_t)number + 4)];
+  return &blob->tensors[at_u32(at_output_row(blob, number) + AT_OUTPUT_AT_TENSOR)];
 }
 
 // What stands in the tables is what is worked out of the sizes of the inputs that stand there, too.
@@ -175,19 +177,20 @@ static int check_example(const atalla_blob* blob) {
   return fault;
 }
 
-int at_load_symbols(loading* l) {
+int at_load_symbols(loader* l) {
   at_symbols* d = &l->blob->dynamic;
   if (!l->syms.at) return 0;
-  if (l->syms.size < 16) return AT_BAD_SYMBOLS;
+  if (l->syms.size < AT_SYMBOLS_BYTES) return AT_BAD_SYMBOLS;
   const uint8_t* at = l->syms.at;
-  d->symbol_count = at_u32(at);
-  d->node_count = at_u32(at + 4);
-  d->guard_count = at_u32(at + 8);
-  d->patch_count = at_u32(at + 12);
-  d->symbols = at + 16;
-  const uint64_t nodes = SYMBOL * (uint64_t)d->symbol_count, guards = nodes + NODE * (uint64_t)d->node_count,
-                 patches = guards + GUARD * (uint64_t)d->guard_count;
-  if (16 + patches + PATCH * (uint64_t)d->patch_count != l->syms.size) return AT_BAD_SYMBOLS;
+  d->symbol_count = at_u32(at + AT_SYMBOLS_AT_SYMBOLS);
+  d->node_count = at_u32(at + AT_SYMBOLS_AT_NODES);
+  d->guard_count = at_u32(at + AT_SYMBOLS_AT_GUARDS);
+  d->patch_count = at_u32(at + AT_SYMBOLS_AT_PATCHES);
+  d->symbols = at + AT_SYMBOLS_BYTES;
+  const uint64_t nodes = AT_SYMBOL_BYTES * (uint64_t)d->symbol_count,
+                 guards = nodes + AT_NODE_BYTES * (uint64_t)d->node_count,
+                 patches = guards + AT_GUARD_BYTES * (uint64_t)d->guard_count;
+  if (AT_SYMBOLS_BYTES + patches + AT_PATCH_BYTES * (uint64_t)d->patch_count != l->syms.size) return AT_BAD_SYMBOLS;
   d->nodes = d->symbols + nodes;
   d->guards = d->symbols + guards;
   d->patches = d->symbols + patches;

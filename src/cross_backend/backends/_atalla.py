@@ -13,7 +13,7 @@ from cross_backend.backend import Gap
 
 def kernels_gap() -> Gap | None:
     """Return that the C kernels were not built; None where they are there."""
-    from atalla.kernels import library_path
+    from atalla.library import library_path
 
     path = library_path()
     return (
@@ -33,8 +33,8 @@ def compiler_digest() -> str:
 
 def instruction_counts(blob: bytes) -> Mapping[str, int]:
     """Count the instructions that the accelerator itself executes, by the names of their operations."""
+    from atalla.blob.reader import parse
     from atalla.isa import Op
-    from atalla.loader import parse
 
     rows = parse(blob).instructions
     return Counter(row.op.name for row in rows if row.op not in {Op.END, Op.CALL_HOST})

@@ -19,8 +19,9 @@ from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
-    from atalla.loader import InstructionRow, Listing
-    from atalla.runtime import Loaded
+    from atalla.blob.reader import Listing
+    from atalla.blob.rows import InstructionRow
+    from atalla.run.runtime import Loaded
     from cross_backend.machine import Machine
 
 _NOT_ONNX = "Atalla compiles PyTorch programs; it has no ONNX importer"
@@ -34,7 +35,7 @@ class Atalla(Backend):
     title = "Atalla (CPU kernels)"
     suffix = ".atalla"
     distributions = ("torch",)
-    runtime_modules = ("torch", "atalla.runtime")
+    runtime_modules = ("torch", "atalla.run.runtime")
     options = {
         "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
         "precision": Option("arithmetic", "fp32", ("fp32",)),
@@ -65,8 +66,8 @@ class Atalla(Backend):
     def code_in(self, artifact: Artifact) -> str | None:
         """Name an operator that is none of torch's own: whoever registered it says what it does."""
         from atalla import AtallaError
+        from atalla.blob.reader import parse
         from atalla.hosted import foreign
-        from atalla.loader import parse
 
         with contextlib.suppress(AtallaError, OSError):  # opening says what is wrong with it
             names = foreign(call.target for call in parse(artifact.payload_path.read_bytes()).calls)
@@ -90,8 +91,8 @@ class Atalla(Backend):
 
 def _placement(payload: Path) -> Placement:
     """Read a blob back; it holds the compiler's reasons, by the nodes of its calls."""
+    from atalla.blob.reader import parse
     from atalla.isa import Op
-    from atalla.loader import parse
 
     data = payload.read_bytes()
     listing = parse(data)
@@ -126,7 +127,7 @@ def _flops(listing: Listing, row: InstructionRow) -> int:
     import torch
     from torch.utils.flop_counter import flop_registry
 
-    from atalla.host import arguments
+    from atalla.run.host import arguments
 
     call = listing.calls[row.attributes["call"]]
     found = operator.attrgetter(call.target)(torch.ops)

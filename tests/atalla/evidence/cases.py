@@ -11,8 +11,8 @@ from unittest.mock import patch
 import torch
 from torch.utils import _pytree as pytree
 
-from atalla.lower import dtypes
-from atalla.rules import all_rules
+from atalla.dtypes import dtypes
+from atalla.passes.rules import all_rules
 
 with patch.object(torch.backends, "disable_global_flags"):  # it would forbid everyone in this process to set a flag
     from torch.testing._internal.common_methods_invocations import op_db

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 import atalla
 from atalla import compiler
 from atalla.errors import CompileError
-from atalla.normalize import normalize
+from atalla.passes.normalize import normalize
 from tests.atalla.evidence.cases import Case
 
 

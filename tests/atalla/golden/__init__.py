@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 import atalla
-from atalla.disasm import disassemble
+from atalla.blob.disasm import disassemble
 from tests.atalla import dynamic_nets, nets, test_state
 
 FOLDER = Path(__file__).parent

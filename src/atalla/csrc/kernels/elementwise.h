@@ -5,7 +5,7 @@
 
 #include "walk.h"
 
-enum { MOST_STEPS = 40, MOST_VALUES = AT_SOURCES + MOST_STEPS, BLOCK = 128 };
+enum { MOST_VALUES = AT_SOURCES + AT_STEPS, BLOCK = 128 };
 
 typedef struct {
   uint8_t code, a, b, c;  // numbers of values
@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
   spread spread;  // first, so that its pointer is the job's
-  ew_step steps[MOST_STEPS];
+  ew_step steps[AT_STEPS];
   unsigned count, sources;
 } ew_job;
 
@@ -25,11 +25,8 @@ typedef union {
 } ew_value;
 
 INLINE ew_step read_step(int64_t word) {
-  const uint64_t bits = (uint64_t)word;
-  ew_step s = {.code = (uint8_t)bits, .b = (uint8_t)(bits >> 8), .c = (uint8_t)(bits >> 16)};
-  s.constant = (int32_t)(bits >> 32);
-  s.a = (uint8_t)s.constant;
-  return s;
+  const at_step s = at_step_of(word);
+  return (ew_step){.code = s.code, .a = (uint8_t)s.a, .b = s.b, .c = s.c, .constant = (int32_t)s.a};
 }
 
 #define EACH_VECTOR(EXPRESSION)              \
@@ -420,7 +417,7 @@ static int elementwise(const at_call* call) {
   for (unsigned i = 0; i < call->sources; ++i) floats[i] = (uint8_t)is_float(call->src[i].dtype);
   for (unsigned i = 0; i < job.count; ++i) {
     ew_step s = read_step(call->words[i]);
-    const int is_constant = s.code == AT_STEP_FLOAT || s.code == AT_STEP_INT;
+    const int is_constant = !at_step_spec_of(s.code)->operands[0];
     s.from_float = !is_constant && floats[s.a];
     if (is_constant) s.a = s.b = s.c = 0;
     s.as_float = (uint8_t)at_step_is_float(s.code, s.from_float, floats[s.b]);

@@ -23,8 +23,8 @@ class AtallaDelegate(ExecuTorchBackend):
     name = "executorch.atalla"
     title = "Atalla delegate (CPU kernels)"
     delegate_id = "AtallaBackend"
-    preload = ("executorch.exir", "atalla.delegate")
-    rejections = "atalla.delegate:AtallaPartitioner.refuse"
+    preload = ("executorch.exir", "atalla.executorch.delegate")
+    rejections = "atalla.executorch.delegate:AtallaPartitioner.refuse"
     options = {
         "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
         "precision": Option("arithmetic", "fp32", ("fp32",)),
@@ -43,7 +43,7 @@ class AtallaDelegate(ExecuTorchBackend):
         return compiler_digest()
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
-        from atalla.delegate import AtallaPartitioner
+        from atalla.executorch.delegate import AtallaPartitioner
 
         return (AtallaPartitioner(exact=options["exact"] == "yes"),)
 
@@ -57,7 +57,7 @@ class AtallaDelegate(ExecuTorchBackend):
 def _runtime_gap() -> Gap | None:
     """Return that the delegate's runtime was not built, and cannot be."""
     from atalla import AtallaError
-    from atalla.build_delegate import compiler, delegate_path
+    from atalla.executorch.build_delegate import compiler, delegate_path
 
     try:
         if delegate_path().exists() or shutil.which(compiler()[0]):
@@ -71,7 +71,7 @@ def _runtime_gap() -> Gap | None:
 class _AtallaDelegateSession(PteSession):
     def _open(self) -> None:
         from atalla import AtallaError
-        from atalla.build_delegate import load, set_threads
+        from atalla.executorch.build_delegate import load, set_threads
 
         try:
             load()

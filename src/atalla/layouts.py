@@ -1,0 +1,67 @@
+"""Layouts: weights in the orders of :class:`~atalla.isa.Layout`, and back; plain definitions in torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atalla.isa import PANEL
+
+if TYPE_CHECKING:
+    import torch
+
+
+def pack_panels(weight: torch.Tensor, groups: int) -> torch.Tensor:
+    """Return ``[groups, panels, taps, K, PANEL]`` of ``[N, taps, K]``, filled up with zeros."""
+    from torch.nn import functional
+
+    n, taps, k = weight.shape
+    each = n // groups
+    whole = functional.pad(weight.reshape(groups, each, taps, k), (0, 0, 0, 0, 0, -each % PANEL))
+    return whole.reshape(groups, whole.shape[1] // PANEL, PANEL, taps, k).permute(0, 1, 3, 4, 2).contiguous()
+
+
+def unpack_panels(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
+    """Return ``[N, taps, K]`` of panels: the inverse of :func:`pack_panels`."""
+    n, taps, k = shape
+    each = n // groups
+    count = -(-each // PANEL)
+    whole = data.reshape(groups, count, taps, k, PANEL).permute(0, 1, 4, 2, 3).reshape(groups, count * PANEL, taps, k)
+    return whole[:, :each].reshape(n, taps, k)
+
+
+def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return ``[N, K, 3, 3]`` of transformed weights in panels: the inverse of :func:`winograd_weights`."""
+    import torch
+
+    n, places, k = shape
+    rows = [unpack_panels(part, (n, 1, k), 1) for part in data.reshape(places, -1)]
+    inverse = torch.linalg.pinv(_winograd_matrix())
+    found = torch.einsum(
+        "ia,nkab,jb->nkij", inverse, torch.cat(rows, 1).reshape(n, 6, 6, k).permute(0, 3, 1, 2).double(), inverse
+    )
+    return found.float()
+
+
+def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
+    """Return ``G g Gᵀ`` as ``[N, 36, K]`` of ``[N, K, 3, 3]``.
+
+    F(4 × 4, 3 × 3) of Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; worked out in float64.
+    """
+    import torch
+
+    g = _winograd_matrix()
+    found = torch.einsum("ai,nkij,bj->nabk", g, weight.double(), g)
+    return found.reshape(weight.shape[0], 36, weight.shape[1]).float()
+
+
+def _winograd_matrix() -> torch.Tensor:
+    """Return G."""
+    import torch
+
+    return torch.tensor(
+        [
+            [1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6],
+            [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1],
+        ],
+        dtype=torch.float64,
+    )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Pack: weights in the order in which the kernels read them, and the choice between kernels of one operation."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from atalla import ir
+from atalla.isa import Dtype, Layout, Op, Space
+from atalla.layouts import pack_panels, winograd_weights
+from atalla.passes.lowering import constant_data
+
+if TYPE_CHECKING:
+    import torch
+
+TILE = 4
+"""Rows and columns of outputs that one tile of Winograd's makes, F(4 × 4, 3 × 3)."""
+LEAST_CHANNELS = 32
+"""Below it the transforms of Winograd's cost more than they save."""
+LEAST_TILES = 9
+"""Below it the weights, four times as many, are read for too few rows."""
+
+
+def pack(program: ir.Program, *, exact: bool) -> None:
+    """Pack the weights of a fused program in place; ``exact`` forbids Winograd's."""
+    made: dict[tuple[int, Op], ir.Tensor] = {}
+    for instruction in program.instructions:
+        if instruction.op not in {Op.GEMM, Op.CONV2D, Op.DWCONV2D}:
+            continue
+        if instruction.op is Op.CONV2D and not exact and suits_winograd(instruction):
+            instruction.op = Op.CONV2D_WINO
+        weight = instruction.sources[1]
+        data = constant_data(weight)
+        assert weight is not None and data is not None, "weights are constants"
+        key = (data.data_ptr() if weight.root is None else id(weight), instruction.op)
+        if key not in made:
+            made[key] = _packed(instruction, data, weight.name)
+        instruction.sources = (instruction.sources[0], made[key], *instruction.sources[2:])
+
+
+def suits_winograd(instruction: ir.Instruction) -> bool:
+    """Whether a convolution is one that Winograd's makes faster."""
+    whole, dst, weight = instruction.whole, instruction.dst, instruction.sources[1]
+    assert dst is not None and weight is not None, "a convolution has both"
+    batch = dst.shape[0] if isinstance(dst.shape[0], int) else 1
+    size = [extent for extent in dst.shape[2:] if isinstance(extent, int)]
+    return (
+        (whole("kernel_h"), whole("kernel_w")) == (3, 3)
+        and (whole("stride_h"), whole("stride_w"), whole("dilation_h"), whole("dilation_w")) == (1, 1, 1, 1)
+        and whole("groups") == 1
+        and min(int(weight.shape[0]), int(weight.shape[1])) >= LEAST_CHANNELS
+        and len(size) == 2
+        and batch * math.prod(-(-extent // TILE) for extent in size) >= LEAST_TILES
+    )
+
+
+def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str) -> ir.Tensor:
+    if instruction.op is Op.DWCONV2D:
+        taps = data.reshape(data.shape[0], -1)
+        return _constant(name, taps.shape, taps.t().contiguous(), Layout.DEPTHWISE)
+    if instruction.op is Op.CONV2D_WINO:
+        transformed = winograd_weights(data)  # [N, 36, K]
+        places = [pack_panels(transformed[:, i : i + 1], 1) for i in range(transformed.shape[1])]
+        import torch
+
+        return _constant(name, transformed.shape, torch.cat([one.flatten() for one in places]), Layout.WINOGRAD)
+    taps = data.flatten(2).transpose(1, 2) if data.dim() > 2 else data.unsqueeze(1)  # [N, taps, K]
+    groups = instruction.whole("groups") or 1
+    return _constant(name, taps.shape, pack_panels(taps, groups), Layout.PANELS)
+
+
+def _constant(name: str, shape: torch.Size, data: torch.Tensor, layout: Layout) -> ir.Tensor:
+    dims = tuple(shape)
+    return ir.Tensor(name, Dtype.F32, dims, (0,) * len(dims), Space.CONST, layout=layout, data=data.flatten())

@@ -1,0 +1,62 @@
+"""Rule: how an operator becomes instructions, and the table in which the modules of ``rules`` enter theirs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from atalla.errors import UnsupportedError
+from atalla.isa import Op
+from atalla.passes.constraints import Constraint, Request, refuse
+
+if TYPE_CHECKING:
+    from atalla.passes.lowering import Lowering
+
+AnyRule = TypeVar("AnyRule", bound="Callable[..., object]")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How operators become instructions, and what must hold of their arguments."""
+
+    function: Callable[..., Any]
+    """Called with the lowering and the node's arguments as values; gives the node's value."""
+    makes: tuple[Op, ...]
+    """Instructions, apart from copies into another layout; none of a view."""
+    constraints: tuple[Constraint, ...]
+    signature: inspect.Signature
+
+    def __call__(self, low: Lowering, *arguments: Any, **named: Any) -> Any:
+        """Lower a node.
+
+        Raises:
+            UnsupportedError: a constraint does not hold.
+        """
+        try:
+            bound = self.signature.bind(low, *arguments, **named)
+        except TypeError as error:
+            raise UnsupportedError(f"Arguments must be those that the rule knows: {error}") from error
+        bound.apply_defaults()
+        asked = Request(low, bound.arguments)
+        for constraint in self.constraints:
+            if not constraint(asked):
+                refuse(constraint)
+        return self.function(low, *arguments, **named)
+
+
+RULES: dict[str, Rule] = {}
+"""``aten.add.Tensor`` → its rule."""
+
+
+def rule(*names: str, makes: Sequence[Op] = (), needs: Sequence[Constraint] = ()) -> Callable[[AnyRule], AnyRule]:
+    """Enter a function as the rule of operators, without their ``aten.``; constraints are looked at in order."""
+
+    def enter(function: AnyRule) -> AnyRule:
+        for name in names:
+            assert f"aten.{name}" not in RULES, f"two rules for {name}"
+            RULES[f"aten.{name}"] = Rule(function, tuple(makes), tuple(needs), inspect.signature(function))
+        return function
+
+    return enter

@@ -1,0 +1,24 @@
+"""Rules: how each ATen operator becomes instructions; each module enters a family of them."""
+
+from __future__ import annotations
+
+from atalla.passes.rule import RULES, Rule
+from atalla.passes.rules import (  # noqa: F401  each enters its rules
+    activations,
+    arithmetic,
+    attention,
+    comparisons,
+    convolution,
+    creation,
+    linear,
+    movement,
+    norms,
+    pools,
+    reductions,
+    views,
+)
+
+
+def all_rules() -> dict[str, Rule]:
+    """Return the table, filled."""
+    return RULES

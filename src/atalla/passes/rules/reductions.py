@@ -1,0 +1,165 @@
+"""Reductions: sums, means and extremes over some of the dims, and running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from atalla import ir
+from atalla.dims import product, strides_in_order
+from atalla.isa import Dtype, Op, Reduce
+from atalla.passes.constraints import Request, float32, has_dims, has_elements
+from atalla.passes.lowering import Lowering
+from atalla.passes.rule import rule
+from atalla.passes.rules.views import place
+
+REDUCED = frozenset({Dtype.F32, Dtype.I64, Dtype.I32, Dtype.BOOL})
+
+
+def reduced(asked: Request) -> bool:
+    """Tensors must be float32, int32, int64 or bool; sums of whole numbers int64."""
+    return all(one.dtype in REDUCED for one in asked.tensors) and asked.dtype in REDUCED
+
+
+def sum_type(asked: Request) -> bool:
+    """The result of float32 must be float32, that of anything else int64."""
+    return asked.dtype is (Dtype.F32 if asked["x"].dtype is Dtype.F32 else Dtype.I64)
+
+
+def reduce(
+    low: Lowering, x: ir.Tensor, kind: Reduce, dims: Any, correction: float = 0.0, dtype: Dtype | None = None
+) -> ir.Tensor:
+    """Emit a REDUCE for the current node; the dims are kept, with one element, as far as the instruction goes."""
+    meant, shape = low.output_type()
+    dtype = meant if dtype is None else dtype
+    if not x.shape:  # one element is a row of one
+        x, dims = x.view((1,), (1,)), [0]
+    rank = len(x.shape)
+    given = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
+    gone = {place(i, rank) for i in given}
+    kept = [1 if i in gone else extent for i, extent in enumerate(x.shape)]
+    order = None if x.order is None else [i for i in x.order if i not in gone]
+    dst = low.new(dtype, shape) if len(shape) == rank else _without(low, dtype, shape, order, gone)
+    left = list(dst.strides) if len(shape) < rank else [stride for i, stride in enumerate(dst.strides) if i not in gone]
+    strides = [0 if i in gone else left.pop(0) for i in range(rank)]
+    mask = sum(1 << i for i in gone)
+    low.emit(Op.REDUCE, dst.view(kept, strides), [x], kind=int(kind), dims=mask, correction=correction)
+    return dst
+
+
+def _without(
+    low: Lowering, dtype: Dtype, shape: Sequence[Any], order: Sequence[int] | None, gone: set[int]
+) -> ir.Tensor:
+    """Return a new storage whose dims lie in memory as those of the source that are kept."""
+    if order is None:
+        return low.new(dtype, shape)
+    numbers = sorted(order)
+    assert not set(numbers) & gone, "only kept dims"
+    return low.new(dtype, shape, strides_in_order(shape, [numbers.index(i) for i in order]))
+
+
+@rule("mean.dim", "mean.default", makes=(Op.REDUCE,), needs=(float32, has_elements))
+def mean(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> ir.Tensor:
+    """The mean."""
+    return reduce(low, x, Reduce.MEAN, dims)
+
+
+@rule("sum.dim_IntList", "sum.default", makes=(Op.REDUCE,), needs=(reduced, sum_type, has_elements))
+def sum_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> ir.Tensor:
+    """The sum."""
+    return reduce(low, x, Reduce.SUM, dims)
+
+
+@rule("prod.default", makes=(Op.REDUCE,), needs=(reduced, sum_type, has_elements))
+def prod(low: Lowering, x: ir.Tensor, *, dtype: Any = None) -> ir.Tensor:
+    """The product of all."""
+    return reduce(low, x, Reduce.PROD, None)
+
+
+@rule("prod.dim_int", makes=(Op.REDUCE,), needs=(reduced, sum_type, has_elements))
+def prod_dim(low: Lowering, x: ir.Tensor, dim: int, keepdim: bool = False, *, dtype: Any = None) -> ir.Tensor:
+    """The product."""
+    return reduce(low, x, Reduce.PROD, dim)
+
+
+@rule("amax.default", "max.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def amax(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
+    """The largest."""
+    return reduce(low, x, Reduce.MAX, dims)
+
+
+@rule("amin.default", "min.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def amin(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
+    """The smallest."""
+    return reduce(low, x, Reduce.MIN, dims)
+
+
+def _extreme(low: Lowering, x: ir.Tensor, kinds: tuple[Reduce, Reduce], index: int) -> tuple[ir.Tensor, ir.Tensor]:
+    return reduce(low, x, kinds[0], index), reduce(low, x, kinds[1], index, dtype=Dtype.I64)
+
+
+@rule("max.dim", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def max_dim(low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False) -> tuple[ir.Tensor, ir.Tensor]:
+    """The largest, and where the first of them is."""
+    return _extreme(low, x, (Reduce.MAX, Reduce.ARGMAX), index)
+
+
+@rule("min.dim", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def min_dim(low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False) -> tuple[ir.Tensor, ir.Tensor]:
+    """The smallest, and where the first of them is."""
+    return _extreme(low, x, (Reduce.MIN, Reduce.ARGMIN), index)
+
+
+def truths(asked: Request) -> bool:
+    """The tensor must be float32, int32, int64 or bool, the result bool."""
+    return all(one.dtype in REDUCED for one in asked.tensors) and asked.dtype is Dtype.BOOL
+
+
+@rule("any.dim", "any.default", "any.dims", makes=(Op.REDUCE,), needs=(truths, has_elements))
+def any_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
+    """Whether one is not zero."""
+    return reduce(low, x, Reduce.ANY, dims)
+
+
+@rule("all.dim", "all.default", "all.dims", makes=(Op.REDUCE,), needs=(truths, has_elements))
+def all_(low: Lowering, x: ir.Tensor, dims: Any = None, keepdim: bool = False) -> ir.Tensor:
+    """Whether none is zero."""
+    return reduce(low, x, Reduce.ALL, dims)
+
+
+@rule("argmax.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def argmax(low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool = False) -> ir.Tensor:
+    """Where the largest is, the first of equals."""
+    return _arg(low, x, Reduce.ARGMAX, index)
+
+
+@rule("argmin.default", makes=(Op.REDUCE,), needs=(reduced, has_elements))
+def argmin(low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool = False) -> ir.Tensor:
+    """Where the smallest is, the first of equals."""
+    return _arg(low, x, Reduce.ARGMIN, index)
+
+
+def _arg(low: Lowering, x: ir.Tensor, kind: Reduce, index: int | None) -> ir.Tensor:
+    if index is not None:
+        return reduce(low, x, kind, index)
+    flat = low.contiguous(x)
+    dtype, shape = low.output_type()
+    dst = low.new(dtype, shape)
+    low.emit(
+        Op.REDUCE, dst.view((1,), (1,)), [flat.view((product(x.shape),), (1,))], kind=int(kind), dims=1, correction=0.0
+    )
+    return dst
+
+
+@rule("var.correction", makes=(Op.REDUCE,), needs=(float32, has_elements))
+def var(
+    low: Lowering, x: ir.Tensor, dims: Any = None, *, correction: float | None = None, keepdim: bool = False
+) -> ir.Tensor:
+    """The variance."""
+    return reduce(low, x, Reduce.VAR, dims, 1.0 if correction is None else float(correction))
+
+
+@rule("cumsum.default", makes=(Op.CUMSUM,), needs=(reduced, sum_type, has_dims))
+def cumsum(low: Lowering, x: ir.Tensor, axis: int, *, dtype: Any = None) -> ir.Tensor:
+    """The running sum."""
+    return low.emit(Op.CUMSUM, low.like_node(), [x], axis=place(axis, len(x.shape)))

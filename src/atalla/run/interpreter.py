@@ -1,0 +1,124 @@
+"""Interpreter: runs a blob instruction by instruction with the reference; slow, plain, without a C compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from atalla import ir
+from atalla.blob.reader import Listing
+from atalla.blob.rows import InstructionRow, TensorRow
+from atalla.dtypes import torch_dtype_of
+from atalla.errors import KernelError
+from atalla.isa import Layout, Op, Space
+from atalla.isa.format import LINE
+from atalla.layouts import unpack_panels, winograd_filters
+from atalla.library import BUSY
+from atalla.run import reference
+
+if TYPE_CHECKING:
+    import torch
+
+Host = Callable[[int, "list[torch.Tensor]", "list[torch.Tensor]"], None]
+"""Called with the number of a call, its operands, and where its outputs go."""
+
+
+class Interpreter:
+    """A sound blob and the memory that it needs."""
+
+    def __init__(self, listing: Listing, host: Host, state: torch.Tensor | None = None) -> None:
+        """Reserve the memory and unpack the weights; ``state`` is what another of the same blob goes on with."""
+        import torch
+
+        self._listing, self._host, self._is_busy = listing, host, False
+        self._arena = torch.zeros(max(listing.arena_bytes, LINE), dtype=torch.uint8)
+        self._constants = torch.frombuffer(bytearray(listing.sections[b"CNST"] or bytes(LINE)), dtype=torch.uint8)
+        self.state = torch.empty(max(listing.state_bytes, LINE), dtype=torch.uint8) if state is None else state
+        if state is None:
+            self.reset()
+        self._weights = {
+            row.sources[1]: self._unpacked(row)
+            for row in listing.instructions
+            if row.op in {Op.GEMM, Op.CONV2D, Op.CONV2D_WINO, Op.DWCONV2D}
+        }
+
+    def reset(self) -> None:
+        """Bring the state to what it is at first."""
+        self.state.zero_()
+        for to, at, size in self._listing.initial:
+            self.state[to : to + size] = self._constants[at : at + size]
+
+    def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
+        """Run once; outputs are written in place.
+
+        Raises:
+            KernelError: an instruction failed, or an operator of the host runs the blob that calls it.
+        """
+        if self._is_busy:
+            raise KernelError(BUSY, "the blob is running already: one call at a time")
+        self._is_busy = True
+        try:
+            self._run(inputs, outputs)
+        finally:
+            self._is_busy = False
+
+    def _run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
+        def at(number: int | None) -> torch.Tensor | None:
+            if number is None:
+                return None
+            return self._weights[number] if number in self._weights else self._view(number, inputs, outputs)
+
+        for row in self._listing.instructions:
+            if row.op is Op.END:
+                return
+            if row.op is Op.CALL_HOST:
+                call = self._listing.calls[row.attributes["call"]]
+                operands, made = ([at(one) for one in numbers] for numbers in (row.sources, call.outputs))
+                self._host(row.attributes["call"], operands, made)  # type: ignore[arg-type]  # none is absent
+                continue
+            dst = at(row.dst)
+            assert dst is not None, "all operations but two write something"
+            reference.execute(
+                ir.Instruction(row.op, None, (), row.attributes), dst, [at(source) for source in row.sources]
+            )
+
+    def _view(
+        self, number: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]
+    ) -> torch.Tensor:
+        row = self._listing.tensors[number]
+        root = self._listing.tensors[row.root]
+        if root.space in {Space.INPUT, Space.OUTPUT}:
+            given = (inputs if root.space is Space.INPUT else outputs)[root.place]
+            assert given is not None, "an output that is written is a tensor"
+            return _strided(given, row)
+        space = {Space.ARENA: self._arena, Space.STATE: self.state}.get(root.space, self._constants)
+        return _strided(_typed(space, root.place, root.bytes, row), row)
+
+    def _unpacked(self, instruction: InstructionRow) -> torch.Tensor:
+        number = instruction.sources[1]
+        assert number is not None, "weights are always there"
+        row = self._listing.tensors[number]
+        data = _typed(self._constants, row.place, row.bytes, row)
+        high, wide = (instruction.attributes.get(name, 1) for name in ("kernel_h", "kernel_w"))
+        if row.layout is Layout.DEPTHWISE:
+            return data.reshape(-1, row.shape[0]).t().reshape(row.shape[0], 1, high, wide)
+        if row.layout is Layout.WINOGRAD:
+            return winograd_filters(data, row.shape)
+        n, _, k = row.shape
+        taps = unpack_panels(data, row.shape, instruction.attributes.get("groups", 1))
+        if instruction.op is Op.GEMM:
+            return taps.reshape(n, k)
+        return taps.transpose(1, 2).reshape(n, k, high, wide)
+
+
+def _typed(space: torch.Tensor, place: int, size: int, row: TensorRow) -> torch.Tensor:
+    """Return a storage as elements."""
+    return space[place : place + size - size % row.dtype.size].view(torch_dtype_of(row.dtype))
+
+
+def _strided(storage: torch.Tensor, row: TensorRow) -> torch.Tensor:
+    """Return a view of a storage; torch has no strides below zero, so what goes backwards is a copy, only read."""
+    backwards = [i for i, stride in enumerate(row.strides) if stride < 0]
+    first = row.offset + sum((row.shape[i] - 1) * row.strides[i] for i in backwards)
+    view = storage.as_strided(row.shape, [abs(stride) for stride in row.strides], storage.storage_offset() + first)
+    return view.flip(backwards) if backwards else view

@@ -1,0 +1,267 @@
+"""Reference: every instruction in torch, slow and plain; the living definition of what the kernels compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from atalla.errors import KernelError
+from atalla.isa import STEPS, Act, Norm, Op, Pool, Reduce, Step
+
+if TYPE_CHECKING:
+    import torch
+
+    from atalla.ir import Instruction
+
+    Tensors = Sequence[torch.Tensor | None]
+    Execute = Callable[[Instruction, torch.Tensor, Tensors], None]
+
+
+def execute(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """Run one instruction; all tensors are views of the memory in which they lie.
+
+    Weights are plain: GEMM's ``[N, K]``, those of convolutions as ``torch.nn.functional.conv2d`` takes them.
+    """
+    _TABLE[instruction.op](instruction, dst, sources)
+
+
+def copy(_: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """COPY."""
+    dst.copy_(_present(sources[0]))
+
+
+def fill(instruction: Instruction, dst: torch.Tensor, _: Tensors) -> None:
+    """FILL."""
+    dst.fill_(instruction.number("value") if dst.dtype.is_floating_point else instruction.whole("whole"))
+
+
+def iota(instruction: Instruction, dst: torch.Tensor, _: Tensors) -> None:
+    """IOTA."""
+    import torch
+
+    numbers = torch.arange(dst.numel(), dtype=torch.float64)
+    dst.copy_(instruction.number("start") + numbers * instruction.number("step"))
+
+
+def gather(_: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """GATHER."""
+    table, index = _present(sources[0]), _present(sources[1])
+    if index.numel() and (int(index.min()) < 0 or int(index.max()) >= table.shape[0]):
+        raise KernelError(0, f"an index is out of the table's {table.shape[0]} rows")
+    dst.copy_(table[index])
+
+
+def gemm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """GEMM."""
+    from torch.nn import functional
+
+    src, weight, bias, residual = _padded(sources, 4)
+    _store(instruction, dst, functional.linear(_present(src), _present(weight), bias), residual)
+
+
+def bmm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """BMM."""
+    dst.copy_((_present(sources[0]) @ _present(sources[1])) * instruction.number("scale"))
+
+
+def convolution(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """CONV2D, CONV2D_WINO, DWCONV2D."""
+    from torch.nn import functional
+
+    src, weight, bias, residual = _padded(sources, 4)
+    whole = instruction.whole
+    image = functional.pad(_present(src), (whole("left"), whole("right"), whole("top"), whole("bottom")))
+    stride, dilation = (whole("stride_h"), whole("stride_w")), (whole("dilation_h"), whole("dilation_w"))
+    result = functional.conv2d(image, _present(weight), bias, stride, 0, dilation, whole("groups"))
+    _store(instruction, dst, result[..., : dst.shape[2], : dst.shape[3]], residual)
+
+
+def pool(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """POOL2D: windows begin at multiples of the stride; what lies outside of the input is left out."""
+    import torch
+    from torch.nn import functional
+
+    whole, kind = instruction.whole, Pool(instruction.whole("kind"))
+    src = _present(sources[0])
+    high, wide = dst.shape[2:]
+    reach = [(whole(f"kernel_{d}") - 1) * whole(f"dilation_{d}") + 1 for d in "hw"]
+    bottom = (high - 1) * whole("stride_h") + reach[0] - src.shape[2] - whole("top")
+    right = (wide - 1) * whole("stride_w") + reach[1] - src.shape[3] - whole("left")
+    frame = (whole("left"), right, whole("top"), bottom)
+    windows, inside = (
+        _windows(functional.pad(one, frame, value=value), instruction, (high, wide))
+        for one, value in ((src, -torch.inf if kind is Pool.MAX else 0.0), (torch.ones_like(src), 0.0))
+    )
+    if kind is Pool.MAX:
+        dst.copy_(windows.amax(-1))
+    else:
+        dst.copy_(windows.sum(-1) / (windows.shape[-1] if kind is Pool.MEAN_PADDED else inside.sum(-1)))
+
+
+def _windows(image: torch.Tensor, instruction: Instruction, size: tuple[int, int]) -> torch.Tensor:
+    """Return ``[N, C, H, W, kernel]``."""
+    import torch
+
+    whole, parts = instruction.whole, []
+    for y in range(whole("kernel_h")):
+        for x in range(whole("kernel_w")):
+            top, left = y * whole("dilation_h"), x * whole("dilation_w")
+            rows = image[:, :, top :: whole("stride_h"), left :: whole("stride_w")]
+            parts.append(rows[:, :, : size[0], : size[1]])
+    return torch.stack(parts, -1)
+
+
+def reduce(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """REDUCE."""
+    import torch
+
+    src, kind = _present(sources[0]), Reduce(instruction.whole("kind"))
+    dims = [i for i in range(src.dim()) if instruction.whole("dims") >> i & 1]
+    if kind in {Reduce.ARGMAX, Reduce.ARGMIN}:
+        src = src.byte() if src.dtype is torch.bool else src
+        dst.copy_((torch.argmax if kind is Reduce.ARGMAX else torch.argmin)(src, dims[0], keepdim=True))
+    elif kind is Reduce.VAR:
+        dst.copy_(torch.var(src, dims, correction=instruction.number("correction"), keepdim=True))
+    elif kind is Reduce.PROD:
+        for place in dims:
+            src = torch.prod(src, place, keepdim=True)
+        dst.copy_(src)
+    else:
+        one: dict[Reduce, Callable[..., torch.Tensor]] = {
+            Reduce.SUM: torch.sum, Reduce.MEAN: torch.mean, Reduce.MAX: torch.amax, Reduce.MIN: torch.amin,
+            Reduce.ALL: torch.all, Reduce.ANY: torch.any,
+        }  # fmt: skip
+        dst.copy_(one[kind](src, dims, keepdim=True))
+
+
+def softmax(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """SOFTMAX."""
+    import torch
+
+    function = torch.log_softmax if instruction.whole("log") else torch.softmax
+    dst.copy_(function(_present(sources[0]), instruction.whole("axis")))
+
+
+def norm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """NORM."""
+    import torch
+
+    src, weight, bias = _padded(sources, 3)
+    src, eps = _present(src), instruction.number("eps")
+    dims = list(range(src.dim() - instruction.whole("dims"), src.dim()))
+    if Norm(instruction.whole("kind")) is Norm.RMS:
+        result = src * torch.rsqrt(src.square().mean(dims, keepdim=True) + eps)
+    else:
+        variance, mean = torch.var_mean(src, dims, correction=0, keepdim=True)
+        result = (src - mean) * torch.rsqrt(variance + eps)
+    result = result if weight is None else result * weight
+    dst.copy_(result if bias is None else result + bias)
+
+
+def attention(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """ATTENTION."""
+    from torch.nn import functional
+
+    q, k, v, mask = _padded(sources, 4)
+    causal, scale = bool(instruction.whole("causal")), instruction.number("scale")
+    dst.copy_(
+        functional.scaled_dot_product_attention(_present(q), _present(k), _present(v), mask, 0.0, causal, scale=scale)
+    )
+
+
+def cumsum(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """CUMSUM."""
+    dst.copy_(_present(sources[0]).cumsum(instruction.whole("axis")))
+
+
+def elementwise(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """EW."""
+    import torch
+
+    values = [one.float() if one.dtype.is_floating_point else one.long() for one in map(_present, sources)]
+    for code, *operands in instruction.steps:
+        values.append(_step(Step(code), operands, values))
+    result = values[-1]
+    dst.copy_(result if dst.dtype is not torch.bool else result != 0)
+
+
+def _step(code: Step, operands: Sequence[int], values: Sequence[torch.Tensor]) -> torch.Tensor:
+    import torch
+
+    if code is Step.FLOAT:
+        return torch.tensor(operands[0], dtype=torch.int32).view(torch.float32)
+    if code is Step.INT:
+        return torch.tensor(operands[0], dtype=torch.int64)
+    return _steps()[code](*(values[place] for place in operands[: len(STEPS[code].operands)]))
+
+
+def _steps() -> dict[Step, Callable[..., torch.Tensor]]:
+    """Return the function of each step."""
+    import torch
+    from torch.nn import functional
+
+    return {
+        Step.TO_FLOAT: lambda a: a.float(), Step.TO_INT: lambda a: a.trunc().long(), Step.NEG: torch.neg,
+        Step.ABS: torch.abs, Step.SQRT: torch.sqrt, Step.RSQRT: torch.rsqrt, Step.RECIPROCAL: torch.reciprocal,
+        Step.EXP: torch.exp, Step.LOG: torch.log, Step.TANH: torch.tanh, Step.ERF: torch.erf, Step.SIN: torch.sin,
+        Step.COS: torch.cos, Step.SIGMOID: torch.sigmoid, Step.FLOOR: torch.floor, Step.CEIL: torch.ceil,
+        Step.ROUND: torch.round, Step.TRUNC: torch.trunc, Step.RELU: torch.relu, Step.HARDSWISH: functional.hardswish,
+        Step.HARDSIGMOID: functional.hardsigmoid, Step.SILU: functional.silu, Step.GELU: functional.gelu,
+        Step.GELU_TANH: lambda a: functional.gelu(a, approximate="tanh"), Step.NOT: lambda a: (a == 0).long(),
+        Step.LOG1P: torch.log1p, Step.EXPM1: torch.expm1, Step.SIGN: torch.sign,
+        Step.IS_NAN: lambda a: torch.isnan(a).long(), Step.BIT_NOT: torch.bitwise_not,
+        Step.ADD: torch.add, Step.SUB: torch.sub, Step.MUL: torch.mul, Step.DIV: torch.div, Step.MIN: torch.minimum,
+        Step.MAX: torch.maximum, Step.POW: torch.pow, Step.EQ: lambda a, b: (a == b).long(),
+        Step.NE: lambda a, b: (a != b).long(), Step.LT: lambda a, b: (a < b).long(),
+        Step.LE: lambda a, b: (a <= b).long(), Step.GT: lambda a, b: (a > b).long(),
+        Step.GE: lambda a, b: (a >= b).long(), Step.AND: torch.bitwise_and, Step.OR: torch.bitwise_or,
+        Step.XOR: torch.bitwise_xor, Step.FLOOR_DIV: torch.floor_divide, Step.REMAINDER: torch.remainder,
+        Step.WHERE: lambda a, b, c: torch.where(a != 0, b, c),
+    }  # fmt: skip
+
+
+def _store(instruction: Instruction, dst: torch.Tensor, result: torch.Tensor, residual: torch.Tensor | None) -> None:
+    """Add the residual, apply the activation, and store."""
+    import torch
+    from torch.nn import functional
+
+    if residual is not None:
+        result = result + residual
+    act = Act(instruction.whole("act"))
+    functions: dict[Act, Callable[[Any], torch.Tensor]] = {
+        Act.NONE: lambda a: a, Act.RELU: torch.relu, Act.HARDSWISH: functional.hardswish,
+        Act.HARDSIGMOID: functional.hardsigmoid,
+        Act.CLAMP: lambda a: a.clamp(instruction.number("low"), instruction.number("high")),
+        Act.SIGMOID: torch.sigmoid, Act.SILU: functional.silu, Act.GELU: functional.gelu,
+        Act.GELU_TANH: lambda a: functional.gelu(a, approximate="tanh"), Act.TANH: torch.tanh,
+    }  # fmt: skip
+    dst.copy_(functions[act](result))
+
+
+def _present(tensor: torch.Tensor | None) -> torch.Tensor:
+    assert tensor is not None, "this source is never absent"
+    return tensor
+
+
+def _padded(sources: Tensors, count: int) -> list[Any]:
+    return [*sources, *([None] * (count - len(sources)))]
+
+
+_TABLE: dict[Op, Execute] = {
+    Op.COPY: copy,
+    Op.FILL: fill,
+    Op.IOTA: iota,
+    Op.GATHER: gather,
+    Op.EW: elementwise,
+    Op.GEMM: gemm,
+    Op.BMM: bmm,
+    Op.CONV2D: convolution,
+    Op.CONV2D_WINO: convolution,
+    Op.DWCONV2D: convolution,
+    Op.POOL2D: pool,
+    Op.REDUCE: reduce,
+    Op.SOFTMAX: softmax,
+    Op.NORM: norm,
+    Op.ATTENTION: attention,
+    Op.CUMSUM: cumsum,
+}
