@@ -124,6 +124,18 @@ def missing_here(backend: Backend) -> Missing | None:
         return Missing(gap, gap)
 
 
+def check_runs(resolved: Resolved) -> Resolved:
+    """Return a target that can run here.
+
+    Raises:
+        UnavailableError: it cannot; the text has the remedy.
+    """
+    missing = missing_here(resolved.backend)
+    if missing is not None and missing.run is not None:
+        raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
+    return resolved
+
+
 def lifecycle_here(backend: Backend) -> str:
     """Read a backend's life-cycle against the version that is installed beside us."""
     return backend.lifecycle.read(

@@ -83,7 +83,7 @@ def _described(bundled: Path) -> Artifact | None:
         ArtifactError: the manifest is damaged, or describes other bytes.
     """
     from cross_backend.artifact import Artifact, digest_path
-    from cross_backend.loading.selection import is_other_json
+    from cross_backend.loading.found import is_other_json
 
     manifest = bundled.with_suffix(".json")
     if not manifest.is_file() or is_other_json(manifest):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import print_json
-from cross_backend.cli._run_steps import check_runs, run_once
+from cross_backend.cli._run_steps import run_once
 from cross_backend.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run_foreign(args: argparse.Namespace, settings: Settings, cache: Cache, term
     from cross_backend.bench.bench import Subject
     from cross_backend.bench.foreign import Describe
     from cross_backend.bench.worker_bench import WorkerBench
-    from cross_backend.registry import resolve
+    from cross_backend.registry import check_runs, resolve
     from cross_backend.worker.process import Worker
 
     path = args.artifact.resolve()

@@ -129,7 +129,7 @@ def _check_combination(args: argparse.Namespace) -> None:
 
 def _candidates(args: argparse.Namespace, cache: Cache) -> tuple[list[Artifact], list[str]]:
     from cross_backend.bundle import find_artifact, is_bundle, is_payload
-    from cross_backend.loading.selection import in_order
+    from cross_backend.loading.order import in_order
 
     path = args.artifact
     if is_bundle(path) or (path.is_dir() and not is_payload(path)):
@@ -142,9 +142,9 @@ def _run(
     args: argparse.Namespace, artifact: Artifact, settings: Settings, cache: Cache, terminal: Terminal, *, last: bool
 ) -> Result | None:
     """Open in a worker, verify and measure; None where the user's own inputs were run and printed instead."""
+    from cross_backend.bench.open_artifact import check_code
     from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
-    from cross_backend.loading.selection import check_code
 
     artifact.check()
     resolved = resolve_runnable(artifact)

@@ -15,10 +15,11 @@ from cross_backend.backend import Rejected, Session
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, UsageError, WorkerError, one_line
-from cross_backend.loading.selection import in_order, load, resolve_artifact
+from cross_backend.errors import CrossBackendError, LoadError, UsageError, WorkerError, one_line
+from cross_backend.loading.load import load, resolve_artifact
+from cross_backend.loading.order import in_order
 from cross_backend.lowering.lower import versions
-from cross_backend.registry import Resolved, missing_here
+from cross_backend.registry import Resolved, check_runs
 from cross_backend.remembered import Memory, Remembered, Verdict
 from cross_backend.verify.compare import precision_of
 
@@ -99,10 +100,7 @@ class _Opener:
             _DemotedError: it failed or crashed before, and this is not the second round.
             CrossBackendError: why not.
         """
-        resolved = resolve_artifact(artifact)
-        missing = missing_here(resolved.backend)
-        if missing is not None and missing.run is not None:
-            raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
+        resolved = check_runs(resolve_artifact(artifact))
         session = load(artifact, trust=self._trust)  # checks digests, opens nothing
         identity, runtime = f"{artifact.sha256} {artifact.sample_sha256} {artifact.target}", versions(resolved)
         known = self._memory.verdict(identity, runtime)
