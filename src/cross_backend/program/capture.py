@@ -19,11 +19,11 @@ from cross_backend.program.flops import count_flops
 from cross_backend.program.onnx_file import read_onnx
 from cross_backend.program.pt2 import load_pt2, save_pt2
 from cross_backend.program.reference import reference_sample, row_major, run_eagerly
-from cross_backend.workloads.user_code import with_place
 from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
+from cross_backend.workloads.user_code import with_place
 
 if TYPE_CHECKING:
     import torch

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError
 from cross_backend.program.flops import count_accumulations
-from cross_backend.workloads.user_code import with_place
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
 from cross_backend.verify.sample import make_sample
+from cross_backend.workloads.user_code import with_place
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

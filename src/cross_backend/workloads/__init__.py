@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
 from cross_backend.foreign_files import open_regular
 from cross_backend.machine import Machine, version_of
-from cross_backend.workloads.user_code import with_place
 from cross_backend.workloads.table import WORKLOADS, Row
+from cross_backend.workloads.user_code import with_place
 
 __all__ = ["WORKLOADS", "Row", "Source", "Task", "Workload", "file_of", "find_workload", "load_checkpoint"]
 
