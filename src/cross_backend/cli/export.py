@@ -19,6 +19,7 @@ from cross_backend.cli._options import (
     writable_folder,
 )
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
+from cross_backend.platforms import EXPORTED
 from cross_backend.records import Outcome
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
-DEFAULT = ("xnnpack",)
 MOBILENET = "mobilenet_v3_small"
 """What ``--mobilenet`` stands for in the backends guide."""
 
@@ -80,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
     is not installed is no failure.
     """
     named = _named_models(args)
-    targets = with_precision(chosen_targets(args, () if args.onnx else DEFAULT), args.precision)
+    targets = with_precision(chosen_targets(args, () if args.onnx else EXPORTED), args.precision)
     from cross_backend.cache import Cache
     from cross_backend.export.export import ExportSettings, export
     from cross_backend.report.terminal import Terminal

@@ -21,7 +21,7 @@ from cross_backend.errors import (
     WorkerTimeoutError,
 )
 from cross_backend.export.pool import Pool
-from cross_backend.lowering.lower import Lower, check_lowers, find, named
+from cross_backend.lowering.lower import Lower, check_lowers, find, relabelled
 from cross_backend.machine import Machine
 from cross_backend.program.capture import Captured
 from cross_backend.program.captures import Capture, find_capture
@@ -90,13 +90,13 @@ class ExportSettings:
     output_dir: Path | None = None
     """Where artifacts are copied; they stay in the cache only where None."""
     bundled: bool = False
-    """Whether ExecuTorch's backends also write the program with its sample inside."""
+    """Whether backends whose runtime has such a format also write the program with its sample inside."""
     min_coverage: float = 0.0
     """Smallest share, of operators and of floating point operations, that a backend must execute itself."""
 
     def bundles(self, resolved: Resolved) -> bool:
         """Whether a target gets a bundled program: where it was asked for and the runtime has such a format."""
-        return self.bundled and resolved.backend.bundles
+        return self.bundled and resolved.backend.bundled is not None
 
     def workers(self, program_bytes: int) -> int:
         """Return the number of worker processes for a program: never more than fit into the memory that is free now."""
@@ -240,7 +240,7 @@ def _lower_one(
 def _deliver(captured: Captured, row: Exported, settings: ExportSettings, observe: Observe) -> Exported:
     """Refuse an artifact below the floor of coverage, copy a good one to the output folder, and tell the observer."""
     if row.artifact is not None and row.resolved is not None:
-        row = replace(row, artifact=named(row.artifact, captured, row.resolved))
+        row = replace(row, artifact=relabelled(row.artifact, captured, row.resolved))
     if row.artifact is not None:
         poor = _below(row.artifact.placement, settings.min_coverage)
         if poor is not None:

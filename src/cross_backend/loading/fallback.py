@@ -15,7 +15,7 @@ from cross_backend.backend import Rejected, Session
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import CrossBackendError, LoadError, UsageError, WorkerError, one_line
+from cross_backend.errors import CrossBackendError, LoadError, UsageError, WorkerError, failing_as, one_line
 from cross_backend.loading.load import load, resolve_artifact
 from cross_backend.loading.order import in_order
 from cross_backend.lowering.lower import versions
@@ -114,12 +114,8 @@ class _Opener:
             self._try(artifact, resolved, identity, runtime)
         if artifact.sample is None:
             logger.warning("%s is opened unverified: it brings no sample to compare with", artifact.target)
-        try:
+        with failing_as(LoadError, f"{artifact.target} cannot load {artifact.payload}"):
             return session.__enter__()
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise LoadError(f"{artifact.target} cannot load {artifact.payload}: {one_line(error)}") from error
 
     def _try(self, artifact: Artifact, resolved: Resolved, identity: str, runtime: Mapping[str, str]) -> None:
         """Open and verify in a child; remember what came of it."""
