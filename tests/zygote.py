@@ -32,14 +32,8 @@ _LONGEST = 1 << 17
 COMMANDS = ("backends", "bundle", "compare", "doctor", "export", "explain", "inspect", "models", "run", "study")
 PRELOADED = (
     *("torch", "torch.export", "torch._dynamo", "sqlalchemy.dialects.sqlite"),
-    *(
-        "rich.progress",
-        "rich.console",
-        "cross_backend.worker.child",
-        "cross_backend.api",
-        *("cross_backend.bench.worker_bench", "cross_backend.instruments.table", "cross_backend.program.captures"),
-        "cross_backend.lowering.lower",
-    ),
+    *("rich.progress", "rich.console", "cattrs", "cross_backend.api", "cross_backend.lowering.lower"),
+    *(f"cross_backend.{name}" for name in ("worker.child", "bench.worker_bench", "instruments.table")),
     *("executorch.extension.pybindings._C", "executorch.exir"),
     *("executorch.backends.xnnpack.partition.xnnpack_partitioner", "onnxscript", "torch.onnx._internal.exporter._core"),
     *(f"cross_backend.cli.{name}" for name in COMMANDS),

@@ -135,7 +135,7 @@ class Node:
         if "constant" in row:
             return constant(row["constant"])
         if "named" in row:
-            return named(row["named"], [(key, cls.from_json(part, depth + 1)) for key, part in row["fields"]])
+            return named_tuple(row["named"], [(key, cls.from_json(part, depth + 1)) for key, part in row["fields"]])
         if "dict" in row:
             return mapping([(key, cls.from_json(part, depth + 1)) for key, part in row["dict"]])
         ((kind, parts),) = row.items()
@@ -181,7 +181,7 @@ def mapping(parts: Sequence[tuple[Key, Node]]) -> Node:
     return Node("dict", tuple(parts))
 
 
-def named(name: str, fields: Sequence[tuple[str, Node]]) -> Node:
+def named_tuple(name: str, fields: Sequence[tuple[str, Node]]) -> Node:
     """Return the node of a named tuple.
 
     Raises:

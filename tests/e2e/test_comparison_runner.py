@@ -37,6 +37,7 @@ def file(cli, tmp_path_factory):
     return folder, folder / "models" / "resnet50.onnx"
 
 
+@pytest.mark.slow
 def test_the_snippet_runs_as_it_is_written(file, tmp_path):
     folder, _ = file
     database = tmp_path / "studies.sqlite"

@@ -52,6 +52,7 @@ def test_worker_killed_while_measuring(linear, faulty, start, marks, streams):
         assert row["rank"] in {1, 2} and row["latency_ms"]["n"] == 1000
 
 
+@pytest.mark.slow
 def test_real_worker_killed_while_measuring(linear, start, until, workers, streams):
     process = start(*MEASURE, "--num-runs", "1000000", "--backends", "cpu", "torch")
     first = until(lambda: len(workers(process)) >= 2 and workers(process)[0], "the second target is opened", of=process)
@@ -62,6 +63,7 @@ def test_real_worker_killed_while_measuring(linear, start, until, workers, strea
     assert found["results"][1]["rank"] == 1
 
 
+@pytest.mark.slow
 def test_real_worker_killed_while_lowering(start, until, workers, streams, tmp_path):
     """Into an empty cache; a worker that lowers has a scratch folder, and torch alone takes it a second."""
     process = start(*MEASURE, "--backends", "cpu", "openvino", "--jobs", "2", cache=tmp_path / "cache")
@@ -85,7 +87,7 @@ def test_worker_killed_while_capturing(start, until, workers, streams, tmp_path)
     assert outcomes(json.loads(streams()[0])) == {"torch.eager": "OK"}
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_export_keeps_what_was_finished(
     signum, linear, faulty, start, marks, all_gone, until, streams, tmp_path
 ):

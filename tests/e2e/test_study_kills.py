@@ -18,7 +18,7 @@ from cross_backend.store.rows import to_packet
 from cross_backend.study.driver import key_of, read
 from cross_backend.study.spec import Study
 
-KILLS = [2, pytest.param(int(os.environ.get("CROSS_BACKEND_KILLS", "10")), marks=pytest.mark.slow)]
+KILLS = int(os.environ.get("CROSS_BACKEND_KILLS", "10"))
 LAUNCHES = 2
 TITLES = {"faulty.right": "Right", "onnxruntime.cpu": "ONNX Runtime (CPU)"}
 
@@ -102,7 +102,10 @@ def stop(process, signum):
     return family
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+SIGNALS = [*(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM)), signal.SIGKILL]
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
 def test_a_stopped_study_goes_on_where_it_was(signum, study, told, streams, until, all_gone, workers, tmp_path):
     path, asked = tmp_path / "s.sqlite", (tuple(TITLES), (1,))
     process, all_of_it = study(*asked), records(*asked)
@@ -128,10 +131,10 @@ def test_a_stopped_study_goes_on_where_it_was(signum, study, told, streams, unti
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kills", KILLS)
-def test_killed_at_random_moments_nothing_is_lost(kills, study, told, until, all_gone, tmp_path):
+@pytest.mark.slow
+def test_killed_at_random_moments_nothing_is_lost(study, told, until, all_gone, tmp_path):
     """Each start goes on with what the killed ones left; a finished study is followed by the next."""
-    moments, path, asked = random.Random(kills), tmp_path / "s.sqlite", (("faulty.right",), (1, 2))
+    moments, path, asked = random.Random(KILLS), tmp_path / "s.sqlite", (("faulty.right",), (1, 2))
     process = study(*asked)
     began = time.monotonic()
     assert process.wait(300) == 0
@@ -139,7 +142,7 @@ def test_killed_at_random_moments_nothing_is_lost(kills, study, told, until, all
     before, finished = kept(path)
     assert set(told()) == records(*asked) and finished == {1: True}
     whole = shape(path, 1)
-    for _ in range(kills):
+    for _ in range(KILLS):
         process = study(*asked)
         time.sleep(moments.uniform(0, seconds / 2))
         family = stop(process, signal.SIGKILL) if process.poll() is None else []

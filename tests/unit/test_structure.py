@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cross_backend.errors import RunError
-from cross_backend.structure import MAX_DEPTH, TENSOR, Structure, constant, mapping, named, sequence
+from cross_backend.structure import MAX_DEPTH, TENSOR, Structure, constant, mapping, named_tuple, sequence
 
 A, B, C = (np.full(2, value, np.float32) for value in (1, 2, 3))
 
@@ -27,7 +27,7 @@ class Pair:
     b: Any
 
 
-POINT = named("Point", [("x", TENSOR), ("y", TENSOR)])
+POINT = named_tuple("Point", [("x", TENSOR), ("y", TENSOR)])
 PAIR = mapping([("a", TENSOR), ("b", TENSOR)])
 NESTED = Structure(
     (("x", TENSOR), ("inside", sequence("tuple", [sequence("list", [TENSOR]), POINT])), ("scale", constant(2))),

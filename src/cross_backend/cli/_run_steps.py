@@ -28,7 +28,7 @@ PROFILED_RUNS = 20
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profiled:
     """What the runtime's profiler said."""
 
     rows: tuple[Timing, ...]
@@ -72,7 +72,7 @@ def finish(
     """
     from cross_backend.records import Outcome
 
-    profile: Profile | None = None
+    profile: Profiled | None = None
     error: CrossBackendError | None = None
     if result.outcome is not Outcome.OK:
         kind = UnprovedError if result.outcome is Outcome.NOT_PROVED else RunError
@@ -89,7 +89,7 @@ def finish(
     return error
 
 
-def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profile:
+def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profiled:
     from cross_backend.bench.bench import Subject
     from cross_backend.comparison.benches import start_bench
 
@@ -99,10 +99,10 @@ def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cach
     runs = max(1, min(settings.num_runs, PROFILED_RUNS, affordable))
     with ExitStack() as stack:
         bench = start_bench(artifact.target, settings, cache, stack)
-        return Profile(bench.profile(Subject(artifact.payload_path, artifact.target, settings.threads), runs), runs)
+        return Profiled(bench.profile(Subject(artifact.payload_path, artifact.target, settings.threads), runs), runs)
 
 
-def _document(args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None) -> dict[str, Any]:
+def _document(args: argparse.Namespace, result: Result, profile: Profiled | None, cases: int | None) -> dict[str, Any]:
     row = result.to_json() | ({} if cases is None else {"test_cases": cases})
     document = {"schema": 1, "machine": Machine.here().to_json(), "results": [row]}
     if args.profile:
@@ -114,7 +114,7 @@ def _document(args: argparse.Namespace, result: Result, profile: Profile | None,
 
 
 def _print(
-    args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None, terminal: Terminal
+    args: argparse.Namespace, result: Result, profile: Profiled | None, cases: int | None, terminal: Terminal
 ) -> None:
     from cross_backend.report import tables
     from cross_backend.report.terminal import print_profile

@@ -7,7 +7,7 @@ import argparse
 from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json
 from cross_backend.machine import version_of
-from cross_backend.workloads import WORKLOADS, Row
+from cross_backend.workloads import WORKLOADS, BuiltIn
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _remedy(row: Row) -> str | None:
+def _remedy(row: BuiltIn) -> str | None:
     """Return the command that installs what a model lacks here."""
     extras = [extra for distribution, extra in row.requires if version_of(distribution) is None]
     return f"pip install 'cross-backend[{extras[0]}]'" if extras else None

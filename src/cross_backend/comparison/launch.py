@@ -17,7 +17,15 @@ from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
 from cross_backend.comparison.entrant import Entrant
-from cross_backend.comparison.opening import begin, look, open_alone, open_together, short, twin_entrant, warm
+from cross_backend.comparison.opening import (
+    begin,
+    find_where_it_runs,
+    open_alone,
+    open_together,
+    short,
+    twin_entrant,
+    warm,
+)
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.visits import ROUNDS, plan_visits
 from cross_backend.comparison.warm_up import WARM_UP_S
@@ -187,7 +195,7 @@ def launch_alone(bench: Bench, artifact: Artifact, resolved: Resolved, settings:
     if verified.comparison.outcome is not Outcome.OK:
         return Launch((replace(result, outcome=verified.comparison.outcome, reason=verified.comparison.why),))
     entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, bench)
-    look(entrant, artifact, resolved, settings)
+    find_where_it_runs(entrant, artifact, resolved, settings)
     if not entrant.running:
         return Launch((entrant.result,))
     warm(entrant, WARM_UP_S)

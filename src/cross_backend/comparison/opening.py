@@ -131,14 +131,14 @@ def _prepare(entrant: Entrant, settings: Settings, most_s: float, *, first: bool
     assert row.artifact is not None and row.resolved is not None
     try:
         if first:
-            look(entrant, row.artifact, row.resolved, settings)
+            find_where_it_runs(entrant, row.artifact, row.resolved, settings)
         if entrant.running:
             warm(entrant, most_s)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
 
 
-def look(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Settings) -> None:
+def find_where_it_runs(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Settings) -> None:
     """Find out once where it really runs."""
     assert entrant.bench is not None
     where = entrant.bench.execution(Subject(artifact.payload_path, str(resolved.target), settings.threads))

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, one_line
+from cross_backend.machine import Machine
+from cross_backend.measure.sensors import SYS_CLASS
 from cross_backend.measurement import Measurement
+from cross_backend.records import Further
 
 if TYPE_CHECKING:
     from cross_backend.bench.bench import Bench
@@ -28,28 +31,39 @@ class Metrics:
 
 @dataclass
 class Pass:
-    """One pass over the instruments of one open artifact."""
+    """One pass over the instruments of one target; most of them find something, some find why not."""
 
-    bench: Bench
+    bench: Bench = field(init=False)
     """Has an artifact open that was verified; nothing else works meanwhile."""
-    batch: int
+    batch: int = 1
     """Inferences a call."""
-    seconds: float
+    seconds: float = 5.0
     """Wall time of each closed loop, and of each offered rate."""
-    seed: int
+    seed: int = 0
     """Of the arrivals."""
-    streams: Sequence[int]
+    streams: Sequence[int] = field(default_factory=lambda: sorted({1, Machine.here().usable_cpus}))
     """Numbers of concurrent streams."""
-    capacity_per_s: float | None
+    capacity_per_s: float | None = None
     """Calls a second of one stream, for the offered rates; measured where None."""
-    task: tuple[str, Path] | None
+    task: tuple[str, Path] | None = None
     """Name of the workload's metric and the file with its samples; None where it has none."""
-    sys_class: Path
+    sys_class: Path = SYS_CLASS
     """Where Linux shows its sensors."""
     measurements: list[Measurement] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def further(self) -> Further:
+        """What was found until now."""
+        return Further(tuple(self.measurements), self.absent, self.scores, self.notes, self.failures)
+
+    def fail(self, names: Iterable[str], reason: str) -> None:
+        """Keep why instruments gave nothing: their process ended."""
+        for name in names:
+            self.absent[name] = self.failures[name] = reason
 
     @property
     def pid(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ from cross_backend.instruments.instrument import Instrument, Metrics, Pass
 from cross_backend.instruments.memory import MEMORY
 from cross_backend.instruments.open_loop import OPEN_LOOP
 from cross_backend.instruments.throughput import THROUGHPUT
-from cross_backend.machine import Machine
-from cross_backend.measure.sensors import SYS_CLASS
 from cross_backend.records import Further, Panel
 
 if TYPE_CHECKING:
@@ -36,8 +34,6 @@ INSTRUMENT_S = 2.0
 LEAST_S = 0.5
 ENOUGH_CALLS = 2000
 """Calls after which a closed loop may end that lasted :data:`LEAST_S`: the rate of a tiny program is known by then."""
-ONE_STREAM = "throughput.streams_1"
-"""The metric that tells the capacity, of which the open loop offers shares."""
 
 
 def tables() -> list[Metrics]:
@@ -56,64 +52,6 @@ def in_order(names: Iterable[str]) -> list[str]:
     for name in sorted(wanted - INSTRUMENTS.keys()):
         raise unknown_name("instrument", name, INSTRUMENTS)
     return [name for name in INSTRUMENTS if name in wanted]
-
-
-def take(
-    bench: Bench,
-    names: Iterable[str],
-    *,
-    batch: int,
-    seconds: float = 5.0,
-    seed: int = 0,
-    streams: Sequence[int] | None = None,
-    capacity_per_s: float | None = None,
-    task: tuple[str, Path] | None = None,
-    sys_class: Path = SYS_CLASS,
-) -> Further:
-    """Take instruments of what a bench has open; the arguments are the fields of :class:`Pass`.
-
-    Raises:
-        UsageError: an instrument that does not exist.
-        WorkerError: the worker died.
-    """
-    counts = sorted(set(streams or (1, Machine.here().usable_cpus)))
-    state = Pass(bench, batch, seconds, seed, counts, capacity_per_s, task, sys_class)
-    for name in in_order(names):
-        INSTRUMENTS[name].take(state)
-    return Further(tuple(state.measurements), state.absent, state.scores, state.notes)
-
-
-@dataclass
-class _Found:
-    """What was found until now of one target."""
-
-    batch: int
-    task: tuple[str, Path] | None
-    call_s: float
-    """Seconds of a call, as it was measured among the others."""
-    seed: int
-    further: Further = field(default_factory=Further)
-
-    def add(self, more: Further) -> None:
-        """Keep what one instrument gave."""
-        mine = self.further
-        self.further = Further(
-            (*mine.measurements, *more.measurements),
-            {**mine.absent, **more.absent},
-            {**mine.task, **more.task},
-            {**mine.notes, **more.notes},
-            {**mine.failures, **more.failures},
-        )
-
-    def fail(self, names: Sequence[str], reason: str) -> None:
-        """Keep why instruments gave nothing."""
-        self.add(Further(absent=dict.fromkeys(names, reason), failures=dict.fromkeys(names, reason)))
-
-    @property
-    def capacity_per_s(self) -> float | None:
-        """Calls a second of one stream, where that was measured."""
-        one = next((m for m in self.further.measurements if m.metric == ONE_STREAM), None)
-        return None if one is None else sum(one.values) / one.count / self.batch
 
 
 def take_each(
@@ -135,42 +73,33 @@ def take_each(
         call_s: seconds of a call, as it was measured among the others.
         seed: of the arrivals.
     """
-    found, left = _Found(batch, task, call_s, seed), in_order(names)
+    left, state = in_order(names), Pass(batch, seed=seed, task=task)
     while left:
         with ExitStack() as stack:
             try:
-                bench = open_bench(stack)
+                state.bench = open_bench(stack)
             except CrossBackendError as error:
-                found.fail(left, f"it could not be opened again: {one_line(error)}")
+                state.fail(left, f"it could not be opened again: {one_line(error)}")
                 break
-            left = _until_it_ends(bench, left, found)
-    return found.further
+            left = _until_it_ends(state, left, call_s)
+    return state.further
+
+
+def _until_it_ends(state: Pass, names: Sequence[str], call_s: float) -> list[str]:
+    """Take instruments one by one; return those that are left when the process has ended."""
+    for place, name in enumerate(names, start=1):
+        state.seconds = loop_s(call_s) if name == "throughput" else INSTRUMENT_S
+        try:
+            INSTRUMENTS[name].take(state)
+        except WorkerError as error:
+            state.fail([name], one_line(error))
+            return list(names[place:])
+    return []
 
 
 def loop_s(call_s: float) -> float:
     """Return the seconds of a closed loop of calls that take so long."""
     return min(INSTRUMENT_S, max(LEAST_S, ENOUGH_CALLS * call_s))
-
-
-def _until_it_ends(bench: Bench, names: Sequence[str], found: _Found) -> list[str]:
-    """Take instruments one by one; return those that are left when the process has ended."""
-    for place, name in enumerate(names, start=1):
-        seconds = loop_s(found.call_s) if name == "throughput" else INSTRUMENT_S
-        try:
-            more = take(
-                bench,
-                [name],
-                batch=found.batch,
-                seconds=seconds,
-                seed=found.seed,
-                capacity_per_s=found.capacity_per_s,
-                task=found.task,
-            )
-        except WorkerError as error:
-            found.fail([name], one_line(error))
-            return list(names[place:])
-        found.add(more)
-    return []
 
 
 def with_further(panel: Panel, found: Mapping[int, Further]) -> Panel:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, one_line
-from cross_backend.structure import MAX_DEPTH, TENSOR, Node, Structure, constant, mapping, named, sequence
+from cross_backend.structure import MAX_DEPTH, TENSOR, Node, Structure, constant, mapping, named_tuple, sequence
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -177,7 +177,7 @@ def _node(spec: Any, leaf: Callable[[str], Node], where: str, depth: int = 0) ->
     try:
         if kind == "dict":
             return mapping(list(zip(keys, parts, strict=True)))
-        return named(name, list(zip(keys, parts, strict=True))) if kind == "named" else sequence(kind, parts)
+        return named_tuple(name, list(zip(keys, parts, strict=True))) if kind == "named" else sequence(kind, parts)
     except (ValueError, TypeError) as error:
         raise CaptureError(f"{where or 'the output'} cannot be kept: {error}; make it a plain dict.") from error
 

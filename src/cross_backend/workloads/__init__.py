@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
 from cross_backend.foreign_files import open_regular
 from cross_backend.machine import Machine, version_of
-from cross_backend.workloads.table import WORKLOADS, Row
+from cross_backend.workloads.table import WORKLOADS, BuiltIn
 from cross_backend.workloads.user_code import with_place
 
-__all__ = ["WORKLOADS", "Row", "Source", "Task", "Workload", "file_of", "find_workload", "load_checkpoint"]
+__all__ = ["WORKLOADS", "BuiltIn", "Source", "Task", "Workload", "file_of", "find_workload", "load_checkpoint"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +125,7 @@ def file_of(text: str) -> Path | None:
     return Path(text) if Path(text).suffix in {".pt2", ".onnx"} else None
 
 
-def _build_row(name: str, row: Row, weights: str | None) -> Workload:
+def _build_row(name: str, row: BuiltIn, weights: str | None) -> Workload:
     _require(name, row.requires)
     module, _, function = row.build.partition(":")
     built: Workload = getattr(importlib.import_module(module), function)(name, weights)

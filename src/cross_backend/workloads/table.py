@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Row:
+class BuiltIn:
     """One built-in workload."""
 
     family: str
@@ -27,30 +27,32 @@ class Row:
     """(distribution, extra) pairs that the builder imports."""
 
 
-def _ours(family: str, build: str, summary: str, parameters: int, flops: int, *requires: tuple[str, str]) -> Row:
-    return Row(family, f"cross_backend.workloads.{build}", summary, "cross-backend", "MIT", parameters, flops, requires)
+def _ours(family: str, build: str, summary: str, parameters: int, flops: int, *requires: tuple[str, str]) -> BuiltIn:
+    return BuiltIn(
+        family, f"cross_backend.workloads.{build}", summary, "cross-backend", "MIT", parameters, flops, requires
+    )
 
 
-def _vision(parameters: int, flops: int, size: int = 224) -> Row:
+def _vision(parameters: int, flops: int, size: int = 224) -> BuiltIn:
     requires = (("torch", "vision"), ("torchvision", "vision"))
     build, summary = "cross_backend.workloads.vision:classifier", f"ImageNet classifier, {size}×{size}"
-    return Row("vision", build, summary, "torchvision", "BSD-3-Clause", parameters, flops, requires)
+    return BuiltIn("vision", build, summary, "torchvision", "BSD-3-Clause", parameters, flops, requires)
 
 
-def _yolo(parameters: int, flops: int) -> Row:
+def _yolo(parameters: int, flops: int) -> BuiltIn:
     requires = (("torch", "yolo"), ("ultralytics", "yolo"))
     build, summary = "cross_backend.workloads.detection:yolo", "object detector for COCO's 80 classes, 640×640"
-    return Row("detection", build, summary, "ultralytics", "AGPL-3.0", parameters, flops, requires)
+    return BuiltIn("detection", build, summary, "ultralytics", "AGPL-3.0", parameters, flops, requires)
 
 
-def _transformer(family: str, build: str, summary: str, parameters: int, flops: int) -> Row:
+def _transformer(family: str, build: str, summary: str, parameters: int, flops: int) -> BuiltIn:
     requires = (("torch", family), ("transformers", family))
     build = f"cross_backend.workloads.{family}:{build}"
-    return Row(family, build, summary, "transformers", "Apache-2.0", parameters, flops, requires)
+    return BuiltIn(family, build, summary, "transformers", "Apache-2.0", parameters, flops, requires)
 
 
 # Parameters and operations are what `python docs/model_figures.py` counts; a test counts again.
-WORKLOADS: dict[str, Row] = {
+WORKLOADS: dict[str, BuiltIn] = {
     "bert_base": _transformer("nlp", "bert", "text encoder, 12 layers, 128 tokens", 109_482_240, 22_348_431_360),
     "bert_large": _transformer("nlp", "bert", "text encoder, 24 layers, 128 tokens", 335_141_888, 78_922_121_216),
     "digits_cnn": _ours(

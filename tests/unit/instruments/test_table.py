@@ -6,8 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -18,7 +19,8 @@ from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.errors import UsageError, WorkerError
 from cross_backend.instruments.cold_start import anatomy
-from cross_backend.instruments.table import INSTRUMENTS, take
+from cross_backend.instruments.instrument import Pass
+from cross_backend.instruments.table import INSTRUMENTS, in_order
 from cross_backend.measurement import Measurement
 from cross_backend.records import Further
 from cross_backend.tensors import save_tensors
@@ -47,6 +49,14 @@ class Opened(Session):
         time.sleep(0.002)
         return []
 """
+
+
+def take(bench: Bench, names: Iterable[str], **settings: Any) -> Further:
+    state = Pass(**settings)
+    state.bench = bench
+    for name in in_order(names):
+        INSTRUMENTS[name].take(state)
+    return state.further
 
 
 def named(taken: Further) -> dict[str, Measurement]:

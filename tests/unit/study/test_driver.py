@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,8 +14,8 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError
 from cross_backend.export.export import Exported
-from cross_backend.instruments import table
-from cross_backend.instruments.table import loop_s, with_further
+from cross_backend.instruments.instrument import Instrument, Pass
+from cross_backend.instruments.table import INSTRUMENTS, loop_s, with_further
 from cross_backend.machine import Machine
 from cross_backend.measurement import Measurement
 from cross_backend.records import Further, Launch, Outcome, PanelKey, Result
@@ -25,6 +26,8 @@ from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, sett
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 from cross_backend.toolchains import find_toolchain
 from tests.unit.report.studies import panel
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 QUICK = StudySettings(seconds=0.1, launches=1, max_launches=1, instruments=(), timeout_s=60)
 LATENCY = Measurement("latency", "ns", ((100.0, 101.0),) * 30, (30,))
@@ -139,11 +142,12 @@ def test_the_throughput_of_a_tiny_program_takes_a_second_and_not_four(
 ) -> None:
     asked: dict[str, float] = {}
 
-    def note(_worker: object, names: list[str], *, seconds: float, **_rest: object) -> Further:
-        asked[names[0]] = seconds
-        return Further()
+    for name in ("throughput", "energy"):
 
-    monkeypatch.setattr(table, "take", note)
+        def note(state: Pass, name: str = name) -> None:
+            asked[name] = state.seconds
+
+        monkeypatch.setitem(cast("dict[str, Instrument]", INSTRUMENTS), name, replace(INSTRUMENTS[name], take=note))
     row = Exported("torch", Outcome.OK, None, resolve("torch"), make_artifact(target="torch.eager"))
     monkeypatch.setattr(driver, "open_again", lambda *_arguments: None)
     take_further(row, ["throughput", "energy"], Settings(), cache, batch=1, task=None, call_s=5e-6)
