@@ -212,11 +212,13 @@ def check_targets(texts: Iterable[str]) -> None:
             resolve(text)
 
 
-def with_precision(text: str, precision: str) -> str:
-    """Ask a target that names no precision for this one; what only computes in float32 stays for ``fp32``.
+def with_precision(text: str, precision: str | None) -> str:
+    """Ask a target that names no precision for this one, if any; what only computes in float32 stays for ``fp32``.
 
     What names no backend stays as well: whoever exports it says so.
     """
+    if precision is None:
+        return text
     try:
         target = Target.parse(text)
         options = find_backend(target.name).options

@@ -16,12 +16,7 @@ class ForeignFiles:
     suffix: str
     """Their ending; one backend of a family reads it."""
     describe: Callable[[Path], Artifact]
-    """Return what a file takes and gives, and the target that runs it; there is no sample.
-
-    Raises:
-        UnsupportedError: the file does not tell.
-        LoadError: the runtime refuses it.
-    """
+    """Return what a file takes and gives, and the target that runs it; UnsupportedError where it does not tell."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +28,10 @@ class BundledPrograms:
     begins: Callable[[bytes], bool]
     """Whether a file with these first eight bytes is one."""
     write: Callable[[Artifact, Path], None]
-    """Write an artifact's payload with its sample.
-
-    Raises:
-        UnsupportedError: there is no sample, or it does not fit.
-        LowerError: the vendor's writer failed.
-    """
+    """Write an artifact's payload with its sample; UnsupportedError where there is none, or it does not fit."""
     read: Callable[[Path, Path], tuple[Artifact, tuple[Path, ...]]]
     """Take a file apart: an artifact in a folder, and the tensor files of its test cases.
 
-    A tensor file has the groups ``input`` and ``expected``; the first is the artifact's sample.
-
-    Raises:
-        UnsupportedError: it holds what cannot be verified.
-        ArtifactError: it is none, or damaged.
+    A tensor file has the groups ``input`` and ``expected``; the first is the artifact's sample. UnsupportedError where
+    it holds what cannot be verified, ArtifactError where it is damaged.
     """

@@ -171,13 +171,7 @@ class Backend(ABC):
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         """Return where the work really runs, from the runtime's own records; None where it cannot run elsewhere.
 
-        Args:
-            artifact: its digest was checked.
-            options: every declared option.
-            inputs: flat positional tensors, for runtimes that only tell after a run.
-
-        Raises:
-            LoadError, RunError: as a session.
+        Arguments and errors are those of :meth:`profile`; the inputs are for runtimes that only tell after a run.
         """
         return None
 

@@ -162,15 +162,6 @@ def _expanded(text: str, given: list[str]) -> list[str]:
     return [name for name in names if name not in given]
 
 
-def with_precision(targets: list[str], precision: str | None) -> list[str]:
-    """Ask every target for a precision where one is given; see :func:`cross_backend.registry.with_precision`."""
-    if precision is None:
-        return targets
-    from cross_backend import registry
-
-    return [registry.with_precision(text, precision) for text in targets]
-
-
 @contextmanager
 def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported | None], None]]:
     """Return an observer of exports that shows a line per target."""
