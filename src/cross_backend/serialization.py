@@ -20,6 +20,7 @@ def _converter() -> Converter:
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook(Path, lambda text, _: Path(text))
     converter.register_structure_hook(type(None), lambda _value, _type: None)
+    converter.register_structure_hook(int | str, lambda value, _: value if isinstance(value, int) else str(value))
     return converter
 
 
