@@ -22,21 +22,8 @@ _RUN = "CROSS_BACKEND_TEST_RUN"
 _SHARED = ("artifacts", "captures", "trusted")
 """Kinds of cache entries that runs share: their keys say all that they depend on; trusted digests are of these."""
 _MAKERS = (
-    *(
-        "artifact.py",
-        "backend.py",
-        "cache.py",
-        "capture.py",
-        "deviation.py",
-        "sample.py",
-        "second_input.py",
-        "trust.py",
-        "export.py",
-        "flops.py",
-        "lowering.py",
-        "onnx_file.py",
-    ),
-    *("registry.py", "target.py", "tensors.py", "toolchains.py", "backends/**/*.py", "workloads/**/*.py"),
+    *("artifact.py", "cache.py", "registry.py", "structure.py", "target.py", "tensors.py", "toolchains.py", "trust.py"),
+    *(f"{wing}/**/*.py" for wing in ("backend", "backends", "export", "lowering", "program", "verify", "workloads")),
 )
 """Our code that makes captures and artifacts; Atalla's compiler comes on top."""
 _DROPPED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "ATALLA_LIBRARY", "CROSS_BACKEND_DB", "QNN_SDK_ROOT", "CC", "CXX")

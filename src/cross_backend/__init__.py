@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cross_backend.backend import Backend, Session
     from cross_backend.errors import CrossBackendError
     from cross_backend.loading.fallback import load_best
-    from cross_backend.loading.selection import load
+    from cross_backend.loading.load import load
     from cross_backend.program.capture import OnnxProgram, capture
     from cross_backend.records import Outcome, Panel, Result
     from cross_backend.study.runner import ComparisonRunner
@@ -46,7 +46,7 @@ _NAMES = {
     "Workload": "workloads",
     "capture": "program.capture",
     "compare": "api",
-    "load": "loading.selection",
+    "load": "loading.load",
     "load_best": "loading.fallback",
     "lower": "api",
 }

@@ -22,8 +22,6 @@ FORMAT = "cross-backend-artifact"
 VERSION = 3
 """Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory;
 3, the structure of what the model takes and gives."""
-BUNDLED_SUFFIX = ".bpte"
-"""Ending of ExecuTorch's bundled programs."""
 MAX_NAME_BYTES = 255
 """Longest name that file systems take."""
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
@@ -169,7 +167,7 @@ class Artifact:
     sample_sha256: str | None = None
     """Digest of the sample file."""
     bundled: str | None = None
-    """Name of the same program with the sample inside, in ExecuTorch's bundled format; where it was asked for."""
+    """Name of the same program with the sample inside, where it was asked for and the runtime has such a format."""
     bundled_sha256: str | None = None
     """Digest of that file."""
     structure: Structure | None = None
@@ -316,7 +314,7 @@ class Artifact:
             target=target,
             payload=name + suffix,
             sample=sample_name if self.sample else None,
-            bundled=name + BUNDLED_SUFFIX if self.bundled else None,
+            bundled=name + Path(self.bundled).suffix if self.bundled else None,
             described_by=None,
         )
         sources = [(self.payload_path, copied.payload_path)]

@@ -1,4 +1,4 @@
-"""Platforms: classes of deployment targets and the order in which each tries its backends."""
+"""Platforms: classes of deployment targets, the order in which each tries its backends, and what nobody named."""
 
 from __future__ import annotations
 
@@ -78,6 +78,10 @@ PLATFORMS: dict[str, Platform] = {
         ),
     )
 }
+EXPORTED = ("xnnpack",)
+"""Targets of an export that names none."""
+COMPARED = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
+"""Targets of a comparison that names none."""
 ALIASES = {"desktop": "linux"}
 """Other names: the backends guide calls Linux and Windows together *desktop*."""
 

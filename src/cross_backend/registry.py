@@ -7,7 +7,7 @@ import functools
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cross_backend.backend import Backend, Gap, Missing, Options
@@ -21,55 +21,57 @@ ENTRY_POINTS = "cross_backend.backends"
 
 
 @dataclass(frozen=True)
-class Row:
+class BackendRow:
     """Where a backend lives."""
 
     path: str
     """``module:Class``."""
     aliases: tuple[str, ...] = ()
     """Short names; the first is used in file names."""
+    in_all: bool = True
+    """Whether ``all`` means it, too."""
 
 
 _HERE = "cross_backend.backends"
-BACKENDS: dict[str, Row] = {
-    "atalla": Row(f"{_HERE}.atalla:Atalla"),
-    "executorch.atalla": Row(f"{_HERE}.executorch.atalla:AtallaDelegate"),
-    "executorch.coreml": Row(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
-    "executorch.ethos_u": Row(f"{_HERE}.executorch.ethos_u:EthosU", ("ethos_u", "arm")),
-    "executorch.mps": Row(f"{_HERE}.executorch.mps:Mps", ("mps",)),
-    "executorch.openvino": Row(f"{_HERE}.executorch.openvino:OpenVinoDelegate"),
-    "executorch.portable": Row(f"{_HERE}.executorch.portable:Portable", ("portable",)),
-    "executorch.qnn": Row(f"{_HERE}.executorch.qnn:Qnn", ("qnn",)),
-    "executorch.vulkan": Row(f"{_HERE}.executorch.vulkan:Vulkan", ("vulkan",)),
-    "executorch.xnnpack": Row(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
-    "iree.llvm_cpu": Row(f"{_HERE}.iree.llvm_cpu:IreeLlvmCpu", ("iree",)),
-    "iree.vulkan": Row(f"{_HERE}.iree.vulkan:IreeVulkan"),
-    "null": Row(f"{_HERE}.null:Null"),
-    "onnxruntime.acl": Row(f"{_HERE}.onnxruntime.targets:Acl", ("acl",)),
-    "onnxruntime.coreml": Row(f"{_HERE}.onnxruntime.targets:CoreMl"),
-    "onnxruntime.cpu": Row(f"{_HERE}.onnxruntime.targets:Cpu", ("onnxruntime", "cpu", "ort")),
-    "onnxruntime.cuda": Row(f"{_HERE}.onnxruntime.targets:Cuda", ("cuda",)),
-    "onnxruntime.directml": Row(f"{_HERE}.onnxruntime.targets:DirectMl", ("directml",)),
-    "onnxruntime.dnnl": Row(f"{_HERE}.onnxruntime.targets:Dnnl", ("dnnl",)),
-    "onnxruntime.migraphx": Row(f"{_HERE}.onnxruntime.targets:MiGraphX", ("migraphx",)),
-    "onnxruntime.openvino": Row(f"{_HERE}.onnxruntime.targets:OpenVino"),
-    "onnxruntime.qnn": Row(f"{_HERE}.onnxruntime.targets:Qnn"),
-    "onnxruntime.rocm": Row(f"{_HERE}.onnxruntime.targets:Rocm", ("rocm",)),
-    "onnxruntime.tensorrt": Row(f"{_HERE}.onnxruntime.targets:TensorRt", ("tensorrt",)),
-    "onnxruntime.webgpu": Row(f"{_HERE}.onnxruntime.targets:WebGpu", ("webgpu",)),
-    "onnxruntime.xnnpack": Row(f"{_HERE}.onnxruntime.targets:Xnnpack"),
-    "openvino": Row(f"{_HERE}.openvino:OpenVino"),
-    "torch.aot_inductor": Row(f"{_HERE}.torch:TorchAotInductor", ("aot_inductor",)),
-    "torch.compile": Row(f"{_HERE}.torch:TorchCompile", ("compile",)),
-    "torch.eager": Row(f"{_HERE}.torch:TorchEager", ("torch", "eager")),
+BACKENDS: dict[str, BackendRow] = {
+    "atalla": BackendRow(f"{_HERE}.atalla:Atalla"),
+    "executorch.atalla": BackendRow(f"{_HERE}.executorch.atalla:AtallaDelegate"),
+    "executorch.coreml": BackendRow(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
+    "executorch.ethos_u": BackendRow(f"{_HERE}.executorch.ethos_u:EthosU", ("ethos_u", "arm")),
+    "executorch.mps": BackendRow(f"{_HERE}.executorch.mps:Mps", ("mps",)),
+    "executorch.openvino": BackendRow(f"{_HERE}.executorch.openvino:OpenVinoDelegate"),
+    "executorch.portable": BackendRow(f"{_HERE}.executorch.portable:Portable", ("portable",)),
+    "executorch.qnn": BackendRow(f"{_HERE}.executorch.qnn:Qnn", ("qnn",)),
+    "executorch.vulkan": BackendRow(f"{_HERE}.executorch.vulkan:Vulkan", ("vulkan",)),
+    "executorch.xnnpack": BackendRow(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
+    "iree.llvm_cpu": BackendRow(f"{_HERE}.iree.llvm_cpu:IreeLlvmCpu", ("iree",)),
+    "iree.vulkan": BackendRow(f"{_HERE}.iree.vulkan:IreeVulkan"),
+    "null": BackendRow(f"{_HERE}.null:Null", in_all=False),
+    "onnxruntime.acl": BackendRow(f"{_HERE}.onnxruntime.targets:Acl", ("acl",)),
+    "onnxruntime.coreml": BackendRow(f"{_HERE}.onnxruntime.targets:CoreMl"),
+    "onnxruntime.cpu": BackendRow(f"{_HERE}.onnxruntime.targets:Cpu", ("onnxruntime", "cpu", "ort")),
+    "onnxruntime.cuda": BackendRow(f"{_HERE}.onnxruntime.targets:Cuda", ("cuda",)),
+    "onnxruntime.directml": BackendRow(f"{_HERE}.onnxruntime.targets:DirectMl", ("directml",)),
+    "onnxruntime.dnnl": BackendRow(f"{_HERE}.onnxruntime.targets:Dnnl", ("dnnl",)),
+    "onnxruntime.migraphx": BackendRow(f"{_HERE}.onnxruntime.targets:MiGraphX", ("migraphx",)),
+    "onnxruntime.openvino": BackendRow(f"{_HERE}.onnxruntime.targets:OpenVino"),
+    "onnxruntime.qnn": BackendRow(f"{_HERE}.onnxruntime.targets:Qnn"),
+    "onnxruntime.rocm": BackendRow(f"{_HERE}.onnxruntime.targets:Rocm", ("rocm",)),
+    "onnxruntime.tensorrt": BackendRow(f"{_HERE}.onnxruntime.targets:TensorRt", ("tensorrt",)),
+    "onnxruntime.webgpu": BackendRow(f"{_HERE}.onnxruntime.targets:WebGpu", ("webgpu",)),
+    "onnxruntime.xnnpack": BackendRow(f"{_HERE}.onnxruntime.targets:Xnnpack"),
+    "openvino": BackendRow(f"{_HERE}.openvino:OpenVino"),
+    "torch.aot_inductor": BackendRow(f"{_HERE}.torch:TorchAotInductor", ("aot_inductor",)),
+    "torch.compile": BackendRow(f"{_HERE}.torch:TorchCompile", ("compile",)),
+    "torch.eager": BackendRow(f"{_HERE}.torch:TorchEager", ("torch", "eager")),
 }
 assert list(BACKENDS) == sorted(BACKENDS), "keep the table sorted"
 
 
 @functools.cache
-def rows() -> dict[str, Row]:
+def rows() -> dict[str, BackendRow]:
     """Return our table and what other packages registered, sorted by name."""
-    found = {entry.name: Row(entry.value) for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    found = {entry.name: BackendRow(entry.value) for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
     return dict(sorted({**found, **BACKENDS}.items()))
 
 
@@ -104,6 +106,13 @@ def find_backend(name: str) -> Backend:
     return _instance(full_name(name))
 
 
+def backends() -> Iterator[Backend]:
+    """Yield every backend that imports."""
+    for name in rows():
+        with contextlib.suppress(UnavailableError):
+            yield _instance(name)
+
+
 @functools.cache
 def _instance(name: str) -> Backend:
     path = rows()[name].path
@@ -115,13 +124,25 @@ def _instance(name: str) -> Backend:
     return backend
 
 
-def missing_here(backend: Backend) -> Missing | None:
+def missing_here(backend: Backend) -> Missing:
     """Ask a backend what stops it here; one that fails to answer can do nothing."""
     try:
-        return backend.missing(Machine.here())
+        return backend.missing(Machine.here()) or Missing()
     except Exception as error:
         gap = Gap(f"fails to say what it is missing: {one_line(error)}", "")
         return Missing(gap, gap)
+
+
+def check_runs(resolved: Resolved) -> Resolved:
+    """Return a target that can run here.
+
+    Raises:
+        UnavailableError: it cannot; the text has the remedy.
+    """
+    gap = missing_here(resolved.backend).run
+    if gap is not None:
+        raise UnavailableError(f"{resolved.backend.name} {gap.reason}", gap.remedy)
+    return resolved
 
 
 def lifecycle_here(backend: Backend) -> str:
@@ -191,11 +212,13 @@ def check_targets(texts: Iterable[str]) -> None:
             resolve(text)
 
 
-def with_precision(text: str, precision: str) -> str:
-    """Ask a target that names no precision for this one; what only computes in float32 stays for ``fp32``.
+def with_precision(text: str, precision: str | None) -> str:
+    """Ask a target that names no precision for this one, if any; what only computes in float32 stays for ``fp32``.
 
     What names no backend stays as well: whoever exports it says so.
     """
+    if precision is None:
+        return text
     try:
         target = Target.parse(text)
         options = find_backend(target.name).options

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from cross_backend.artifact import Artifact, digest_path
-from cross_backend.registry import find_backend
+from cross_backend.backends.executorch._bundled import BUNDLED
 
 QUICK = ("--bundled-program", "--num-runs", "30", "--seconds", "1")
 
@@ -18,7 +18,7 @@ def alone(linear, tmp_path):
 
     def write(name="xnnpack"):
         path = tmp_path / f"theirs_{name}.bpte"
-        find_backend(name).write_bundled(Artifact.read(linear / f"linear_regression_{name}.json"), path)
+        BUNDLED.write(Artifact.read(linear / f"linear_regression_{name}.json"), path)
         return path
 
     return write
@@ -31,7 +31,7 @@ def ours(damaged):
     def write(name="xnnpack"):
         artifact = Artifact.read(damaged / f"linear_regression_{name}.json")
         path = damaged / f"{artifact.name}.bpte"
-        find_backend(name).write_bundled(artifact, path)
+        BUNDLED.write(artifact, path)
         named = dataclasses.replace(artifact, bundled=path.name, bundled_sha256=digest_path(path))
         named.write_manifest()
         return named

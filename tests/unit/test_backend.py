@@ -84,6 +84,19 @@ def session(make_artifact: Callable[..., Artifact]) -> _Doubler:
 X = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
 
 
+def test_three_methods_are_needed_and_stand_first() -> None:
+    """Whoever reads the class from above sees what is needed, and then what may be added."""
+    names = [name for name, value in vars(Backend).items() if callable(value) and not name.startswith("_")]
+    assert set(names[:3]) == Backend.__abstractmethods__ == {"missing", "lower", "load"}
+    given = {name for name in Backend.__annotations__ if hasattr(Backend, name)}
+    assert list(Backend.__annotations__)[:4] == ["name", "title", "suffix", "distributions"]
+    assert given == set(list(Backend.__annotations__)[4:]), "what may be added has an answer already"
+
+
+def test_what_is_missing_may_be_nothing() -> None:
+    assert not Missing() and Missing(lower=Gap("x", "")) and Missing(run=Gap("x", ""))
+
+
 def test_options_get_defaults_and_types() -> None:
     assert _Backend().parse_options({}) == {"mode": "slow", "threads": None}
     assert _Backend().parse_options({"threads": "4", "mode": "fast"}) == {"mode": "fast", "threads": 4}

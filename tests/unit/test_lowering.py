@@ -14,7 +14,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact, Operators, Placement
-from cross_backend.backend import Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import Backend, BundledPrograms, Calibration, Gap, Lowered, Missing, Option, Options, Session
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UnsupportedError
 from cross_backend.lowering import lower as lowering
@@ -27,6 +27,14 @@ from cross_backend.target import Target
 NUMBERS = itertools.count()
 
 
+def _bundle(artifact: Artifact, path: Path) -> None:
+    path.write_bytes(artifact.payload_path.read_bytes() + b" and a sample")
+
+
+def _unbundle(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
+    raise NotImplementedError
+
+
 class _Own(Backend):
     """Writes another payload each time; behaves as the test says."""
 
@@ -35,6 +43,8 @@ class _Own(Backend):
         "precision": Option("lowering", "fp32", ("fp32", "int8")),
         "threads": Option("loading", None, at="load"),
     }
+
+    bundled: ClassVar[BundledPrograms | None] = BundledPrograms(".own2", lambda _: False, _bundle, _unbundle)
 
     def __init__(self, during: Callable[[], Any] = lambda: None, inside: int = 1, gap: Gap | None = None) -> None:
         self.during, self.inside, self.gap, self.calls = during, inside, gap, 0
@@ -48,10 +58,6 @@ class _Own(Backend):
         payload.write_text(f"{next(NUMBERS)}")
         self.during()
         return Lowered(payload, Placement(inside=(Operators("x", self.inside),) * min(self.inside, 1)))
-
-    def write_bundled(self, artifact: Artifact, path: Path) -> None:
-        self.during()
-        path.write_bytes(artifact.payload_path.read_bytes() + b" and a sample")
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         raise NotImplementedError
@@ -96,14 +102,17 @@ def test_a_bundled_program_is_another_artifact_of_the_same_payload(linear: Captu
     assert not lower(linear, resolved(backend), cache, bundled=True).cached
 
 
-def test_a_bundled_program_that_cannot_be_written_leaves_the_payload(linear: Captured, cache: Cache) -> None:
+def test_a_bundled_program_that_cannot_be_written_leaves_the_payload(
+    linear: Captured, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = _Own()
     plain = lower(linear, resolved(backend), cache).artifact
 
-    def fail() -> None:
+    def fail(artifact: Artifact, path: Path) -> None:
+        path.write_text("half of it")
         raise LowerError("cannot bundle")
 
-    backend.during = fail
+    monkeypatch.setattr(_Own, "bundled", BundledPrograms(".own2", lambda _: False, fail, _unbundle))
     with pytest.raises(LowerError, match="cannot bundle"):
         lower(linear, resolved(backend), cache, bundled=True)
     assert left_in(cache) == [plain.folder]

@@ -82,3 +82,9 @@ def test_a_forked_command_that_takes_too_long_is_killed(zygote: Zygote, tmp_path
     with pytest.raises(subprocess.TimeoutExpired):
         zygote.run(["export", "net.py:net", "--backends", "torch"], environment, tmp_path, tmp_path, 1)
     assert zygote.run(["--version"], environment, tmp_path, tmp_path, 120).returncode == 0, "the zygote lives"
+
+
+def test_what_makes_captures_and_artifacts_is_there() -> None:
+    """A pattern that finds nothing would let stale files of the shared cache pass for new ones."""
+    source = surroundings.ROOT / "src" / "cross_backend"
+    assert all(any(source.glob(pattern)) for pattern in surroundings._MAKERS)

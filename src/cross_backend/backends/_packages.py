@@ -13,8 +13,7 @@ from cross_backend.toolchains import TOOLCHAINS
 
 def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str) -> Missing | None:
     """Return which distributions are not installed, and the extra that brings them; nothing is imported."""
-    lower, run = _gap(to_lower, extra), _gap(to_run, extra)
-    return Missing(lower, run) if lower or run else None
+    return Missing(_gap(to_lower, extra), _gap(to_run, extra)) or None
 
 
 def missing_toolchain(name: str) -> Gap | None:

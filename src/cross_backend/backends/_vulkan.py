@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 SOFTWARE = "cpu"
 _KINDS = ("other", "integrated", "discrete", "virtual", SOFTWARE)
@@ -64,69 +65,47 @@ def find_devices() -> Found:
     return Found(tuple(sorted(devices, key=lambda d: _PREFERRED.index(d.kind))), answer["why_none"])
 
 
-class _Application(ctypes.Structure):
+_U32, _Address = ctypes.c_uint32, ctypes.c_void_p
+
+
+class _Structure(ctypes.Structure):
+    """What every structure of Vulkan begins with; ``next`` chains those that ask for more."""
+
+    _fields_: ClassVar[Any] = (("type", _U32), ("next", _Address))
+
+
+class _Application(_Structure):
     _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("next", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("version", ctypes.c_uint32),
-        ("engine", ctypes.c_char_p),
-        ("engine_version", ctypes.c_uint32),
-        ("api", ctypes.c_uint32),
+        *(("name", ctypes.c_char_p), ("version", _U32)),
+        *(("engine", ctypes.c_char_p), ("engine_version", _U32), ("api", _U32)),
     )
 
 
-class _InstanceInfo(ctypes.Structure):
+class _InstanceInfo(_Structure):
     _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("next", ctypes.c_void_p),
-        ("flags", ctypes.c_uint32),
-        ("application", ctypes.POINTER(_Application)),
-        ("layer_count", ctypes.c_uint32),
-        ("layers", ctypes.c_void_p),
-        ("extension_count", ctypes.c_uint32),
-        ("extensions", ctypes.c_void_p),
+        *(("flags", _U32), ("application", ctypes.POINTER(_Application))),
+        *(("layer_count", _U32), ("layers", _Address), ("extension_count", _U32), ("extensions", _Address)),
     )
 
 
-class _Driver(ctypes.Structure):
+class _Driver(_Structure):
     _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("next", ctypes.c_void_p),
-        ("id", ctypes.c_uint32),
-        ("name", ctypes.c_char * 256),
-        ("info", ctypes.c_char * 256),
-        ("conformance", ctypes.c_uint8 * 4),
+        *(("id", _U32), ("name", ctypes.c_char * 256)),
+        *(("info", ctypes.c_char * 256), ("conformance", ctypes.c_uint8 * 4)),
     )
 
 
-class _Identity(ctypes.Structure):
+class _Identity(_Structure):
+    _fields_ = (("device", ctypes.c_uint8 * 16), ("rest", ctypes.c_uint8 * 32))
+
+
+class _Subgroup(_Structure):
+    _fields_ = (("size", _U32), ("rest", _U32 * 3))
+
+
+class _Properties(_Structure):
     _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("next", ctypes.c_void_p),
-        ("device", ctypes.c_uint8 * 16),
-        ("rest", ctypes.c_uint8 * 32),
-    )
-
-
-class _Subgroup(ctypes.Structure):
-    _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("next", ctypes.c_void_p),
-        ("size", ctypes.c_uint32),
-        ("rest", ctypes.c_uint32 * 3),
-    )
-
-
-class _Properties(ctypes.Structure):
-    _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("next", ctypes.c_void_p),
-        ("api", ctypes.c_uint32),
-        ("driver", ctypes.c_uint32),
-        ("vendor", ctypes.c_uint32),
-        ("device", ctypes.c_uint32),
-        ("kind", ctypes.c_uint32),
+        *(("api", _U32), ("driver", _U32), ("vendor", _U32), ("device", _U32), ("kind", _U32)),
         ("name", ctypes.c_char * 256),
         ("rest", ctypes.c_uint64 * 128),  # cache id, limits and sparse properties: 560 bytes
     )

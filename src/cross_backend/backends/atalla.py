@@ -44,8 +44,8 @@ class Atalla(Backend):
     limits = {"onnx_program": _NOT_ONNX}
 
     def missing(self, machine: Machine) -> Missing | None:
-        gap = kernels_gap()
-        return missing_packages(self.distributions, self.distributions, "torch") or (Missing(run=gap) if gap else None)
+        absent = missing_packages(self.distributions, self.distributions, "torch")
+        return absent or Missing(run=kernels_gap()) or None
 
     def depends_on(self, options: Options) -> str | None:
         return compiler_digest()

@@ -11,7 +11,7 @@ from cross_backend.artifact import Artifact, Placement, count_operators
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
-from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, one_line
+from cross_backend.errors import LoadError, LowerError, UnavailableError, failing_as, one_line
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors, to_numpy
@@ -179,15 +179,11 @@ class _OpenVinoSession(Session):
         device = self.options["device"]
         if device == "cpu" and self.options["threads"] is not None:
             settings["INFERENCE_NUM_THREADS"] = self.options["threads"]
-        try:
+        with failing_as(LoadError, f"OpenVINO cannot load {self.artifact.payload_path.name}"):
             core = openvino.Core()
             if device != "cpu":
                 _require(core, device)
             self._compiled = core.compile_model(self.artifact.payload_path / "model.xml", device.upper(), settings)
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise LoadError(f"OpenVINO cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
 
     def execution(self) -> Execution:
         """Return what the plugin recorded since the session was opened with ``counts``."""

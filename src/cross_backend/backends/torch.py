@@ -17,7 +17,7 @@ from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
-from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.pt2 import code_in_pt2, load_pt2, save_pt2
 from cross_backend.records import Execution, Timing
@@ -198,8 +198,7 @@ class TorchCompile(_Torch):
     title = "PyTorch compile"
 
     def missing(self, machine: Machine) -> Missing | None:
-        gap = _compiler_gap()
-        return super().missing(machine) or (Missing(run=gap) if gap else None)
+        return super().missing(machine) or Missing(run=_compiler_gap()) or None
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _CompiledSession(artifact, options)
@@ -228,24 +227,19 @@ class TorchAotInductor(_Torch):
     payload_depends_on_cpu = True
 
     def missing(self, machine: Machine) -> Missing | None:
-        gap = _compiler_gap()
-        return super().missing(machine) or (Missing(lower=gap) if gap else None)
+        return super().missing(machine) or Missing(lower=_compiler_gap()) or None
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         from torch._inductor import aoti_compile_and_package
 
         require(options["device"])
         payload = stem.with_name(stem.name + self.suffix)
-        try:
+        with failing_as(LowerError, "AOTInductor failed"):
             own = _torch_program(program)
             if options["device"] != "cpu":  # moving changes a program, and torch's copies of one may not be valid
                 save_pt2(own, payload)
                 own = read_program(payload, options["device"])
             aoti_compile_and_package(own, package_path=str(payload))
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise LowerError(f"AOTInductor failed: {one_line(error)}") from error
         with zipfile.ZipFile(payload) as archive:
             sources = [
                 archive.read(name).decode(errors="replace") for name in archive.namelist() if name.endswith(".cpp")

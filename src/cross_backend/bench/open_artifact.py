@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cross_backend import trust
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
 from cross_backend.bundle import find_artifact
@@ -15,6 +14,7 @@ from cross_backend.measure import memory
 from cross_backend.measure.clock import timed
 from cross_backend.registry import Resolved, resolve
 from cross_backend.tensors import Tensors, load_tensors, random_inputs
+from cross_backend.trust import keep, require
 
 Sample = Mapping[str, Tensors]
 """Groups of tensors: ``input``, ``expected``, …"""
@@ -76,10 +76,21 @@ def resolve_with_threads(target: str, threads: int | None) -> tuple[Resolved, Op
 def read_artifact(payload: Path, resolved: Resolved) -> Artifact:
     """Read an artifact; one that holds code from elsewhere is refused."""
     artifact = find_artifact(payload)
+    check_code(artifact, resolved, Cache())
+    return artifact
+
+
+def check_code(artifact: Artifact, resolved: Resolved, cache: Cache, *, trust: bool = False) -> None:
+    """Refuse a payload that holds code from elsewhere, or trust it from now on.
+
+    Raises:
+        UntrustedError: as it says.
+    """
     code = resolved.backend.code_in(artifact)
     if code is not None:
-        trust.require(Cache(), artifact.payload_path, code)
-    return artifact
+        if trust:
+            keep(cache, artifact.payload_path)
+        require(cache, artifact.payload_path, code)
 
 
 def open_session(artifact: Artifact, resolved: Resolved, options: Options) -> Session:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
 from cross_backend.bench.bench import Bench, Opened, Subject, Verified
+from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
     OpenArtifact,
     open_session,
@@ -203,7 +204,7 @@ def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options]:
 def _artifact(subject: Subject, resolved: Resolved) -> Artifact:
     if subject.has_manifest:
         return read_artifact(subject.payload, resolved)
-    return resolved.backend.describe(subject.payload)
+    return describe(subject.payload)
 
 
 def _called(run: Callable[[], Tensors]) -> Tensors:

@@ -158,17 +158,8 @@ def _expanded(text: str, given: list[str]) -> list[str]:
         return [text]
     from cross_backend.registry import rows
 
-    names = [row.aliases[0] if row.aliases else name for name, row in rows().items()]
-    return [name for name in names if name not in {*given, "null"}]
-
-
-def with_precision(targets: list[str], precision: str | None) -> list[str]:
-    """Ask every target for a precision where one is given; see :func:`cross_backend.registry.with_precision`."""
-    if precision is None:
-        return targets
-    from cross_backend import registry
-
-    return [registry.with_precision(text, precision) for text in targets]
+    names = [row.aliases[0] if row.aliases else name for name, row in rows().items() if row.in_all]
+    return [name for name in names if name not in given]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Run one of ExecuTorch's bundled programs: verified on its own test cases, and timed."""
+"""Run a bundled program: verified on its own test cases, and timed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,14 @@ if TYPE_CHECKING:
     from cross_backend.records import Result
     from cross_backend.report.terminal import Terminal
 
-_MAGIC = b"BP"
-"""At byte 4 of a bundled program; two digits of a version follow."""
-_READER = "executorch.portable"
-"""Whichever of ExecuTorch's backends takes it apart; what is in it says which one runs it."""
-
 
 def is_bundled(path: Path) -> bool:
-    """Whether a file begins as a bundled program does."""
+    """Whether a file is a bundled program, by its ending or by how it begins."""
+    from cross_backend.bench.foreign import bundled_format, bundled_formats
+
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        head = file.read(8)
-    return head[4:6] == _MAGIC and head[6:8].isdigit()
+    return path.suffix in {kind.suffix for kind in bundled_formats()} or bundled_format(path) is not None
 
 
 def run_bundled(args: argparse.Namespace, settings: Settings, cache: Cache, terminal: Terminal) -> int:
@@ -58,19 +53,20 @@ def run_bundled(args: argparse.Namespace, settings: Settings, cache: Cache, term
 
 
 def _find(path: Path) -> Path:
-    """Return the bundled program: the file itself, or the one beside a ``.pte`` or its manifest."""
-    from cross_backend.artifact import BUNDLED_SUFFIX
+    """Return the bundled program: the file itself, or the one beside a payload or its manifest."""
+    from cross_backend.bench.foreign import bundled_format, bundled_formats
 
     if not path.exists():
         raise ArtifactError(f"{path} does not exist.")
-    if is_bundled(path):
+    if bundled_format(path) is not None:
         return path
     beside = ""
-    if path.suffix in {".pte", ".json"}:
-        sibling = path.with_suffix(BUNDLED_SUFFIX)
-        if sibling.is_file():
-            return sibling
-        beside = f", and there is no {sibling.name} beside it"
+    for kind, payload_suffix in bundled_formats().items():
+        if path.suffix in {payload_suffix, ".json"}:
+            sibling = path.with_suffix(kind.suffix)
+            if sibling.is_file():
+                return sibling
+            beside = f", and there is no {sibling.name} beside it"
     raise ArtifactError(
         f"{path} is not a bundled program{beside}; write one with 'cross-backend export MODEL --bundled'."
     )
@@ -83,7 +79,7 @@ def _described(bundled: Path) -> Artifact | None:
         ArtifactError: the manifest is damaged, or describes other bytes.
     """
     from cross_backend.artifact import Artifact, digest_path
-    from cross_backend.loading.selection import is_other_json
+    from cross_backend.loading.found import is_other_json
 
     manifest = bundled.with_suffix(".json")
     if not manifest.is_file() or is_other_json(manifest):
@@ -102,16 +98,13 @@ def _described(bundled: Path) -> Artifact | None:
 def _unbundle(
     bundled: Path, described: Artifact | None, folder: Path, settings: Settings, cache: Cache
 ) -> tuple[Artifact, Sequence[Path]]:
-    """Write the program as an artifact, and a tensor file per test case; in a worker, which has the packages."""
+    """Write the program as an artifact, and a tensor file per test case; in a worker: nobody vouches for it."""
     from cross_backend.artifact import Artifact
     from cross_backend.bench.foreign import Unbundle
-    from cross_backend.cli._run_steps import resolve_runnable
-    from cross_backend.registry import resolve
     from cross_backend.worker.process import Worker
 
-    reader = resolve_runnable(described) if described else resolve(_READER)
-    with Worker(cache.log("run"), reader.python) as worker:
-        manifest, cases = worker.ask(Unbundle(bundled, str(reader.target), folder), settings.timeout_s)
+    with Worker(cache.log("run")) as worker:
+        manifest, cases = worker.ask(Unbundle(bundled, folder), settings.timeout_s)
     artifact = Artifact.read(manifest)
     if described is not None:
         artifact = replace(

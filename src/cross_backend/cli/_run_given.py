@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import print_json
-from cross_backend.cli._run_steps import check_runs, run_once
+from cross_backend.cli._run_steps import run_once
 from cross_backend.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cross_backend.backend import Backend
     from cross_backend.bench.bench import Bench
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
     from cross_backend.report.terminal import Terminal
     from cross_backend.tensors import TensorSpec
 
-READERS = {".onnx": "onnxruntime.cpu", ".pte": "executorch.portable"}
-"""Endings of files that say themselves what they take, and who reads them."""
 UNVERIFIED = "unverified: it brings no sample to compare with, so it is not timed"
 
 
@@ -39,15 +38,17 @@ class Given:
     """Whether it has no sample that could have proved it right."""
 
 
-def is_foreign(path: Path) -> bool:
-    """Whether a file was made by others: a program without a manifest beside it, its own or a bundle's."""
+def foreign_reader(path: Path) -> Backend | None:
+    """Return who reads a file that others made: a program without a manifest beside it, its own or a bundle's."""
+    from cross_backend.bench.foreign import reader_of
     from cross_backend.bundle.manifest import MANIFEST
 
     manifests = (path.with_suffix(".json"), path.with_name(MANIFEST))
-    return path.suffix in READERS and path.is_file() and not any(manifest.is_file() for manifest in manifests)
+    alone = path.is_file() and not any(manifest.is_file() for manifest in manifests)
+    return reader_of(path) if alone else None
 
 
-def run_foreign(args: argparse.Namespace, settings: Settings, cache: Cache, terminal: Terminal) -> int:
+def run_foreign(args: argparse.Namespace, reader: Backend, settings: Settings, cache: Cache, terminal: Terminal) -> int:
     """Run a file of others once, on ``--input`` or random inputs.
 
     Raises:
@@ -57,18 +58,18 @@ def run_foreign(args: argparse.Namespace, settings: Settings, cache: Cache, term
     from cross_backend.bench.bench import Subject
     from cross_backend.bench.foreign import Describe
     from cross_backend.bench.worker_bench import WorkerBench
-    from cross_backend.registry import resolve
+    from cross_backend.registry import check_runs, resolve
     from cross_backend.worker.process import Worker
 
     path = args.artifact.resolve()
     if args.profile:
         raise UsageError(f"--profile needs a sample to verify with, and {args.artifact} brings none.")
-    reader = check_runs(resolve(READERS[path.suffix]))
+    python = check_runs(resolve(reader.name)).python
     with ExitStack() as stack:
-        worker = stack.enter_context(Worker(cache.log("run"), reader.python))
-        found = worker.ask(Describe(path, str(reader.target)), settings.timeout_s)
+        worker = stack.enter_context(Worker(cache.log("run"), python))
+        found = worker.ask(Describe(path), settings.timeout_s)
         resolved = check_runs(resolve(found.target))
-        if resolved.python != reader.python:
+        if resolved.python != python:
             worker = stack.enter_context(Worker(cache.log("run"), resolved.python))
         bench, target = WorkerBench(worker, settings.timeout_s), str(resolved.target)
         bench.open(Subject(path, target, settings.threads, has_manifest=False))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.errors import CrossBackendError, RunError, UnavailableError, UnprovedError, UnsupportedError
+from cross_backend.errors import CrossBackendError, RunError, UnprovedError, UnsupportedError
 from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
@@ -41,23 +41,10 @@ def resolve_runnable(artifact: Artifact) -> Resolved:
     Raises:
         UnavailableError: it cannot run here.
     """
-    from cross_backend.loading.selection import resolve_artifact
+    from cross_backend.loading.load import resolve_artifact
+    from cross_backend.registry import check_runs
 
     return check_runs(resolve_artifact(artifact))
-
-
-def check_runs(resolved: Resolved) -> Resolved:
-    """Return the target, checked.
-
-    Raises:
-        UnavailableError: it cannot run here.
-    """
-    from cross_backend.registry import missing_here
-
-    missing = missing_here(resolved.backend)
-    if missing is not None and missing.run is not None:
-        raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
-    return resolved
 
 
 def run_once(bench: Bench, path: Path | None) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 
 from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json
@@ -27,19 +28,13 @@ def main(args: argparse.Namespace) -> int:
             gap = {"reason": one_line(error), "remedy": ""}
             found.append({**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": gap, "run": gap})
             continue
-        missing = missing_here(backend)
         found.append(
             {
                 **entry,
                 "title": backend.title,
                 "lifecycle": lifecycle_here(backend),
                 "options": {key: list(option.choices) or "number" for key, option in backend.options.items()},
-                "lower": {"reason": missing.lower.reason, "remedy": missing.lower.remedy}
-                if missing and missing.lower
-                else None,
-                "run": {"reason": missing.run.reason, "remedy": missing.run.remedy}
-                if missing and missing.run
-                else None,
+                **asdict(missing_here(backend)),
             }
         )
     if args.json:

@@ -17,7 +17,6 @@ from cross_backend.cli._options import (
     export_progress,
     share,
     trust_files,
-    with_precision,
     writable_folder,
 )
 from cross_backend.errors import LowerError, UsageError
@@ -67,11 +66,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Bundle; 0 if it holds at least one artifact, and with --strict only if nothing failed."""
-    from cross_backend.registry import check_targets
+    from cross_backend.registry import check_targets, with_precision
 
     check_targets(args.backends or ())
     orders = _orders(args)
-    targets = _distinct(with_precision(merged_order(list(orders.values())) or args.backends, args.precision))
+    asked = merged_order(list(orders.values())) or args.backends
+    targets = _distinct([with_precision(text, args.precision) for text in asked])
     from cross_backend.bundle import write_bundle
     from cross_backend.cache import Cache
     from cross_backend.export.export import ExportSettings, export

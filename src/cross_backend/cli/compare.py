@@ -22,6 +22,7 @@ from cross_backend.cli._options import (
 )
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
+from cross_backend.platforms import COMPARED
 from cross_backend.records import Outcome, Panel, document
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
-DEFAULT = ("torch", "portable", "xnnpack", "onnxruntime", "openvino")
 SEVERAL_S, LEAST_S = 50.0, 10.0
 """Seconds of launches that several models share, where nobody says how many there are, and the least of each."""
 MOST_LAUNCHES = 15
@@ -82,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
 
     Of several models one that cannot be compared is told, and the others go on.
     """
-    targets = chosen_targets(args, DEFAULT)
+    targets = chosen_targets(args, COMPARED)
     check_threads(args.threads)
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings

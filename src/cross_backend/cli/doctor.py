@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
         checks.append(("torch", False, "not installed; pip install 'cross-backend[all]'"))
     elif checks[-1][1]:  # nothing can be lowered without a cache
         probe = find_workload(_PROBE)
-        targets = [name for name in rows() if name != "null"]
+        targets = [name for name, row in rows().items() if row.in_all]
         with export_progress(terminal) as observe:
             panel = compare(
                 probe,
@@ -87,7 +87,7 @@ def _compiler() -> tuple[str, bool, str]:
     return (
         "C++ compiler",
         found is not None,
-        found or "none found: torch.compile and AOTInductor need one; install g++ or clang++",
+        found or "none found: backends that generate C++ need one; install g++ or clang++",
     )
 
 

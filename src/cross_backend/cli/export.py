@@ -15,10 +15,10 @@ from cross_backend.cli._options import (
     export_progress,
     share,
     trust_files,
-    with_precision,
     writable_folder,
 )
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
+from cross_backend.platforms import EXPORTED
 from cross_backend.records import Outcome
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
-DEFAULT = ("xnnpack",)
 MOBILENET = "mobilenet_v3_small"
 """What ``--mobilenet`` stands for in the backends guide."""
 
@@ -80,12 +79,14 @@ def main(args: argparse.Namespace) -> int:
     is not installed is no failure.
     """
     named = _named_models(args)
-    targets = with_precision(chosen_targets(args, () if args.onnx else DEFAULT), args.precision)
+    chosen = chosen_targets(args, () if args.onnx else EXPORTED)
     from cross_backend.cache import Cache
     from cross_backend.export.export import ExportSettings, export
+    from cross_backend.registry import with_precision
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import WORKLOADS, find_workload
 
+    targets = [with_precision(text, args.precision) for text in chosen]
     models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
     if args.trust:
         trust_files(models)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cross_backend.cli import positive_float, positive_int
 from cross_backend.cli._options import add_json, add_trust, check_threads
 from cross_backend.cli._run_bundled import is_bundled, run_bundled
-from cross_backend.cli._run_given import Given, is_foreign, run_foreign, run_given
+from cross_backend.cli._run_given import Given, foreign_reader, run_foreign, run_given
 from cross_backend.cli._run_steps import finish, resolve_runnable, run_once
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
 from cross_backend.platforms import find_platform
@@ -85,8 +85,9 @@ def main(args: argparse.Namespace) -> int:
     cache = Cache()
     if args.bundled_program:
         return run_bundled(args, settings, cache, terminal)
-    if is_foreign(args.artifact):
-        return run_foreign(args, settings, cache, terminal)
+    reader = foreign_reader(args.artifact)
+    if reader is not None:
+        return run_foreign(args, reader, settings, cache, terminal)
     candidates, rejected = _candidates(args, cache)
     alone = len(candidates) + len(rejected) == 1
     for artifact in candidates:
@@ -115,21 +116,19 @@ def _check_combination(args: argparse.Namespace) -> None:
     Raises:
         UsageError: as it says.
     """
-    from cross_backend.artifact import BUNDLED_SUFFIX
-
     if args.input is not None and args.profile:
         raise UsageError("--profile measures on the sample, and --input runs your own inputs once; give one of them.")
     if args.bundled_program:
         given = [f"--{name}" for name in ("input", "model", "platform") if getattr(args, name) is not None]
         if given:
             raise UsageError(f"--bundled-program takes all from the file; {given[0]} does not go with it.")
-    elif args.artifact.is_file() and (args.artifact.suffix == BUNDLED_SUFFIX or is_bundled(args.artifact)):
+    elif is_bundled(args.artifact):
         raise UsageError(f"{args.artifact} is a bundled program; add --bundled-program.")
 
 
 def _candidates(args: argparse.Namespace, cache: Cache) -> tuple[list[Artifact], list[str]]:
     from cross_backend.bundle import find_artifact, is_bundle, is_payload
-    from cross_backend.loading.selection import in_order
+    from cross_backend.loading.order import in_order
 
     path = args.artifact
     if is_bundle(path) or (path.is_dir() and not is_payload(path)):
@@ -142,9 +141,9 @@ def _run(
     args: argparse.Namespace, artifact: Artifact, settings: Settings, cache: Cache, terminal: Terminal, *, last: bool
 ) -> Result | None:
     """Open in a worker, verify and measure; None where the user's own inputs were run and printed instead."""
+    from cross_backend.bench.open_artifact import check_code
     from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
-    from cross_backend.loading.selection import check_code
 
     artifact.check()
     resolved = resolve_runnable(artifact)

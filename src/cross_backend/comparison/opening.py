@@ -43,8 +43,7 @@ def begin(
     if before:
         result = replace(result, execution=before[0].results[index].execution)
     if row.resolved and row.artifact:
-        missing = missing_here(row.resolved.backend)
-        gap = missing and missing.run
+        gap = missing_here(row.resolved.backend).run
         why = str(gap) if gap else too_few_processors(row.resolved, settings.threads, Machine.here())
         if why is not None:
             result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)

@@ -90,13 +90,13 @@ class ExportSettings:
     output_dir: Path | None = None
     """Where artifacts are copied; they stay in the cache only where None."""
     bundled: bool = False
-    """Whether ExecuTorch's backends also write the program with its sample inside."""
+    """Whether backends whose runtime has such a format also write the program with its sample inside."""
     min_coverage: float = 0.0
     """Smallest share, of operators and of floating point operations, that a backend must execute itself."""
 
     def bundles(self, resolved: Resolved) -> bool:
         """Whether a target gets a bundled program: where it was asked for and the runtime has such a format."""
-        return self.bundled and resolved.backend.bundles
+        return self.bundled and resolved.backend.bundled is not None
 
     def workers(self, program_bytes: int) -> int:
         """Return the number of worker processes for a program: never more than fit into the memory that is free now."""

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError, WorkerError
-from cross_backend.registry import Resolved, missing_here, resolve
+from cross_backend.registry import missing_here, resolve
 from cross_backend.worker.process import Worker
 
 VARIABLES = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -53,7 +53,7 @@ class Pool:
         for text in texts:
             with contextlib.suppress(CrossBackendError):
                 resolved.append(resolve(text))
-        usable = [one for one in resolved if one.backend.preload and _lowers_here(one)]
+        usable = [one for one in resolved if one.backend.preload and missing_here(one.backend).lower is None]
         with self._lock:
             for one in usable[: max(0, count)]:
                 self._idle.append(self._start(one.lowering_python, one.backend.preload))
@@ -75,8 +75,3 @@ class Pool:
         for worker in self._all:
             worker.kill()
             self._cache.sweep(worker.pid)
-
-
-def _lowers_here(resolved: Resolved) -> bool:
-    missing = missing_here(resolved.backend)
-    return missing is None or missing.lower is None

@@ -15,10 +15,11 @@ from cross_backend.backend import Rejected, Session
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, UsageError, WorkerError, one_line
-from cross_backend.loading.selection import in_order, load, resolve_artifact
+from cross_backend.errors import CrossBackendError, LoadError, UsageError, WorkerError, failing_as, one_line
+from cross_backend.loading.load import load, resolve_artifact
+from cross_backend.loading.order import in_order
 from cross_backend.lowering.lower import versions
-from cross_backend.registry import Resolved, missing_here
+from cross_backend.registry import Resolved, check_runs
 from cross_backend.remembered import Memory, Remembered, Verdict
 from cross_backend.verify.compare import precision_of
 
@@ -99,10 +100,7 @@ class _Opener:
             _DemotedError: it failed or crashed before, and this is not the second round.
             CrossBackendError: why not.
         """
-        resolved = resolve_artifact(artifact)
-        missing = missing_here(resolved.backend)
-        if missing is not None and missing.run is not None:
-            raise UnavailableError(f"{resolved.backend.name} {missing.run.reason}", missing.run.remedy)
+        resolved = check_runs(resolve_artifact(artifact))
         session = load(artifact, trust=self._trust)  # checks digests, opens nothing
         identity, runtime = f"{artifact.sha256} {artifact.sample_sha256} {artifact.target}", versions(resolved)
         known = self._memory.verdict(identity, runtime)
@@ -116,12 +114,8 @@ class _Opener:
             self._try(artifact, resolved, identity, runtime)
         if artifact.sample is None:
             logger.warning("%s is opened unverified: it brings no sample to compare with", artifact.target)
-        try:
+        with failing_as(LoadError, f"{artifact.target} cannot load {artifact.payload}"):
             return session.__enter__()
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise LoadError(f"{artifact.target} cannot load {artifact.payload}: {one_line(error)}") from error
 
     def _try(self, artifact: Artifact, resolved: Resolved, identity: str, runtime: Mapping[str, str]) -> None:
         """Open and verify in a child; remember what came of it."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.backends.onnxruntime import export_onnx
 from cross_backend.cache import Cache
-from cross_backend.errors import CaptureError, LowerError, one_line
+from cross_backend.errors import CaptureError, LowerError, failing_as
 from cross_backend.program.capture import capture, check_has_inputs, example_inputs
 from cross_backend.program.flattening import flat_call, flat_tensors, flatten
+from cross_backend.program.onnx_export import export_onnx
 from cross_backend.program.pt2 import load_pt2
 from cross_backend.program.reference import row_major, run_eagerly
 from cross_backend.tensors import to_numpy
@@ -142,12 +142,10 @@ def _name_batch(file: Path) -> None:
 def _check(file: Path, name: str, batch: int, inputs: Sequence[Any], expected: Sequence[Any]) -> None:
     import onnxruntime
 
-    try:
+    with failing_as(LowerError, f"the ONNX file of {name} does not run with a batch of {batch}"):
         session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
         feed = {given.name: tensor for given, tensor in zip(session.get_inputs(), inputs, strict=True)}
         outputs = session.run(None, feed)
-    except Exception as error:
-        raise LowerError(f"the ONNX file of {name} does not run with a batch of {batch}: {one_line(error)}") from error
     found = compare_outputs({"expected": expected}, [outputs])
     if not found.verdict:
         raise LowerError(f"the ONNX file of {name} is wrong at a batch of {batch}: {found.reason}.")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from cross_backend import trust
 from cross_backend._version import __version__
-from cross_backend.artifact import BUNDLED_SUFFIX, Artifact, Placement, digest_path, size_of
-from cross_backend.backend import Gap
+from cross_backend.artifact import Artifact, Placement, digest_path, size_of
 from cross_backend.cache import Cache, key_of
 from cross_backend.errors import (
     ArtifactError,
@@ -62,7 +61,7 @@ class Lower(Question[tuple[Path, bool]]):
 def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool = False) -> LoweredTo:
     """Lower, unless the cache holds the same program for the same target from the same versions.
 
-    With ``bundled`` the artifact also holds the program with its sample inside, in ExecuTorch's bundled format.
+    With ``bundled`` the artifact also holds the program with its sample inside, in its runtime's own format.
 
     Raises:
         UnavailableError: the backend cannot lower here.
@@ -115,11 +114,14 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
 
 def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
     """Lower, and publish a copy that has the bundled program, too."""
+    kind = resolved.backend.bundled
+    if kind is None:
+        raise UnsupportedError(f"{resolved.backend.name} has no bundled programs.")
     plain = lower(captured, resolved, cache).artifact
     with cache.scratch() as folder:
         artifact = plain.copy_to(folder, plain.name, plain.target, SAMPLE)
-        path = folder / f"{artifact.name}{BUNDLED_SUFFIX}"
-        resolved.backend.write_bundled(artifact, path)
+        path = folder / f"{artifact.name}{kind.suffix}"
+        kind.write(artifact, path)
         replace(artifact, bundled=path.name, bundled_sha256=digest_path(path)).write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved, bundled=True))
     return LoweredTo(relabelled(Artifact.read(place / "artifact.json"), captured, resolved), cached=False)
@@ -148,7 +150,7 @@ def _own(artifact: Artifact, captured: Captured, resolved: Resolved, cache: Cach
 
 
 def relabelled(artifact: Artifact, captured: Captured, resolved: Resolved) -> Artifact:
-    """Return whose artifact of the cache it is now: other workloads and targets may share it."""
+    """Return an artifact of the cache under the names that were asked for: other workloads and targets may share it."""
     target = replace(resolved.lowering, name=resolved.target.name)
     return replace(artifact, workload=captured.workload, target=str(target))
 
@@ -162,21 +164,17 @@ def check_lowers(captured: Captured, resolved: Resolved) -> None:
     if "dynamic_shapes" in backend.limits and any(isinstance(n, str) for spec in captured.inputs for n in spec.shape):
         reason = backend.limits["dynamic_shapes"]
         raise UnsupportedError(f"{backend.name} cannot take {captured.workload} with dynamic shapes: {reason}.")
-    missing = missing_here(backend)
-    if missing is not None and missing.lower is not None:
-        raise _unavailable(backend.name, missing.lower)
-
-
-def _unavailable(name: str, gap: Gap) -> UnavailableError:
-    return UnavailableError(f"{name} {gap.reason}", gap.remedy)
+    gap = missing_here(backend).lower
+    if gap is not None:
+        raise UnavailableError(f"{backend.name} {gap.reason}", gap.remedy)
 
 
 def _nothing_inside(resolved: Resolved, placement: Placement) -> str:
     reasons = "; ".join(f"{row.name}: {row.why}" for row in placement.left[:REASONS] if row.why)
+    instead = f"; use {resolved.backend.otherwise} for this model" if resolved.backend.otherwise else ""
     return (
         f"{resolved.backend.title} took none of the {placement.left_count} operators"
-        f"{f' ({reasons})' if reasons else ''}, so a file under its name would hold only other kernels; "
-        "use executorch.portable for this model."
+        f"{f' ({reasons})' if reasons else ''}, so a file under its name would hold only other kernels{instead}."
     )
 
 
@@ -209,6 +207,6 @@ def versions(resolved: Resolved) -> dict[str, str]:
 def _source_digest() -> str:
     """Digest our own lowering code, so that a change to it is never served from the cache."""
     root = Path(__file__).parents[1]
-    beside = ("artifact.py", "program/capture.py", "program/pt2.py")
+    beside = ("artifact.py", "program/capture.py", "program/onnx_export.py", "program/pt2.py")
     files = [*sorted((root / "backends").rglob("*.py")), *(root / name for name in beside)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

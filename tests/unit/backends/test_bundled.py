@@ -17,7 +17,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact, digest_path
-from cross_backend.backends.executorch._bundled import BACKENDS, read_bundled, write_bundled
+from cross_backend.backends.executorch._bundled import BACKENDS, BUNDLED, read_bundled, write_bundled
 from cross_backend.errors import ArtifactError, CrossBackendError, LowerError, UnsupportedError
 from cross_backend.registry import find_backend, rows
 from cross_backend.tensors import TensorSpec, load_tensors
@@ -50,7 +50,7 @@ def bundle(artifact: Callable[[str], Artifact], tmp_path: Path) -> Callable[[str
     def write(target: str = "portable") -> Path:
         made = artifact(target)
         path = tmp_path / f"{made.name}.bpte"
-        find_backend(target).write_bundled(made, path)
+        BUNDLED.write(made, path)
         return path
 
     return write
@@ -73,7 +73,7 @@ def test_what_was_written_is_read(
     target: str, artifact: Callable[[str], Artifact], bundle: Callable[[str], Path], tmp_path: Path
 ) -> None:
     made = artifact(target)
-    read, cases = find_backend("portable").read_bundled(bundle(target), tmp_path)
+    read, cases = BUNDLED.read(bundle(target), tmp_path)
     assert read.payload_path.read_bytes() == made.payload_path.read_bytes()
     assert Artifact.read(read.manifest_path) == read
     assert read.target == made.target and read.placement.delegates == made.placement.delegates
@@ -195,21 +195,18 @@ def test_every_backend_with_a_delegate_is_known_by_it() -> None:
     assert {b.delegate_id: b.name for b in backends if b.delegate_id} == BACKENDS  # type: ignore[attr-defined]
 
 
-def test_only_executorch_has_them(artifact: Callable[[str], Artifact], tmp_path: Path) -> None:
-    for name in ("onnxruntime", "null"):
-        with pytest.raises(UnsupportedError, match="only ExecuTorch"):
-            find_backend(name).write_bundled(artifact("portable"), tmp_path / "x.bpte")
-        with pytest.raises(UnsupportedError, match="only ExecuTorch"):
-            find_backend(name).read_bundled(tmp_path / "x.bpte", tmp_path)
+def test_only_executorch_has_them() -> None:
+    assert {name.partition(".")[0] for name in rows() if find_backend(name).bundled} == {"executorch"}
+    assert all(find_backend(name).bundled is BUNDLED for name in rows() if name.startswith("executorch."))
 
 
 def test_what_cannot_be_bundled_leaves_no_file(artifact: Callable[[str], Artifact], tmp_path: Path) -> None:
-    backend, made, path = find_backend("portable"), artifact("portable"), tmp_path / "x.bpte"
+    made, path = artifact("portable"), tmp_path / "x.bpte"
     with pytest.raises(UnsupportedError, match="no sample"):
-        backend.write_bundled(replace(made, sample=None), path)
+        BUNDLED.write(replace(made, sample=None), path)
     half = replace(made, outputs=(TensorSpec("y", "bfloat16", (3, 4)),))
     with pytest.raises(UnsupportedError, match="bfloat16"):
-        backend.write_bundled(half, path)
+        BUNDLED.write(half, path)
     with pytest.raises(LowerError, match=r"cannot bundle absent\.pte"):
         write_bundled(tmp_path / "absent.pte", [np.ones(1)], [np.ones(1)], path)
     assert not path.exists()
@@ -219,7 +216,7 @@ def test_a_bundle_of_ten_megabytes_is_read_at_once(tmp_path: Path) -> None:
     """Through JSON, as executorch's own reader does it, this takes seconds."""
     program = xb.capture(torch.nn.Linear(2048, 1280).eval(), (torch.randn(1, 2048),))
     made = xb.lower(program, "portable", name="large")
-    find_backend("portable").write_bundled(made, tmp_path / "large.bpte")
+    BUNDLED.write(made, tmp_path / "large.bpte")
     assert (tmp_path / "large.bpte").stat().st_size > 10_000_000
     started = time.process_time()
     read, _ = read_bundled(tmp_path / "large.bpte", tmp_path)

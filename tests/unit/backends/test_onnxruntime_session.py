@@ -10,10 +10,10 @@ import torch
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.backends.onnxruntime import export_onnx
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, Provider
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.errors import LoadError, UnavailableError
+from cross_backend.program.onnx_export import export_onnx
 from cross_backend.registry import resolve
 
 X = torch.randn(2, 6)

@@ -19,7 +19,7 @@ from cross_backend.cache import Cache
 from cross_backend.cli import print_json
 from cross_backend.cli.inspect import _inspect_bundle, _print
 from cross_backend.errors import CrossBackendError, StudyFileError
-from cross_backend.loading.selection import in_order
+from cross_backend.loading.order import in_order
 from cross_backend.program.capture import Captured
 from cross_backend.program.onnx_file import read_onnx
 from cross_backend.report import html, markdown

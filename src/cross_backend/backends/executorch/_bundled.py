@@ -10,13 +10,16 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.artifact import Artifact, Placement, digest_path
+from cross_backend.artifact import Artifact, digest_path
+from cross_backend.backend import BundledPrograms
+from cross_backend.backends._foreign import artifact_of
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.errors import ArtifactError, LowerError, UnsupportedError, one_line
-from cross_backend.tensors import TensorSpec, save_tensors
+from cross_backend.errors import ArtifactError, LowerError, UnsupportedError, failing_as
+from cross_backend.tensors import TensorSpec, load_tensors, save_tensors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,16 +60,28 @@ def write_bundled(payload: Path, inputs: Tensors, expected: Tensors, path: Path)
     from executorch.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
 
     case = MethodTestCase([to_torch(x) for x in inputs], [to_torch(y) for y in expected])
-    try:
+    with failing_as(LowerError, f"ExecuTorch cannot bundle {payload.name}"):
         program = BundledProgram(None, [MethodTestSuite(METHOD, [case])], pte_file_path=str(payload))
         data = serialize_from_bundled_program_to_flatbuffer(program)
-    except Exception as error:
-        raise LowerError(f"ExecuTorch cannot bundle {payload.name}: {one_line(error)}") from error
     path.write_bytes(data)
 
 
+def _write(artifact: Artifact, path: Path) -> None:
+    if artifact.sample_path is None:
+        raise UnsupportedError(f"{artifact.name} has no sample to bundle.")
+    if "bfloat16" in {spec.dtype for spec in (*artifact.inputs, *artifact.outputs)}:
+        raise UnsupportedError(f"{artifact.name} takes or gives bfloat16, which samples do not keep.")
+    sample = load_tensors(artifact.sample_path)
+    write_bundled(artifact.payload_path, sample["input"], sample["expected"], path)
+
+
+def _begins(head: bytes) -> bool:
+    """Whether a file is one by its magic, of any version: two digits."""
+    return head[4:6] == MAGIC[:2] and head[6:8].isdigit()
+
+
 def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
-    """Take a bundled program apart; see :meth:`Backend.read_bundled`."""
+    """Take a bundled program apart; see :attr:`BundledPrograms.read`."""
     data = path.read_bytes()
     if data[4:8] != MAGIC:
         raise ArtifactError(f"{path} is no bundled program of the format {MAGIC.decode()} that this version reads.")
@@ -87,25 +102,14 @@ def read_bundled(path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
     files = tuple(folder / f"case_{index}.npz" for index in range(len(cases)))
     for file, case in zip(files, cases, strict=True):
         save_tensors(file, {"input": case[0], "expected": case[1]})
-    artifact = Artifact(
-        folder=folder,
-        name=payload.stem,
-        target=target_of(delegates),
-        workload=path.stem,
-        program="",
-        payload=payload.name,
-        sha256=digest_path(payload),
-        size_bytes=len(program),
-        inputs=inputs,
-        outputs=outputs,
-        placement=Placement(delegates),
-        versions={},
-        export_s=0.0,
-        sample=files[0].name,
-        sample_sha256=digest_path(files[0]),
-    )
+    alone = artifact_of(payload, target_of(delegates), inputs, outputs, delegates)
+    artifact = replace(alone, sample=files[0].name, sample_sha256=digest_path(files[0]))
     artifact.write_manifest()
     return artifact, files
+
+
+BUNDLED = BundledPrograms(".bpte", _begins, _write, read_bundled)
+"""What all of ExecuTorch's backends have."""
 
 
 def target_of(delegates: Counter[str]) -> str:

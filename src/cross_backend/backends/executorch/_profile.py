@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.backends._timings import typical
-from cross_backend.errors import RunError, UnavailableError, UnsupportedError, one_line
+from cross_backend.errors import RunError, UnavailableError, UnsupportedError, failing_as, one_line
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
@@ -45,13 +45,11 @@ def profile(session: PteSession, inputs: Tensors, runs: int) -> tuple[Timing, ..
         etdump = Path(folder) / "etdump.etdp"
         if not session.program.has_etdump():
             raise UnsupportedError("this ExecuTorch runtime is built without ETDump.")
-        try:
+        with failing_as(RunError, "ExecuTorch's Inspector cannot read its profile"):
             session.program.write_etdump_result_to_file(str(etdump))
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Output Buffer not found")  # outputs were not to be recorded
                 blocks = Inspector(etdump_path=str(etdump)).event_blocks
-        except Exception as error:
-            raise RunError(f"ExecuTorch's Inspector cannot read its profile: {one_line(error)}") from error
     names = list(session.artifact.placement.delegates)
     recorded = [run for block in blocks for run in _runs(block.events, names[0] if len(names) == 1 else _DELEGATE)]
     return typical(recorded[1:])

@@ -13,16 +13,15 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.backends.executorch._bundled import read_bundled, write_bundled
-from cross_backend.backends.executorch._foreign import describe
+from cross_backend.backends.executorch._bundled import BUNDLED
 from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
 from cross_backend.backends.executorch._quantize import quantize
-from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing
-from cross_backend.tensors import Tensors, load_tensors
+from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
@@ -35,7 +34,8 @@ class ExecuTorchBackend(Backend):
 
     suffix = ".pte"
     preload: ClassVar[tuple[str, ...]] = ("executorch.exir",)
-    bundles = True
+    bundled = BUNDLED
+    otherwise = "executorch.portable"
     runtime_modules: ClassVar[tuple[str, ...]] = ("torch", "executorch.extension.pybindings._C")
     distributions: ClassVar[tuple[str, ...]] = ("executorch", "torch")
     options = {"threads": THREADS}
@@ -54,9 +54,9 @@ class ExecuTorchBackend(Backend):
     def missing(self, machine: Machine) -> Missing | None:
         if self.toolchain is not None:
             gap = missing_toolchain(self.toolchain)
-            return Missing(gap, self.run_gap or gap) if gap or self.run_gap else None
+            return Missing(gap, self.run_gap or gap) or None
         absent = missing_packages(self.distributions, ("executorch", "torch"), self.extra)
-        return absent or (Missing(run=self.run_gap) if self.run_gap else None)
+        return absent or Missing(run=self.run_gap) or None
 
     def prepared(self, program: Any, options: Options, calibration: Calibration) -> Any:
         """Return the program to lower: the captured one, or one of int8 or float16 where ``precision`` asks for it."""
@@ -115,23 +115,9 @@ class ExecuTorchBackend(Backend):
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
         return profile(self.load(artifact, options), inputs, runs)
 
-    def write_bundled(self, artifact: Artifact, path: Path) -> None:
-        if artifact.sample_path is None:
-            raise UnsupportedError(f"{artifact.name} has no sample to bundle.")
-        if "bfloat16" in {spec.dtype for spec in (*artifact.inputs, *artifact.outputs)}:
-            raise UnsupportedError(f"{artifact.name} takes or gives bfloat16, which samples do not keep.")
-        sample = load_tensors(artifact.sample_path)
-        write_bundled(artifact.payload_path, sample["input"], sample["expected"], path)
-
-    def describe(self, payload: Path) -> Artifact:
-        return describe(payload, _runtime())
-
-    def read_bundled(self, path: Path, folder: Path) -> tuple[Artifact, tuple[Path, ...]]:
-        return read_bundled(path, folder)
-
 
 @functools.cache
-def _runtime() -> Any:
+def native_runtime() -> Any:
     """Return the package's native runtime.
 
     ``executorch.runtime`` wraps the same functions, but importing it pulls in the whole exporter: 4.7 s against 1.3 s.
@@ -149,19 +135,17 @@ class PteSession(Session):
     """Whether the runtime times what it does, for a profile; to be said before the session is opened."""
 
     def _open(self) -> None:
-        runtime, threads = _runtime(), self.options.get("threads")
+        runtime, threads = native_runtime(), self.options.get("threads")
         if threads is not None:
             runtime._unsafe_reset_threadpool(threads)
         self._check_runtime_holds_all(runtime)
-        try:
+        with failing_as(LoadError, f"ExecuTorch cannot load {self.artifact.payload_path.name}"):
             self.program = runtime._load_program(
                 str(self.artifact.payload_path),
                 enable_etdump=self.records_events,
                 program_verification=runtime.Verification.InternalConsistency,
             )
             self._method = self.program.load_method("forward")
-        except Exception as error:
-            raise LoadError(f"ExecuTorch cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
 
     def _check_runtime_holds_all(self, runtime: Any) -> None:
         """Compare the certificate with the runtime's tables: its own message would be an error number."""

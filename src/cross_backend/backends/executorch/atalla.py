@@ -33,11 +33,7 @@ class AtallaDelegate(ExecuTorchBackend):
     limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a delegated blob holds one size of every tensor"}
 
     def missing(self, machine: Machine) -> Missing | None:
-        absent = super().missing(machine)
-        if absent is not None:
-            return absent
-        gap = kernels_gap() or _runtime_gap()
-        return Missing(run=gap) if gap else None
+        return super().missing(machine) or Missing(run=kernels_gap() or _runtime_gap()) or None
 
     def depends_on(self, options: Options) -> str | None:
         return compiler_digest()

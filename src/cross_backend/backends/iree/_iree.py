@@ -27,9 +27,8 @@ class IreeBackend(Backend):
     runtime_modules = ("iree.runtime",)
 
     def missing(self, machine: Machine) -> Missing | None:
-        gap = space_gap()
         absent = missing_packages(self.distributions, ("iree-base-runtime",), "iree")
-        return absent or (Missing(lower=gap) if gap else None)
+        return absent or Missing(lower=space_gap()) or None
 
     def code_in(self, artifact: Artifact) -> str | None:
         return "compiled machine code"

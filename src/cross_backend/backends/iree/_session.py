@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.backend import Session
 from cross_backend.backends.iree._lower import ENTRY
-from cross_backend.errors import CrossBackendError, LoadError, one_line
+from cross_backend.errors import LoadError, failing_as
 from cross_backend.tensors import Tensors, to_numpy
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class IreeSession(Session):
         import iree.runtime as iree
 
         path = self.artifact.payload_path
-        try:
+        with failing_as(LoadError, f"IREE cannot load {path.name}"):
             instance = iree.VmInstance()
             self._device = self._create_device()
             module = iree.VmModule.mmap(instance, str(path))
@@ -86,10 +86,6 @@ class IreeSession(Session):
             self._check(self._function.reflection)
             hal = iree.create_hal_module(instance, self._device)
             self._context = iree.VmContext(instance, [hal, module])
-        except CrossBackendError:
-            raise
-        except Exception as error:
-            raise LoadError(f"IREE cannot load {path.name}: {one_line(error)}") from error
 
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         import iree.runtime as iree

@@ -47,8 +47,7 @@ class IreeVulkan(IreeBackend):
 
     def missing(self, machine: Machine) -> Missing | None:
         packages = super().missing(machine) or Missing()
-        run = packages.run or _gap()
-        return Missing(packages.lower, run) if packages.lower or run else None
+        return Missing(packages.lower, packages.run or _gap()) or None
 
     def depends_on(self, options: Options) -> str | None:
         devices = find_devices().devices if options["subgroup"] == "auto" else ()

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import Artifact, Placement, digest_path
-from cross_backend.errors import LoadError, UnsupportedError, one_line
+from cross_backend.artifact import Artifact
+from cross_backend.backends._foreign import artifact_of
+from cross_backend.errors import LoadError, UnsupportedError, failing_as
 from cross_backend.tensors import TensorSpec
 
 _DTYPES: Mapping[str, str] = {
@@ -21,31 +22,16 @@ _DTYPES: Mapping[str, str] = {
 
 
 def describe(path: Path) -> Artifact:
-    """Read it; see :meth:`Backend.describe`."""
+    """Read it; see :attr:`ForeignFiles.describe`."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
+    with failing_as(LoadError, f"ONNX Runtime cannot load {path.name}"):
         session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise LoadError(f"ONNX Runtime cannot load {path.name}: {one_line(error)}") from error
-    return Artifact(
-        folder=path.parent,
-        name=path.stem,
-        target="onnxruntime.cpu",
-        workload=path.stem,
-        program="",
-        payload=path.name,
-        sha256=digest_path(path),
-        size_bytes=path.stat().st_size,
-        inputs=_specs(path, session.get_inputs()),
-        outputs=_specs(path, session.get_outputs()),
-        placement=Placement(),
-        versions={},
-        export_s=0.0,
-    )
+    inputs, outputs = _specs(path, session.get_inputs()), _specs(path, session.get_outputs())
+    return artifact_of(path, "onnxruntime.cpu", inputs, outputs)
 
 
 def _specs(path: Path, values: Iterable[Any]) -> tuple[TensorSpec, ...]:

@@ -73,8 +73,7 @@ class Provider:
             root: where its file system begins.
         """
         packages = missing_packages(TO_LOWER, (), "onnxruntime")
-        lower, run = packages.lower if packages else None, self._missing_to_run(machine, root)
-        return Missing(lower, run) if lower or run else None
+        return Missing(packages.lower if packages else None, self._missing_to_run(machine, root)) or None
 
     def _missing_to_run(self, machine: Machine, root: Path) -> Gap | None:
         elsewhere = self.platform(machine)

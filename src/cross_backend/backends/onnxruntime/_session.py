@@ -14,7 +14,7 @@ from typing import Any
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
 from cross_backend.backends.onnxruntime._providers import Provider
-from cross_backend.errors import LoadError, one_line
+from cross_backend.errors import LoadError, failing_as
 from cross_backend.tensors import Tensors, to_numpy
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class OnnxRuntimeSession(Session):
         """Whether the plugin found no real device, and software stands in for one."""
 
     def _open(self) -> None:
-        try:
+        with failing_as(LoadError, f"ONNX Runtime cannot load {self.artifact.payload_path.name}"):
             self._provider.prepare()
             try:
                 self._session = self._create(records=self._trace is not None)
@@ -64,10 +64,6 @@ class OnnxRuntimeSession(Session):
             self._check()
             if not self.is_strict and self._provider.name != "cpu":
                 self._tell()
-        except LoadError:
-            raise
-        except Exception as error:
-            raise LoadError(f"ONNX Runtime cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
 
     def _create(self, *, records: bool) -> Any:
         """Make the vendor's session; ``records`` keeps which provider got which node."""

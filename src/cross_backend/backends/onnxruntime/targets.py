@@ -6,21 +6,22 @@ import contextlib
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
-from cross_backend.artifact import Artifact
-from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options, Session
+from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.backend import Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Session
 from cross_backend.backends._timings import typical
-from cross_backend.backends.onnxruntime._export import SUFFIX, lower_to_onnx
 from cross_backend.backends.onnxruntime._foreign import describe
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, TO_LOWER, Provider
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
 from cross_backend.errors import UnsupportedError
-from cross_backend.program.capture import Program
+from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.onnx_export import export_onnx
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 from cross_backend.toolchains import find_toolchain
@@ -47,7 +48,7 @@ class OnnxRuntimeBackend(Backend):
     """What all providers share; a subclass names its row of the table, which says the rest."""
 
     provider: ClassVar[Provider]
-    suffix = SUFFIX
+    suffix = ".onnx"
     distributions = ("onnxruntime", *TO_LOWER)
     preload = ("torch.onnx", "onnxscript")
     runtime_modules = ("onnxruntime",)
@@ -70,15 +71,22 @@ class OnnxRuntimeBackend(Backend):
         return self.provider.missing(machine, Path(os.environ.get("SYSTEMDRIVE", "") + os.sep))
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
-        return lower_to_onnx(program, stem)
+        """Write what every provider runs, and read back what the file holds."""
+        import onnx
+
+        payload = stem.with_name(stem.name + self.suffix)
+        if isinstance(program, OnnxProgram):
+            payload.write_bytes(program.path.read_bytes())
+        else:
+            export_onnx(program, payload)
+        graph = onnx.load(payload, load_external_data=False).graph
+        inside = count_operators(Counter(node.op_type for node in graph.node))
+        return Lowered(payload, Placement(inside=inside, constant_bytes=sum(t.ByteSize() for t in graph.initializer)))
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         if artifact.target.partition("?")[0] != self.name:  # a file of the cache, which says who wrote it
             artifact = replace(artifact, target=self.name)
         return OnnxRuntimeSession(self.provider, artifact, options)
-
-    def describe(self, payload: Path) -> Artifact:
-        return describe(payload)
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
         if self.provider.is_asynchronous:
@@ -107,91 +115,27 @@ class OnnxRuntimeBackend(Backend):
 
 
 @final
-class Acl(OnnxRuntimeBackend):
-    """Arm's Compute Library, on Arm processors."""
-
-    provider = PROVIDERS["acl"]
-
-
-@final
-class CoreMl(OnnxRuntimeBackend):
-    """Apple's Core ML: processor, GPU and Neural Engine."""
-
-    provider = PROVIDERS["coreml"]
-
-
-@final
 class Cpu(OnnxRuntimeBackend):
-    """ONNX Runtime's own kernels on the processor."""
+    """ONNX Runtime's own kernels on the processor; it writes the payload of all and reads those of others."""
 
     provider = PROVIDERS["cpu"]
+    foreign = ForeignFiles(".onnx", describe)
 
 
-@final
-class Cuda(OnnxRuntimeBackend):
-    """NVIDIA's GPUs through CUDA and cuDNN, without TF32."""
-
-    provider = PROVIDERS["cuda"]
+def _target(provider: str) -> type[OnnxRuntimeBackend]:
+    """Return the final class of a row of the table."""
+    return final(type(provider, (OnnxRuntimeBackend,), {"provider": PROVIDERS[provider]}))
 
 
-@final
-class DirectMl(OnnxRuntimeBackend):
-    """Any GPU under Windows."""
-
-    provider = PROVIDERS["directml"]
-
-
-@final
-class Dnnl(OnnxRuntimeBackend):
-    """Intel's oneDNN on the processor."""
-
-    provider = PROVIDERS["dnnl"]
-
-
-@final
-class MiGraphX(OnnxRuntimeBackend):
-    """AMD's GPUs through its graph compiler."""
-
-    provider = PROVIDERS["migraphx"]
-
-
-@final
-class OpenVino(OnnxRuntimeBackend):
-    """Intel's OpenVINO inside ONNX Runtime, on the processor, asked for float32."""
-
-    provider = PROVIDERS["openvino"]
-
-
-@final
-class Qnn(OnnxRuntimeBackend):
-    """Qualcomm's NPU, or its emulator where there is none."""
-
-    provider = PROVIDERS["qnn"]
-
-
-@final
-class Rocm(OnnxRuntimeBackend):
-    """AMD's GPUs through ROCm's own kernels; ended with ONNX Runtime 1.23."""
-
-    provider = PROVIDERS["rocm"]
-
-
-@final
-class TensorRt(OnnxRuntimeBackend):
-    """NVIDIA's GPUs through its graph compiler."""
-
-    provider = PROVIDERS["tensorrt"]
-
-
-@final
-class WebGpu(OnnxRuntimeBackend):
-    """Any GPU through Dawn."""
-
-    provider = PROVIDERS["webgpu"]
-
-
-@final
-class Xnnpack(OnnxRuntimeBackend):
-    """Google's XNNPACK on the processor."""
-
-    provider = PROVIDERS["xnnpack"]
+Acl = _target("acl")
+CoreMl = _target("coreml")
+Cuda = _target("cuda")
+DirectMl = _target("directml")
+Dnnl = _target("dnnl")
+MiGraphX = _target("migraphx")
+OpenVino = _target("openvino")
+Qnn = _target("qnn")
+Rocm = _target("rocm")
+TensorRt = _target("tensorrt")
+WebGpu = _target("webgpu")
+Xnnpack = _target("xnnpack")

@@ -1,0 +1,24 @@
+"""THE interface, as the file of a backend imports it; ``interface.py`` says what is needed and what may be added."""
+
+from cross_backend.backend.formats import BundledPrograms, ForeignFiles
+from cross_backend.backend.interface import Backend, Calibration, Feature, Gap, Lowered, Missing
+from cross_backend.backend.lifecycle import Lifecycle
+from cross_backend.backend.options import THREADS, Option, Options
+from cross_backend.backend.session import Rejected, Session
+
+__all__ = [
+    "THREADS",
+    "Backend",
+    "BundledPrograms",
+    "Calibration",
+    "Feature",
+    "ForeignFiles",
+    "Gap",
+    "Lifecycle",
+    "Lowered",
+    "Missing",
+    "Option",
+    "Options",
+    "Rejected",
+    "Session",
+]

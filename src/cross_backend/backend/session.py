@@ -1,0 +1,112 @@
+"""Session: an artifact that is open on a device, and what it can do."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend.options import Options
+from cross_backend.errors import CrossBackendError, RunError, one_line
+from cross_backend.structure import Structure
+from cross_backend.tensors import Tensors, TensorSpec, check_inputs, in_kind_of
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A candidate that ``load_best`` passed over."""
+
+    target: str
+    reason: str
+
+
+class Session(ABC):
+    """An open artifact on a device, held only inside ``with``.
+
+    Threads may call one session at the same time: the calls take turns. A bound call belongs to one thread, which calls
+    nothing else of its session meanwhile: it takes no turn, so that it can be timed.
+    """
+
+    def __init__(self, artifact: Artifact, options: Options) -> None:
+        self.artifact = artifact
+        self.options = options
+        self.target = artifact.target
+        self.inputs: tuple[TensorSpec, ...] = artifact.inputs
+        self.outputs: tuple[TensorSpec, ...] = artifact.outputs
+        self.structure = artifact.structure or Structure.of_flat([s.name for s in self.inputs], len(self.outputs))
+        self._turn = threading.Lock()
+        self.rejected: tuple[Rejected, ...] = ()
+        self.is_open = False
+
+    def __enter__(self) -> Self:
+        with self._turn:
+            if not self.is_open:
+                self._open()
+                self.is_open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._turn:
+            if self.is_open:
+                self.is_open = False
+                self._close()
+
+    def bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        """Check, convert and copy inputs; return a call that runs the program on them.
+
+        The call does no conversion and returns when the outputs are there, as the runtime's own
+        tensors, which may be overwritten by the next call.
+
+        Args:
+            inputs: flat positional tensors, NumPy or torch.
+
+        Raises:
+            RunError: they do not fit, or the session is not open.
+        """
+        if not self.is_open:
+            raise RunError("the session is closed; use it inside 'with xb.load(...) as session:'.")
+        check_inputs(self.inputs, inputs)
+        try:
+            return self._bind(inputs)
+        except CrossBackendError:
+            raise
+        except Exception as error:
+            raise RunError(f"{self.target} cannot take these inputs: {one_line(error)}") from error
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run once: takes what the model takes, or its flat tensors, and gives what it gives; torch in, torch out.
+
+        Of a model's own classes, named tuples come back as such, dataclasses as dicts.
+
+        Raises:
+            RunError: it is not what the model takes, or the runtime failed.
+        """
+        inputs = self.structure.take(args, kwargs)
+        with self._turn:  # a runtime has one memory for its outputs, which are copied before the next call
+            run = self.bind(inputs)
+            try:
+                outputs = in_kind_of(inputs, run())
+            except CrossBackendError:
+                raise
+            except Exception as error:
+                raise RunError(f"{self.target} failed: {one_line(error)}") from error
+        if len(outputs) != len(self.outputs):
+            raise RunError(f"{self.target} gave {len(outputs)} output(s) instead of {len(self.outputs)}.")
+        return self.structure.give(outputs)
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open the artifact on the device; vendor errors become LoadError."""
+
+    @abstractmethod
+    def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        """Do ``bind`` for inputs that were checked."""
+
+    def _close(self) -> None:  # noqa: B027  most runtimes free on garbage collection
+        """Release the device."""
