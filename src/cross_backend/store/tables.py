@@ -49,6 +49,12 @@ class Series:
     measurement: Measurement
     twin: bool = False
 
+    @property
+    def head(self) -> tuple[Any, ...]:
+        """The first columns, up to ``launch``."""
+        panel = self.panel
+        return self.study, panel.workload, panel.batch, panel.threads, self.target, self.twin, self.launch
+
 
 def write_table(store: Store, study: StudyRow, path: Path) -> int:
     """Write all samples of a study; the file is whole or not there.
@@ -114,14 +120,13 @@ def _write_csv(found: Iterator[Series], path: Path) -> int:
 
 
 def _lines(series: Series) -> Iterator[str]:
-    """Return the lines of each round; only the cells that differ are written anew."""
-    panel, measurement = series.panel, series.measurement
-    launch = "" if series.launch is None else series.launch
-    twin = "true" if series.twin else "false"
-    head = _line((series.study, panel.workload, panel.batch, panel.threads, series.target, twin, launch))[:-1]
+    """Return the lines of each round; only the cells that differ are written anew, in a third of the time."""
+    measurement = series.measurement
+    *head, twin, launch = series.head
+    same = _line((*head, "true" if twin else "false", launch))[:-1]
     kind = _line((measurement.metric, measurement.unit))[:-1]
     for number, values in enumerate(measurement.rounds):
-        yield "".join([f"{head},{number},{index},{kind},{value}\n" for index, value in enumerate(values)])
+        yield "".join([f"{same},{number},{index},{kind},{value}\n" for index, value in enumerate(values)])
 
 
 def _line(cells: Sequence[object]) -> str:
@@ -183,16 +188,18 @@ def _batches(series: Series, schema: Any) -> Iterator[Any]:
     index = np.arange(len(rounds)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     parts = [np.asarray(values, np.float64) for values in series.measurement.rounds]
     values = np.concatenate(parts) if parts else np.empty(0)
-    panel, measurement = series.panel, series.measurement
-    same = (series.study, panel.workload, panel.batch, panel.threads, series.target, series.twin, series.launch)
+    kind = (series.measurement.metric, series.measurement.unit)
     for start in range(0, len(values), ROWS_AT_ONCE):
         cut = slice(start, min(start + ROWS_AT_ONCE, len(values)))
         size = cut.stop - cut.start
         columns = [
-            *(_constant(value, schema.field(name).type, size) for name, value in zip(COLUMNS, same, strict=False)),
+            *(
+                _constant(value, schema.field(name).type, size)
+                for name, value in zip(COLUMNS, series.head, strict=False)
+            ),
             pa.array(rounds[cut]),
             pa.array(index[cut]),
-            *(_constant(text, schema.field("unit").type, size) for text in (measurement.metric, measurement.unit)),
+            *(_constant(text, schema.field("unit").type, size) for text in kind),
             pa.array(values[cut]),
         ]
         yield pa.record_batch(columns, schema=schema)
@@ -200,9 +207,6 @@ def _batches(series: Series, schema: Any) -> Iterator[Any]:
 
 def _constant(value: object, kind: Any, size: int) -> Any:
     """Return a column that holds one value."""
-    import numpy as np
     import pyarrow as pa
 
-    if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(size, np.int32)), pa.array([value], pa.string()))
     return pa.repeat(pa.scalar(value, kind), size)

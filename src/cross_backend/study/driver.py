@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
@@ -24,12 +25,14 @@ from cross_backend.machine import Machine, version_of
 from cross_backend.program.capture import Captured
 from cross_backend.records import Further, Launch, Outcome, Panel, PanelKey, StudyResults
 from cross_backend.registry import resolve
-from cross_backend.store import Store
-from cross_backend.store import Study as StoredStudy
 from cross_backend.store.database import explained
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.toolchains import find_toolchain
 from cross_backend.workloads import find_workload
+
+if TYPE_CHECKING:
+    from cross_backend.store import Store
+    from cross_backend.store import Study as StoredStudy
 
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""
