@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -217,20 +217,10 @@ def key_of(spec: PanelSpec) -> PanelKey:
 
 
 def settings_of(study: Study, threads: int) -> Settings:
-    """Return how the panels of a study are measured."""
-    asked = study.settings
-    return Settings(
-        num_runs=MOST_RUNS,
-        seconds=asked.seconds,
-        threads=threads,
-        timeout_s=asked.timeout_s,
-        seed=asked.seed,
-        launches=asked.launches,
-        max_launches=asked.max_launches,
-        margin=asked.margin,
-        min_on_device=asked.min_on_device,
-        memory_limit_bytes=asked.memory_limit,
-    )
+    """Return how the panels of a study are measured: what it says of a setting goes there by its name."""
+    asked = vars(study.settings)
+    shared = {one.name: asked[one.name] for one in fields(Settings) if one.name in asked}
+    return Settings(num_runs=MOST_RUNS, threads=threads, memory_limit_bytes=study.settings.memory_limit, **shared)
 
 
 def versions(specs: Sequence[PanelSpec]) -> dict[str, str]:
