@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.store.rows import PanelRow, Study, StudyRow
+from cross_backend.store.rows import PanelRow, StoredStudy, StudyRow
 
 if TYPE_CHECKING:
     from cross_backend.store.store import Store
 
-__all__ = ["PanelRow", "Store", "Study", "StudyRow"]
+__all__ = ["PanelRow", "Store", "StoredStudy", "StudyRow"]
 
 
 def __getattr__(name: str) -> Any:

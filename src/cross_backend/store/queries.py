@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, case, func, sel
 
 from cross_backend.machine import Machine
 from cross_backend.records import PanelKey
-from cross_backend.store.rows import Packet, PanelRow, Study, StudyRow, typed
+from cross_backend.store.rows import Packet, PanelRow, StoredStudy, StudyRow, typed
 from cross_backend.store.samples import Packed
 from cross_backend.store.schema import PANELS, RECORDS, SAMPLES, STUDIES, schema_of
 from cross_backend.store.spool import Entry
@@ -33,7 +33,7 @@ def begin(
     digest: str,
     machine: Machine,
     versions: Mapping[str, str],
-) -> Study:
+) -> StoredStudy:
     """Return the unfinished study that asks for the same in the same surroundings, else a new one."""
     schema = schema_of(connection)
     if schema is not None:  # SQLite's writing transactions are one after the other anyway
@@ -52,9 +52,10 @@ def begin(
     return study(connection, number)
 
 
-def study(connection: Connection, study_id: int) -> Study:
+def study(connection: Connection, study_id: int) -> StoredStudy:
     """Return a study that exists."""
-    return typed(Study, *connection.execute(select(*_columns(STUDIES, Study)).where(STUDIES.c.id == study_id)).one())
+    row = select(*_columns(STUDIES, StoredStudy)).where(STUDIES.c.id == study_id)
+    return typed(StoredStudy, *connection.execute(row).one())
 
 
 def study_of_uid(connection: Connection, uid: str) -> int | None:

@@ -26,7 +26,7 @@ MARK = "$samples"
 
 
 @dataclass(frozen=True)
-class Study:
+class StoredStudy:
     """A study as it was begun."""
 
     id: int

@@ -19,7 +19,7 @@ from cross_backend.records import Further, Launch, PanelKey
 from cross_backend.store import queries, spool
 from cross_backend.store.claims import Claim, claim
 from cross_backend.store.database import BUSY_S, Place, explained
-from cross_backend.store.rows import PanelRow, Study, StudyRow, from_packet, to_packet
+from cross_backend.store.rows import PanelRow, StoredStudy, StudyRow, from_packet, to_packet
 from cross_backend.store.transactions import Transactions
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class Store:
 
     def begin(
         self, name: str, spec: Mapping[str, Any], digest: str, machine: Machine, versions: Mapping[str, str]
-    ) -> Study:
+    ) -> StoredStudy:
         """Claim the unfinished study of this name and digest on this machine with these versions, else a new one.
 
         Measurements of other machines or versions are never continued: they would be mixed.
@@ -152,7 +152,7 @@ class Store:
             raise unknown_name("study", name_or_number, {row.name for row in rows})
         return named[-1]
 
-    def study(self, study_id: int) -> Study:
+    def study(self, study_id: int) -> StoredStudy:
         """Return what a study was asked to do, and where."""
         study = self._database.read(queries.study, study_id)
         self._uids[study_id] = study.uid
@@ -254,7 +254,7 @@ class Store:
             path = spool.refuse(path)
         self.told.append(f"{path} was not taken in: {reason}.")
 
-    def _claim(self, study: Study) -> None:
+    def _claim(self, study: StoredStudy) -> None:
         if study.id in self._claims:
             return
         with explained(self.place, "claim a study in"):

@@ -39,7 +39,7 @@ ROWS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
-class Series:
+class SampleSeries:
     """One measurement, and the columns that are the same for all of its samples."""
 
     study: str
@@ -87,7 +87,7 @@ def write_table(store: Store, study: StudyRow, path: Path) -> int:
     return rows
 
 
-def series_of(store: Store, study: StudyRow) -> Iterator[Series]:
+def series_of(store: Store, study: StudyRow) -> Iterator[SampleSeries]:
     """Return all measurements of a study, panel by panel, in the order they were taken."""
     for panel in store.panels(study.id):
         results: Sequence[Result] = ()
@@ -95,21 +95,21 @@ def series_of(store: Store, study: StudyRow) -> Iterator[Series]:
             results = launch.results
             for result in launch.results:
                 for measurement in _measurements(result):
-                    yield Series(study.name, panel.key, result.target, number, measurement)
+                    yield SampleSeries(study.name, panel.key, result.target, number, measurement)
             for measurement in _measurements(launch.twin) if launch.twin else ():
                 assert launch.twin is not None  # for the checker of types
-                yield Series(study.name, panel.key, launch.twin.target, number, measurement, twin=True)
+                yield SampleSeries(study.name, panel.key, launch.twin.target, number, measurement, twin=True)
         for index, further in store.records(study.id, panel.key, Further):
             target = results[index].target if index < len(results) else f"#{index}"
             for measurement in further.measurements:
-                yield Series(study.name, panel.key, target, None, measurement)
+                yield SampleSeries(study.name, panel.key, target, None, measurement)
 
 
 def _measurements(result: Result) -> tuple[Measurement, ...]:
     return (result.latency, *result.measurements) if result.latency else result.measurements
 
 
-def _write_csv(found: Iterator[Series], path: Path) -> int:
+def _write_csv(found: Iterator[SampleSeries], path: Path) -> int:
     count = 0
     with path.open("w", newline="", encoding="utf-8") as file:
         file.write(_line(COLUMNS))
@@ -119,7 +119,7 @@ def _write_csv(found: Iterator[Series], path: Path) -> int:
     return count
 
 
-def _lines(series: Series) -> Iterator[str]:
+def _lines(series: SampleSeries) -> Iterator[str]:
     """Return the lines of each round; only the cells that differ are written anew, in a third of the time."""
     measurement = series.measurement
     *head, twin, launch = series.head
@@ -136,7 +136,7 @@ def _line(cells: Sequence[object]) -> str:
     return text.getvalue()
 
 
-def _write_parquet(found: Iterator[Series], path: Path) -> int:
+def _write_parquet(found: Iterator[SampleSeries], path: Path) -> int:
     if importlib.util.find_spec("pyarrow") is None:
         raise UnavailableError("Parquet files need pyarrow", "run: pip install 'cross-backend[parquet]'")
     import pyarrow as pa
@@ -178,7 +178,7 @@ def _joined(batches: Sequence[Any], schema: Any) -> Any:
     return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
 
 
-def _batches(series: Series, schema: Any) -> Iterator[Any]:
+def _batches(series: SampleSeries, schema: Any) -> Iterator[Any]:
     """Return a measurement as record batches of a bounded number of rows."""
     import numpy as np
     import pyarrow as pa

@@ -31,8 +31,7 @@ from cross_backend.toolchains import find_toolchain
 from cross_backend.workloads import find_workload
 
 if TYPE_CHECKING:
-    from cross_backend.store import Store
-    from cross_backend.store import Study as StoredStudy
+    from cross_backend.store import Store, StoredStudy
 
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""

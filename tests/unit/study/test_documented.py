@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend.study.diff import Verdict
+from cross_backend.study.diff import CellVerdict
 from cross_backend.study.spec import Study, StudyOutput, StudySettings
 from cross_backend.study.yaml_file import read_study
 
@@ -48,4 +48,4 @@ def test_every_key_of_a_study_is_in_the_example(tmp_path: Path) -> None:
 
 
 def test_every_verdict_is_explained() -> None:
-    assert not [verdict for verdict in Verdict if f"`{verdict}`" not in PAGE]
+    assert not [verdict for verdict in CellVerdict if f"`{verdict}`" not in PAGE]
