@@ -14,6 +14,7 @@ from typing import Any
 
 from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.foreign_files import open_regular, read_regular
+from cross_backend.serialization import from_json, to_json
 from cross_backend.structure import Structure
 from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec
@@ -81,16 +82,9 @@ class Placement:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest's ``placement``."""
-        return {
-            "delegates": dict(self.delegates),
-            "inside": [dataclasses.asdict(row) for row in self.inside],
-            "left": [dataclasses.asdict(row) for row in self.left],
-            "coverage": self.coverage,
-            "flop_coverage": self.flop_coverage,
-            "planned_bytes": self.planned_bytes,
-            "constant_bytes": self.constant_bytes,
-            "delegate_bytes": self.delegate_bytes,
-        }
+        nodes = ("delegates", "inside", "left")
+        row = to_json(self)
+        return {**{key: row.pop(key) for key in nodes}, "coverage": self.coverage, **row}
 
     def weighed(self, flops: int | None) -> Placement:
         """Return the same placement with the share of ``flops``, all of the program's, that is inside."""
@@ -100,28 +94,9 @@ class Placement:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Placement:
-        """Read the manifest's ``placement``."""
-        return cls(
-            {str(k): int(v) for k, v in row["delegates"].items()},
-            tuple(_operators(op) for op in row["inside"]),
-            tuple(_operators(op) for op in row["left"]),
-            None if row.get("flop_coverage") is None else float(row["flop_coverage"]),
-            *(
-                None if row.get(key) is None else int(row[key])
-                for key in ("planned_bytes", "constant_bytes", "delegate_bytes")
-            ),
-        )
-
-
-def _operators(row: Mapping[str, Any]) -> Operators:
-    why, flops = row["why"], row.get("flops")
-    return Operators(
-        str(row["name"]),
-        int(row["count"]),
-        None if why is None else str(why),
-        None if flops is None else int(flops),
-        tuple(str(line) for line in row.get("lines", ())),
-    )
+        """Read the manifest's ``placement``; only what versions added (:data:`VERSION`) may be absent."""
+        _ = row["delegates"], *([one["why"] for one in row[key]] for key in ("inside", "left"))  # KeyError
+        return from_json(cls, row)
 
 
 def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = None) -> tuple[Operators, ...]:
@@ -206,8 +181,8 @@ class Artifact:
             "payload": {"path": self.payload, "size_bytes": self.size_bytes, "sha256": self.sha256},
             "sample": {"path": self.sample, "sha256": self.sample_sha256} if self.sample else None,
             "bundled": {"path": self.bundled, "sha256": self.bundled_sha256} if self.bundled else None,
-            "inputs": [spec.to_json() for spec in self.inputs],
-            "outputs": [spec.to_json() for spec in self.outputs],
+            "inputs": to_json(self.inputs),
+            "outputs": to_json(self.outputs),
             "structure": self.structure.to_json() if self.structure else None,
             "placement": self.placement.to_json(),
             "estimate": dict(self.estimate),
@@ -247,7 +222,7 @@ class Artifact:
                 )
             sample, bundled = row.get("sample") or {}, row.get("bundled") or {}
             Target.parse(str(row["target"]))
-            inputs, outputs = (tuple(map(TensorSpec.from_json, row[key])) for key in ("inputs", "outputs"))
+            inputs, outputs = (from_json(tuple[TensorSpec, ...], row[key]) for key in ("inputs", "outputs"))
             artifact = cls(
                 folder=manifest.parent,
                 name=manifest.stem,

@@ -73,31 +73,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of the JSON document; infinities become null."""
-        return {
-            "max_abs": finite(self.max_abs),
-            "max_rel": finite(self.max_rel),
-            "sqnr_db": finite(self.sqnr_db),
-            "cosine": finite(self.cosine),
-            "tolerance": self.tolerance,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "unproved": self.unproved,
-        }
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Comparison:
-        """Read what :meth:`to_json` gave; the verdict tells what a null stands for."""
-        missing = math.inf if row["verdict"] else math.nan
-        numbers = {
-            key: missing if row[key] is None else float(row[key]) for key in ("max_abs", "max_rel", "sqnr_db", "cosine")
-        }
-        return cls(
-            **numbers,
-            tolerance=float(row["tolerance"]),
-            verdict=bool(row["verdict"]),
-            reason=row["reason"],
-            unproved=row.get("unproved"),
-        )
+        return {key: finite(value) if isinstance(value, float) else value for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -121,11 +97,6 @@ class Timing:
         """
         return {**asdict(self), "share": self.ms / total_ms if total_ms else 0.0}
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Timing:
-        """Read a row, with or without its share."""
-        return cls(str(row["name"]), str(row["kind"]), int(row["calls"]), float(row["ms"]))
-
 
 @dataclass(frozen=True)
 class Execution:
@@ -147,12 +118,6 @@ class Execution:
     def to_json(self) -> dict[str, Any]:
         """Return the row of the JSON document."""
         return {**asdict(self), "share": self.share}
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Execution:
-        """Read what :meth:`to_json` gave."""
-        given = {key: row[key] for key in ("device", "nodes", "time", "precision", "functional_only")}
-        return cls(**given, elsewhere=tuple((str(name), int(count)) for name, count in row["elsewhere"]))
 
     @property
     def share(self) -> float | None:

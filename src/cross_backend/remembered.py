@@ -13,6 +13,7 @@ from typing import Any
 from cross_backend.artifact import DAMAGE
 from cross_backend.cache import Cache, key_of
 from cross_backend.machine import Machine
+from cross_backend.serialization import from_json
 
 
 class Verdict(StrEnum):
@@ -52,19 +53,6 @@ class Measured:
     """Digest of the machine that measured."""
     cpu: str
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Measured:
-        """Read what was remembered."""
-        return cls(
-            int(row["rank"]),
-            float(row["median_ms"]),
-            float(row["low_ms"]),
-            float(row["high_ms"]),
-            int(row["threads"]),
-            str(row["machine"]),
-            str(row["cpu"]),
-        )
-
 
 class Memory:
     """Small JSON files in the cache, one per key; a damaged one is forgotten."""
@@ -87,7 +75,7 @@ class Memory:
         """Return target → what the last comparison of a program (its digest) on this machine measured."""
         rows = self._read("measured", key_of({"machine": Machine.here().digest, "program": program}))
         with contextlib.suppress(*DAMAGE):
-            return {str(target): Measured.from_json(row) for target, row in rows.items()}
+            return from_json(dict[str, Measured], rows)
         return {}
 
     def keep_measured(self, program: str, found: Mapping[str, Measured]) -> None:

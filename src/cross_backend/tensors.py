@@ -46,17 +46,6 @@ class TensorSpec:
         """Describe a concrete tensor."""
         return cls(name, str(tensor.dtype).removeprefix("torch."), tuple(int(n) for n in tensor.shape))
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> TensorSpec:
-        """Read a row of a manifest."""
-        return cls(
-            str(row["name"]), str(row["dtype"]), tuple(n if isinstance(n, int) else str(n) for n in row["shape"])
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the row of a manifest."""
-        return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
-
     def accepts(self, tensor: Any) -> bool:
         """Whether a tensor has this element type and shape (dynamic extents accept any size)."""
         given = TensorSpec.of(self.name, tensor)

@@ -21,7 +21,7 @@ VENDORS = {
     "torchvision",
     "transformers",
 }
-LIGHT = {"numpy", "platformdirs", "psutil", "rich"}
+LIGHT = {"attr", "attrs", "cattrs", "numpy", "platformdirs", "psutil", "pydantic", "rich"}
 """What is installed in any case, and still not needed for help."""
 
 

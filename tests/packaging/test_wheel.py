@@ -77,6 +77,7 @@ def test_plain_dependencies_are_light(wheel):
         "packaging",
         "platformdirs",
         "psutil",
+        "pydantic",
         "pyyaml",
         "rich",
         "sqlalchemy",

@@ -19,6 +19,7 @@ from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.foreign_files import MAX_MANIFEST_BYTES, open_regular, open_zip
 from cross_backend.loaders import write_loaders
 from cross_backend.remembered import Measured
+from cross_backend.serialization import to_json
 from cross_backend.tensors import load_tensors
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ def _fill(
         "model": captured.workload,
         "program": captured.digest,
         "made_by": {"cross-backend": __version__},
-        "inputs": [spec.to_json() for spec in captured.inputs],
-        "outputs": [spec.to_json() for spec in captured.outputs],
+        "inputs": to_json(captured.inputs),
+        "outputs": to_json(captured.outputs),
         "structure": structure.to_json() if structure else None,
         "sample": _write_sample(folder, captured),
         "labels": labels,

@@ -111,10 +111,10 @@ def share(text: str) -> float:
 
 def margin(text: str) -> float:
     """Parse how precise ratios shall be: ``1%`` or ``0.01``."""
-    from cross_backend.study.spec import SETTINGS
+    from cross_backend.study.fields import MARGIN
 
     try:
-        return float(SETTINGS["margin"].value(text))
+        return MARGIN(text)
     except UsageError as error:
         raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 

@@ -19,6 +19,7 @@ from cross_backend.program.flops import count_flops
 from cross_backend.program.onnx_file import read_onnx
 from cross_backend.program.pt2 import load_pt2, save_pt2
 from cross_backend.program.reference import reference_sample, row_major, run_eagerly
+from cross_backend.serialization import from_json, to_json
 from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
 from cross_backend.workloads import Workload
@@ -129,7 +130,7 @@ class Captured:
         try:
             row = json.loads((folder / "capture.json").read_text())
             for key in ("inputs", "outputs"):
-                row[key] = tuple(TensorSpec.from_json(spec) for spec in row[key])
+                row[key] = from_json(tuple[TensorSpec, ...], row[key])
             return cls(folder=folder, **row)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"{folder} is not a captured workload ({one_line(error)}).") from error
@@ -378,6 +379,5 @@ def _write_record(
         "batch": workload.batch or 1,
         "files": files,
     }
-    rows = {key: [spec.to_json() for spec in value] for key, value in specs.items()}
-    (folder / "capture.json").write_text(json.dumps({**row, **rows}, indent=2) + "\n")
+    (folder / "capture.json").write_text(json.dumps({**row, **to_json(specs)}, indent=2) + "\n")
     return Captured.read(folder)

@@ -1,8 +1,23 @@
-"""Store: every sample of every study, in SQLite or PostgreSQL (format and guarantees: docs/store.md)."""
+"""Store: every sample of every study, in SQLite or PostgreSQL (format and guarantees: docs/store.md).
+
+SQLAlchemy is imported when ``Store`` is named.
+"""
 
 from __future__ import annotations
 
-from cross_backend.store.rows import PanelRow, Study, StudyRow
-from cross_backend.store.store import Store
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["PanelRow", "Store", "Study", "StudyRow"]
+from cross_backend.store.rows import PanelRow, StoredStudy, StudyRow
+
+if TYPE_CHECKING:
+    from cross_backend.store.store import Store
+
+__all__ = ["PanelRow", "Store", "StoredStudy", "StudyRow"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Store":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cross_backend.store.store import Store
+
+    return Store

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from cross_backend.errors import StoreError
 from cross_backend.store.database import Place
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-    from sqlalchemy import Connection, Engine
 
 CLAIM_CLASS = 0x78_62_63_6C
 """First key of PostgreSQL's advisory locks on studies; the second is the study's number."""
@@ -22,48 +20,25 @@ NOTICE_S = 1.0
 """How long a server may take to notice that the process on the other side was killed, seconds."""
 
 
-class Claim(ABC):
-    """One study, claimed by this process."""
-
-    @abstractmethod
-    def renew(self) -> None:
-        """Make sure that it still holds.
-
-        Raises:
-            StoreError: another process has it now.
-        """
-
-    @abstractmethod
-    def release(self, *, for_good: bool = False) -> None:
-        """Release it.
-
-        Args:
-            for_good: whether nobody can want it again, as the study is finished.
-        """
-
-
 def claim(place: Place, engine: Engine, study_id: int) -> Claim | None:
     """Claim a study; None where another process has it.
 
     Raises:
         OSError, SQLAlchemyError: neither can be found out.
     """
-    found = _FileClaim(place.path, study_id) if place.path else _SessionClaim(engine, study_id)
+    found = FileClaim(place.path, study_id) if place.path else SessionClaim(engine, study_id)
     return found if found.acquire() else None
 
 
-class _FileClaim(Claim):
+class FileClaim:
     """A lock on a file beside the database, which the operating system frees with its process."""
 
     def __init__(self, database: Path, study_id: int) -> None:
-        from filelock import FileLock
-
         self._path = database.with_name(f"{database.name}.study-{study_id}.lock")
-        self._lock: BaseFileLock = FileLock(self._path, timeout=0, thread_local=False)
+        self._lock = FileLock(self._path, timeout=0, thread_local=False)
 
     def acquire(self) -> bool:
-        from filelock import Timeout
-
+        """Return whether the study is this process's now."""
         try:
             self._lock.acquire()
         except Timeout:
@@ -74,13 +49,14 @@ class _FileClaim(Claim):
         """Do nothing: the operating system takes no lock back."""
 
     def release(self, *, for_good: bool = False) -> None:
+        """Release it; for good where nobody can want it again, as the study is finished."""
         self._lock.release()
         if for_good:  # else another process could hold a lock on the file that this one deletes
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
 
-class _SessionClaim(Claim):
+class SessionClaim:
     """An advisory lock of PostgreSQL, which the server frees with the session.
 
     A pooler that hands sessions out by transaction (PgBouncer can) would break it.
@@ -92,8 +68,7 @@ class _SessionClaim(Claim):
         self._session: Connection | None = None
 
     def acquire(self) -> bool:
-        from sqlalchemy import func, select
-
+        """Return whether the study is this process's now."""
         deadline = time.monotonic() + NOTICE_S
         session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         try:
@@ -109,10 +84,11 @@ class _SessionClaim(Claim):
         return True
 
     def renew(self) -> None:
-        """Ask the session for a sign of life; where it was cut, claim again in a new one."""
-        from sqlalchemy import text
-        from sqlalchemy.exc import SQLAlchemyError
+        """Ask the session for a sign of life; where it was cut, claim again in a new one.
 
+        Raises:
+            StoreError: another process has it now.
+        """
         try:
             if self._session is not None:
                 self._session.execute(text("SELECT 1"))
@@ -125,7 +101,12 @@ class _SessionClaim(Claim):
             )
 
     def release(self, *, for_good: bool = False) -> None:  # noqa: ARG002  the lock has no file
+        """Release it."""
         if self._session is not None:
             session, self._session = self._session, None
             session.invalidate()  # the pool would keep the session, and so the lock
             session.close()
+
+
+Claim = FileClaim | SessionClaim
+"""One study, claimed by this process."""

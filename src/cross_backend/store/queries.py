@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, case, func, select, text
+from sqlalchemy import Column, ColumnElement, Connection, Table, case, func, select, text
 
 from cross_backend.machine import Machine
 from cross_backend.records import PanelKey
-from cross_backend.store.rows import Packet, PanelRow, Study, StudyRow, from_json, typed
+from cross_backend.store.rows import Packet, PanelRow, StoredStudy, StudyRow, typed
 from cross_backend.store.samples import Packed
 from cross_backend.store.schema import PANELS, RECORDS, SAMPLES, STUDIES, schema_of
 from cross_backend.store.spool import Entry
@@ -33,7 +33,7 @@ def begin(
     digest: str,
     machine: Machine,
     versions: Mapping[str, str],
-) -> Study:
+) -> StoredStudy:
     """Return the unfinished study that asks for the same in the same surroundings, else a new one."""
     schema = schema_of(connection)
     if schema is not None:  # SQLite's writing transactions are one after the other anyway
@@ -42,28 +42,20 @@ def begin(
         "name": name,
         "digest": digest,
         "machine_digest": machine.digest,
-        "versions": json.dumps(dict(versions), sort_keys=True),
+        "versions": dict(sorted(versions.items())),
     }
-    found = connection.execute(
-        select(STUDIES).filter_by(**same).where(STUDIES.c.finished.is_(None)).order_by(STUDIES.c.id.desc()).limit(1)
-    ).one_or_none()
-    if found is not None:
-        return _study(found)
-    row = {
-        **same,
-        "uid": uuid.uuid4().hex,
-        "machine": json.dumps(machine.to_json()),
-        "spec": json.dumps(dict(spec), allow_nan=False),
-        "started": now(),
-    }
-    key = connection.execute(STUDIES.insert().values(row)).inserted_primary_key
-    assert key is not None
-    return study(connection, key[0])
+    unfinished = select(STUDIES.c.id).filter_by(**same).where(STUDIES.c.finished.is_(None))
+    number = connection.execute(unfinished.order_by(STUDIES.c.id.desc()).limit(1)).scalar()
+    if number is None:
+        row = {**same, "uid": uuid.uuid4().hex, "machine": machine, "spec": dict(spec), "started": now()}
+        number = _insert(connection, STUDIES, row)
+    return study(connection, number)
 
 
-def study(connection: Connection, study_id: int) -> Study:
+def study(connection: Connection, study_id: int) -> StoredStudy:
     """Return a study that exists."""
-    return _study(connection.execute(select(STUDIES).where(STUDIES.c.id == study_id)).one())
+    row = select(*_columns(STUDIES, StoredStudy)).where(STUDIES.c.id == study_id)
+    return typed(StoredStudy, *connection.execute(row).one())
 
 
 def study_of_uid(connection: Connection, uid: str) -> int | None:
@@ -113,7 +105,7 @@ def panels(connection: Connection, study_id: int) -> list[PanelRow]:
             PanelRow,
             typed(PanelKey, row.workload, row.batch, row.threads),
             row.finished,
-            json.loads(row.note or "{}"),
+            row.note or {},
             int(row.launches),
             int(row.trials),
             int(row.samples),
@@ -124,7 +116,7 @@ def panels(connection: Connection, study_id: int) -> list[PanelRow]:
 
 def finish_panel(connection: Connection, study_id: int, panel: PanelKey, note: Mapping[str, Any]) -> None:
     """Write down that a panel needs nothing more."""
-    values = {"finished": now(), "note": json.dumps(dict(note), allow_nan=False)}
+    values = {"finished": now(), "note": dict(note)}
     panel_id = _panel_id(connection, study_id, panel)
     connection.execute(PANELS.update().where(PANELS.c.id == panel_id).values(values))
 
@@ -137,20 +129,9 @@ def keep(connection: Connection, study_id: int, entry: Entry) -> bool:
         kept = next(packets(connection, RECORDS.c.id == before))[1]
         return kept == entry.packet
     row = {**place, "content": entry.packet.content, "trials": entry.trials, "samples": entry.packet.count}
-    key = connection.execute(RECORDS.insert().values(row)).inserted_primary_key
-    assert key is not None
+    record_id = _insert(connection, RECORDS, row)
     series = [
-        {
-            "record_id": key[0],
-            "position": position,
-            "metric": packed.metric,
-            "unit": packed.unit,
-            "launches": json.dumps(packed.launches),
-            "count": packed.count,
-            "lengths": packed.lengths,
-            "encoding": packed.encoding,
-            "data": packed.data,
-        }
+        {"record_id": record_id, "position": position, **vars(packed)}
         for position, packed in enumerate(entry.packet.series)
     ]
     if series:
@@ -168,27 +149,8 @@ def records(connection: Connection, study_id: int, panel: PanelKey, kind: str) -
 def packets(connection: Connection, which: ColumnElement[bool]) -> Iterator[tuple[int, Packet]]:
     """Return number and content of records, in no order."""
     for record in connection.execute(select(RECORDS).where(which)).all():
-        series = connection.execute(
-            select(SAMPLES).where(SAMPLES.c.record_id == record.id).order_by(SAMPLES.c.position)
-        ).all()
-        yield (
-            record.number,
-            Packet(
-                record.content,
-                tuple(
-                    Packed(
-                        row.metric,
-                        row.unit,
-                        tuple(json.loads(row.launches)),
-                        row._mapping["count"],  # noqa: SLF001  public in SQLAlchemy; row.count is a tuple's method
-                        row.lengths,
-                        row.encoding,
-                        row.data,
-                    )
-                    for row in series
-                ),
-            ),
-        )
+        series = select(*_columns(SAMPLES, Packed)).where(SAMPLES.c.record_id == record.id).order_by(SAMPLES.c.position)
+        yield record.number, Packet(record.content, tuple(Packed(*row) for row in connection.execute(series)))
 
 
 def _panel_id(connection: Connection, study_id: int, panel: PanelKey) -> int:
@@ -196,11 +158,19 @@ def _panel_id(connection: Connection, study_id: int, panel: PanelKey) -> int:
     found = connection.execute(select(PANELS.c.id).where(_is_panel(study_id, panel))).scalar()
     if found is not None:
         return int(found)
-    key = connection.execute(
-        PANELS.insert().values(study_id=study_id, workload=panel.workload, batch=panel.batch, threads=panel.threads)
-    ).inserted_primary_key
+    return _insert(connection, PANELS, {"study_id": study_id, **vars(panel)})
+
+
+def _insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
+    """Insert a row; return its number."""
+    key = connection.execute(table.insert().values(row)).inserted_primary_key
     assert key is not None
     return int(key[0])
+
+
+def _columns(table: Table, row: type[Any]) -> list[Column[Any]]:
+    """Return the columns that a dataclass has as fields, in their order."""
+    return [table.c[one.name] for one in fields(row)]
 
 
 def _is_panel(study_id: int, panel: PanelKey) -> ColumnElement[bool]:
@@ -229,19 +199,3 @@ def _panels() -> Any:
 
 def _total(column: ColumnElement[int]) -> ColumnElement[int]:
     return func.coalesce(func.sum(column), 0)
-
-
-def _study(row: Row[Any]) -> Study:
-    return typed(
-        Study,
-        row.id,
-        row.uid,
-        row.name,
-        row.digest,
-        json.loads(row.spec),
-        from_json(Machine, row.machine),
-        from_json(dict[str, str], row.versions),
-        row.started,
-        row.finished,
-        row.driver,
-    )

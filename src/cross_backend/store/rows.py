@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from base64 import b85decode, b85encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import UnionType
@@ -25,7 +26,7 @@ MARK = "$samples"
 
 
 @dataclass(frozen=True)
-class Study:
+class StoredStudy:
     """A study as it was begun."""
 
     id: int
@@ -122,8 +123,8 @@ def to_packet(record: Any) -> Packet:
         series.append(pack(measurement))
         return {MARK: len(series) - 1}
 
-    tree = _converter().unstructure(record)
     # Escapes keep what columns of text cannot hold and a broken worker may print: the character 0, lone surrogates.
+    tree = converter().unstructure(record)
     content = json.dumps(tree, default=lift, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return Packet(content, tuple(series))
 
@@ -144,10 +145,10 @@ def from_packet(kind: type[T], packet: Packet) -> T:
 
 
 def from_json(kind: type[T], text: str, put_back: Callable[[dict[str, Any]], Any] | None = None) -> T:
-    """Read a dataclass.
+    """Read a value of a type.
 
     Args:
-        kind: its class.
+        kind: the type.
         text: JSON.
         put_back: what stands for a row, where that is not the row itself.
 
@@ -155,20 +156,23 @@ def from_json(kind: type[T], text: str, put_back: Callable[[dict[str, Any]], Any
         ValueError: damaged.
     """
     try:
-        return _converter().structure(json.loads(text, object_hook=put_back), kind)
+        return converter().structure(json.loads(text, object_hook=put_back), kind)
     except Exception as error:  # cattrs raises groups of whatever its hooks raise
         raise ValueError(f"damaged {kind.__name__.lower()} ({one_line(error)})") from error
 
 
 @functools.cache
-def _converter() -> Converter:
+def converter() -> Converter:
+    """Return what makes JSON of rows and records, and reads it."""
     from cattrs import Converter
 
-    converter = Converter()
-    converter.register_unstructure_hook(float, _number)  # float() reads "nan" and "inf" back
-    converter.register_unstructure_hook(Measurement, lambda measurement: measurement)
-    converter.register_structure_hook(Measurement, lambda measurement, _: _checked(measurement))
-    return converter
+    made = Converter()
+    made.register_unstructure_hook(float, _number)  # float() reads "nan" and "inf" back
+    made.register_unstructure_hook(bytes, lambda data: b85encode(data).decode())
+    made.register_structure_hook(bytes, lambda text, _: b85decode(text))
+    made.register_unstructure_hook(Measurement, lambda measurement: measurement)
+    made.register_structure_hook(Measurement, lambda measurement, _: _checked(measurement))
+    return made
 
 
 def _number(value: float) -> float | str:

@@ -8,7 +8,9 @@ operations by themselves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -20,6 +22,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     inspect,
     select,
@@ -27,7 +30,9 @@ from sqlalchemy import (
 )
 
 from cross_backend.errors import StoreError
+from cross_backend.machine import Machine
 from cross_backend.store.database import APPLICATION_ID, SCHEMA
+from cross_backend.store.rows import converter, from_json
 
 Step = Callable[[Connection], None]
 
@@ -38,6 +43,26 @@ A step is never changed once it was released, and speaks SQL or tables of its ow
 
 MIGRATING = 0x78_62_6D_67
 """Key of PostgreSQL's advisory lock while the schema is changed."""
+
+
+class Json(TypeDecorator[Any]):
+    """A text that holds a value of some type as JSON; what was read is compared with the type."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_bind_param(self, value: Any, dialect: object) -> str | None:  # noqa: ARG002  SQLAlchemy's signature
+        """Return a value's text."""
+        return None if value is None else json.dumps(converter().unstructure(value), allow_nan=False)
+
+    def process_result_value(self, value: str | None, dialect: object) -> Any:  # noqa: ARG002  SQLAlchemy's signature
+        """Return a text's value."""
+        return None if value is None else from_json(self.kind, value)
+
 
 METADATA = MetaData()
 
@@ -52,15 +77,15 @@ STUDIES = Table(
     Column("name", Text, nullable=False, index=True),
     Column("digest", Text, nullable=False, index=True),
     Column("machine_digest", Text, nullable=False),
-    Column("machine", Text, nullable=False),
-    Column("versions", Text, nullable=False),
-    Column("spec", Text, nullable=False),
+    Column("machine", Json(Machine), nullable=False),
+    Column("versions", Json(dict[str, str]), nullable=False),
+    Column("spec", Json(dict[str, Any]), nullable=False),
     Column("started", Text, nullable=False),
     Column("finished", Text),
     Column("driver", Text),
     sqlite_autoincrement=True,  # the number of a deleted study is not given again
 )
-"""What was asked for, where; machine, versions and spec are JSON."""
+"""What was asked for, where."""
 
 PANELS = Table(
     "panels",
@@ -71,10 +96,9 @@ PANELS = Table(
     Column("batch", Integer, nullable=False),
     Column("threads", Integer, nullable=False),
     Column("finished", Text),
-    Column("note", Text),
+    Column("note", Json(dict[str, Any])),
     UniqueConstraint("study_id", "workload", "batch", "threads"),
 )
-"""Note is JSON."""
 
 RECORDS = Table(
     "records",
@@ -97,7 +121,7 @@ SAMPLES = Table(
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("metric", Text, nullable=False),
     Column("unit", Text, nullable=False),
-    Column("launches", Text, nullable=False),
+    Column("launches", Json(tuple[int, ...]), nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("lengths", LargeBinary, nullable=False),
     Column("encoding", Text, nullable=False),

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cross_backend.errors import StoreError, one_line
 from cross_backend.records import PanelKey
 from cross_backend.store.database import Place
-from cross_backend.store.rows import Packet
-
-if TYPE_CHECKING:
-    from cattrs.preconf.json import JsonConverter
+from cross_backend.store.rows import Packet, converter
 
 FORMAT = "cross-backend-spool"
 VERSION = 1
@@ -62,7 +57,7 @@ def spool(place: Place, entry: Entry) -> Path:
     Raises:
         StoreError: nowhere.
     """
-    text = json.dumps({"format": FORMAT, "version": VERSION, "entry": _converter().unstructure(entry)})
+    text = json.dumps({"format": FORMAT, "version": VERSION, "entry": converter().unstructure(entry)})
     name = f"{entry.study}-{entry.kind}-{entry.number}-{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
     reasons = []
     for folder in folders(place):
@@ -103,7 +98,7 @@ def read(path: Path) -> Entry:
         row = json.loads(data)
         if row["format"] != FORMAT or row["version"] != VERSION:
             raise ValueError(f"format {row['format']} {row['version']}")
-        return _converter().structure(row["entry"], Entry)
+        return converter().structure(row["entry"], Entry)
     except Exception as error:  # cattrs raises groups of whatever its hooks raise
         raise ValueError(one_line(error)) from error
 
@@ -152,10 +147,3 @@ def _write_whole(path: Path, data: bytes) -> Path:
         finally:
             os.close(folder)
     return path
-
-
-@functools.cache
-def _converter() -> JsonConverter:
-    from cattrs.preconf.json import make_converter
-
-    return make_converter()  # bytes become base85

@@ -1,4 +1,7 @@
-"""Store: studies in a database, each record written in one transaction, and nothing lost when that cannot be done."""
+"""Store: studies in a database, each record written in one transaction, and nothing lost when that cannot be done.
+
+Imports SQLAlchemy, so is imported late.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,16 @@ import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from cross_backend.errors import StoreError, unknown_name
 from cross_backend.machine import Machine
 from cross_backend.records import Further, Launch, PanelKey
-from cross_backend.store import spool
+from cross_backend.store import queries, spool
+from cross_backend.store.claims import Claim, claim
 from cross_backend.store.database import BUSY_S, Place, explained
-from cross_backend.store.rows import PanelRow, Study, StudyRow, from_packet, to_packet
+from cross_backend.store.rows import PanelRow, StoredStudy, StudyRow, from_packet, to_packet
 from cross_backend.store.transactions import Transactions
-
-if TYPE_CHECKING:
-    from cross_backend.store.claims import Claim
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class Store:
 
     def begin(
         self, name: str, spec: Mapping[str, Any], digest: str, machine: Machine, versions: Mapping[str, str]
-    ) -> Study:
+    ) -> StoredStudy:
         """Claim the unfinished study of this name and digest on this machine with these versions, else a new one.
 
         Measurements of other machines or versions are never continued: they would be mixed.
@@ -89,8 +90,6 @@ class Store:
         Raises:
             StoreError: another process runs it, or the database cannot be written.
         """
-        from cross_backend.store import queries
-
         self._take_in()
         driver = f"process {os.getpid()} on {platform.node()} since {queries.now()}"
         while True:
@@ -127,14 +126,10 @@ class Store:
 
     def finish_panel(self, study_id: int, panel: PanelKey, note: Mapping[str, Any] | None = None) -> None:
         """Write down that a panel needs nothing more, and whatever is to be known of it; JSON can hold the note."""
-        from cross_backend.store import queries
-
         self._database.write(queries.finish_panel, study_id, panel, note or {})
 
     def finish(self, study_id: int) -> None:
         """Write down that all panels are there, and return the study back."""
-        from cross_backend.store import queries
-
         self._database.write(queries.finish_study, study_id)
         self._release(study_id, for_good=True)
 
@@ -142,8 +137,6 @@ class Store:
 
     def studies(self) -> list[StudyRow]:
         """Return all studies, oldest first, without reading their samples."""
-        from cross_backend.store import queries
-
         return self._database.read(queries.studies)
 
     def find(self, name_or_number: str) -> StudyRow:
@@ -159,18 +152,14 @@ class Store:
             raise unknown_name("study", name_or_number, {row.name for row in rows})
         return named[-1]
 
-    def study(self, study_id: int) -> Study:
+    def study(self, study_id: int) -> StoredStudy:
         """Return what a study was asked to do, and where."""
-        from cross_backend.store import queries
-
         study = self._database.read(queries.study, study_id)
         self._uids[study_id] = study.uid
         return study
 
     def panels(self, study_id: int) -> list[PanelRow]:
         """Return the panels that were begun, in that order, without reading their samples."""
-        from cross_backend.store import queries
-
         return self._database.read(queries.panels, study_id)
 
     def finished_panels(self, study_id: int) -> set[PanelKey]:
@@ -191,8 +180,6 @@ class Store:
         Raises:
             StoreError: the database cannot be read, or one is damaged.
         """
-        from cross_backend.store import queries
-
         name = queries.LAUNCH if kind is Launch else queries.INSTRUMENTS
         with self._database.reading() as connection:
             for number, packet in queries.records(connection, study_id, panel, name):
@@ -209,8 +196,6 @@ class Store:
 
     def _keep(self, study_id: int, panel: PanelKey, kind: str, number: int, trials: int, record: Any) -> None:
         """Write a record, or put it into a file and say so."""
-        from cross_backend.store import queries
-
         uid = self._uids.get(study_id) or self.study(study_id).uid
         entry = spool.Entry(uid, panel, kind, number, trials, to_packet(record))
         try:
@@ -244,8 +229,6 @@ class Store:
 
     def _take_in(self) -> None:
         """Write what waits in files; what belongs to no study here is left alone."""
-        from cross_backend.store import queries
-
         taken: dict[Path, str] = {}
         for path in spool.waiting(self.place):
             try:
@@ -271,9 +254,7 @@ class Store:
             path = spool.refuse(path)
         self.told.append(f"{path} was not taken in: {reason}.")
 
-    def _claim(self, study: Study) -> None:
-        from cross_backend.store.claims import claim
-
+    def _claim(self, study: StoredStudy) -> None:
         if study.id in self._claims:
             return
         with explained(self.place, "claim a study in"):

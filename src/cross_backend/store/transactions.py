@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from cross_backend.errors import StoreError
+from cross_backend.store import schema
 from cross_backend.store.database import Mode, Place, engine_of, explained, modes
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ class Transactions:
 
     def _prepare(self, *, create: bool) -> None:
         """Create what is missing and bring the tables to this version."""
-        from cross_backend.store import schema
-
         with explained(self.place, "open"):
             if self.place.path and create:
                 self.place.path.parent.mkdir(parents=True, exist_ok=True)

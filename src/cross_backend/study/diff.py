@@ -25,7 +25,7 @@ Key = tuple[str, int, int, str]
 """Workload, batch, threads, target."""
 
 
-class Verdict(StrEnum):
+class CellVerdict(StrEnum):
     """What became of a cell."""
 
     FASTER = "faster"
@@ -45,12 +45,12 @@ class Verdict(StrEnum):
 MARGIN = 0.10
 """Relative difference that must be ruled out to say *same*, where nothing else is asked for. Three launches that
 scatter by 3 % rule out some 7 to 10 %; two single ones, which may differ by 29 %, never do."""
-_WRONG = frozenset({Verdict.NOW_FAILS, Verdict.WRONG_NOW})
+_WRONG = frozenset({CellVerdict.NOW_FAILS, CellVerdict.WRONG_NOW})
 FAIL_ON = {
-    "never": frozenset[Verdict](),
+    "never": frozenset[CellVerdict](),
     "wrong": _WRONG,
-    "slower": _WRONG | {Verdict.SLOWER},
-    "cannot-tell": _WRONG | {Verdict.SLOWER, Verdict.CANNOT_TELL, Verdict.GONE},
+    "slower": _WRONG | {CellVerdict.SLOWER},
+    "cannot-tell": _WRONG | {CellVerdict.SLOWER, CellVerdict.CANNOT_TELL, CellVerdict.GONE},
 }
 """What a CI may fail on → the verdicts that do; each kind includes those before it."""
 
@@ -63,7 +63,7 @@ class DiffRow:
     batch: int
     threads: int
     target: str
-    verdict: Verdict
+    verdict: CellVerdict
     before: Interval | None = None
     """Median latency and its interval in the first study, milliseconds."""
     after: Interval | None = None
@@ -105,7 +105,7 @@ class Diff:
     @property
     def summary(self) -> str:
         """Return it in one line."""
-        counts = {verdict: sum(row.verdict is verdict for row in self.rows) for verdict in Verdict}
+        counts = {verdict: sum(row.verdict is verdict for row in self.rows) for verdict in CellVerdict}
         told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
         return f"{self.before} → {self.after}: {told or 'nothing to compare'}."
 
@@ -167,14 +167,14 @@ def _by_key(study: StudyResults) -> dict[Key, tuple[Panel, Result]]:
 def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Result] | None, margin: float) -> DiffRow:
     """Compare one cell on its own; SLOWER and FASTER here are still to pass :func:`_holm`."""
     old, new = first[1] if first else None, second[1] if second else None
-    row = DiffRow(*key, Verdict.CANNOT_TELL, old.latency_ms if old else None, new.latency_ms if new else None)
+    row = DiffRow(*key, CellVerdict.CANNOT_TELL, old.latency_ms if old else None, new.latency_ms if new else None)
     if old is None or new is None:
         one = old or new
         assert one is not None, "the key is one of the two studies'"
-        return replace(row, verdict=Verdict.GONE if new is None else Verdict.NEW, note=_why_not(one))
+        return replace(row, verdict=CellVerdict.GONE if new is None else CellVerdict.NEW, note=_why_not(one))
     verdict = _by_outcome(old, new)
     if verdict is not None:
-        return replace(row, verdict=verdict, note=_why_not(old if verdict is Verdict.NOW_WORKS else new))
+        return replace(row, verdict=verdict, note=_why_not(old if verdict is CellVerdict.NOW_WORKS else new))
     if old.unranked is not None:
         return replace(row, note=old.unranked)
     if old.latency is None or new.latency is None:
@@ -190,17 +190,17 @@ def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Resu
     return replace(row, verdict=verdict) if verdict else _undistinguished(row, margin)
 
 
-def _by_outcome(old: Result, new: Result) -> Verdict | None:
+def _by_outcome(old: Result, new: Result) -> CellVerdict | None:
     """Return the verdict where not both can be timed and mean the same."""
     worked, works = old.outcome is Outcome.OK, new.outcome is Outcome.OK
     if not works:
         if new.outcome is Outcome.MISMATCH and old.outcome is not Outcome.MISMATCH:
-            return Verdict.WRONG_NOW
-        return Verdict.NOW_FAILS if worked else Verdict.STILL_FAILS
+            return CellVerdict.WRONG_NOW
+        return CellVerdict.NOW_FAILS if worked else CellVerdict.STILL_FAILS
     if not worked:
-        return Verdict.NOW_WORKS
+        return CellVerdict.NOW_WORKS
     if (old.unranked is None) != (new.unranked is None):
-        return Verdict.NOW_FAILS if old.unranked is None else Verdict.NOW_WORKS
+        return CellVerdict.NOW_FAILS if old.unranked is None else CellVerdict.NOW_WORKS
     return None
 
 
@@ -211,20 +211,20 @@ def _why_not(result: Result) -> str:
     return result.unranked or ""
 
 
-def _beyond(ratio: Interval, floor: float) -> Verdict | None:
+def _beyond(ratio: Interval, floor: float) -> CellVerdict | None:
     """Whether the whole interval lies beyond the floor, and on which side."""
     if math.log(ratio.low) > floor:
-        return Verdict.SLOWER
-    return Verdict.FASTER if math.log(ratio.high) < -floor else None
+        return CellVerdict.SLOWER
+    return CellVerdict.FASTER if math.log(ratio.high) < -floor else None
 
 
 def _undistinguished(row: DiffRow, margin: float) -> DiffRow:
     """Return the verdict of a cell in which no difference is shown: that is not to say that there is none."""
     assert row.ratio is not None, "it has an interval"
     if row.ratio.high <= 1 + margin and row.ratio.low >= 1 / (1 + margin):
-        return replace(row, verdict=Verdict.SAME)
+        return replace(row, verdict=CellVerdict.SAME)
     note = "; ".join(filter(None, (row.note, f"a change of {margin * 100:g} % is not ruled out")))
-    return replace(row, verdict=Verdict.CANNOT_TELL, note=note)
+    return replace(row, verdict=CellVerdict.CANNOT_TELL, note=note)
 
 
 def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool], margin: float) -> list[DiffRow]:
@@ -251,7 +251,7 @@ def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool], mar
     note = f"; among {count} comparisons chance explains it"
     return [
         _undistinguished(replace(row, note=f"{row.verdict} on its own{note}"), margin)
-        if row.verdict in {Verdict.SLOWER, Verdict.FASTER} and i not in proved
+        if row.verdict in {CellVerdict.SLOWER, CellVerdict.FASTER} and i not in proved
         else row
         for i, row in enumerate(rows)
     ]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
@@ -24,12 +25,13 @@ from cross_backend.machine import Machine, version_of
 from cross_backend.program.capture import Captured
 from cross_backend.records import Further, Launch, Outcome, Panel, PanelKey, StudyResults
 from cross_backend.registry import resolve
-from cross_backend.store import Store
-from cross_backend.store import Study as StoredStudy
 from cross_backend.store.database import explained
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.toolchains import find_toolchain
 from cross_backend.workloads import find_workload
+
+if TYPE_CHECKING:
+    from cross_backend.store import Store, StoredStudy
 
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""
@@ -214,20 +216,10 @@ def key_of(spec: PanelSpec) -> PanelKey:
 
 
 def settings_of(study: Study, threads: int) -> Settings:
-    """Return how the panels of a study are measured."""
-    asked = study.settings
-    return Settings(
-        num_runs=MOST_RUNS,
-        seconds=asked.seconds,
-        threads=threads,
-        timeout_s=asked.timeout_s,
-        seed=asked.seed,
-        launches=asked.launches,
-        max_launches=asked.max_launches,
-        margin=asked.margin,
-        min_on_device=asked.min_on_device,
-        memory_limit_bytes=asked.memory_limit,
-    )
+    """Return how the panels of a study are measured: what it says of a setting goes there by its name."""
+    asked = vars(study.settings)
+    shared = {one.name: asked[one.name] for one in fields(Settings) if one.name in asked}
+    return Settings(num_runs=MOST_RUNS, threads=threads, memory_limit_bytes=study.settings.memory_limit, **shared)
 
 
 def versions(specs: Sequence[PanelSpec]) -> dict[str, str]:

@@ -1,12 +1,10 @@
-"""Fields of a study: what each key may hold, checked alike whether YAML, the store or Python gave it."""
+"""Fields: readers of what each key of a study may hold, alike whether YAML, the store or Python gave it."""
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -22,41 +20,10 @@ ALWAYS = ("latency", "cold_start")
 """Instruments that every study takes, named or not."""
 
 
-@dataclass(frozen=True)
-class Field:
-    """One key."""
-
-    help: str
-    """What it is, in one line."""
-    read: Callable[[Any], Any]
-    """Convert and check one value, a text or what JSON and Python hold; raises UsageError."""
-    many: bool = False
-    """Whether it is a list of such values."""
-    may_be_empty: bool = False
-    """Whether that list may be empty, or the value None."""
-    known: Callable[[Any], None] | None = None
-    """Look a name up here and now, raising UsageError; what was stored is read without it."""
-
-    def value(self, given: Any) -> Any:
-        """Convert and check the whole field: a list loses its duplicates and becomes a tuple.
-
-        Raises:
-            UsageError: not an allowed value.
-        """
-        if not self.many:
-            return None if given is None and self.may_be_empty else self.read(given)
-        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            raise UsageError(f"a list is expected, not {given!r}.")
-        values = tuple(dict.fromkeys(self.read(one) for one in given))
-        if not values and not self.may_be_empty:
-            raise UsageError("the list is empty.")
-        return values
-
-
 def text(given: Any) -> str:
     """Check a text of one line."""
     if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > 500:
-        raise UsageError(f"a text is expected, not {_shown(given)}.")
+        raise UsageError(f"a text is expected, not {shown(given)}.")
     return given.strip()
 
 
@@ -64,7 +31,7 @@ def name(given: Any) -> str:
     """Check the name of a study: what reports and ``study status`` call it."""
     value = text(given)
     if len(value) > 100 or value.startswith("-") or "/" in value or "\\" in value:
-        raise UsageError(f"a name of at most 100 characters without slashes is expected, not {_shown(given)}.")
+        raise UsageError(f"a name of at most 100 characters without slashes is expected, not {shown(given)}.")
     return value
 
 
@@ -73,23 +40,15 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
 
     def read(given: Any) -> int:
         digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""
-        if not re.fullmatch(r"\d{1,15}", digits, re.ASCII) or not low <= int(digits) <= high:
-            raise UsageError(f"a whole number from {low} to {high} is expected, not {_shown(given)}.")
-        return int(digits)
+        value = int(digits) if re.fullmatch(r"\d{1,15}", digits, re.ASCII) else math.nan
+        return int(_within(low, value, high, f"a whole number from {low} to {high}", given))
 
     return read
 
 
 def number(low: float, high: float) -> Callable[[Any], float]:
     """Return a reader of numbers."""
-
-    def read(given: Any) -> float:
-        value = _float(given)
-        if not low <= value <= high:
-            raise UsageError(f"a number from {low:g} to {high:g} is expected, not {_shown(given)}.")
-        return value
-
-    return read
+    return lambda given: _within(low, _float(given), high, f"a number from {low:g} to {high:g}", given)
 
 
 def share(low: float, high: float, example: str) -> Callable[[Any], float]:
@@ -98,12 +57,13 @@ def share(low: float, high: float, example: str) -> Callable[[Any], float]:
     def read(given: Any) -> float:
         percent = isinstance(given, str) and given.rstrip().endswith("%")
         value = _float(given.rstrip().removesuffix("%").rstrip()) / 100 if percent else _float(given)
-        if not low <= value <= high:
-            wanted = f"a share from {low:g} to {high:g}, such as {example},"
-            raise UsageError(f"{wanted} is expected, not {_shown(given)}.")
-        return value
+        return _within(low, value, high, f"a share from {low:g} to {high:g}, such as {example},", given)
 
     return read
+
+
+MARGIN = share(0.001, 0.5, "1%")
+"""Reads how precise ratios shall be."""
 
 
 def size(low: int) -> Callable[[Any], int]:
@@ -113,11 +73,15 @@ def size(low: int) -> Callable[[Any], int]:
         digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""
         match = _SIZE.fullmatch(digits.strip())
         value = round(float(match["number"]) * _UNITS[(match["unit"] or "B").upper()]) if match else 0
-        if not low <= value < 2**53:
-            raise UsageError(f"a size such as 4 GB, at least {low // 10**6} MB, is expected, not {_shown(given)}.")
-        return value
+        return int(_within(low, value, 2**53 - 1, f"a size such as 4 GB, at least {low // 10**6} MB,", given))
 
     return read
+
+
+def _within(low: float, value: float, high: float, wanted: str, given: Any) -> float:
+    if not low <= value <= high:
+        raise UsageError(f"{wanted} is expected, not {shown(given)}.")
+    return value
 
 
 def _float(given: Any) -> float:
@@ -129,9 +93,12 @@ def _float(given: Any) -> float:
         return math.nan
 
 
-def _shown(given: Any) -> str:
-    shown = "nothing" if given is None or given == "" else repr(given)
-    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+def shown(given: Any) -> str:
+    """Return what a message calls a value."""
+    if isinstance(given, list | tuple | Mapping):
+        return "a mapping" if isinstance(given, Mapping) else "a list"
+    text = "nothing" if given is None or given == "" else repr(given)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def target(given: Any) -> str:
@@ -188,6 +155,11 @@ def known_instrument(value: str) -> None:
         raise unknown_name("instrument", value, [*INSTRUMENTS, *ALWAYS])
 
 
+def without_always(instruments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the instruments that are taken because they are named."""
+    return tuple(one for one in instruments if one not in ALWAYS)
+
+
 def report(given: Any) -> str:
     """Check the path of a report: its ending says its kind."""
     value = text(given)
@@ -205,17 +177,9 @@ def database(given: Any) -> str:
         parts = urlsplit(value)
         password = parts.password
     except ValueError as error:
-        raise UsageError(f"not a URL: {_shown(given)}.") from error
+        raise UsageError(f"not a URL: {shown(given)}.") from error
     if parts.scheme.partition("+")[0] not in {"postgresql", "postgres"}:
-        raise UsageError(f"a file or postgresql://HOST/NAME is expected, not {_shown(given)}.")
+        raise UsageError(f"a file or postgresql://HOST/NAME is expected, not {shown(given)}.")
     if password is not None or "password" in parse_qs(parts.query):
         raise UsageError("a study file holds no password: give it in PGPASSWORD, in ~/.pgpass or in --db.")
     return value
-
-
-def unknown_key(what: str, key: str, fields: Mapping[str, object] | Iterable[str]) -> UsageError:
-    """Build the error for a key that a mapping does not have: the nearest, or all."""
-    choices = sorted(fields)
-    near = difflib.get_close_matches(key, choices, n=1, cutoff=0.6)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Keys: {', '.join(choices)}."
-    return UsageError(f"unknown key {_shown(key)} {what}. {hint}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import UsageError, unknown_name
 from cross_backend.records import Panel, StudyResults
-from cross_backend.study.fields import Field
-from cross_backend.study.spec import SETTINGS, STUDY, Study, StudySettings, WorkloadSpec
+from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 
 if TYPE_CHECKING:
     import torch
@@ -49,21 +50,11 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
 
 
 def _settings(given: Mapping[str, Any]) -> StudySettings:
+    known = [one.name for one in fields(StudySettings)]
     for key in given:
-        if key not in SETTINGS:
-            raise unknown_name("setting", key, SETTINGS)
+        if key not in known:
+            raise unknown_name("setting", key, known)
     return StudySettings(**given)
-
-
-def _list(name: str, field: Field, given: Any) -> tuple[Any, ...]:
-    """Check a list and look its names up, before a module is captured: that may take minutes."""
-    try:
-        values: tuple[Any, ...] = field.value(given)
-        for value in values if field.known else ():
-            field.known(value)  # type: ignore[misc]
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from error
-    return values
 
 
 class ComparisonRunner:
@@ -112,13 +103,16 @@ class ComparisonRunner:
             UsageError: an unknown model, target or setting, or a value that is not allowed.
             CaptureError: a torch module cannot be captured.
         """
-        asked = _settings(settings)
-        targets = _list("backends", STUDY["targets"], backends)
-        sizes = _list("batch_sizes", STUDY["batch_sizes"], batch_sizes)
-        asked_precisions = _list("precisions", STUDY["precisions"], precisions)
-        numbers = _list("threads", STUDY["threads"], threads)
+        some = (
+            WorkloadSpec("", ""),
+        )  # the model's: a module is captured once all else is right, for that may take minutes
+        try:
+            asked = Study(name or "study", some, backends, batch_sizes, precisions, threads, _settings(settings))  # type: ignore[arg-type]
+            asked.check_names()
+        except UsageError as error:
+            raise UsageError(re.sub(r"^targets: ", "backends: ", str(error))) from error
         if not isinstance(model, str | Path):
-            model = _store_module(model, inputs, sizes)
+            model = _store_module(model, inputs, asked.batch_sizes)
         elif inputs is not None:
             raise UsageError("inputs go with a torch module; names and files bring their own.")
         if trust:
@@ -127,8 +121,7 @@ class ComparisonRunner:
 
             keep(Cache(), Path(model))
         workload = WorkloadSpec.find(str(model), weights, Path())
-        self.study = Study(name or workload.name, (workload,), targets, sizes, asked_precisions, numbers, asked)
-        self.study.check_names()
+        self.study = replace(asked, name=name or workload.name, workloads=(workload,))
         self._db, self._quiet = db, quiet
 
     def run(self) -> Results:

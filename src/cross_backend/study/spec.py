@@ -7,13 +7,17 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, TypeAdapter, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic.dataclasses import dataclass
 
 from cross_backend.errors import UsageError
 from cross_backend.study import fields
-from cross_backend.study.fields import Field
+from cross_backend.study.checked import EMPTY, STRICT, Checked, Many, Maybe, Some, read_by
+from cross_backend.study.fields import number, share, whole
 
 SCHEMA = 1
 """Version of a study's JSON. History: 1, the first."""
@@ -23,111 +27,67 @@ MAX_CELLS = 100_000
 _CHECKPOINTS = {".bin", ".ckpt", ".pt", ".pth", ".safetensors"}
 """Endings of files with weights; other texts may be a published name, ``IMAGENET1K_V1`` or ``owner/name``."""
 
-SETTINGS: dict[str, Field] = {
-    "seconds": Field("time box of timed calls of each target in each panel", fields.number(0.1, 86_400)),
-    "margin": Field(
-        "stop a panel when the interval of every ratio to the fastest is within this share, or clearly apart from 1",
-        fields.share(0.001, 0.5, "1%"),
-        may_be_empty=True,
-    ),
-    "launches": Field("fewest times that every target is started anew", fields.whole(1, 1000)),
-    "max_launches": Field("most launches with a margin", fields.whole(1, 1000)),
-    "seed": Field("of the order in which targets take turns", fields.whole(0, 2**31 - 1)),
-    "timeout_s": Field("longest lowering or answer of a worker", fields.number(1, 604_800)),
-    "memory_limit": Field("most memory of a worker that measures: 4 GB", fields.size(64_000_000), may_be_empty=True),
-    "instruments": Field(
-        "taken after the last launch, beside latency and cold start",
-        fields.text,
-        many=True,
-        may_be_empty=True,
-        known=fields.known_instrument,
-    ),
-    "min_on_device": Field("smallest share of the work on the asked device to be ranked", fields.share(0, 1, "90%")),
-    "min_coverage": Field("smallest share of a program that a backend must take itself", fields.share(0, 1, "50%")),
-    "jobs": Field("most worker processes that lower; 0 for one per processor", fields.whole(0, 4096)),
-}
-OUTPUT: dict[str, Field] = {
-    "reports": Field("files to write: .html, .md, .json", fields.report, many=True, may_be_empty=True),
-    "db": Field("where results are stored: a file, or postgresql://HOST/NAME", fields.database, may_be_empty=True),
-}
-WORKLOAD: dict[str, Field] = {
-    "batch_sizes": Field("instead of the study's", fields.whole(1, 65_536), many=True, may_be_empty=True),
-}
-STUDY: dict[str, Field] = {
-    "name": Field("what reports call it; the file's name where not given", fields.name),
-    "targets": Field("backends with options", fields.target, many=True, known=fields.known_target),
-    "batch_sizes": Field("extents of the batch dimension", fields.whole(1, 65_536), many=True),
-    "precisions": Field(
-        "asked of every target that names none; each target's own where not given",
-        fields.text,
-        many=True,
-        may_be_empty=True,
-        known=fields.known_precision,
-    ),
-    "threads": Field("CPU threads of every target that names none", fields.whole(1, 4096), many=True),
-}
+Batch = Annotated[int, read_by(whole(1, 65_536))]
+_Instrument = Annotated[str, read_by(fields.text, fields.known_instrument)]
 
 
-def _check(row: object, table: Mapping[str, Field]) -> None:
-    """Replace every field of a frozen row by its checked value."""
-    for key, one in table.items():
-        try:
-            object.__setattr__(row, key, one.value(getattr(row, key)))
-        except UsageError as error:
-            raise UsageError(f"{key}: {error}") from error
-
-
-@dataclass(frozen=True)
-class StudySettings:
+@dataclass(frozen=True, config=STRICT)
+class StudySettings(Checked):
     """How to measure; values may be given as texts, as in a study file."""
 
-    seconds: float = 5.0
+    where: ClassVar[str] = "settings"
+
+    seconds: Annotated[float, read_by(number(0.1, 86_400))] = 5.0
     """Time box of the timed calls of each target in each panel, all launches together."""
-    margin: float | None = None
+    margin: Maybe[Annotated[float, read_by(fields.MARGIN)]] = None
     """Half the width of the interval of each target's ratio to the fastest, at which launching stops, or where that is
     clearly apart; a target that is alone stops after ``launches``. None: ``launches``, no more."""
-    launches: int = 3
+    launches: Annotated[int, read_by(whole(1, 1000))] = 3
     """Fewest times that every target is started anew."""
-    max_launches: int = 15
+    max_launches: Annotated[int, read_by(whole(1, 1000))] = 15
     """Most launches where the margin is not reached."""
-    seed: int = 0
+    seed: Annotated[int, read_by(whole(0, 2**31 - 1))] = 0
     """Of the order of turns."""
-    timeout_s: float = 600.0
+    timeout_s: Annotated[float, read_by(number(1, 604_800))] = 600.0
     """Longest lowering, or answer of a worker."""
-    memory_limit: int | None = None
+    memory_limit: Maybe[Annotated[int, read_by(fields.size(64_000_000))]] = None
     """Most memory of a worker, bytes; None for no limit."""
-    instruments: tuple[str, ...] = ("accuracy", "energy", "memory", "throughput")
+    instruments: Annotated[Many[_Instrument], AfterValidator(fields.without_always)] = (
+        "accuracy",
+        "energy",
+        "memory",
+        "throughput",
+    )
     """Taken after the last launch; latency and cold start are always taken."""
-    min_on_device: float = 0.9
+    min_on_device: Annotated[float, read_by(share(0, 1, "90%"))] = 0.9
     """Smallest share of the work on the asked device with which a target is ranked."""
-    min_coverage: float = 0.0
+    min_coverage: Annotated[float, read_by(share(0, 1, "50%"))] = 0.0
     """Smallest share of a program that a backend must take itself."""
-    jobs: int = 0
+    jobs: Annotated[int, read_by(whole(0, 4096))] = 0
     """Most worker processes that lower; 0 for one per processor."""
 
     def __post_init__(self) -> None:
-        _check(self, SETTINGS)
-        object.__setattr__(self, "instruments", tuple(one for one in self.instruments if one not in fields.ALWAYS))
         if self.margin is not None and self.max_launches < self.launches:
-            raise UsageError(f"max_launches: {self.max_launches} is fewer than the {self.launches} launches.")
+            raise ValueError(f"max_launches: {self.max_launches} is fewer than the {self.launches} launches.")
 
 
-@dataclass(frozen=True)
-class StudyOutput:
+@dataclass(frozen=True, config=STRICT)
+class StudyOutput(Checked):
     """Where results go; not part of what is measured."""
 
-    reports: tuple[str, ...] = ()
-    """Files, relative to the current folder; the ending says the kind."""
-    db: str | None = None
+    where: ClassVar[str] = "output"
+
+    reports: Many[Annotated[str, read_by(fields.report)]] = ()
+    """Files, relative to the current folder; the ending says the kind: .html, .md, .json."""
+    db: Maybe[Annotated[str, read_by(fields.database)]] = None
     """A file of SQLite or a URL; None for the default place."""
 
-    def __post_init__(self) -> None:
-        _check(self, OUTPUT)
 
-
-@dataclass(frozen=True)
-class WorkloadSpec:
+@dataclass(frozen=True, config=STRICT)
+class WorkloadSpec(Checked):
     """One row of a study."""
+
+    where: ClassVar[str] = "a workload"
 
     model: str
     """A built-in name, or the absolute path of a file (``…/m.onnx``, ``…/m.pt2``, ``…/m.py:function``)."""
@@ -137,11 +97,8 @@ class WorkloadSpec:
     """Absolute path of a checkpoint or of a folder that holds one, or a published weights name."""
     content: str | None = None
     """SHA-256 of the files above; None where there is none. Results of a changed file are not mixed."""
-    batch_sizes: tuple[int, ...] = ()
+    batch_sizes: Many[Batch] = ()
     """Instead of the study's, where a model is too large for them; empty: the study's."""
-
-    def __post_init__(self) -> None:
-        _check(self, WORKLOAD)
 
     @classmethod
     def find(
@@ -187,7 +144,7 @@ def _digest(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PanelSpec:
     """One workload at one batch size and number of threads, on all targets: what is measured interleaved."""
 
@@ -213,36 +170,40 @@ class PanelSpec:
         return f"{self.workload.name}, batch {self.batch}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
-@dataclass(frozen=True)
-class Study:
+def _workload(given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    return handler(given) if info.context is None else info.context(given)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Study(Checked):
     """Pure data; equal values measure the same."""
 
-    name: str
-    """What reports and ``study status`` call it."""
-    workloads: tuple[WorkloadSpec, ...]
-    targets: tuple[str, ...]
+    where: ClassVar[str] = "a study"
+
+    name: Annotated[str, read_by(fields.name)]
+    """What reports and ``study status`` call it; the file's name where not given."""
+    workloads: Some[Annotated[WorkloadSpec, WrapValidator(_workload)]]
+    """A file's are found by what the context of its validation is."""
+    targets: Some[Annotated[str, read_by(fields.target, fields.known_target)]]
     """As the user wrote them."""
-    batch_sizes: tuple[int, ...] = (1,)
-    precisions: tuple[str, ...] = ()
+    batch_sizes: Some[Batch] = (1,)
+    """Extents of the batch dimension."""
+    precisions: Many[Annotated[str, read_by(fields.text, fields.known_precision)]] = ()
     """Asked of every target that names none; empty: each target's own."""
-    threads: tuple[int, ...] = (1,)
+    threads: Some[Annotated[int, read_by(whole(1, 4096))]] = (1,)
     """CPU threads of every target that names none."""
-    settings: StudySettings = field(default_factory=StudySettings)
-    output: StudyOutput = field(default_factory=StudyOutput)
+    settings: Annotated[StudySettings, EMPTY] = field(default_factory=StudySettings)
+    output: Annotated[StudyOutput, EMPTY] = field(default_factory=StudyOutput)
 
     def __post_init__(self) -> None:
-        _check(self, STUDY)
-        object.__setattr__(self, "workloads", tuple(dict.fromkeys(self.workloads)))
-        if not self.workloads:
-            raise UsageError("workloads: the list is empty.")
         cells = sum(len(one.batch_sizes or self.batch_sizes) for one in self.workloads) * len(self.threads)
         cells *= len(self.targets) * max(1, len(self.precisions))
         if cells > MAX_CELLS:
-            raise UsageError(f"workloads: {cells:,} cells are more than the {MAX_CELLS:,} that a study may have.")
+            raise ValueError(f"workloads: {cells:,} cells are more than the {MAX_CELLS:,} that a study may have.")
         seen: dict[str, WorkloadSpec] = {}
         for one in self.workloads:
             if one.name in seen:
-                raise UsageError(
+                raise ValueError(
                     f"workloads: {seen[one.name].model} and {one.model} are both called {one.name!r} in results; "
                     "put them into two studies."
                 )
@@ -254,10 +215,16 @@ class Study:
         Raises:
             UsageError: one does not exist.
         """
-        for row, table in ((self, STUDY), (self.settings, SETTINGS)):
-            for key, one in table.items():
-                for value in getattr(row, key) if one.known else ():
-                    one.known(value)  # type: ignore[misc]
+        for key, values, known in (
+            ("targets", self.targets, fields.known_target),
+            ("precisions", self.precisions, fields.known_precision),
+            ("instruments", self.settings.instruments, fields.known_instrument),
+        ):
+            for value in values:
+                try:
+                    known(value)
+                except UsageError as error:
+                    raise UsageError(f"{key}: {error}") from error
 
     def panels(self) -> tuple[PanelSpec, ...]:
         """Return what is measured, in order: workload by workload, batch by batch, threads by threads."""
@@ -300,13 +267,8 @@ class Study:
         Raises:
             UsageError: it is none, or another version's.
         """
-        try:
-            if row["schema"] != SCHEMA:
-                raise UsageError(f"a study of version {row['schema']!r} is not read by this one, which reads {SCHEMA}.")
-            rest = {key: value for key, value in row.items() if key != "schema"}
-            rest["workloads"] = tuple(WorkloadSpec(**one) for one in row["workloads"])
-            rest["settings"] = StudySettings(**row["settings"])
-            rest["output"] = StudyOutput(**row["output"])
-            return cls(**rest)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UsageError(f"not a study: {error}.") from error
+        if not isinstance(row, Mapping) or "schema" not in row:
+            raise UsageError("not a study: it has no schema.")
+        if row["schema"] != SCHEMA:
+            raise UsageError(f"a study of version {row['schema']!r} is not read by this one, which reads {SCHEMA}.")
+        return TypeAdapter(cls).validate_python({key: value for key, value in row.items() if key != "schema"})

@@ -7,12 +7,14 @@ text is read for decides what it means, so ``no`` is never a Boolean and ``1.10`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+import yaml
+
 from cross_backend.errors import StudyFileError
+from cross_backend.study.checked import Nothing
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 10
@@ -20,54 +22,8 @@ MAX_NODES = 20_000
 MOST_MISTAKES = 50
 """So many are told of one file."""
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-
-
-@dataclass(frozen=True)
-class Node:
-    """One value and where it begins, both counted from 1."""
-
-    line: int
-    column: int
-
-    @property
-    def kind(self) -> str:
-        """Return what a message calls it."""
-        if isinstance(self, Text) and self.is_null:
-            return "nothing"
-        return {Text: "a text", Items: "a list", Mapping: "a mapping"}.get(type(self), "nothing")
-
-
-@dataclass(frozen=True)
-class Broken(Node):
-    """What is among the mistakes already, and not to be complained of again."""
-
-
-@dataclass(frozen=True)
-class Text(Node):
-    """A scalar, whatever its style."""
-
-    value: str
-    plain: bool
-    """Whether it was written without quotes."""
-
-    @property
-    def is_null(self) -> bool:
-        """Whether nothing was written, or ``null``."""
-        return self.plain and self.value in _NULLS
-
-
-@dataclass(frozen=True)
-class Items(Node):
-    """A list."""
-
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True)
-class Mapping(Node):
-    """Keys and values in the order of the file; a key that is repeated is here once, and among the mistakes."""
-
-    items: tuple[tuple[Text, Node], ...]
+_BROKEN = "!broken"
+"""Tag of what is among the mistakes already, and not to be complained of again; tags of files are not kept."""
 
 
 class Mistakes:
@@ -125,94 +81,116 @@ def _end_of(text: str) -> tuple[int, int]:
     return text.count("\n") + 1, len(text) - (text.rfind("\n") + 1) + 1
 
 
-def parse(text: str, mistakes: Mistakes) -> Node:
+def compose(text: str, mistakes: Mistakes) -> yaml.Node:
     """Read one document.
 
     Raises:
         StudyFileError: it is not YAML, empty, too deep, too long, or more than one.
     """
-    import yaml
-
     try:
-        reader = _Reader(yaml.parse(text, Loader=yaml.SafeLoader), mistakes)
-        return reader.document()
+        return _Composer(text, mistakes).document()
     except yaml.reader.ReaderError as error:
         mistakes.stop(*_end_of(text[: error.position]), "a control character, which YAML does not allow.")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         context = f" {error.context}" if error.context else ""
         quote = " Put a text that holds ? into quotes." if mark and text[mark.index : mark.index + 1] == "?" else ""
-        mistakes.stop(line, column, f"not YAML: {error.problem}{context}.{quote}")
+        mistakes.stop(*(_place(mark) if mark else (1, 1)), f"not YAML: {error.problem}{context}.{quote}")
     except (ValueError, OverflowError):  # PyYAML reads them with int() and chr()
         mistakes.stop(1, 1, "not YAML: a number in an escape or a directive is too large.")
 
 
-class _Reader:
-    """Builds the tree from PyYAML's events, which it makes one by one: what is refused is never expanded."""
+class _Composer(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
+    """Composes nodes from events, which PyYAML makes one by one: what is refused is never expanded."""
 
-    def __init__(self, events: Iterator[Any], mistakes: Mistakes) -> None:
-        import yaml
-
-        self._kinds = yaml.events
-        self._events = events
+    def __init__(self, text: str, mistakes: Mistakes) -> None:
+        super().__init__(text)
         self._mistakes = mistakes
         self._count = 0
+        self._depth = 0
 
-    def document(self) -> Node:
-        next(self._events)  # the stream's start
-        start = next(self._events)
-        if isinstance(start, self._kinds.StreamEndEvent):
+    def document(self) -> yaml.Node:
+        self.get_event()  # the stream's start
+        if self.check_event(yaml.StreamEndEvent):
             self._mistakes.stop(1, 1, "the file is empty.")
-        root = self._node(next(self._events), 1)
-        next(self._events)  # the document's end
-        further = next(self._events)
-        if isinstance(further, self._kinds.DocumentStartEvent):
-            self._mistakes.stop(*_place(further), "a second document begins: a study is one document.")
+        root = self.compose_document()
+        if not self.check_event(yaml.StreamEndEvent):
+            place = _place(self.get_event().start_mark)
+            self._mistakes.stop(*place, "a second document begins: a study is one document.")
         return root
 
-    def _node(self, event: Any, depth: int) -> Node:
-        line, column = _place(event)
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        event = self.peek_event()
+        place = _place(event.start_mark)
         self._count += 1
-        if depth > MAX_DEPTH:
-            self._mistakes.stop(line, column, f"nested more than {MAX_DEPTH} deep.")
+        if self._depth == MAX_DEPTH:
+            self._mistakes.stop(*place, f"nested more than {MAX_DEPTH} deep.")
         if self._count > MAX_NODES:
-            self._mistakes.stop(line, column, f"more than {MAX_NODES} values: that is no study.")
-        if isinstance(event, self._kinds.AliasEvent):
-            self._mistakes.add(line, column, f"aliases are not read: write out what *{event.anchor} stands for.")
-            return Broken(line, column)
+            self._mistakes.stop(*place, f"more than {MAX_NODES} values: that is no study.")
+        if self.check_event(yaml.AliasEvent):
+            self.get_event()
+            self._mistakes.add(*place, f"aliases are not read: write out what *{event.anchor} stands for.")
+            return yaml.ScalarNode(_BROKEN, "", event.start_mark, event.end_mark)
         if event.anchor is not None:
-            self._mistakes.add(line, column, f"anchors are not read: leave &{event.anchor} out.")
+            self._mistakes.add(*place, f"anchors are not read: leave &{event.anchor} out.")
         if event.tag is not None:
-            self._mistakes.add(line, column, f"tags are not read: leave {event.tag[:40]!r} out.")
-        if isinstance(event, self._kinds.ScalarEvent):
-            return Text(line, column, event.value, plain=event.style is None)
-        if isinstance(event, self._kinds.SequenceStartEvent):
-            return Items(line, column, tuple(self._items(depth)))
-        return Mapping(line, column, tuple(self._pairs(depth)))
-
-    def _items(self, depth: int) -> Iterator[Node]:
-        while not isinstance(event := next(self._events), self._kinds.SequenceEndEvent):
-            yield self._node(event, depth + 1)
-
-    def _pairs(self, depth: int) -> Iterator[tuple[Text, Node]]:
-        lines: dict[str, int] = {}
-        while not isinstance(event := next(self._events), self._kinds.MappingEndEvent):
-            key = self._node(event, depth + 1)
-            value = self._node(next(self._events), depth + 1)
-            if isinstance(key, Broken):
-                continue
-            if not isinstance(key, Text):
-                self._mistakes.add(key.line, key.column, f"a key is a text, not {key.kind}.")
-            elif key.value == "<<" and key.plain:
-                self._mistakes.add(key.line, key.column, "merge keys are not read: write out what << stands for.")
-            elif key.value in lines:
-                before = lines[key.value]
-                self._mistakes.add(key.line, key.column, f"key {key.value!r} is given twice, first in line {before}.")
-            else:
-                lines[key.value] = key.line
-                yield key, value
+            self._mistakes.add(*place, f"tags are not read: leave {event.tag[:40]!r} out.")
+        event.anchor = event.tag = None
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
-def _place(event: Any) -> tuple[int, int]:
-    return event.start_mark.line + 1, event.start_mark.column + 1
+def value_of(node: yaml.Node, mistakes: Mistakes) -> Any:
+    """Return a node as dicts, lists and texts; a key that is repeated is there once, and among the mistakes."""
+    if isinstance(node, yaml.MappingNode):
+        return {key: value_of(value, mistakes) for key, value in _pairs(node, mistakes)}
+    if isinstance(node, yaml.SequenceNode):
+        return [value_of(item, mistakes) for item in node.value]
+    if is_broken(node):
+        return node  # which no field takes
+    return Nothing(node.value) if node.style is None and node.value in _NULLS else node.value
+
+
+def _pairs(node: yaml.MappingNode, mistakes: Mistakes) -> Iterator[tuple[str, yaml.Node]]:
+    lines: dict[str, int] = {}
+    for key, value in node.value:
+        line, column = place_of(key)
+        if is_broken(key):
+            continue
+        if not isinstance(key, yaml.ScalarNode):
+            kind = "a list" if isinstance(key, yaml.SequenceNode) else "a mapping"
+            mistakes.add(line, column, f"a key is a text, not {kind}.")
+        elif key.value == "<<" and key.style is None:
+            mistakes.add(line, column, "merge keys are not read: write out what << stands for.")
+        elif key.value in lines:
+            mistakes.add(line, column, f"key {key.value!r} is given twice, first in line {lines[key.value]}.")
+        else:
+            lines[key.value] = line
+            yield key.value, value
+
+
+def find(root: yaml.Node, place: Iterable[int | str], *, key: bool = False) -> yaml.Node:
+    """Return the node at a place, or the deepest on the way to it; with ``key``, the key that leads there."""
+    name = node = root
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            name, node = next((pair for pair in node.value if pair[0].value == part), (node, node))
+        elif isinstance(node, yaml.SequenceNode):
+            name = node = node.value[part]
+    return name if key else node
+
+
+def is_broken(node: yaml.Node) -> bool:
+    """Whether it is among the mistakes already."""
+    return bool(node.tag == _BROKEN)
+
+
+def place_of(node: yaml.Node) -> tuple[int, int]:
+    """Return line and column of where a node begins, from 1."""
+    return _place(node.start_mark)
+
+
+def _place(mark: yaml.Mark) -> tuple[int, int]:
+    return mark.line + 1, mark.column + 1

@@ -15,7 +15,7 @@ from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.records import Comparison, Execution, Further, Launch, Outcome, PanelKey, Result
-from cross_backend.store import Store, Study
+from cross_backend.store import Store, StoredStudy
 from tests.postgres import cluster
 
 PANEL = PanelKey("net", 1, 1)
@@ -67,10 +67,10 @@ def store(where: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def begin(machine: Machine) -> Callable[..., Study]:
+def begin(machine: Machine) -> Callable[..., StoredStudy]:
     """Give a function that begins a study."""
 
-    def start(store: Store, name: str = "quick", digest: str = "d" * 64, **changes: object) -> Study:
+    def start(store: Store, name: str = "quick", digest: str = "d" * 64, **changes: object) -> StoredStudy:
         given = {"spec": {"rounds": 30}, "machine": machine, "versions": VERSIONS, **changes}
         return store.begin(name, digest=digest, **given)
 

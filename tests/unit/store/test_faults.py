@@ -20,11 +20,11 @@ import pytest
 
 from cross_backend.errors import StoreError
 from cross_backend.records import Launch
-from cross_backend.store import Store, Study
+from cross_backend.store import Store, StoredStudy
 from cross_backend.store.spool import REFUSED, folders, waiting
 from tests.unit.store.conftest import PANEL, VERSIONS, further, launch
 
-Begin = Callable[..., Study]
+Begin = Callable[..., StoredStudy]
 KILLS = [5, pytest.param(30, marks=pytest.mark.slow)]
 # Libraries are imported once; each line on standard input then forks a writer, which prints each number after it was
 # kept. The writer's samples follow from its numbers, so the test knows what must be there.
@@ -111,7 +111,7 @@ def small_disk(folder: Path, kib: int) -> Iterator[Callable[[str], None]]:
         subprocess.run(["umount", folder], check=True)
 
 
-def fill(store: Store, study: Study) -> tuple[int, StoreError]:
+def fill(store: Store, study: StoredStudy) -> tuple[int, StoreError]:
     """Keep launches until one cannot be written; give its number and the error."""
     for number in range(1000):
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cross_backend.errors import CrossBackendError, StoreError, UsageError
-from cross_backend.store import Store, Study
+from cross_backend.store import Store, StoredStudy
 from cross_backend.store.samples import pack, unpack
 from cross_backend.store.spool import SUFFIX
 from cross_backend.study.driver import read
@@ -25,7 +25,7 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
 
 
 @pytest.fixture
-def path(tmp_path: Path, begin: Callable[..., Study]) -> Path:
+def path(tmp_path: Path, begin: Callable[..., StoredStudy]) -> Path:
     """A sound database with one study."""
     path = tmp_path / "studies.sqlite"
     spec = {

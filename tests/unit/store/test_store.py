@@ -14,11 +14,11 @@ import pytest
 from cross_backend.errors import StoreError, UsageError
 from cross_backend.machine import Machine
 from cross_backend.records import Launch, PanelKey
-from cross_backend.store import Store, Study
+from cross_backend.store import Store, StoredStudy
 from cross_backend.store.database import VARIABLE, Place
 from tests.unit.store.conftest import PANEL, VERSIONS, further, launch
 
-Begin = Callable[..., Study]
+Begin = Callable[..., StoredStudy]
 OTHERS = "pid <> pg_backend_pid() AND datname = current_database()"
 CUT = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OTHERS}"
 CLAIM = """

@@ -16,11 +16,11 @@ from pyarrow import parquet
 from cross_backend.errors import StoreError, UnavailableError, UsageError
 from cross_backend.measurement import Measurement
 from cross_backend.records import PanelKey
-from cross_backend.store import Store, Study
+from cross_backend.store import Store, StoredStudy
 from cross_backend.store.tables import COLUMNS, ROWS_AT_ONCE, write_table
 from tests.unit.store.conftest import PANEL, further, launch
 
-Begin = Callable[..., Study]
+Begin = Callable[..., StoredStudy]
 BATCH_8 = PanelKey("net", 8, 2)
 
 

@@ -13,7 +13,7 @@ from cross_backend.machine import Machine
 from cross_backend.measure.statistics import latency_ms, unpaired_ratio
 from cross_backend.measurement import Measurement
 from cross_backend.records import Outcome, Panel, Result, StudyResults
-from cross_backend.study.diff import FAIL_ON, Diff, Verdict, diff
+from cross_backend.study.diff import FAIL_ON, CellVerdict, Diff, diff
 
 ROUNDS = 6
 MACHINE = Machine.here()
@@ -49,7 +49,7 @@ def simulated(
     return study(name, panel(tuple(ok(t, measured(ns, chance, launches)) for t, ns in medians_ns.items()), floor))
 
 
-def verdicts(found: Diff) -> dict[str, Verdict]:
+def verdicts(found: Diff) -> dict[str, CellVerdict]:
     return {row.target: row.verdict for row in found.rows}
 
 
@@ -62,8 +62,8 @@ class TestTruth:
         for seed in range(30):
             found = diff(simulated("a", old, seed, 5), simulated("b", new, seed + 1000, 5))
             told = verdicts(found)
-            assert told.pop("torch") in {Verdict.SAME, Verdict.CANNOT_TELL}
-            assert told == {"cpu": Verdict.SLOWER, "iree": Verdict.FASTER}
+            assert told.pop("torch") in {CellVerdict.SAME, CellVerdict.CANNOT_TELL}
+            assert told == {"cpu": CellVerdict.SLOWER, "iree": CellVerdict.FASTER}
             assert found.regressed
 
     def test_the_ratio_is_after_over_before(self) -> None:
@@ -78,55 +78,57 @@ class TestTruth:
         wrong, alone = 0, 0
         for seed in range(100):
             found = diff(*(simulated(name, medians, seed + more, floor=0.0) for name, more in (("a", 0), ("b", 9000))))
-            wrong += not set(verdicts(found).values()) <= {Verdict.SAME, Verdict.CANNOT_TELL}
+            wrong += not set(verdicts(found).values()) <= {CellVerdict.SAME, CellVerdict.CANNOT_TELL}
             alone += any("on its own" in row.note for row in found.rows)
         assert wrong <= 5
         assert alone > 5, "each cell by itself would have told too much: the rule for many comparisons is at work"
 
     def test_a_change_below_the_larger_noise_floor_is_none(self) -> None:
         old, new = simulated("a", {"cpu": 1e6}, 1, 10), simulated("b", {"cpu": 1.15e6}, 2, 10)
-        assert diff(old, new).rows[0].verdict is Verdict.SLOWER
+        assert diff(old, new).rows[0].verdict is CellVerdict.SLOWER
         noisy = replace(new, panels=(replace(new.panels[0], noise_floor=math.log(1.25)),))
         for first, second in ((old, noisy), (noisy, old)):
             (row,) = diff(first, second).rows
-            assert (row.verdict, row.note) == (Verdict.CANNOT_TELL, "a change of 10 % is not ruled out")
+            assert (row.verdict, row.note) == (CellVerdict.CANNOT_TELL, "a change of 10 % is not ruled out")
             assert row.floor == math.log(1.25)
-            assert diff(first, second, 0.3).rows[0].verdict is Verdict.SAME
+            assert diff(first, second, 0.3).rows[0].verdict is CellVerdict.SAME
 
     @pytest.mark.parametrize(
         ("launches", "margin", "verdict"),
         [
-            (1, 0.10, Verdict.CANNOT_TELL),  # two single launches may differ by 29 %
-            (1, 0.30, Verdict.SAME),
-            (2, 0.10, Verdict.SAME),
-            (2, 0.03, Verdict.CANNOT_TELL),
-            (20, 0.03, Verdict.SAME),
+            (1, 0.10, CellVerdict.CANNOT_TELL),  # two single launches may differ by 29 %
+            (1, 0.30, CellVerdict.SAME),
+            (2, 0.10, CellVerdict.SAME),
+            (2, 0.03, CellVerdict.CANNOT_TELL),
+            (20, 0.03, CellVerdict.SAME),
         ],
     )
-    def test_nothing_is_the_same_that_was_hardly_measured(self, launches: int, margin: float, verdict: Verdict) -> None:
+    def test_nothing_is_the_same_that_was_hardly_measured(
+        self, launches: int, margin: float, verdict: CellVerdict
+    ) -> None:
         """ "Same" of 1.000 [0.775, 1.290] would be said of a target that became slower by a quarter."""
         alike = Measurement("latency", "ns", ((1e6,),) * (ROUNDS * launches), (ROUNDS,) * launches)
         (row,) = diff(study("a", panel((ok("cpu", alike),))), study("b", panel((ok("cpu", alike),))), margin).rows
         assert row.ratio is not None and row.ratio.value == 1
-        assert (row.verdict, bool(row.note)) == (verdict, verdict is Verdict.CANNOT_TELL)
+        assert (row.verdict, bool(row.note)) == (verdict, verdict is CellVerdict.CANNOT_TELL)
 
     def test_among_many_comparisons_a_verdict_needs_more(self) -> None:
         """The cell that is just beyond the floor on its own is not, when forty others are looked at."""
         just = _just_beyond_the_floor()
         alone = diff(*just)
-        assert verdicts(alone) == {"cpu": Verdict.SLOWER}
+        assert verdicts(alone) == {"cpu": CellVerdict.SLOWER}
         others = {f"t{i}": 1e6 for i in range(40)}
         crowd = [simulated("x", others, seed).panels[0] for seed in (5, 6)]
         old, new = (replace(s, panels=(*s.panels, replace(c, batch=8))) for s, c in zip(just, crowd, strict=True))
         found = diff(old, new)
-        assert set(verdicts(found).values()) <= {Verdict.SAME, Verdict.CANNOT_TELL}
+        assert set(verdicts(found).values()) <= {CellVerdict.SAME, CellVerdict.CANNOT_TELL}
         told = "slower on its own; among 41 comparisons chance explains it"
         assert (found.rows[0].verdict, found.rows[0].note) == (
-            Verdict.CANNOT_TELL, f"{told}; a change of 10 % is not ruled out",
+            CellVerdict.CANNOT_TELL, f"{told}; a change of 10 % is not ruled out",
         )  # fmt: skip
         assert not found.regressed
         wide = diff(old, new, 0.8).rows[0]
-        assert (wide.verdict, wide.note) == (Verdict.SAME, told)
+        assert (wide.verdict, wide.note) == (CellVerdict.SAME, told)
 
     def test_what_is_certain_makes_room_for_the_rest(self) -> None:
         """Holm's rule, not Bonferroni's: with the clear ones told, the last one stands for itself."""
@@ -135,7 +137,7 @@ class TestTruth:
         before = replace(simulated("a", clear, 5, 10).panels[0], batch=8)
         after = replace(simulated("b", {t: ns * 3 for t, ns in clear.items()}, 6, 10).panels[0], batch=8)
         found = diff(replace(old, panels=(*old.panels, before)), replace(new, panels=(*new.panels, after)))
-        assert set(verdicts(found).values()) == {Verdict.SLOWER}
+        assert set(verdicts(found).values()) == {CellVerdict.SLOWER}
 
     def test_wild_numbers_end_in_a_verdict(self) -> None:
         """Two launches far apart, a millionfold change, and so many cells that the interval covers every number."""
@@ -143,19 +145,19 @@ class TestTruth:
         rows = tuple(ok(f"t{i}", wild) for i in range(60))
         tiny, huge = ok("cpu", measured(1.0, random.Random(1), 2)), ok("cpu", measured(1e13, random.Random(2), 2))
         found = verdicts(diff(study("a", panel((*rows, tiny))), study("b", panel((*rows, huge)))))
-        assert found.pop("cpu") is Verdict.SLOWER
-        assert set(found.values()) == {Verdict.CANNOT_TELL}
+        assert found.pop("cpu") is CellVerdict.SLOWER
+        assert set(found.values()) == {CellVerdict.CANNOT_TELL}
 
     def test_without_a_noise_floor_nothing_is_told(self) -> None:
         old, new = simulated("a", {"cpu": 1e6}, 1, 5), simulated("b", {"cpu": 2e6}, 2, 5)
         (row,) = diff(old, replace(new, panels=(replace(new.panels[0], noise_floor=None),))).rows
-        assert (row.verdict, row.note) == (Verdict.CANNOT_TELL, "no noise floor was measured")
+        assert (row.verdict, row.note) == (CellVerdict.CANNOT_TELL, "no noise floor was measured")
         assert row.ratio is not None
 
     def test_too_few_samples_tell_nothing(self) -> None:
         short = ok("cpu", Measurement("latency", "ns", ((1e6,),) * 3))
         (row,) = diff(study("a", panel((short,))), simulated("b", {"cpu": 3e6}, 2, 1)).rows
-        assert (row.verdict, row.note) == (Verdict.CANNOT_TELL, "too little was measured for an interval")
+        assert (row.verdict, row.note) == (CellVerdict.CANNOT_TELL, "too little was measured for an interval")
 
 
 def _just_beyond_the_floor() -> tuple[StudyResults, StudyResults]:
@@ -182,25 +184,25 @@ ELSEWHERE = replace(FINE, rank=None, unranked="not on CUDA: 0.7 %")
 @pytest.mark.parametrize(
     ("old", "new", "verdict", "note", "regressed"),
     [
-        (FINE, FINE, Verdict.SAME, "", False),
-        (FINE, FAILED, Verdict.NOW_FAILS, "RUN_FAIL: died of signal 11", True),
-        (FINE, ABSENT, Verdict.NOW_FAILS, "UNAVAILABLE: no driver", True),
-        (FINE, WRONG, Verdict.WRONG_NOW, "MISMATCH: wrong outputs", True),
-        (ABSENT, WRONG, Verdict.WRONG_NOW, "MISMATCH: wrong outputs", True),
-        (FAILED, FINE, Verdict.NOW_WORKS, "RUN_FAIL: died of signal 11", False),
-        (WRONG, FINE, Verdict.NOW_WORKS, "MISMATCH: wrong outputs", False),
-        (WRONG, FAILED, Verdict.STILL_FAILS, "RUN_FAIL: died of signal 11", False),
-        (WRONG, WRONG, Verdict.STILL_FAILS, "MISMATCH: wrong outputs", False),
-        (FINE, ELSEWHERE, Verdict.NOW_FAILS, "not on CUDA: 0.7 %", True),
-        (ELSEWHERE, FINE, Verdict.NOW_WORKS, "not on CUDA: 0.7 %", False),
-        (ELSEWHERE, ELSEWHERE, Verdict.CANNOT_TELL, "not on CUDA: 0.7 %", False),
-        (FINE, replace(FINE, latency=None), Verdict.CANNOT_TELL, "not measured in both", False),
-        (None, FINE, Verdict.NEW, "", False),
-        (None, FAILED, Verdict.NEW, "RUN_FAIL: died of signal 11", False),
-        (FINE, None, Verdict.GONE, "", False),
+        (FINE, FINE, CellVerdict.SAME, "", False),
+        (FINE, FAILED, CellVerdict.NOW_FAILS, "RUN_FAIL: died of signal 11", True),
+        (FINE, ABSENT, CellVerdict.NOW_FAILS, "UNAVAILABLE: no driver", True),
+        (FINE, WRONG, CellVerdict.WRONG_NOW, "MISMATCH: wrong outputs", True),
+        (ABSENT, WRONG, CellVerdict.WRONG_NOW, "MISMATCH: wrong outputs", True),
+        (FAILED, FINE, CellVerdict.NOW_WORKS, "RUN_FAIL: died of signal 11", False),
+        (WRONG, FINE, CellVerdict.NOW_WORKS, "MISMATCH: wrong outputs", False),
+        (WRONG, FAILED, CellVerdict.STILL_FAILS, "RUN_FAIL: died of signal 11", False),
+        (WRONG, WRONG, CellVerdict.STILL_FAILS, "MISMATCH: wrong outputs", False),
+        (FINE, ELSEWHERE, CellVerdict.NOW_FAILS, "not on CUDA: 0.7 %", True),
+        (ELSEWHERE, FINE, CellVerdict.NOW_WORKS, "not on CUDA: 0.7 %", False),
+        (ELSEWHERE, ELSEWHERE, CellVerdict.CANNOT_TELL, "not on CUDA: 0.7 %", False),
+        (FINE, replace(FINE, latency=None), CellVerdict.CANNOT_TELL, "not measured in both", False),
+        (None, FINE, CellVerdict.NEW, "", False),
+        (None, FAILED, CellVerdict.NEW, "RUN_FAIL: died of signal 11", False),
+        (FINE, None, CellVerdict.GONE, "", False),
     ],
 )
-def test_outcomes(old: Result | None, new: Result | None, verdict: Verdict, note: str, regressed: bool) -> None:
+def test_outcomes(old: Result | None, new: Result | None, verdict: CellVerdict, note: str, regressed: bool) -> None:
     found = diff(study("a", panel((old,) if old else ())), study("b", panel((new,) if new else ())))
     assert [(row.verdict, row.note) for row in found.rows] == [(verdict, note)]
     assert found.regressed is regressed
@@ -229,7 +231,7 @@ def test_cells_meet_by_workload_batch_threads_and_target() -> None:
     two = replace(one, settings={"threads": 2})
     found = diff(study("a", one, eight), study("b", eight, two))
     assert [(row.batch, row.threads, row.verdict) for row in found.rows] == [
-        (1, 1, Verdict.GONE), (8, 1, Verdict.SAME), (1, 2, Verdict.NEW),
+        (1, 1, CellVerdict.GONE), (8, 1, CellVerdict.SAME), (1, 2, CellVerdict.NEW),
     ]  # fmt: skip
 
 

@@ -185,7 +185,7 @@ def test_equal_outputs_that_prove_nothing(want: Any, second: Any, why: str) -> N
     found = compare_outputs(groups, [[want.copy()], *([] if second is None else [[second.copy()]])])
     assert (found.verdict, found.unproved, found.outcome) == (True, why, Outcome.NOT_PROVED)
     assert found.why == f"not proved, because {why}"
-    assert Comparison.from_json(found.to_json()).unproved == why
+    assert found.to_json()["unproved"] == why
 
 
 def test_one_output_that_moves_proves_something() -> None:
