@@ -43,6 +43,9 @@ def test_describes_itself(backend: Backend, backend_name: str) -> None:
     assert backend.distributions, "the versions that took part in lowering are part of an artifact's identity"
     assert set(backend.limits) <= set(typing.get_args(Feature))
     assert all(reason.strip() for reason in backend.limits.values())
+    assert not backend.otherwise or full_name(backend.otherwise) == backend.otherwise
+    assert backend.foreign is None or backend.foreign.suffix == backend.suffix
+    assert backend.bundled is None or backend.bundled.suffix not in {"", backend.suffix}
 
 
 def test_known_failures_name_tests_and_say_why(backend_name: str) -> None:
