@@ -1,6 +1,6 @@
 """Atalla's kernels beside the float32 runtimes: one process a model, all of them in turn, round after round.
 
-python benchmarks/atalla_latency.py [--models mobilenet_v3_small …] [--threads 1 2] [--rounds 30] [--rivals xnnpack cpu …]
+python benchmarks/atalla_latency.py [--models NAME …] [--threads 1 2] [--rounds 30] [--rivals xnnpack cpu …]
 
 A round gives each runtime as many calls as fill ``--seconds``, in an order that changes; a ratio is the median over the
 rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a noisy
