@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import tomllib
 from collections import defaultdict
@@ -77,3 +78,9 @@ def test_the_page_draws_the_layers_that_are_checked() -> None:
 def test_files_that_the_page_names_are_there(path: str) -> None:
     roots = (PACKAGE, ROOT, PACKAGE / "comparison", ROOT / "src")
     assert any((root / f"{path}.py").is_file() or (root / path).exists() for root in roots)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_no_benchmark_hides_a_package(path: Path) -> None:
+    """A script's own folder comes first where Python looks for modules."""
+    assert importlib.util.find_spec(path.stem) is None
