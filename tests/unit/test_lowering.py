@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -301,3 +302,17 @@ def test_two_captures_of_one_program_share_an_artifact(cache: Cache, tmp_path: P
         program = xb.capture(torch.nn.ReLU(), (torch.arange(4.0),))
         captures.append(write_program(program, name, tmp_path / name))
     assert [lower(captured, resolved(backend), cache).cached for captured in captures] == [False, True]
+
+
+def test_a_compiler_does_not_silence_the_callers_warnings(cache: Cache, tmp_path: Path) -> None:
+    """OpenVINO leaves the root logger at ERROR when a conversion fails."""
+
+    class Spectrum(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.eigvals(x).abs()
+
+    captured = write_program(xb.capture(Spectrum().eval(), (torch.eye(3),)), "spectrum", tmp_path)
+    before = logging.getLogger().level
+    with pytest.raises(LowerError):
+        lower(captured, resolve("openvino"), cache)
+    assert logging.getLogger().level == before

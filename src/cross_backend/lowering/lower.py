@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import logging
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -78,7 +81,8 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
         started = time.perf_counter()
         try:
             program = captured.program()
-            lowered = resolved.backend.lower(program, resolved.options, folder / "artifact", captured.calibration())
+            with _root_logger_kept():
+                lowered = resolved.backend.lower(program, resolved.options, folder / "artifact", captured.calibration())
         except (CrossBackendError, OSError):
             raise
         except Exception as error:
@@ -110,6 +114,17 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
         place = cache.publish(folder, KIND, artifact_key(captured, resolved))
     # Another process may have published first: what it wrote is what lies there.
     return LoweredTo(_own(Artifact.read(place / "artifact.json"), captured, resolved, cache), cached=False)
+
+
+@contextlib.contextmanager
+def _root_logger_kept() -> Iterator[None]:
+    """Keep the root logger's level: some compilers raise it for ever, and the caller's own warnings with it."""
+    root = logging.getLogger()
+    level = root.level
+    try:
+        yield
+    finally:
+        root.setLevel(level)
 
 
 def _with_bundled(captured: Captured, resolved: Resolved, cache: Cache) -> LoweredTo:
