@@ -1,6 +1,7 @@
 """The C++ runner beside the Python session: the same XNNPACK file, one thread each, process after process in turns.
 
-The claim: the ratio of their medians is 1.00 ± 0.02 (docs/benchmarks.md says where it holds). Build the runner first: make runner.
+The claim: the ratio of their medians is 1.00 ± 0.02; docs/benchmarks.md says where it holds. Build the runner first:
+make runner.
 
 python benchmarks/runner_against_python.py [PAIRS] [CALLS]
 """

@@ -144,11 +144,11 @@ class Worker:
                 error = _error(answer["error"])
             else:
                 return cast("Answer", from_json(answer_type(type(question)), answer["value"]))
-        except Exception:  # whatever a line of garbage leads to
+        except Exception as cause:  # whatever a line of garbage leads to
             self.kill()
             raise WorkerError(
                 f"the worker answered '{doing}' with something that is no answer; see {self.log}."
-            ) from None
+            ) from cause
         raise error
 
     def _wait(self, doing: str, timeout_s: float) -> bytes:
