@@ -114,22 +114,21 @@ def kept_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote | None]:
-    """Give the process that forks this one's commands and workers; None but on Linux, where each is started."""
+def popen() -> Iterator[type[subprocess.Popen[Any]]]:
+    """Give what starts commands and scripts of this interpreter, as forks where there is fork and ``prctl``."""
     if sys.platform != "linux":
-        yield None
+        yield subprocess.Popen
         return
-    made = Zygote(surroundings.run_folder() / f"zygote-{os.getpid()}.log")
-    yield made
-    made.close()
+    Forked.zygote = Zygote(surroundings.run_folder() / f"zygote-{os.getpid()}.log")
+    yield Forked
+    Forked.zygote.close()
 
 
 @pytest.fixture
-def forked_workers(zygote: Zygote | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_workers(popen: type[subprocess.Popen[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers of this process be forks: for tests that are not about starting, importing or memory."""
-    if zygote is not None:
+    if popen is Forked:
         monkeypatch.setattr(workers, "_started", start_worker)
-        monkeypatch.setattr(Forked, "zygote", zygote)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 A command of the end-to-end tests needs a process of its own, and so does each of its workers; starting them costs
 seconds of imports, the same ones a thousand times. Here every one is still a process of its own, with its own
 environment, folder, signals, streams and exit status; only ``exec`` and the imports are left out. What is about the
-time before ``main``, killed commands, memory or cold starts uses new processes: ``cli(…, fresh=True)`` and ``start``.
+time before ``main``, memory or cold starts uses new processes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
@@ -29,20 +31,20 @@ GARBAGE = (100_000, 20, 100)
 """How rarely the collector runs in processes that hold torch."""
 _LONGEST = 1 << 17
 """Of a request, which holds an environment; bytes."""
-COMMANDS = ("backends", "bundle", "compare", "doctor", "export", "explain", "inspect", "models", "run", "study")
 PRELOADED = (
-    *("torch", "torch.export", "torch._dynamo", "sqlalchemy.dialects.sqlite"),
-    *("rich.progress", "rich.console", "cattrs", "cross_backend.api", "cross_backend.lowering.lower"),
-    *(f"cross_backend.{name}" for name in ("worker.child", "bench.worker_bench", "instruments.table")),
-    *("executorch.extension.pybindings._C", "executorch.exir"),
-    *("executorch.backends.xnnpack.partition.xnnpack_partitioner", "onnxscript", "torch.onnx._internal.exporter._core"),
-    *(f"cross_backend.cli.{name}" for name in COMMANDS),
+    *("torch", "torch.export", "torch.export._trace", "torch._dynamo", "numpy.ma", "psutil", "platformdirs"),
+    *("sqlalchemy.dialects.sqlite", "rich.progress", "rich.console", "cattrs", "pydantic.dataclasses"),
+    *("executorch.extension.pybindings._C", "executorch.exir", "executorch.devtools.inspector"),
+    *("executorch.backends.xnnpack.partition.xnnpack_partitioner", "onnxscript", "atalla.pt2_file"),
+    *("onnxscript.function_libs.torch_lib.ops", "torch.onnx._internal.exporter._core"),
 )
-"""None of these starts a thread, which a fork would lose, but for OpenBLAS, which starts its own anew."""
+"""What commands import, beside the whole of cross_backend. None of it starts a thread, which a fork would lose, but for
+OpenBLAS, which starts its own anew.
+"""
 
 
 class Zygote:
-    """The test's side: starts the process, and asks it for commands and workers."""
+    """The test's side: starts the process, and asks it for forks."""
 
     def __init__(self, log: Path) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -56,50 +58,22 @@ class Zygote:
                 start_new_session=True,
             )
 
-    def run(
-        self, arguments: list[str], environment: dict[str, str], cwd: Path, folder: Path, timeout_s: float
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end; its streams lie in a folder meanwhile.
-
-        Raises:
-            subprocess.TimeoutExpired: it did not end in time, and was killed.
-        """
-        streams = [folder / "stdout", folder / "stderr"]
-        with contextlib.ExitStack() as stack:
-            ends = [stack.enter_context(open(os.devnull, "rb")), *(stack.enter_context(f.open("wb")) for f in streams)]  # noqa: PTH123
-            pid = self._ask([end.fileno() for end in ends], arguments=arguments, environment=environment, cwd=str(cwd))
-        killer = threading.Timer(timeout_s, os.kill, (pid, signal.SIGKILL))
-        killer.start()
-        status = self._answer()
-        in_time = killer.is_alive()
-        killer.cancel()
-        out, err = (path.read_text(encoding="utf-8") for path in streams)
-        if not in_time:
-            raise subprocess.TimeoutExpired(arguments, timeout_s, out, err)
-        return subprocess.CompletedProcess(arguments, status, out, err)
-
-    def fork_worker(self, arguments: list[str], environment: dict[str, str], ends: Sequence[int]) -> int:
-        """Fork a worker that is a child of this process; return its process id.
+    def fork(self, request: dict[str, Any], ends: Sequence[int]) -> int:
+        """Fork what becomes a child of this process; return its process id.
 
         The zygote forks twice, and orphans go to their nearest ancestor that asked for them.
         """
         with _adopting():
-            return self._ask(ends, worker=arguments, environment=environment)
+            socket.send_fds(self._socket, [json.dumps(request).encode()], ends)
+            answer = self._socket.recv(_LONGEST)
+        assert answer, "the zygote died; see its log"
+        return int(answer)
 
     def close(self) -> None:
         """End it."""
         self._process.kill()
         self._process.wait()
         self._socket.close()
-
-    def _ask(self, ends: Sequence[int], **request: Any) -> int:
-        socket.send_fds(self._socket, [json.dumps(request).encode()], ends)
-        return self._answer()
-
-    def _answer(self) -> int:
-        answer = self._socket.recv(_LONGEST)
-        assert answer, "the zygote died; see its log"
-        return int(answer)
 
 
 @contextlib.contextmanager
@@ -113,8 +87,8 @@ def _adopting() -> Iterator[None]:
         libc.prctl(36, 0, 0, 0, 0)
 
 
-class Forked(subprocess.Popen[bytes]):
-    """A worker that begins as a fork, of the zygote or else of this process."""
+class Forked(subprocess.Popen[Any]):
+    """Stands in for ``Popen``: a command, worker or script that begins as a fork, of the zygote or of this process."""
 
     kept: frozenset[int] = frozenset()
     """File descriptors that libraries hold, and that a fork keeps."""
@@ -123,14 +97,13 @@ class Forked(subprocess.Popen[bytes]):
     def _execute_child(  # type: ignore[override]
         self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any
     ) -> None:
-        p2cread, _, _, c2pwrite, _, errwrite = rest[3:9]
-        ends = (p2cread, c2pwrite, errwrite)
-        self.pid = self.zygote.fork_worker(list(args), dict(env), ends) if self.zygote else os.fork()
-        if self.pid == 0:
-            _become_worker(args, env, ends)
+        sys.audit("subprocess.Popen", executable, args, cwd, env)
+        pipes = rest[3:9]
+        ends = [end if end != -1 else number for number, end in enumerate((pipes[0], pipes[3], pipes[5]))]
+        request = {"words": list(args), "environment": dict(env or os.environ), "cwd": str(cwd or Path.cwd())}
+        self.pid = self.zygote.fork(request, ends) if self.zygote else _fork(partial(_become, request, ends))
         self._child_created = True
-        for end in (p2cread, c2pwrite):
-            os.close(end)
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
 
 def start_worker(log: Path, command: list[str], variables: dict[str, str] | None) -> subprocess.Popen[bytes]:
@@ -147,37 +120,12 @@ def start_worker(log: Path, command: list[str], variables: dict[str, str] | None
         )
 
 
-def _become_worker(args: Sequence[str], environment: dict[str, str], ends: Sequence[int]) -> NoReturn:
-    status = 1
-    try:
-        os.setsid()
-        _enter(environment, ends)
-        sys.argv = ["-c", *args[4:]]
-        from cross_backend.worker.child import main
-
-        main()
-    except SystemExit as error:
-        status = _status_of(error)
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        os._exit(status)
-
-
-def _become_command(request: dict[str, Any], ends: Sequence[int]) -> NoReturn:
+def _become(request: dict[str, Any], ends: Sequence[int]) -> NoReturn:
     status = 1
     try:
         os.chdir(request["cwd"])
         _enter(request["environment"], ends)
-        sys.argv = ["cross-backend", *request["arguments"]]
-        sys.path[:0] = [request["cwd"], *filter(None, request["environment"].get("PYTHONPATH", "").split(os.pathsep))]
-        sys.stdin, sys.stdout = (os.fdopen(fd, mode, encoding="utf-8", closefd=False) for fd, mode in enumerate("rw"))
-        sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-        from cross_backend.cli import main
-
-        status = main()
+        status = _main(request["words"][1:], request["cwd"])
     except SystemExit as error:
         status = _status_of(error)
     except BaseException:
@@ -191,7 +139,34 @@ def _become_command(request: dict[str, Any], ends: Sequence[int]) -> NoReturn:
         os._exit(status)
 
 
+def _main(words: list[str], cwd: str) -> int:
+    """Be what these words of Python's command line ask for; return the exit status."""
+    from cross_backend.worker.process import _BOOTSTRAP
+
+    if _BOOTSTRAP in words:
+        os.setsid()
+        sys.argv = ["-c", *words[words.index(_BOOTSTRAP) + 1 :]]
+        from cross_backend.worker.child import main as serve_questions
+
+        serve_questions()
+    sys.path[:0] = [cwd, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.stdin, sys.stdout = (os.fdopen(fd, mode, encoding="utf-8", closefd=False) for fd, mode in enumerate("rw"))
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    if words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        sys.modules["__main__"] = ModuleType("__main__")
+        exec(words[1], vars(sys.modules["__main__"]))
+        return 0
+    assert words[:2] == ["-m", "cross_backend"], words
+    sys.argv = ["cross-backend", *words[2:]]
+    from cross_backend.cli import main
+
+    return main()
+
+
 def _status_of(error: SystemExit) -> int:
+    if isinstance(error.code, str):
+        print(error.code, file=sys.stderr)
     return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
@@ -213,25 +188,23 @@ def _descriptors() -> set[int]:
 
 
 def serve(requests: socket.socket) -> None:
-    """Fork one after the other; answer with a process id, and at a command's end with its status."""
+    """Fork one after the other; answer with a process id."""
     sys.path.insert(0, str(ROOT))
-    for name in PRELOADED:
+    import cross_backend
+
+    ours = {one.name for one in pkgutil.walk_packages(cross_backend.__path__, "cross_backend.")}
+    for name in (*PRELOADED, *sorted(ours - {"cross_backend.__main__"})):
         importlib.import_module(name)
-    assert threading.active_count() == 1, "a fork would lose threads"
     from cross_backend.worker import process as workers
 
+    assert threading.active_count() == 1, "a fork would lose threads"
     workers._started = start_worker
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     Forked.kept = frozenset(_descriptors() - {requests.fileno()})
     while (received := socket.recv_fds(requests, _LONGEST, 3))[0]:
         request, ends = json.loads(received[0]), received[1]
-        if "worker" in request:
-            requests.send(_orphan(partial(_become_worker, request["worker"], request["environment"], ends)))
-        else:
-            pid = _fork(partial(_become_command, request, ends))
-            requests.send(str(pid).encode())
-            requests.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+        requests.send(_orphan(partial(_become, request, ends)))
         for end in ends:
             os.close(end)
 

@@ -1,5 +1,6 @@
 """What the end-to-end tests share: the real command in a process of its own, and artifacts that it exported."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -30,21 +31,16 @@ def variables(cache=None, **extra):
 
 
 @pytest.fixture(scope="session")
-def cli(zygote, tmp_path_factory):
+def cli(popen):
     """Run the command to its end: ``cli("export", "x", cache=…, cwd=…, NAME="variable")`` gives the streams as text.
 
-    It is forked; what needs a process from its very start says ``fresh=True``.
+    It is forked; but a new process where something comes before its ``main``.
     """
-    streams = tmp_path_factory.mktemp("streams")
 
-    def run(
-        *args, cache=None, cwd=None, timeout=300, before=(), preexec=None, stdout=subprocess.PIPE, fresh=False, **extra
-    ):
-        words = list(map(str, args))
-        if zygote and not (fresh or before or preexec or stdout != subprocess.PIPE or extra.keys() & BEFORE_MAIN):
-            return zygote.run(words, variables(cache, **extra), cwd or Path.cwd(), streams, timeout)
-        return subprocess.run(
-            [sys.executable, *before, "-m", "cross_backend", *words],
+    def run(*args, cache=None, cwd=None, timeout=300, before=(), preexec=None, stdout=subprocess.PIPE, **extra):
+        is_fresh = before or preexec or extra.keys() & BEFORE_MAIN
+        process = (subprocess.Popen if is_fresh else popen)(
+            [sys.executable, *before, "-m", "cross_backend", *map(str, args)],
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
@@ -52,10 +48,14 @@ def cli(zygote, tmp_path_factory):
             encoding="utf-8",
             cwd=cwd,
             env=variables(cache, **extra),
-            timeout=timeout,
-            check=False,
             preexec_fn=preexec,
         )
+        try:
+            streams = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
+            process.wait()
+        return subprocess.CompletedProcess(process.args, process.returncode, *streams)
 
     return run
 
@@ -82,14 +82,29 @@ def own_memory(new_memory, monkeypatch):
     monkeypatch.setenv("CROSS_BACKEND_CACHE", str(new_memory()))
 
 
+class Started(psutil.Process):
+    """A command that runs; what psutil says of a process, and how it ended."""
+
+    returncode = None
+
+    def poll(self):
+        with contextlib.suppress(psutil.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout=None):
+        self.returncode = super().wait(timeout)
+        return self.returncode
+
+
 @pytest.fixture
-def start(tmp_path):
+def start(popen, tmp_path):
     """Start the command and give its process; whatever is left of it is killed afterwards."""
     started = []
 
     def begin(*args, cache=None, cwd=None, **extra):
         with (tmp_path / "stdout").open("wb") as out, (tmp_path / "stderr").open("wb") as err:
-            process = psutil.Popen(
+            process = popen(
                 [*COMMAND, *map(str, args)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -97,14 +112,14 @@ def start(tmp_path):
                 cwd=cwd,
                 env=variables(cache, **extra),
             )
-        started.append(process)
-        return process
+        started.append((process, Started(process.pid)))
+        return started[-1][1]
 
     yield begin
-    for process in started:
-        family = [process]
-        if process.is_running():
-            family += process.children(recursive=True)
+    for process, seen in started:
+        family = [seen]
+        if seen.is_running():
+            family += seen.children(recursive=True)
         for member in family:
             if member.is_running():
                 member.kill()
@@ -143,9 +158,10 @@ def workers():
         found = []
         for child in process.children():
             try:
-                if "cross_backend.worker.child" in " ".join(child.cmdline()) and child.status() != psutil.STATUS_ZOMBIE:
+                # The command starts each in a session of its own, and nothing else so.
+                if os.getsid(child.pid) == child.pid and child.status() != psutil.STATUS_ZOMBIE:
                     found.append(child)
-            except psutil.NoSuchProcess:
+            except (psutil.NoSuchProcess, ProcessLookupError):
                 continue
         return sorted(found, key=lambda child: (child.create_time(), child.pid))
 

@@ -1,6 +1,7 @@
 """Colours and emoji: on a real terminal they are there; with NO_COLOR, a dumb terminal or a pipe they are not."""
 
 import errno
+import functools
 import os
 import pty
 import re
@@ -19,15 +20,20 @@ COMPARE = ("compare", "linear_regression", "--backends", "cpu", "torch", "--num-
 LOUD = {"TERM": "xterm-256color", "PYTHONUTF8": "1", "COLUMNS": "160", "LINES": "50"}
 
 
-def on_terminal(args, streams=("stdout", "stderr"), **extra):
+@pytest.fixture
+def on_terminal(popen):
     """Run the command with these streams on one pseudo terminal; give what the terminal received and the status."""
+    return functools.partial(_on_terminal, popen)
+
+
+def _on_terminal(popen, args, streams=("stdout", "stderr"), **extra):
     import fcntl
     import termios
 
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     kept = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "FORCE_COLOR"}}
-    process = subprocess.Popen(
+    process = popen(
         [sys.executable, "-m", "cross_backend", *args],
         stdin=slave,
         stdout=slave if "stdout" in streams else subprocess.DEVNULL,
@@ -58,7 +64,7 @@ def has_emoji(text):
     return re.search("[\U0001f000-\U0001faff\u2600-\u27bf]", text) is not None
 
 
-def test_comparison_on_a_terminal_is_colourful(linear):
+def test_comparison_on_a_terminal_is_colourful(linear, on_terminal):
     shown, status = on_terminal(COMPARE)
     assert status == 0
     assert COLOUR.search(shown)
@@ -66,7 +72,7 @@ def test_comparison_on_a_terminal_is_colourful(linear):
         assert emoji in shown
 
 
-def test_comparison_on_a_terminal_with_no_color(linear):
+def test_comparison_on_a_terminal_with_no_color(linear, on_terminal):
     shown, status = on_terminal(COMPARE, ("stdout",), NO_COLOR="1")
     assert status == 0
     assert not ESCAPE.search(shown), ESCAPE.search(shown)
@@ -74,7 +80,7 @@ def test_comparison_on_a_terminal_with_no_color(linear):
     assert "Performance Ranking:" in shown and "[ok]" in shown
 
 
-def test_progress_on_a_terminal_with_no_color_has_no_colours(linear):
+def test_progress_on_a_terminal_with_no_color_has_no_colours(linear, on_terminal):
     shown, status = on_terminal(COMPARE, NO_COLOR="1")
     assert status == 0
     assert not COLOUR.search(shown), COLOUR.findall(shown)
@@ -87,7 +93,7 @@ def test_progress_on_a_terminal_with_no_color_has_no_colours(linear):
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
     ids=["plain terminal", "NO_COLOR=1", "NO_COLOR is empty", "dumb terminal"],
 )
-def test_tables_on_a_terminal(command, variables, colourful):
+def test_tables_on_a_terminal(command, variables, colourful, on_terminal):
     """https://no-color.org: the variable counts when it is set and not empty."""
     shown, status = on_terminal((command,), **variables)
     assert status == 0
@@ -95,13 +101,13 @@ def test_tables_on_a_terminal(command, variables, colourful):
     assert not (has_emoji(shown) and not colourful)
 
 
-def test_complaint_on_a_terminal_is_one_plain_line():
+def test_complaint_on_a_terminal_is_one_plain_line(on_terminal):
     shown, status = on_terminal(("export", "linear_regresion", "--backends", "cpu"))
     assert status == 2
     assert shown.count("\n") == 1 and not ESCAPE.search(shown)
 
 
-def test_json_on_a_terminal_is_json(linear):
+def test_json_on_a_terminal_is_json(linear, on_terminal):
     import json
 
     shown, status = on_terminal((*COMPARE, "--json"))

@@ -157,7 +157,7 @@ def test_several_models(linear, cli, document, tmp_path):
 def test_two_exports_at_once_share_an_empty_cache(cli, document, tmp_path):
     args = ("export", "linear_regression", "--backends", "torch", "cpu", "--json", "--output-dir")
     with ThreadPoolExecutor(2) as pool:
-        start = functools.partial(cli, *args, cache=tmp_path / "cache", fresh=True)
+        start = functools.partial(cli, *args, cache=tmp_path / "cache")
         both = list(pool.map(start, (tmp_path / "a", tmp_path / "b")))
     for result in both:
         assert [row["outcome"] for row in document(result)["results"]] == ["OK", "OK"]

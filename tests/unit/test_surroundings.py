@@ -14,7 +14,6 @@ from cross_backend.cache import Cache
 from cross_backend.store import Store
 from cross_backend.toolchains import root
 from tests import surroundings
-from tests.zygote import Zygote
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="commands are forked on Linux only")
 ENTER = """
@@ -61,27 +60,33 @@ def test_what_the_users_shell_says_is_not_heard(tmp_path: Path) -> None:
 
 
 @linux
-def test_a_forked_command_has_its_own_streams_status_folder_and_environment(zygote: Zygote, tmp_path: Path) -> None:
+def test_a_forked_command_has_its_own_streams_status_folder_and_environment(popen: type, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
-    environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache"), "WIDTH": "2"}
-    arguments = ["export", "net.py:net", "--backends", "torch", "--output-dir", "out"]
-    done = zygote.run(arguments, environment, tmp_path, tmp_path, 120)
-    assert done.returncode == 0 and (tmp_path / "out" / "net_net_torch.pt2").is_file(), done.stderr
-    assert "to a log" not in done.stdout + done.stderr
+
+    def run(*words: str, width: str = "2") -> tuple[int, str, str]:
+        environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache"), "WIDTH": width}
+        command = [sys.executable, "-m", "cross_backend", *words]
+        process = popen(command, stdout=-1, stderr=-1, cwd=tmp_path, env=environment, text=True)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    arguments = ("export", "net.py:net", "--backends", "torch", "--output-dir", "out")
+    status, out, err = run(*arguments)
+    assert status == 0 and (tmp_path / "out" / "net_net_torch.pt2").is_file(), err
+    assert "to a log" not in out + err
     assert any("to a log" in log.read_text() for log in (tmp_path / "cache" / "logs").iterdir())
-    wrong = zygote.run(arguments, {**environment, "WIDTH": "3"}, tmp_path, tmp_path, 120)
-    assert wrong.returncode == 1 and wrong.stderr.splitlines()[-1].startswith("cross-backend export: ")
-    assert zygote.run(["--version"], environment, tmp_path, tmp_path, 120).stdout.startswith("cross-backend ")
-    assert zygote.run(["exprot"], environment, tmp_path, tmp_path, 120).returncode == 2
+    status, _, err = run(*arguments, width="3")
+    assert status == 1 and err.splitlines()[-1].startswith("cross-backend export: ")
+    assert run("--version")[1].startswith("cross-backend ")
+    assert run("exprot")[0] == 2
 
 
 @linux
-def test_a_forked_command_that_takes_too_long_is_killed(zygote: Zygote, tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text("import time\ndef net():\n    time.sleep(60)\n")
-    environment = {**os.environ, "CROSS_BACKEND_CACHE": str(tmp_path / "cache")}
-    with pytest.raises(subprocess.TimeoutExpired):
-        zygote.run(["export", "net.py:net", "--backends", "torch"], environment, tmp_path, tmp_path, 1)
-    assert zygote.run(["--version"], environment, tmp_path, tmp_path, 120).returncode == 0, "the zygote lives"
+def test_a_forked_script_is_a_program_of_its_own(popen: type) -> None:
+    script = "import sys\nprint(__name__, sys.argv, 'tests.zygote' in sys.modules)\nsys.exit('said')"
+    process = popen([sys.executable, "-c", script, "a", "b"], stdout=-1, stderr=-1, text=True)
+    assert process.communicate(timeout=120) == ("__main__ ['-c', 'a', 'b'] False\n", "said\n")
+    assert process.returncode == 1
 
 
 def test_what_makes_captures_and_artifacts_is_there() -> None:

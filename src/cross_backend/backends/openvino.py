@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,9 @@ from cross_backend.tensors import Tensors, to_numpy
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
+
+# Without it OpenVINO works the same; with it, each import and conversion tells its vendor, from a process of its own.
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}
 _PRECISIONS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}

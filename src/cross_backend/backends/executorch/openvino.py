@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -10,6 +11,8 @@ from typing import Any, final
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Option, Options
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
+
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # as in backends/openvino.py
 
 
 @final
