@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import subprocess
@@ -34,6 +35,9 @@ VENDOR_WARNINGS = (
 )
 """pytest filters ``action:message:category``, one for each warning that a vendor's code gives inside our process."""
 
+
+_START = workers._started
+"""What starts a worker outside of tests."""
 
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None, max_examples=60)
 hypothesis.settings.load_profile("tests")
@@ -113,22 +117,28 @@ def kept_folder() -> Path:
     return surroundings.KEPT
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def popen() -> Iterator[type[subprocess.Popen[Any]]]:
-    """Give what starts commands and scripts of this interpreter, as forks where there is fork and ``prctl``."""
+    """Give what starts commands and scripts of this interpreter: as forks where there is fork and ``prctl``.
+
+    Workers of this process are forks, too, but where a test is marked ``fresh_workers``.
+    """
     if sys.platform != "linux":
         yield subprocess.Popen
         return
-    Forked.zygote = Zygote(surroundings.run_folder() / f"zygote-{os.getpid()}.log")
-    yield Forked
-    Forked.zygote.close()
+    log = surroundings.run_folder() / f"zygote-{os.getpid()}.log"
+    Forked.zygote = functools.cache(lambda: Zygote(log))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(workers, "_started", start_worker)
+        yield Forked
+    if Forked.zygote.cache_info().currsize:
+        Forked.zygote().close()
 
 
-@pytest.fixture
-def forked_workers(popen: type[subprocess.Popen[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let workers of this process be forks: for tests that are not about starting, importing or memory."""
-    if popen is Forked:
-        monkeypatch.setattr(workers, "_started", start_worker)
+@pytest.fixture(autouse=True)
+def _fresh_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("fresh_workers"):
+        monkeypatch.setattr(workers, "_started", _START)
 
 
 @pytest.fixture(scope="session")

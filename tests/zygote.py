@@ -92,7 +92,7 @@ class Forked(subprocess.Popen[Any]):
 
     kept: frozenset[int] = frozenset()
     """File descriptors that libraries hold, and that a fork keeps."""
-    zygote: Zygote | None = None
+    zygote: Callable[[], Zygote] | None = None
 
     def _execute_child(  # type: ignore[override]
         self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any
@@ -101,7 +101,7 @@ class Forked(subprocess.Popen[Any]):
         pipes = rest[3:9]
         ends = [end if end != -1 else number for number, end in enumerate((pipes[0], pipes[3], pipes[5]))]
         request = {"words": list(args), "environment": dict(env or os.environ), "cwd": str(cwd or Path.cwd())}
-        self.pid = self.zygote.fork(request, ends) if self.zygote else _fork(partial(_become, request, ends))
+        self.pid = Forked.zygote().fork(request, ends) if Forked.zygote else _fork(partial(_become, request, ends))
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 

@@ -27,8 +27,6 @@ READ = {
 }
 """Those whose profiler must be read."""
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 
 def test_profiles_or_says_that_it_cannot(lowered: Lower, backend_name: str, runs_here: None, tmp_path: Path) -> None:
     """In a worker, because some run under an interpreter of their own."""

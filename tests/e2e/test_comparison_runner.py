@@ -11,8 +11,6 @@ from cross_backend.errors import UsageError
 from cross_backend.store import Store
 from tests.e2e.conftest import variables
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 SNIPPET = """
 from cross_backend import ComparisonRunner
 

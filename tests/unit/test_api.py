@@ -17,8 +17,6 @@ from cross_backend.errors import CrossBackendError, LowerError, UnavailableError
 from cross_backend.records import Outcome
 from cross_backend.toolchains import TOOLCHAINS
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 X = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
 
 

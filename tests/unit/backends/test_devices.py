@@ -13,8 +13,6 @@ from cross_backend.records import Execution, Outcome
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 
 @pytest.fixture(scope="module")
 def program() -> torch.export.ExportedProgram:

@@ -34,8 +34,6 @@ from cross_backend.records import Comparison, Execution, Launch, Outcome, Panel,
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, save_tensors
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0, launches=1)
 
 

@@ -42,8 +42,6 @@ from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import find_workload
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 MODEL = """
 import os, time
 import torch

@@ -16,8 +16,6 @@ from cross_backend.lowering import free_batch
 from cross_backend.lowering.free_batch import write_onnx
 from cross_backend.workloads import find_workload
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 MODEL = """
 import torch
 

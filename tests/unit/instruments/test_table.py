@@ -26,6 +26,8 @@ from cross_backend.records import Further
 from cross_backend.tensors import save_tensors
 from cross_backend.worker.process import Worker
 
+pytestmark = pytest.mark.fresh_workers
+
 PATIENCE_S = 60.0
 MB = 1_000_000
 HEAVY = """

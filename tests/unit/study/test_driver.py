@@ -27,8 +27,6 @@ from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 from cross_backend.toolchains import find_toolchain
 from tests.unit.report.studies import panel
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
-
 QUICK = StudySettings(seconds=0.1, launches=1, max_launches=1, instruments=(), timeout_s=60)
 LATENCY = Measurement("latency", "ns", ((100.0, 101.0),) * 30, (30,))
 LOUD = "import os\ndef model():\n    raise RuntimeError(f'no checkpoint, says process {os.getpid()}')\n"

@@ -38,6 +38,8 @@ from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answering, Question
 
+pytestmark = pytest.mark.fresh_workers
+
 PATIENCE_S = 60.0
 MODEL = """
 import os, subprocess, sys, time
