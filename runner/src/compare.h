@@ -15,6 +15,7 @@ using Tensors = std::vector<Tensor>;
 struct Expectation {
   std::vector<Tensors> outputs;  // for each input of the sample, of which there are one or two
   Tensors scale;                 // of each output, in its shape; none where the bundle does not tell
+  Tensors rounding;              // one number: what float32's rounding changes; none where the bundle does not tell
 };
 
 struct Limits {

@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kQuantile = 0.75;  // of the changes along a line: three quarters may be masked, one may be outliers
 constexpr double kMoved = 0.9;      // of the elements that changed: one in ten moved by more than rounding
-constexpr double kRounded = 1e-3;   // share of its magnitude that rounding may change an element by
 constexpr std::size_t kFewest = 8;  // elements along an axis from which on they have a scale of their own
 
 // Returns a quantile between the two nearest values, as NumPy does; there is at least one value. Reorders them.
@@ -69,7 +68,7 @@ std::vector<double> scale_of(const Tensor& first, const Tensor* second) {
   return scale;
 }
 
-bool moved(const Tensor& first, const Tensor& second) {
+bool moved(const Tensor& first, const Tensor& second, double rounded) {
   if (first.shape != second.shape || first.dtype != second.dtype) return true;
   if (!is_floating(first.dtype)) return first.data != second.data;
   const Elements a(first), b(second);
@@ -78,7 +77,7 @@ bool moved(const Tensor& first, const Tensor& second) {
     const double share = std::abs(a[i] - b[i]) / (std::abs(a[i]) + std::abs(b[i]));
     if (std::isfinite(share) && share > 0) shares.push_back(share);
   }
-  return !shares.empty() && quantile(shares, kMoved) > kRounded;
+  return !shares.empty() && quantile(shares, kMoved) > rounded;
 }
 
 bool same(std::complex<double> want, std::complex<double> got) {

@@ -14,8 +14,8 @@ namespace cross_backend {
 std::vector<double> scale_of(const Tensor& first, const Tensor* second);
 
 // Whether an output changed from one input to another by more than rounding may do: of the elements that changed,
-// one in ten at least changed by more than a thousandth of its magnitude. Other types must differ somewhere.
-bool moved(const Tensor& first, const Tensor& second);
+// one in ten at least changed by more than the share `rounded` of its magnitude. Other types must differ somewhere.
+bool moved(const Tensor& first, const Tensor& second, double rounded);
 
 // Whether two elements are equal, NaN and infinities included.
 bool same(std::complex<double> want, std::complex<double> got);

@@ -64,7 +64,7 @@ Opened LocalBench::open() {
   session_ = guarded(Outcome::kLoadFail, [&] { return runtime.open(artifact_, threads_); });
   const double load_s = seconds_since(start);
   return guarded(Outcome::kRunFail, [&] {
-    Expectation expected{{read_tensors(bundle_.expected)}, read_tensors(bundle_.scale)};
+    Expectation expected{{read_tensors(bundle_.expected)}, read_tensors(bundle_.scale), read_tensors(bundle_.rounding)};
     std::vector<Tensors> outputs{outputs_for(bundle_.inputs)};
     if (!bundle_.expected2.empty()) {
       expected.outputs.push_back(read_tensors(bundle_.expected2));

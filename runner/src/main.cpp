@@ -61,7 +61,8 @@ int run(const Options& options) {
   if (!options.worker.empty()) return serve(options.bundle, options.worker, options.settings.threads);
   const auto bundle = read_bundle(options.bundle);
   const auto artifacts = choose(bundle, options.platform, options.only);
-  for (const auto* files : {&bundle.inputs, &bundle.expected, &bundle.inputs2, &bundle.expected2, &bundle.scale}) {
+  for (const auto* files :
+       {&bundle.inputs, &bundle.expected, &bundle.inputs2, &bundle.expected2, &bundle.scale, &bundle.rounding}) {
     for (const auto& file : *files) read_tensor(file);  // a damaged sample is the bundle's fault, not a runtime's
   }
   const bool shows_progress = isatty(2);

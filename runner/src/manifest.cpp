@@ -107,6 +107,13 @@ void read_sample(const Node& sample, Bundle& bundle) {
   if (bundle.expected.empty()) sample["expected"].fail("is empty, so nothing could be verified");
   if (const auto rows = sample.find("expected2")) bundle.expected2 = read_tensor_files(*rows, bundle.folder);
   if (!bundle.expected2.empty()) bundle.inputs2 = read_tensor_files(sample["inputs2"], bundle.folder);
+  if (const auto numbers = sample.find("rounding")) {
+    bundle.rounding = read_tensor_files(*numbers, bundle.folder);
+    const auto is_number = [](const TensorFile& one) { return one.dtype == "float64" && one.shape.empty(); };
+    if (bundle.rounding.size() > 1 || !std::all_of(bundle.rounding.begin(), bundle.rounding.end(), is_number)) {
+      numbers->fail("is not one float64");
+    }
+  }
   const auto rows = sample.find("scale");
   if (rows) bundle.scale = read_tensor_files(*rows, bundle.folder);
   if (bundle.scale.empty()) return;

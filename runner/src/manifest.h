@@ -44,8 +44,9 @@ struct Bundle {
   std::vector<TensorFile> expected;
   std::vector<TensorFile> inputs2;  // a second input and what it gives; none in older bundles
   std::vector<TensorFile> expected2;
-  std::vector<TensorFile> scale;    // by what an output's deviations are judged, in its shape; none in older bundles
-  std::vector<Artifact> artifacts;  // in fallback order
+  std::vector<TensorFile> scale;     // by what an output's deviations are judged, in its shape; none in older bundles
+  std::vector<TensorFile> rounding;  // one number: what float32's rounding changes; none in older bundles
+  std::vector<Artifact> artifacts;   // in fallback order
   std::map<std::string, std::vector<std::string>> orders;
 };
 

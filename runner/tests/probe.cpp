@@ -1,7 +1,7 @@
 // Reads one JSON document and gives what this program's parts make of it, for a test that asks the Python package the
 // same. Its keys say which part: "rounds" ([[[ns, …], …], …]), "digest" (a path), "steady" ([[value, …], …]), "warm_up"
 // ([[ns, …], …]), "visits" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected" and
-// "outputs" (of each input), "scale", "tolerance" and perhaps "mean_tolerance".
+// "outputs" (of each input), "scale", "rounding", "tolerance" and perhaps "mean_tolerance".
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -34,7 +34,8 @@ std::vector<Tensors> groups(const json& rows) {
 
 json compare(const json& request) {
   const Limits limits{request["tolerance"], request.value("mean_tolerance", Limits{}.mean)};
-  const Expectation expected{groups(request["expected"]), tensors(request["scale"])};
+  const Expectation expected{groups(request["expected"]), tensors(request["scale"]),
+                             tensors(request.value("rounding", json::array()))};
   const auto result = compare_outputs(expected, groups(request["outputs"]), limits);
   return {{"max_abs", result.max_abs}, {"max_rel", result.max_rel}, {"sqnr_db", result.sqnr_db},
           {"verdict", result.right},   {"reason", result.reason},   {"unproved", result.unproved}};

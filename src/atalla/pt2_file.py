@@ -51,10 +51,13 @@ _NODES = (
     *(ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.Tuple),
 )
 _HARMFUL = re.compile(
-    r"from_file|from_blob|save|_print|set_\w*|resize\w*|_resize\w*|data_ptr|\w*unsafe\w*|_nested_\w*buffer\w*|_test_\w+"
-    r"|record_stream|_pin_memory|pin_memory|as_strided_?|_reshape_alias\w*"
+    r"from_file|from_blob|save|_print|set_\w*|resize\w*|_resize\w*|data_ptr|(?!_unsafe_view$)\w*unsafe\w*"
+    r"|_nested_\w*buffer\w*|_test_\w+|record_stream|_pin_memory|pin_memory|as_strided\w*|_reshape_alias\w*"
 )
-"""Operators of ATen that touch files, or memory that is not theirs."""
+"""Operators of ATen that touch files, or memory that is not theirs.
+
+torch itself checks the strides of ``as_strided`` and the indices of ``_unsafe_index``; its compiler does not, and reads
+behind the tensor. ``_unsafe_view`` has its shape checked by both."""
 _DAMAGE = (
     zipfile.BadZipFile,
     KeyError,

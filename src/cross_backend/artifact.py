@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,17 @@ def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = No
     """Order operator counts for a placement: most frequent first, then by name."""
     ordered = sorted(names.items(), key=lambda item: (-item[1], item[0]))
     return tuple(Operators(name, count, (why or {}).get(name)) for name, count in ordered)
+
+
+def group_left(calls: Iterable[Operators]) -> tuple[Operators, ...]:
+    """Group single calls that were left by operator and reason: most expensive first, then most frequent."""
+    groups: dict[tuple[str, str | None], Operators] = {}
+    for call in calls:
+        seen = groups.get((call.name, call.why), Operators(call.name, 0, call.why, 0))
+        lines = tuple(dict.fromkeys((*seen.lines, *call.lines)))
+        flops = (seen.flops or 0) + (call.flops or 0)
+        groups[call.name, call.why] = Operators(call.name, seen.count + call.count, call.why, flops, lines)
+    return tuple(sorted(groups.values(), key=lambda row: (-(row.flops or 0), -row.count, row.name)))
 
 
 @dataclass(frozen=True)

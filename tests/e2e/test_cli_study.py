@@ -11,7 +11,6 @@ import pytest
 
 from cross_backend.measurement import Measurement
 from cross_backend.store import Store
-from cross_backend.study.driver import key_of
 from cross_backend.study.spec import Study
 
 TARGETS = ("onnxruntime.cpu", "faulty.right")
@@ -137,11 +136,11 @@ def test_what_became_slower_is_status_1(small, reading, document):
         for name, factor in (("quiet", 1), ("slow", 1.5)):
             new = store.begin(name, old.spec, old.digest, old.machine, old.versions)
             for spec in Study.from_json(old.spec).panels():
-                for number, launch in enumerate(store.launches(old.id, key_of(spec))):
+                for number, launch in enumerate(store.launches(old.id, spec.key)):
                     results = tuple(steady(one, by) for one, by in zip(launch.results, (1, factor), strict=True))
                     twin = steady(launch.twin, (1, factor)[launch.twin_of])
-                    store.keep_launch(new.id, key_of(spec), number, replace(launch, results=results, twin=twin))
-                store.finish_panel(new.id, key_of(spec))
+                    store.keep_launch(new.id, spec.key, number, replace(launch, results=results, twin=twin))
+                store.finish_panel(new.id, spec.key)
             store.finish(new.id)
     found = document(reading("diff", "quiet", "slow", "--margin", "50%", "--json"), 1)
     assert found["regressed"] is True and found["margin"] == 0.5

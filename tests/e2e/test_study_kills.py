@@ -15,7 +15,7 @@ import pytest
 from cross_backend.records import Further, Launch
 from cross_backend.store import Store
 from cross_backend.store.rows import to_packet
-from cross_backend.study.driver import key_of, read
+from cross_backend.study.driver import read
 from cross_backend.study.spec import Study
 
 KILLS = int(os.environ.get("CROSS_BACKEND_KILLS", "10"))
@@ -70,10 +70,10 @@ def kept(path):
         for row in store.studies():
             finished[row.id] = row.finished is not None
             for spec in Study.from_json(store.study(row.id).spec).panels():
-                for number, launch in store.records(row.id, key_of(spec), Launch):
+                for number, launch in store.records(row.id, spec.key, Launch):
                     titles = [result.title for result in launch.results]
                     found[row.id, spec.title, f"launch {number + 1}"] = to_packet(launch)
-                for index, further in store.records(row.id, key_of(spec), Further):
+                for index, further in store.records(row.id, spec.key, Further):
                     name = f"further measurements of {titles[index]}"
                     found[row.id, spec.title, name] = to_packet(further)
     return found, finished

@@ -245,6 +245,36 @@ def test_operators() -> None:
 # --- artifacts -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("operator", "is_allowed"),
+    [
+        ("_unsafe_view.default", True),
+        ("_unsafe_index.Tensor", False),
+        ("_unsafe_masked_index.default", False),
+        ("_unsafe_index_put.default", False),
+        ("as_strided.default", False),
+        ("as_strided_copy.default", False),
+        ("as_strided_scatter.default", False),
+    ],
+)
+def test_operators_that_compilers_do_not_check(operator: str, is_allowed: bool) -> None:
+    assert allowed(f"torch.ops.aten.{operator}") is is_allowed
+
+
+def test_a_decomposed_program_of_matrix_products_is_data(tmp_path: Path) -> None:
+    class Product(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ x.transpose(1, 2)
+
+    program = torch.export.export(Product(), (torch.ones(2, 3, 4),)).run_decompositions()
+    program.example_inputs = None
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+        node.target = torch.ops.aten._unsafe_view.default
+    program.graph_module.recompile()
+    torch.export.save(program, tmp_path / "core.pt2")
+    assert code_in_pt2(tmp_path / "core.pt2") is None
+
+
 @pytest.fixture
 def stranger(saved: Path, spied: Path, tmp_path: Path) -> Artifact:
     """An artifact for torch as somebody else made it: its digests are right, and its payload holds a pickle."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from cross_backend.artifact import Artifact, Operators, Placement, count_operators
+from cross_backend.artifact import Artifact, Operators, Placement, count_operators, group_left
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
 from cross_backend.backends._packages import missing_packages
@@ -97,23 +97,17 @@ def _placement(payload: Path) -> Placement:
     data = payload.read_bytes()
     listing = parse(data)
     why = listing.meta["fallbacks"]
-    calls = [row for row in listing.instructions if row.op is Op.CALL_HOST]
+    calls = [
+        Operators(_called(listing, row), 1, why[row.node], _flops(listing, row), (row.line,) if row.line else ())
+        for row in listing.instructions
+        if row.op is Op.CALL_HOST
+    ]
     return Placement(
         inside=count_operators(instruction_counts(data)),
-        left=_left([(_called(listing, row), why[row.node], row.line, _flops(listing, row)) for row in calls]),
+        left=group_left(calls),
         planned_bytes=listing.arena_bytes,
         constant_bytes=listing.constant_bytes,
     )
-
-
-def _left(calls: Sequence[tuple[str, str, str, int]]) -> tuple[Operators, ...]:
-    """Group calls of the host by operator and reason, most expensive first, then most frequent."""
-    groups: dict[tuple[str, str], Operators] = {}
-    for name, reason, line, flops in calls:
-        seen = groups.get((name, reason), Operators(name, 0, reason, 0))
-        lines = tuple(dict.fromkeys((*seen.lines, *([line] if line else []))))
-        groups[name, reason] = Operators(name, seen.count + 1, reason, (seen.flops or 0) + flops, lines)
-    return tuple(sorted(groups.values(), key=lambda row: (-(row.flops or 0), -row.count, row.name)))
 
 
 def _called(listing: Listing, row: InstructionRow) -> str:

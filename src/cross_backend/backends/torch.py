@@ -178,10 +178,8 @@ class _CompiledSession(_ProgramSession):
         from cross_backend.tensors import random_inputs
 
         super()._open()
-        try:
+        with failing_as(LoadError, "torch.compile failed"):
             self._bind(random_inputs(self.inputs))()
-        except Exception as error:
-            raise LoadError(f"torch.compile failed: {one_line(error)}") from error
 
 
 def _compiler_gap() -> Gap | None:

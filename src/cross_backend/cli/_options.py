@@ -19,14 +19,25 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
 
 
-def add_model(parser: argparse.ArgumentParser, *, nargs: str) -> None:
-    """Declare what is exported or compared (``nargs`` as argparse takes it), and to what."""
+def add_model(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
+    """Declare what is captured: one model, or as many as ``nargs`` says."""
     parser.add_argument(
-        "models",
+        "models" if nargs else "model",
         metavar="MODEL",
         nargs=nargs,
         help="a built-in model (see 'cross-backend models'), path/to/file.py:function, file.pt2 or file.onnx",
     )
+    parser.add_argument(
+        "--weights",
+        metavar="FILE|NAME",
+        help="checkpoint file, or published weights: IMAGENET1K_V1 (torchvision), bert-base-uncased or a folder "
+        "(transformers)",
+    )
+    add_trust(parser)
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Declare to what it is lowered."""
     parser.add_argument(
         "--backends",
         nargs="+",
@@ -36,13 +47,55 @@ def add_model(parser: argparse.ArgumentParser, *, nargs: str) -> None:
     parser.add_argument(
         "--platform", metavar="NAME", help="use this platform's backends, in its order: ios, android, linux, …"
     )
+
+
+def add_quality(parser: argparse.ArgumentParser) -> None:
+    """Declare what an artifact must be."""
     parser.add_argument(
-        "--weights",
-        metavar="FILE|NAME",
-        help="checkpoint file, or published weights: IMAGENET1K_V1 (torchvision), bert-base-uncased or a folder "
-        "(transformers)",
+        "--precision",
+        choices=("fp32", "fp16", "bf16", "int8"),
+        help="precision of every backend that names none itself; one that does not have it fails with the reason",
     )
-    add_trust(parser)
+    parser.add_argument(
+        "--min-coverage",
+        type=share,
+        default=0.0,
+        metavar="SHARE",
+        help="fail a backend that executes less than this share, 0.9 or 90%%, of operators or FLOPs itself",
+    )
+
+
+def add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Declare how long is measured, and with how many threads."""
+    parser.add_argument(
+        "--num-runs",
+        "--num_runs",
+        type=positive_int,
+        default=1000,
+        metavar="N",
+        help="most timed calls (default: 1000)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=positive_float,
+        default=5.0,
+        metavar="S",
+        help="most seconds of timed calls; six calls at least (default: 5)",
+    )
+    parser.add_argument(
+        "--threads", type=positive_int, default=1, metavar="N", help="CPU threads of each target (default: 1)"
+    )
+
+
+def add_timeout(parser: argparse.ArgumentParser, default_s: float = 1800.0) -> None:
+    """Declare ``--timeout``."""
+    parser.add_argument(
+        "--timeout",
+        type=positive_float,
+        metavar="SECONDS",
+        default=default_s,
+        help=f"longest lowering or answer (default: {default_s:g})",
+    )
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
@@ -82,13 +135,7 @@ def add_work(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most worker processes (default: one per processor); never more than the memory holds",
     )
-    parser.add_argument(
-        "--timeout",
-        type=positive_float,
-        metavar="SECONDS",
-        default=1800.0,
-        help="longest lowering or answer (default: 1800)",
-    )
+    add_timeout(parser)
     parser.add_argument("--strict", action="store_true", help="exit with status 1 if any target fails")
     add_json(parser)
 

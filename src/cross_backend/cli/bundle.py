@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import (
-    add_trust,
-    add_work,
-    export_progress,
-    share,
-    trust_files,
-    writable_folder,
-)
+from cross_backend.cli._options import add_model, add_quality, add_work, export_progress, trust_files, writable_folder
 from cross_backend.errors import LowerError, UsageError
 from cross_backend.records import Outcome
 
@@ -34,9 +27,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "model", metavar="MODEL", help="a built-in model, path/to/file.py:function, file.pt2 or file.onnx"
-    )
+    add_model(parser)
     parser.add_argument(
         "--platform",
         nargs="+",
@@ -46,9 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backends", nargs="+", metavar="TARGET", help="backends in fallback order, instead of a platform's"
     )
-    parser.add_argument("--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name")
-    parser.add_argument("--precision", choices=("fp32", "fp16", "bf16", "int8"), help="as for export")
-    parser.add_argument("--min-coverage", type=share, default=0.0, metavar="SHARE", help="as for export")
+    add_quality(parser)
     parser.add_argument(
         "--measure", action="store_true", help="measure here what runs here, so that the manifest has the ranks"
     )
@@ -60,7 +49,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the bundle is DIR/<model> (default: bundles)",
     )
-    add_trust(parser)
     add_work(parser)
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.cli import COMPLAINT, UNPROVED, positive_float, positive_int, print_json
+from cross_backend.cli import COMPLAINT, UNPROVED, positive_int, print_json
 from cross_backend.cli._options import (
     add_batch,
+    add_measuring,
     add_model,
+    add_targets,
     add_work,
     check_threads,
     chosen_targets,
@@ -42,20 +44,9 @@ MOST_LAUNCHES = 15
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, nargs="+")
+    add_targets(parser)
     add_batch(parser)
-    parser.add_argument(
-        "--num-runs", type=positive_int, default=1000, metavar="N", help="most timed calls a target (default: 1000)"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=positive_float,
-        default=5.0,
-        metavar="S",
-        help="most seconds of timed calls a target; six calls at least (default: 5)",
-    )
-    parser.add_argument(
-        "--threads", type=positive_int, default=1, metavar="N", help="CPU threads of each target (default: 1)"
-    )
+    add_measuring(parser)
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the order in which targets take turns (default: 0)"
     )

@@ -7,8 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from cross_backend.cli import positive_float, print_json
-from cross_backend.cli._options import add_json, export_progress
+from cross_backend.cli import print_json
+from cross_backend.cli._options import add_json, add_timeout, export_progress
 from cross_backend.machine import Machine, version_of
 from cross_backend.records import Outcome
 
@@ -18,9 +18,7 @@ _LOW_DISK_BYTES = 2_000_000_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "--timeout", type=positive_float, default=300.0, metavar="SECONDS", help="longest probe (default: 300)"
-    )
+    add_timeout(parser, 300.0)
     add_json(parser)
 
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from cross_backend.cli import positive_float, print_json
-from cross_backend.cli._options import add_json, add_trust, export_progress, trust_files
+from cross_backend.cli import print_json
+from cross_backend.cli._options import add_json, add_model, add_timeout, export_progress, trust_files
 from cross_backend.errors import LowerError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "model", metavar="MODEL", help="a built-in model, path/to/file.py:function, file.pt2 or file.onnx"
-    )
+    add_model(parser)
     parser.add_argument("--backend", required=True, metavar="TARGET", help="vulkan, 'xnnpack?precision=int8', …")
-    parser.add_argument("--weights", metavar="FILE|NAME", help="checkpoint file, or a published weights name")
-    parser.add_argument(
-        "--timeout", type=positive_float, metavar="SECONDS", default=1800.0, help="longest lowering (default: 1800)"
-    )
-    add_trust(parser)
+    add_timeout(parser)
     add_json(parser)
 
 

@@ -10,10 +10,11 @@ from cross_backend.cli import print_json
 from cross_backend.cli._options import (
     add_batch,
     add_model,
+    add_quality,
+    add_targets,
     add_work,
     chosen_targets,
     export_progress,
-    share,
     trust_files,
     writable_folder,
 )
@@ -35,26 +36,16 @@ MOBILENET = "mobilenet_v3_small"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, nargs="*")
+    add_targets(parser)
     add_batch(parser)
     parser.add_argument("--all", action="store_true", help="all built-in models whose packages are installed")
     parser.add_argument("--mobilenet", action="store_true", help=f"the same as {MOBILENET}")
     parser.add_argument("--yolo", nargs="+", default=[], metavar="NAME", help="YOLO detectors: yolo11n, yolov8n, …")
-    parser.add_argument(
-        "--precision",
-        choices=("fp32", "fp16", "bf16", "int8"),
-        help="precision of every backend that names none itself; one that does not have it fails with the reason",
-    )
+    add_quality(parser)
     parser.add_argument(
         "--bundled",
         action="store_true",
         help="also write NAME.bpte for ExecuTorch: the program with sample inputs and expected outputs inside",
-    )
-    parser.add_argument(
-        "--min-coverage",
-        type=share,
-        default=0.0,
-        metavar="SHARE",
-        help="fail a backend that executes less than this share, 0.9 or 90%%, of operators or FLOPs itself",
     )
     parser.add_argument(
         "--output-dir",

@@ -17,41 +17,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the table."""
-    found = []
-    for name, row in WORKLOADS.items():
-        remedy = _remedy(row)
-        found.append(
+    remedies = {name: _remedy(row) for name, row in WORKLOADS.items()}
+    if args.json:
+        told = ("family", "summary", "parameters", "flops", "source", "licence")
+        found = [
             {
                 "name": name,
-                "family": row.family,
-                "summary": row.summary,
-                "parameters": row.parameters,
-                "flops": row.flops,
-                "source": row.source,
-                "licence": row.licence,
-                "ready": remedy is None,
-                "remedy": remedy,
+                **{key: getattr(row, key) for key in told},
+                "ready": remedies[name] is None,
+                "remedy": remedies[name],
             }
-        )
-    if args.json:
+            for name, row in WORKLOADS.items()
+        ]
         print_json({"schema": 1, "models": found})
         return 0
     from cross_backend.report.terminal import Terminal
 
     headers = ("model", "family", "what it is", "parameters", "FLOPs", "source", "licence", "here")
-    rows = [
-        (
-            name,
-            row.family,
-            row.summary,
-            _scaled(row.parameters),
-            _scaled(row.flops),
-            row.source,
-            row.licence,
-            _remedy(row) or "ready",
-        )
-        for name, row in WORKLOADS.items()
-    ]
+    rows = []
+    for name, row in WORKLOADS.items():
+        figures = map(_scaled, (row.parameters, row.flops))
+        rows.append((name, row.family, row.summary, *figures, row.source, row.licence, remedies[name] or "ready"))
     terminal = Terminal()
     terminal.table(headers, rows, right=(3, 4))
     terminal.text("FLOPs: floating point operations of one inference of batch 1, a multiply-add being two.")

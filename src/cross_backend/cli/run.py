@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.cli import positive_float, positive_int
-from cross_backend.cli._options import add_json, add_trust, check_threads
+from cross_backend.cli._options import add_json, add_measuring, add_timeout, add_trust, check_threads
 from cross_backend.cli._run_bundled import is_bundled, run_bundled
 from cross_backend.cli._run_given import Given, foreign_reader, run_foreign, run_given
 from cross_backend.cli._run_steps import finish, resolve_runnable, run_once
@@ -40,14 +39,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs here")
     parser.add_argument(
-        "--num-runs",
-        "--num_runs",
-        type=positive_int,
-        default=1000,
-        metavar="N",
-        help="most timed calls (default: 1000)",
-    )
-    parser.add_argument(
         "--profile",
         action="store_true",
         help="show the time of every iteration, and what each operator takes by the runtime's own profiler",
@@ -58,13 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="load inputs and expected outputs from the file, one of ExecuTorch's bundled programs (.bpte)",
     )
-    parser.add_argument(
-        "--seconds", type=positive_float, default=5.0, metavar="S", help="most seconds of timed calls (default: 5)"
-    )
-    parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="CPU threads (default: 1)")
-    parser.add_argument(
-        "--timeout", type=positive_float, default=600.0, metavar="SECONDS", help="longest answer (default: 600)"
-    )
+    add_measuring(parser)
+    add_timeout(parser, 600.0)
     add_trust(parser)
     add_json(parser)
 

@@ -136,7 +136,7 @@ def _adjusted(study: Study, args: argparse.Namespace) -> Study:
 
 def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: Cache) -> int:
     from cross_backend.study.cells import table
-    from cross_backend.study.planning import plan
+    from cross_backend.study.estimate import plan
 
     planned, estimate = plan(study, cache)
     if args.json:

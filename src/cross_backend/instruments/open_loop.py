@@ -57,18 +57,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class ByWindow:
-    """What became of the requests, for whoever asked."""
-
-    ns: tuple[tuple[int, ...], ...]
-    """Latencies by window, see :func:`by_window`."""
-    offered: int
-    busy: float
-    saturated: bool
-
-
-@dataclass(frozen=True)
-class OpenLoop(Reading[ByWindow]):
+class OpenLoop(Reading[Served]):
     """Requests that arrive when they will."""
 
     rate_per_s: float
@@ -80,12 +69,14 @@ class OpenLoop(Reading[ByWindow]):
         """The length of the run."""
         return self.seconds
 
-    def read(self, artifact: OpenArtifact) -> ByWindow:
-        """Return the latencies of each window."""
-        arrivals = arrivals_ns(self.rate_per_s, self.seconds, self.seed)
-        served = serve(artifact.run, arrivals, self.rate_per_s)
-        windows = tuple(map(tuple, by_window(served.ns, arrivals)))
-        return ByWindow(windows, served.offered, served.busy, served.saturated)
+    @functools.cached_property
+    def arrivals(self) -> list[int]:
+        """When the requests are due; the same for who asks and for who serves."""
+        return arrivals_ns(self.rate_per_s, self.seconds, self.seed)
+
+    def read(self, artifact: OpenArtifact) -> Served:
+        """Return the latencies."""
+        return serve(artifact.run, self.arrivals, self.rate_per_s)
 
 
 def arrivals_ns(rate_per_s: float, seconds: float, seed: int) -> list[int]:
@@ -164,15 +155,17 @@ def _take(state: Pass) -> None:
         if rate * state.seconds < FEWEST_REQUESTS:
             state.absent[metric] = f"too slow: fewer than {FEWEST_REQUESTS} requests in {state.seconds:g} s"
             return
-        answer = state.bench.take(OpenLoop(rate, state.seconds, state.seed))
+        asked = OpenLoop(rate, state.seconds, state.seed)
+        answer = state.bench.take(asked)
         if answer.saturated:
-            served = sum(map(len, answer.ns))
             state.absent[metric] = (
                 f"saturated: {rate:.4g} calls a second kept it busy {answer.busy:.0%} of the time "
-                f"({served} of {answer.offered} served), so latency grows for as long as they come"
+                f"({len(answer.ns)} of {answer.offered} served), so latency grows for as long as they come"
             )
         else:
-            state.measurements.append(Measurement(metric, "ns", tuple(map(tuple, answer.ns))))
+            state.measurements.append(
+                Measurement(metric, "ns", tuple(map(tuple, by_window(answer.ns, asked.arrivals))))
+            )
 
     for load in LOADS:
         state.attempt(f"open_loop.{load}", functools.partial(serve, load))

@@ -1,1 +1,1 @@
-"""Instruments, one a file, and the statistics that they share."""
+"""Measure: clocks, what sensors and drivers tell, and the statistics of samples; no bench and no artifact."""

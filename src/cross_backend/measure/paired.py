@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cross_backend.measure.quantiles import CONFIDENCE, normal_quantile, student_t
-from cross_backend.measurement import Measurement
+from cross_backend.measurement import Interval, Measurement
 
 CALM = 0.25
 """Share of a launch's calls that count, the fastest. On two processors of which other processes wanted one and a half,
@@ -53,6 +53,11 @@ class LogRatio:
     def high(self) -> float:
         """Upper end of the interval."""
         return self.value + self.half_width
+
+    @property
+    def ratio(self) -> Interval:
+        """The ratio itself."""
+        return Interval(math.exp(self.value), math.exp(self.low), math.exp(self.high))
 
     @property
     def apart(self) -> bool:

@@ -82,7 +82,7 @@ class Ranking:
         for key in self.order[1:]:
             ratio = self._ratio(key, self.order[0])
             if ratio is not None:
-                found[key] = Interval(math.exp(ratio.value), math.exp(ratio.low), math.exp(ratio.high))
+                found[key] = ratio.ratio
         return found
 
     def _near(self) -> Iterator[tuple[int, int, float]]:

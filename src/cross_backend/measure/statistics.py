@@ -11,38 +11,9 @@ from __future__ import annotations
 import math
 import statistics
 
-from cross_backend.measure.paired import (
-    MIN_ROUNDS,
-    PRIOR_FREEDOM,
-    PROCESS_SPREAD,
-    RESOLUTION,
-    LogRatio,
-    all_pairs,
-    joint_confidence,
-    log_ratio,
-    resolution,
-)
+from cross_backend.measure.paired import MIN_ROUNDS, PROCESS_SPREAD, all_pairs, joint_confidence, log_ratio, resolution
 from cross_backend.measure.quantiles import CONFIDENCE, median_error, median_interval, normal_quantile, student_t
 from cross_backend.measurement import Interval, Measurement
-
-__all__ = [
-    "CONFIDENCE",
-    "MIN_ROUNDS",
-    "PRIOR_FREEDOM",
-    "PROCESS_SPREAD",
-    "RESOLUTION",
-    "UNPAIRED_RESOLUTION",
-    "LogRatio",
-    "can_tell_apart",
-    "latency_ms",
-    "log_ratio",
-    "median_estimate",
-    "median_interval",
-    "noise_floor",
-    "paired_ratio",
-    "resolution",
-    "unpaired_ratio",
-]
 
 UNPAIRED_RESOLUTION = math.log(1.29)
 """What two single launches at different times must differ by. The same target measured twice after each other on a
@@ -89,8 +60,8 @@ def paired_ratio(
     Raises:
         ValueError: the two were not measured in the same rounds.
     """
-    ratio = log_ratio(first, second, confidence, floor)
-    return None if ratio is None else Interval(math.exp(ratio.value), math.exp(ratio.low), math.exp(ratio.high))
+    found = log_ratio(first, second, confidence, floor)
+    return None if found is None else found.ratio
 
 
 def noise_floor(first: Measurement, twin: Measurement) -> float | None:

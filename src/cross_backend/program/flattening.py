@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.errors import CaptureError, one_line
+from cross_backend.errors import CaptureError, failing_as
 from cross_backend.structure import MAX_DEPTH, TENSOR, Node, Structure, constant, mapping, named_tuple, sequence
 
 if TYPE_CHECKING:
@@ -240,11 +240,8 @@ def _traced_again(program: ExportedProgram, free: Mapping[str, list[int]]) -> Ex
     module.add_module("inner", inner)
     module.forward = forward
     shapes = tuple(dict.fromkeys(extents, torch.export.Dim.AUTO) for extents in free.values())
-    try:
-        with torch.no_grad():
-            flat = torch.export.export(module, flat_tensors(program, *program.example_inputs), dynamic_shapes=shapes)
-    except Exception as error:
-        raise CaptureError(f"torch.export cannot capture the program with flat tensors: {one_line(error)}") from error
+    with failing_as(CaptureError, "torch.export cannot capture the program with flat tensors"), torch.no_grad():
+        flat = torch.export.export(module, flat_tensors(program, *program.example_inputs), dynamic_shapes=shapes)
     if list(_free_extents(flat).values()) != list(free.values()):
         raise CaptureError("an extent is free only where the model is called with its own structure; flatten it.")
     return flat

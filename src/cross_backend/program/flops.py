@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _CONTROL_FLOW = {"cond", "map_impl", "scan", "while_loop"}
 """Higher-order operators that choose or repeat."""
+_NORMS, _POOLS = {"softmax", "layer_norm", "group_norm"}, {"avg_pool2d", "adaptive_avg_pool2d"}
+_REDUCTIONS = {"sum", "mean", "cumsum", "var", *_NORMS, *_POOLS}
+"""Operators of ATen that sum over their input."""
 
 
 def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
@@ -75,17 +78,7 @@ def _terms(node: Any) -> int:
             return math.prod(map(int, shapes[1][1:]))
         if name in {"linear", "mm", "matmul", "bmm", "addmm", "baddbmm", "scaled_dot_product_attention"} and shapes:
             return max(int(shape[-1]) for shape in shapes[:3])
-        if name in {
-            "sum",
-            "mean",
-            "softmax",
-            "layer_norm",
-            "group_norm",
-            "cumsum",
-            "var",
-            "avg_pool2d",
-            "adaptive_avg_pool2d",
-        }:
+        if name in _REDUCTIONS:
             return max(int(math.prod(shapes[0]) / max(math.prod(node.meta["val"].shape), 1)), int(shapes[0][-1]))
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, RuntimeError):  # a free extent has no number
         return 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, one_line
+from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, failing_as, one_line
 from cross_backend.foreign_files import open_regular
 from cross_backend.tensors import TensorSpec, random_inputs
 from cross_backend.verify.sample import make_sample
@@ -110,8 +110,13 @@ def _check_holds_all(message: Any) -> None:
 
 
 def _inputs(model: Any) -> tuple[TensorSpec, ...]:
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    return tuple(_spec(value) for value in model.graph.input if value.name not in initializers)
+    return tuple(map(_spec, _given(model)))
+
+
+def _given(model: Any) -> list[Any]:
+    """Return the inputs that a caller gives; older files list their weights among them."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in weights]
 
 
 def _outputs(model: Any) -> tuple[TensorSpec, ...]:
@@ -137,8 +142,7 @@ def _fix_batch(model: Any, batch: int, path: Path) -> None:
     """Fix the free leading dimensions of the inputs to an extent, wherever else their names stand as well."""
     import onnx
 
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in initializers]
+    inputs = _given(model)
     leading = [dims[0] for dims in (value.type.tensor_type.shape.dim for value in inputs) if len(dims)]
     free = [dim for dim in leading if not dim.HasField("dim_value")]
     names = {dim.dim_param for dim in free} - {""}
@@ -149,10 +153,8 @@ def _fix_batch(model: Any, batch: int, path: Path) -> None:
             if dim.dim_param in names:
                 dim.dim_value = batch
     del model.graph.value_info[:]  # what was inferred for the free extents; every runtime infers it again
-    try:
+    with failing_as(CaptureError, f"{path.name} cannot be run in batches of {batch}"):
         onnx.checker.check_model(model, full_check=True)
-    except Exception as error:
-        raise CaptureError(f"{path.name} cannot be run in batches of {batch}: {one_line(error)}") from error
 
 
 def _evaluate(model: Any, inputs: Sequence[Any], path: Path) -> Sequence[Any]:
@@ -160,10 +162,8 @@ def _evaluate(model: Any, inputs: Sequence[Any], path: Path) -> Sequence[Any]:
     from onnx.reference import ReferenceEvaluator
 
     feed = {spec.name: tensor for spec, tensor in zip(_inputs(model), inputs, strict=True)}
-    try:
+    with failing_as(CaptureError, f"ONNX's reference evaluator cannot run {path.name}"):
         outputs: Sequence[Any] = ReferenceEvaluator(model).run(None, feed)
-    except Exception as error:
-        raise CaptureError(f"ONNX's reference evaluator cannot run {path.name}: {one_line(error)}") from error
     return outputs
 
 

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from cross_backend.measure.statistics import CONFIDENCE, unpaired_ratio
+from cross_backend.measure.quantiles import CONFIDENCE
+from cross_backend.measure.statistics import unpaired_ratio
 from cross_backend.measurement import Interval
 from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report import tables

@@ -69,7 +69,7 @@ def run(study: Study, store: Store, cache: Cache, watch: Watch | None = None) ->
     specs = study.panels()
     row = store.begin(study.name, study.to_json(), study.digest, Machine.here(), versions(specs))
     done = store.finished_panels(row.id)
-    left = [index for index, spec in enumerate(specs) if key_of(spec) not in done]
+    left = [index for index, spec in enumerate(specs) if spec.key not in done]
     watch.begin(left)
     for index in left:
         watch.panel(_run_panel(_Panel(study, row.id, specs[index], store, cache, watch)))
@@ -90,7 +90,7 @@ class _Panel:
 
     @property
     def key(self) -> PanelKey:
-        return key_of(self.spec)
+        return self.spec.key
 
     @property
     def settings(self) -> Settings:
@@ -115,7 +115,7 @@ def _run_panel(one: _Panel) -> Panel:
     before = one.store.launches(one.study_id, key)
     watch.progress(f"{key}: capture and lower", 0.0)
     try:
-        source = find_workload(spec.model, spec.weights, spec.batch)
+        source = find_workload(spec.workload.model, spec.workload.weights, spec.batch)
         captured, rows = export(source, spec.targets, exporting, watch.observe)
     except CrossBackendError as error:
         if before and not enough(before, one.settings):
@@ -210,11 +210,6 @@ def take_further(
     return take_each(open_bench, names, batch=batch, task=task, call_s=call_s, seed=settings.seed)
 
 
-def key_of(spec: PanelSpec) -> PanelKey:
-    """Return the key under which a panel is stored."""
-    return PanelKey(spec.workload.name, spec.batch, spec.threads)
-
-
 def settings_of(study: Study, threads: int) -> Settings:
     """Return how the panels of a study are measured: what it says of a setting goes there by its name."""
     asked = vars(study.settings)
@@ -252,7 +247,7 @@ def _read(store: Store, study_id: int, row: StoredStudy) -> StudyResults:
     study = Study.from_json(row.spec)
     panels = []
     for spec in study.panels():
-        key = key_of(spec)
+        key = spec.key
         launches = store.launches(study_id, key)
         if launches:
             panel = conclude(key.workload, launches, settings_of(study, key.threads), key.batch, row.machine)

@@ -9,10 +9,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cross_backend.cache import Cache
 from cross_backend.instruments.table import INSTRUMENTS
 from cross_backend.machine import Machine
-from cross_backend.study.cells import Cell
+from cross_backend.program.capture import Captured
+from cross_backend.program.captures import find_capture
+from cross_backend.study.cells import Cell, cells
 from cross_backend.study.spec import PanelSpec, Study, StudySettings
+from cross_backend.workloads import WORKLOADS, find_workload
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,23 @@ class Estimate:
         factor = sum(finished_s) / math.sqrt(expected.low * expected.high)
         middle = math.sqrt(rest.low * rest.high) * factor
         return Seconds(max(rest.low * factor, middle / EARLIER), min(rest.high * factor, middle * EARLIER))
+
+
+def plan(study: Study, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
+    """Return the cells of a study and the estimated durations of its panels; imports no torch."""
+
+    def captured(panel: PanelSpec) -> Captured | None:
+        return find_capture(find_workload(panel.workload.model, panel.workload.weights, panel.batch), cache)
+
+    def flops(panel: PanelSpec) -> float | None:
+        row = WORKLOADS.get(panel.workload.model)
+        if row is not None and row.flops is not None:
+            return row.flops * panel.batch
+        found = captured(panel)
+        return found.flops if found else None
+
+    planned = cells(study, captured, cache, Machine.here())
+    return planned, estimate(study, planned, flops)
 
 
 def estimate(

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationInfo, ValidatorFunct
 from pydantic.dataclasses import dataclass
 
 from cross_backend.errors import UsageError
+from cross_backend.records import PanelKey
 from cross_backend.study import fields
 from cross_backend.study.checked import EMPTY, STRICT, Checked, Many, Maybe, Some, read_by
 from cross_backend.study.fields import number, share, whole
@@ -155,19 +156,9 @@ class PanelSpec:
     """Targets with their precisions, without duplicates."""
 
     @property
-    def model(self) -> str:
-        """The workload's model."""
-        return self.workload.model
-
-    @property
-    def weights(self) -> str | None:
-        """The workload's weights."""
-        return self.workload.weights
-
-    @property
-    def title(self) -> str:
-        """What progress and tables call it."""
-        return f"{self.workload.name}, batch {self.batch}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+    def key(self) -> PanelKey:
+        """Under which it is stored, and what progress calls it."""
+        return PanelKey(self.workload.name, self.batch, self.threads)
 
 
 def _workload(given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
@@ -244,8 +235,8 @@ class Study(Checked):
         settings = asdict(replace(self.settings, jobs=0))
         panels = [
             {
-                "model": one.workload.name if one.workload.content else one.model,
-                "weights": None if one.weights and Path(one.weights).is_absolute() else one.weights,
+                "model": one.workload.name if one.workload.content else one.workload.model,
+                "weights": None if Path(one.workload.weights or "").is_absolute() else one.workload.weights,
                 "content": one.workload.content,
                 "batch": one.batch,
                 "threads": one.threads,

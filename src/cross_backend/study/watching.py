@@ -14,8 +14,7 @@ from cross_backend.records import Outcome, Panel, PanelKey
 from cross_backend.report import figures
 from cross_backend.report.terminal import Terminal
 from cross_backend.study.driver import Watch
-from cross_backend.study.estimate import Estimate
-from cross_backend.study.planning import plan
+from cross_backend.study.estimate import Estimate, plan
 from cross_backend.study.spec import Study
 
 

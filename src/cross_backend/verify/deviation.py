@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 QUANTILE = 0.75
 """Of the changes along a line of elements: three quarters may be masked, one quarter may be outliers."""
-ROUNDED = 1e-3
-"""Relative change that rounding is not blamed for; float16's is half of it."""
 FEWEST = 8
 """Elements along an axis from which on they have a scale of their own."""
 
@@ -49,11 +47,16 @@ def scale_of(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any] | None) -
     return scale
 
 
-def moved(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> bool:
+def moved(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], rounded: float) -> bool:
     """Whether an output changed from one input to another by more than rounding may do.
 
     A mean over tokens that were only moved changes by rounding. Of the elements that changed, one in ten at least must
-    have changed by more than :data:`ROUNDED` of its magnitude.
+    have changed by more than a share of its magnitude.
+
+    Args:
+        first: reference output for the first input.
+        second: for the second.
+        rounded: that share: what float32 may deviate by in this program, so that what moves less tells nothing.
     """
     import numpy as np
 
@@ -66,7 +69,7 @@ def moved(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> bool:
     with np.errstate(all="ignore"):
         share = np.abs(a - b) / (np.abs(a) + np.abs(b))
     share = share[np.isfinite(share) & (share > 0)]
-    return bool(share.size) and float(np.quantile(share, 0.9)) > ROUNDED
+    return bool(share.size) and float(np.quantile(share, 0.9)) > rounded
 
 
 def deviation(

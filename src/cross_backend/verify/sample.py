@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError
-from cross_backend.verify.deviation import deviation, moved, scale_of
+from cross_backend.verify.compare import any_moved
+from cross_backend.verify.deviation import deviation, scale_of
 from cross_backend.verify.second_input import second_inputs
 
 if TYPE_CHECKING:
@@ -33,22 +34,24 @@ def make_sample(
         accumulations: see :func:`rounding_of`.
 
     Returns:
-        ``input``, ``expected``; ``input2``, ``expected2`` where a second input works; ``scale``, float32, one a
-        reference output; ``rounding``, one number.
+        ``input``, ``expected``; ``scale``, float32, one a reference output; ``rounding``, one number; ``input2``,
+        ``expected2`` where a second input works: the first that moves the outputs, else the last.
     """
     import numpy as np
 
-    second = _second(inputs, expected, run)
-    other: Sequence[Any] = second[1] if second else [None] * len(expected)
-    scales = [_scale(a, b) for a, b in zip(expected, other, strict=True)]
-    rounding = rounding_of(expected, again, scales, accumulations)
-    groups: dict[str, Arrays] = {
-        "input": inputs,
-        "expected": expected,
-        "scale": scales,
-        "rounding": [np.array(rounding)],
-    }
-    return groups | ({"input2": second[0], "expected2": second[1]} if second else {})
+    again = list(again)
+
+    def judged_by(other: Sequence[Any]) -> dict[str, Arrays]:
+        scales = [_scale(a, b) for a, b in zip(expected, other, strict=True)]
+        rounding = rounding_of(expected, again, scales, accumulations)
+        return {"input": inputs, "expected": expected, "scale": scales, "rounding": [np.array(rounding)]}
+
+    found: dict[str, Arrays] = {}
+    for second, other in _seconds(inputs, expected, run):
+        found = judged_by(other) | {"input2": second, "expected2": other}
+        if any_moved(expected, other, float(found["rounding"][0])):
+            break
+    return found or judged_by([None] * len(expected))
 
 
 def rounding_of(expected: Arrays, again: Iterable[Arrays], scales: Arrays, accumulations: int) -> float:
@@ -81,22 +84,15 @@ def _scale(first: Any, second: Any) -> Any:
         return np.minimum(scale_of(first, second), np.finfo(np.float32).max).astype(np.float32)
 
 
-def _second(inputs: Arrays, expected: Arrays, run: Callable[[Arrays], Arrays]) -> tuple[Arrays, Arrays] | None:
-    """Return the first other input that moves the outputs, and they; the last that works where none does."""
+def _seconds(inputs: Arrays, expected: Arrays, run: Callable[[Arrays], Arrays]) -> Iterator[tuple[Arrays, Arrays]]:
+    """Yield other inputs that work, and the outputs for them."""
     import numpy as np
 
-    found: tuple[Arrays, Arrays] | None = None
     for candidate in second_inputs(inputs):
         with contextlib.suppress(CaptureError):
             outputs = run(candidate)
-            if [y.shape for y in outputs] != [y.shape for y in expected]:
-                continue
-            if any(
-                y.dtype.kind in "fc" and not np.array_equal(np.isfinite(y), np.isfinite(x))
+            if [y.shape for y in outputs] == [y.shape for y in expected] and all(
+                y.dtype.kind not in "fc" or np.array_equal(np.isfinite(y), np.isfinite(x))
                 for x, y in zip(expected, outputs, strict=True)
             ):
-                continue
-            found = candidate, outputs
-            if any(map(moved, expected, outputs)):
-                return found
-    return found
+                yield candidate, outputs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, one_line, unknown_name
+from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, failing_as, unknown_name
 from cross_backend.foreign_files import open_regular
 from cross_backend.machine import Machine, version_of
 from cross_backend.workloads.table import WORKLOADS, BuiltIn
@@ -223,12 +223,10 @@ def load_checkpoint(module: torch.nn.Module, path: str) -> None:
 
     if not Path(path).is_file():
         raise CaptureError(f"weights {path} do not exist: no such file, and this model has no published ones.")
-    try:
+    with failing_as(CaptureError, f"weights {path} do not fit"):
         with open_regular(Path(path)) as file:
             state = torch.load(file, map_location="cpu", weights_only=True)
         module.load_state_dict(state.get("state_dict", state))
-    except Exception as error:
-        raise CaptureError(f"weights {path} do not fit: {one_line(error)}") from error
 
 
 def _stem(text: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cross_backend.errors import CaptureError, UnavailableError, one_line
+from cross_backend.errors import CaptureError, UnavailableError, failing_as, one_line
 from cross_backend.workloads import Workload
 from cross_backend.workloads._torchvision import torchvision_models
 from cross_backend.workloads.vision import settle_batch_norm
@@ -70,10 +70,8 @@ def _trained(ultralytics: Any, weights: str) -> Any:
     path = Path(weights).resolve()  # by a bare name ultralytics would download it
     if not path.is_file():
         raise CaptureError(f"weights {weights} do not exist; give a checkpoint file such as yolo11n.pt.")
-    try:
+    with failing_as(CaptureError, f"weights {weights} do not fit"):
         return ultralytics.nn.tasks.load_checkpoint(path)[0]
-    except Exception as error:
-        raise CaptureError(f"weights {weights} do not fit: {one_line(error)}") from error
 
 
 def _import_ultralytics(name: str) -> Any:

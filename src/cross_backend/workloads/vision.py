@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.errors import CaptureError, UsageError, one_line, unknown_name
+from cross_backend.errors import CaptureError, UsageError, failing_as, unknown_name
 from cross_backend.workloads import Workload, load_checkpoint
 from cross_backend.workloads._torchvision import torchvision_models
 
@@ -47,10 +47,8 @@ def classifier(name: str, weights: str | None = None) -> Workload:
         published = None if weights is None or Path(weights).is_file() else weights
         if published is not None:
             _check_published(name, published, models.get_model_weights(name).__members__)
-        try:
+        with failing_as(CaptureError, f"torchvision has no weights {weights!r} for {name} here"):
             model = models.get_model(name, weights=published)
-        except Exception as error:
-            raise CaptureError(f"torchvision has no weights {weights!r} for {name} here: {one_line(error)}") from error
         if weights is None:
             settle_batch_norm(model, torch.randn(max(2, _STATISTICS_BATCH * SIZE**2 // size**2), 3, size, size))
             if name.startswith("vit_"):

@@ -53,7 +53,8 @@ def agree(built, sample, outputs, precision="fp32"):
         "expected": [[tensor(y) for y in sample[key]] for key in ("expected", "expected2") if key in sample],
         "outputs": [[tensor(y) for y in one] for one in outputs],
         "scale": [tensor(scale) for scale in sample.get("scale", ())],
-        "tolerance": tolerance_of(precision),
+        "rounding": [tensor(one) for one in sample.get("rounding", ())],
+        "tolerance": tolerance_of(precision, float(sample["rounding"][0]) if "rounding" in sample else None),
     }
     if PRECISIONS[precision].mean < math.inf:
         request["mean_tolerance"] = PRECISIONS[precision].mean
@@ -107,6 +108,13 @@ def test_forms_numbers_and_constants(dtype, built):
         special[np.isfinite(special)] = np.inf
         assert agree(built, {"expected": [special]}, [[special]])["unproved"] == "its outputs are all NaN or infinite"
         assert agree(built, {"expected": [special, one]}, [[special, one]])["unproved"] == ""
+
+
+@pytest.mark.parametrize(("rounding", "proved"), [(1e-7, True), (1e-3, False), (None, False)])
+def test_what_moves_little_proves_something_where_rounding_is_smaller(rounding, proved, built):
+    first, second = (1000 + 0.1 * np.random.default_rng(seed).normal(size=(2, 64)) for seed in (0, 1))
+    sample = {"expected": [first], "expected2": [second]} | ({"rounding": [np.array(rounding)]} if rounding else {})
+    assert (agree(built, sample, [[first], [second]])["unproved"] == "") is proved
 
 
 def test_large_whole_numbers_are_not_rounded(built):
@@ -185,6 +193,7 @@ def test_what_is_not_proved_has_no_rank(bundle, rows, runner):
     [
         (lambda row: row["sample"]["scale"][0].update(shape=[1]), "sample.scale is not float32 in the shapes"),
         (lambda row: row["sample"]["scale"].append(row["sample"]["scale"][0]), "sample.scale is not float32"),
+        (lambda row: row["sample"]["rounding"][0].update(dtype="int64"), "sample.rounding is not one float64"),
         (lambda row: row["sample"].pop("inputs2"), "inputs2"),
         (lambda row: row["sample"]["inputs2"][0].update(path="../x.npy"), "sample.inputs2[0].path"),
         (lambda row: row["sample"]["expected2"][0].update(sha256="0" * 64), "expected2_0.npy"),

@@ -76,6 +76,15 @@ def test_a_cpu_target_computes_in_float16(name: str, small: tuple[torch.nn.Modul
         _check_values(half)
 
 
+@pytest.mark.parametrize("name", ["xnnpack", "portable"])
+def test_a_wide_layer_norm_is_right_in_float16(name: str) -> None:
+    """ExecuTorch's own kernel for it is not: every transformer of 256 channels or more was wrong."""
+    torch.manual_seed(0)
+    net, x = torch.nn.Sequential(torch.nn.LayerNorm(256), torch.nn.Linear(256, 16)).eval(), torch.randn(1, 8, 256)
+    with xb.load(xb.lower(xb.capture(net, (x,)), f"{name}?precision=fp16")) as session:
+        torch.testing.assert_close(session(x), net(x), atol=0.02, rtol=0.02)
+
+
 def _check_values(artifact: xb.Artifact) -> None:
     """Find no float32 among what XNNPACK computes; weights of convolutions it keeps wide, and casts at load."""
     from executorch.exir._serialize._program import deserialize_pte_binary

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cross_backend.measure.paired import joint_confidence, resolution
+from cross_backend.measure.paired import joint_confidence, log_ratio, resolution
 from cross_backend.measure.precision import surely_found
 from cross_backend.measure.ranking import Ranking
-from cross_backend.measure.statistics import log_ratio, noise_floor
+from cross_backend.measure.statistics import noise_floor
 from cross_backend.measurement import Interval, Measurement
 
 Draw = Callable[..., list[Measurement]]

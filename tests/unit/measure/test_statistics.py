@@ -14,21 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cross_backend.measure.paired import _launches
-from cross_backend.measure.statistics import (
+from cross_backend.measure.paired import (
     MIN_ROUNDS,
     RESOLUTION,
+    _launches,
     all_pairs,
-    can_tell_apart,
     joint_confidence,
-    latency_ms,
     log_ratio,
-    median_interval,
-    noise_floor,
-    paired_ratio,
     resolution,
-    unpaired_ratio,
 )
+from cross_backend.measure.quantiles import median_interval
+from cross_backend.measure.statistics import can_tell_apart, latency_ms, noise_floor, paired_ratio, unpaired_ratio
 from cross_backend.measurement import Measurement
 
 Draw = Callable[..., list[Measurement]]

@@ -22,7 +22,7 @@ from cross_backend.records import Further, Launch, Outcome, PanelKey, Result
 from cross_backend.registry import resolve
 from cross_backend.store import Store
 from cross_backend.study import driver
-from cross_backend.study.driver import MOST_RUNS, Watch, key_of, read, run, settings_of, take_further, versions
+from cross_backend.study.driver import MOST_RUNS, Watch, read, run, settings_of, take_further, versions
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 from cross_backend.toolchains import find_toolchain
 from tests.unit.report.studies import panel
@@ -69,7 +69,7 @@ def test_a_study_that_was_cut_off_goes_on_behind_what_is_stored(broken: Study, s
     with store:
         with pytest.raises(KeyboardInterrupt):
             run(broken, store, cache, Watch(stored=cut))
-        key = key_of(broken.panels()[0])
+        key = broken.panels()[0].key
         before = store.launches(1, key)
         assert len(before) == 1 and store.finished_panels(1) == set() and not read(store, 1).finished
         left: list[int] = []
@@ -96,7 +96,7 @@ def test_launches_of_two_models_are_never_joined(store: Store, cache: Cache, tmp
     with store:
         with pytest.raises(KeyboardInterrupt):
             run(study, store, cache, Watch(stored=cut))
-        key = key_of(study.panels()[0])
+        key = study.panels()[0].key
         before = store.launches(1, key)
         assert len(before) == 1 and before[0].program
         (tmp_path / "helped.py").write_text("factor = 2.0\n")
@@ -117,10 +117,10 @@ def test_a_capture_that_fails_later_takes_nothing_from_what_is_stored(
     good = Launch(tuple(Result("loud_model", text, text, Outcome.OK, latency=LATENCY) for text in spec.targets))
     with store:
         row = store.begin(study.name, study.to_json(), study.digest, Machine.here(), versions(study.panels()))
-        store.keep_launch(row.id, key_of(spec), 0, good)
+        store.keep_launch(row.id, spec.key, 0, good)
         with pytest.raises(CrossBackendError, match="no checkpoint"):
             run(study, store, cache)
-        assert store.launches(row.id, key_of(spec)) == [good]
+        assert store.launches(row.id, spec.key) == [good]
         assert store.finished_panels(row.id) == set()
 
 

@@ -24,11 +24,11 @@ def study(**given: object) -> Study:
 
 def test_panels_go_workload_by_workload_then_batch_then_threads() -> None:
     one = study(workloads=(DIGITS, replace(LINEAR, batch_sizes=(4,))), batch_sizes=(1, 8), threads=(1, 2))
-    assert [(p.model, p.batch, p.threads) for p in one.panels()] == [
+    assert [(p.workload.model, p.batch, p.threads) for p in one.panels()] == [
         ("digits_cnn", 1, 1), ("digits_cnn", 1, 2), ("digits_cnn", 8, 1), ("digits_cnn", 8, 2),
         ("linear_regression", 4, 1), ("linear_regression", 4, 2),
     ]  # fmt: skip
-    assert one.panels()[1].title == "digits_cnn, batch 1, 2 threads"
+    assert str(one.panels()[1].key) == "digits_cnn, batch 1, 2 threads"
     assert {p.targets for p in one.panels()} == {("cpu", "torch")}
 
 

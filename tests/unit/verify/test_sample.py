@@ -14,7 +14,9 @@ from torch import nn
 from cross_backend.errors import CaptureError
 from cross_backend.program.capture import Captured, write_capture
 from cross_backend.program.flops import count_accumulations
+from cross_backend.records import Outcome
 from cross_backend.tensors import load_tensors
+from cross_backend.verify.compare import compare_outputs
 from cross_backend.verify.deviation import scale_of
 from cross_backend.verify.sample import UNIT, make_sample
 from cross_backend.verify.second_input import SHRINK, second_inputs
@@ -113,3 +115,35 @@ def test_a_captured_sample_has_all_groups_and_a_rounding_that_grows_with_the_pro
         assert count_accumulations(module) == depth * 64
         found.append(float(groups["rounding"][0]))
     assert UNIT < found[0] < found[1] < 1e-4
+
+
+class Around(nn.Module):
+    """What it computes is small beside a number that it adds."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return 1000 + x.tanh() / 10
+
+
+class Pooled(nn.Module):
+    """The order of the tokens moves its outputs by rounding only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(50, 64)
+
+    def forward(self, tokens: torch.Tensor) -> Any:
+        return self.embedding(tokens).mean(1)
+
+
+def test_a_small_change_is_told_from_rounding(tmp_path: Path) -> None:
+    for name, module, x, outcome in (
+        ("around", Around(), torch.randn(2, 64, generator=torch.Generator().manual_seed(0)), Outcome.OK),
+        ("pooled", Pooled(), torch.arange(48).reshape(1, 48), Outcome.NOT_PROVED),
+    ):
+        (tmp_path / name).mkdir()
+        _, groups = capture(module, x, folder=tmp_path / name)
+        first, second = groups["expected"][0], groups["expected2"][0]
+        assert not np.array_equal(first, second)
+        assert np.quantile(np.abs(first - second) / np.abs(first), 0.9) < 1e-3
+        assert compare_outputs(groups, [groups["expected"], groups["expected2"]]).outcome is outcome

@@ -188,6 +188,17 @@ def test_equal_outputs_that_prove_nothing(want: Any, second: Any, why: str) -> N
     assert found.to_json()["unproved"] == why
 
 
+@pytest.mark.parametrize(("rounding", "unproved"), [(1e-7, False), (1e-3, True), (None, True)])
+def test_what_moves_by_less_than_a_thousandth_proves_something_where_rounding_is_smaller(
+    rounding: float | None, unproved: bool
+) -> None:
+    want, want2 = (1000 + 0.1 * values for values in (REFERENCE, SECOND))
+    found = compare_outputs(sample(want, second=(want2,), rounding=rounding), [[want], [want2]])
+    assert (found.outcome is Outcome.NOT_PROVED) is unproved
+    baked_in = compare_outputs(sample(want, second=(want2,), rounding=rounding), [[want], [want]])
+    assert baked_in.verdict is unproved, "what proves something tells a program that ignores its input"
+
+
 def test_one_output_that_moves_proves_something() -> None:
     anchors = np.arange(6, dtype=np.float32)
     groups = sample(anchors, REFERENCE, second=(anchors, SECOND))

@@ -11,14 +11,14 @@ _LARGEST = 65504.0
 
 
 def decomposed(program: Any, kept: Iterable[Any]) -> Any:
-    """Return the program in core operators but for ``kept``.
+    """Return the program in core operators but for ``kept`` and layer_norm, which :func:`to_half` widens.
 
     In float32 that adds nothing; in float16 torch's decompositions compute in float32 and cast twice an operator.
     """
     import torch
 
     table = torch.export.default_decompositions()
-    for operator in kept:
+    for operator in (*kept, torch.ops.aten.layer_norm.default):
         table.pop(operator, None)
     return program.run_decompositions(table)
 
@@ -53,6 +53,10 @@ def to_half(program: Any) -> Any:
             _cast_input(node)
         elif _is_float32(node):
             node.meta["val"] = node.meta["val"].half()
+    for nested in [m for m in module.modules() if isinstance(m, torch.fx.GraphModule)]:
+        for node in nested.graph.find_nodes(op="call_function", target=torch.ops.aten.layer_norm.default):
+            if _is_float32(node):
+                _widen(node)
     _cast_outputs(module.graph, signature, wide)
     _infer(module)
     tensors = ({name: _half_tensor(x) for name, x in row.items()} for row in (program.state_dict, program.constants))
@@ -96,6 +100,24 @@ def _cast_input(node: Any) -> None:
     with node.graph.inserting_after(node):
         cast = node.graph.call_function(torch.ops.aten.to.dtype, (node, torch.float16))
     node.replace_all_uses_with(cast, delete_user_cb=lambda user: user is not cast)
+
+
+def _widen(node: Any) -> None:
+    """Let layer_norm compute in float32 between casts.
+
+    ExecuTorch 1.5's kernel for float16 gives wrong numbers where 256 or more are normalised together.
+    """
+    import torch
+    from torch.fx.node import map_arg
+
+    def wide(given: Any) -> Any:
+        return node.graph.call_function(torch.ops.aten.to.dtype, (given, torch.float32))
+
+    with node.graph.inserting_before(node):
+        node.args, node.kwargs = map_arg(node.args, wide), map_arg(node.kwargs, wide)
+    with node.graph.inserting_after(node):
+        narrow = node.graph.call_function(torch.ops.aten.to.dtype, (node, torch.float16))
+    node.replace_all_uses_with(narrow, delete_user_cb=lambda user: user is not narrow)
 
 
 def _cast_outputs(graph: Any, signature: Any, wide: list[bool]) -> None:

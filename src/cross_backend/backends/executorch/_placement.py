@@ -7,11 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import Operators, Placement, count_operators
+from cross_backend.artifact import Operators, Placement, count_operators, group_left
 from cross_backend.errors import LowerError
 
 _PACKAGES = {"site-packages", "dist-packages"}
@@ -77,16 +76,6 @@ def _base(name: str) -> str:
     return name.replace("::", ".").split(".")[1]
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    """One kernel call of the file, with the node of the finished graph that it was emitted for."""
-
-    name: str
-    why: str | None
-    line: str | None
-    flops: int
-
-
 def read_placement(
     payload: Path,
     graph: Any,
@@ -113,7 +102,7 @@ def read_placement(
     named = sum(len(buffer) for buffer in file.named_data.buffers) if file.named_data else 0  # delegates' weights
     delegates: Counter[str] = Counter()
     inside: Counter[str] = Counter()
-    kernels: list[_Kernel] = []
+    kernels: list[Operators] = []
     node_of = _node_finder(graph)
     for plan in program.execution_plan:
         calls = [(at, i.instr_args) for chain in plan.chains for at, i in enumerate(chain.instructions)]
@@ -124,7 +113,8 @@ def read_placement(
                 node = node_of(at, name)
                 why = _why(name, node, graph, rejections, unlogged)
                 line = None if node is None else _user_line(node.meta.get("stack_trace"))
-                kernels.append(_Kernel(name, why, line, _flops(operator, call.args, plan.values)))
+                flops = _flops(operator, call.args, plan.values)
+                kernels.append(Operators(name, 1, why, flops, (line,) if line else ()))
             elif isinstance(call, DelegateCall):
                 delegate = plan.delegates[call.delegate_index]
                 delegates[delegate.id] += 1
@@ -139,7 +129,7 @@ def read_placement(
     if delegate_id is None:
         inside, left = Counter(kernel.name for kernel in kernels), count_operators(foreign)
     else:
-        left = (*_grouped(kernels), *count_operators(foreign))
+        left = (*group_left(kernels), *count_operators(foreign))
     return Placement(
         delegates=dict(delegates),
         inside=count_operators(inside),
@@ -240,21 +230,3 @@ def _user_line(trace: str | None) -> str | None:
         source = lines[at + 1] if at + 1 < len(lines) and not lines[at + 1].startswith("File ") else ""
         return f"{shown.as_posix()}:{number} {function}: {source}".rstrip(": ")
     return None
-
-
-def _grouped(kernels: Sequence[_Kernel]) -> tuple[Operators, ...]:
-    """Group kernel calls by operator and reason, most expensive first, then most frequent."""
-    groups: dict[tuple[str, str | None], list[_Kernel]] = {}
-    for kernel in kernels:
-        groups.setdefault((kernel.name, kernel.why), []).append(kernel)
-    rows = [
-        Operators(
-            name,
-            len(group),
-            why,
-            flops=sum(kernel.flops for kernel in group),
-            lines=tuple(dict.fromkeys(kernel.line for kernel in group if kernel.line)),
-        )
-        for (name, why), group in groups.items()
-    ]
-    return tuple(sorted(rows, key=lambda row: (-(row.flops or 0), -row.count, row.name)))

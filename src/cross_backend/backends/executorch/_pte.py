@@ -18,7 +18,7 @@ from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
 from cross_backend.backends.executorch._quantize import quantize
-from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
+from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
@@ -96,11 +96,9 @@ class ExecuTorchBackend(Backend):
         if isinstance(program, OnnxProgram):
             raise UnsupportedError(_NOT_ONNX)
         payload = stem.with_name(stem.name + self.suffix)
-        with watch_rejections(self.rejections) as rejections:
-            try:
-                finished = self.edge(self.prepared(program, options, calibration), options).to_executorch()
-            except Exception as error:
-                raise LowerError(f"ExecuTorch cannot lower it to {self.title}: {one_line(error)}") from error
+        failing = failing_as(LowerError, f"ExecuTorch cannot lower it to {self.title}")
+        with watch_rejections(self.rejections) as rejections, failing:
+            finished = self.edge(self.prepared(program, options, calibration), options).to_executorch()
         with payload.open("wb") as file:
             finished.write_to_file(file)
         graph = finished.exported_program().graph
