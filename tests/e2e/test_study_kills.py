@@ -72,10 +72,10 @@ def kept(path):
             for spec in Study.from_json(store.study(row.id).spec).panels():
                 for number, launch in store.records(row.id, spec.key, Launch):
                     titles = [result.title for result in launch.results]
-                    found[row.id, spec.title, f"launch {number + 1}"] = to_packet(launch)
+                    found[row.id, str(spec.key), f"launch {number + 1}"] = to_packet(launch)
                 for index, further in store.records(row.id, spec.key, Further):
                     name = f"further measurements of {titles[index]}"
-                    found[row.id, spec.title, name] = to_packet(further)
+                    found[row.id, str(spec.key), name] = to_packet(further)
     return found, finished
 
 
