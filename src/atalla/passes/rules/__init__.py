@@ -5,6 +5,7 @@ from __future__ import annotations
 from atalla.passes.rule import RULES, Rule
 from atalla.passes.rules import (  # noqa: F401  each enters its rules
     activations,
+    any_convolution,
     arithmetic,
     attention,
     comparisons,
