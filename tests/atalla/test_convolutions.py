@@ -51,6 +51,23 @@ def volumes() -> list[Case]:
     ]
 
 
+def multiplied() -> list[Case]:
+    """Several filters for each channel, in every layout."""
+    x = torch.randn(2, 19, 7, 9)
+    return [
+        (nn.Conv2d(19, 38, 3, padding=1, groups=19), (x,)),
+        (nn.Conv2d(19, 57, 5, 2, 2, groups=19, bias=False), (x.to(memory_format=torch.channels_last),)),
+        (nn.Sequential(nn.Conv2d(2, 8, 3, groups=2), nn.ReLU()), (x[:, 3:5],)),
+        (nn.Conv1d(6, 12, 3, groups=6), (torch.randn(2, 6, 8),)),
+    ]
+
+
+def test_several_filters_a_channel_are_one_for_each_of_more_channels() -> None:
+    torch.manual_seed(0)
+    made = agree(multiplied())
+    assert [one.op.name for one in made.program.instructions if "CONV" in one.op.name] == ["DWCONV2D"] * 4
+
+
 def test_transposed_convolutions_are_convolutions_of_parts() -> None:
     torch.manual_seed(0)
     made = agree(transposed())
@@ -98,7 +115,14 @@ def test_what_follows_each_part_is_made_where_the_part_is(layer: nn.Module, shap
 
 def test_a_place_that_no_tap_reaches_is_activated_too() -> None:
     torch.manual_seed(0)
-    agree([(nn.Sequential(nn.ConvTranspose2d(3, 5, 2, 4), settled(5, 2), nn.Sigmoid()).eval(), (torch.randn(2, 3, 4, 4),))])
+    agree(
+        [
+            (
+                nn.Sequential(nn.ConvTranspose2d(3, 5, 2, 4), settled(5, 2), nn.Sigmoid()).eval(),
+                (torch.randn(2, 3, 4, 4),),
+            )
+        ]
+    )
 
 
 def test_dynamic_sizes() -> None:

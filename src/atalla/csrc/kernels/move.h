@@ -1,4 +1,4 @@
-// COPY, FILL, IOTA, GATHER.
+// COPY, FILL, IOTA.
 #pragma once
 
 #include "walk.h"
@@ -43,6 +43,10 @@ static void copy_row(const at_call* call, const walk* w, char** at, size_t count
     convert_row(w, at, count);
   } else if (to == 1 && from == 1) {
     memcpy(at[0], at[1], count * w->size[0]);
+  } else if (to == 1 && from == 0 && w->size[0] == 4) {
+    int32_t value;
+    memcpy(&value, at[1], sizeof value);
+    for (size_t i = 0; i < count; ++i) ((int32_t*)(void*)at[0])[i] = value;
   } else if (w->size[0] == 8) {
     COPY_ELEMENTS(int64_t);
   } else if (w->size[0] == 4) {
@@ -54,9 +58,29 @@ static void copy_row(const at_call* call, const walk* w, char** at, size_t count
   }
 }
 
+// Rows of an item one after the other: where the next begins is worked out anew only where an outer dim changes.
 static void copy_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
-  spread_item(argument, item, copy_row);
+  const spread* s = argument;
+  const walk* w = &s->walk;
+  if (s->pieces != 1 || w->rank < 2) {
+    spread_item(s, item, copy_row);
+    return;
+  }
+  const size_t first = item * s->rows_each, last = first + s->rows_each < s->rows ? first + s->rows_each : s->rows;
+  const unsigned outer = w->rank - 2;
+  int64_t place = (int64_t)(first % (size_t)w->dim[outer]);
+  char* at[WALKERS];
+  walk_row(w, first, at);
+  for (size_t row = first; row < last; ++row) {
+    copy_row(s->call, w, at, s->length);
+    if (++place < w->dim[outer]) {
+      for (unsigned v = 0; v < w->views; ++v) at[v] += w->stride[v][outer] * (int64_t)w->size[v];
+    } else if (row + 1 < last) {
+      place = 0;
+      walk_row(w, row + 1, at);
+    }
+  }
 }
 
 static int copy(const at_call* call) {
@@ -106,26 +130,6 @@ static int iota(const at_call* call) {
     } else {
       store_whole(at, dst->dtype, to_whole(value));
     }
-  }
-  return 0;
-}
-
-// Rows of a table that is dense in all but its first dim, one after the other: dst is dense, too.
-static int gather(const at_call* call) {
-  const at_view *dst = &call->dst, *table = &call->src[0], *index = &call->src[1];
-  const size_t count = at_elements(index), elements = at_elements(dst);
-  if (!count || !elements) return 0;
-  const size_t bytes = elements / count * at_size(dst->dtype);
-  for (size_t i = 0; i < count; ++i) {
-    int64_t offset = 0;
-    size_t rest = i;
-    for (unsigned d = index->rank; d-- > 0;) {
-      offset += (int64_t)(rest % (size_t)index->dim[d]) * index->stride[d];
-      rest /= (size_t)index->dim[d];
-    }
-    const int64_t row = load_whole(index->data + offset * (int64_t)at_size(index->dtype), index->dtype);
-    if (row < 0 || row >= table->dim[0]) return ATALLA_BAD_INDEX;
-    memcpy(dst->data + i * bytes, table->data + (size_t)row * bytes, bytes);
   }
   return 0;
 }

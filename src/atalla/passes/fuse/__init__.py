@@ -10,7 +10,6 @@ from atalla.passes.fuse.place import into_place
 from atalla.passes.fuse.products import into_activations, into_residuals, into_weights
 from atalla.passes.fuse.uses import without_dead
 
-
 REWRITES = (
     *(into_parts, into_weights, into_parts, into_residuals, into_parts, into_activations),
     *(into_chains, into_attention, into_place),

@@ -96,6 +96,9 @@ def emit_convolution(
     """Emit the product that makes ``dst`` of an image, a weight and a bias."""
     x, weight, bias = sources
     channels = x.shape[1]
+    if groups > 1 and equal(groups, channels) and not equal(weight.shape[0], channels):
+        x = _each_channel_again(low, x, int(weight.shape[0]) // groups)
+        groups = channels = x.shape[1]
     is_depthwise = groups > 1 and equal(weight.shape[1], 1) and equal(weight.shape[0], channels)
     anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel lays out the rows anew
     low.emit(
@@ -105,6 +108,17 @@ def emit_convolution(
         **attributes,
         groups=groups,
     )
+
+
+def _each_channel_again(low: Lowering, x: ir.Tensor, times: int) -> ir.Tensor:
+    """Return an image with every channel so many times, one behind the other: as many as there are filters."""
+    n, channels, high, wide = x.shape
+    shape = (n, channels, times, high, wide)
+    copied = low.new(x.dtype, shape, strides_in_order(shape, (0, 3, 4, 1, 2)))
+    sn, sc, sh, sw = x.strides
+    low.emit(Op.COPY, copied, [x.view(shape, (sn, sc, 0, sh, sw))])
+    dn, _, dc, dh, dw = copied.strides
+    return copied.view((n, channels * times, high, wide), (dn, dc, dh, dw))
 
 
 def as_image(x: ir.Tensor) -> ir.Tensor:

@@ -1,7 +1,7 @@
 """Transposed convolutions: for each remainder of the output's places by the stride, a convolution of its own.
 
-A place ``o = stride · q + r`` of the output reads the taps ``t`` of which ``r + padding − t · dilation`` is a multiple of
-the stride; that quotient, and q, is where in the input. So the places of one remainder are a plain convolution of
+A place ``o = stride · q + r`` of the output reads the taps ``t`` of which ``r + padding − t · dilation`` is a multiple
+of the stride; that quotient, and q, is where in the input. So the places of one remainder are a plain convolution of
 stride 1 with some of the taps, in reverse, which writes every so many-th element of the output.
 """
 

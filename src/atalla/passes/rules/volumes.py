@@ -52,9 +52,7 @@ def _two(values: Sequence[int]) -> tuple[int, int]:
     return (values[0], values[1])
 
 
-def _neighbours(
-    low: Lowering, x: ir.Tensor, taps: int, places: int, filter_: Filter
-) -> tuple[ir.Tensor, Any]:
+def _neighbours(low: Lowering, x: ir.Tensor, taps: int, places: int, filter_: Filter) -> tuple[ir.Tensor, Any]:
     """Return a volume with depth just outside of the channels, padded there, and how far its images are apart."""
     step, dilation, before, groups = filter_.stride[0], filter_.dilation[0], filter_.before[0], filter_.groups
     length = (places - 1) * step + (taps - 1) * dilation + 1
