@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 WORDS = {
-    "_adaptive_avg_pool3d": "adaptive pooling of volumes",
     "_cdist_forward": "distances of all pairs of rows",
     "_embedding_bag_forward_only": "sums of bags of embeddings",
     "_fft_c2c": "a Fourier transform",
