@@ -106,7 +106,7 @@ def same(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-5, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["eager_attention", "squeeze", "whole_numbers"])
+@pytest.mark.parametrize("name", ["eager_attention", "squeeze", "whole_numbers", "decoder", "warped", "messages"])
 def test_a_whole_network_is_one_delegate(name: str, run: Run) -> None:
     torch.manual_seed(0)
     module, inputs = NETS[name]()

@@ -127,7 +127,8 @@ def _transposed(
             continue
         kernel = (int(one.weight.shape[2]), int(one.weight.shape[3]))
         dilation = (one.dilation[0], one.dilation[1])
-        attributes = window(kernel, (1, 1), (*one.before, *one.after), dilation)
+        (top, left), (bottom, right) = one.before, one.after
+        attributes = window(kernel, (1, 1), (top, left, bottom, right), dilation)
         emit_convolution(low, one.dst, (one.x, one.weight, bias), attributes, groups)
 
 

@@ -150,7 +150,7 @@ def known_reach(asked: Request) -> bool:
 
 def divides(asked: Request) -> bool:
     """A divisor must not be zero."""
-    return asked["divisor"] != 0
+    return bool(asked["divisor"] != 0)
 
 
 @rule(

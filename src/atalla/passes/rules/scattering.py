@@ -61,8 +61,8 @@ def _flat_places(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor) -> ir
     zero, extent = (chain.number(n, as_float=False) for n in (0, x.shape[axis]))
     outside = chain.step(Step.OR, chain.step(Step.LT, number, zero), chain.step(Step.GE, number, extent))
     found = chain.step(Step.MUL, number, chain.number(strides[axis], as_float=False))
-    for count in counts:
-        found = chain.step(Step.ADD, found, count)
+    for other in counts:
+        found = chain.step(Step.ADD, found, other)
     chain.step(Step.WHERE, outside, chain.number(-1, as_float=False), found)  # GATHER and SCATTER refuse it
     return low.emit(Op.EW, low.new(Dtype.I64, index.shape), chain.sources, steps=tuple(chain.steps))
 
