@@ -55,12 +55,13 @@ class Cnn(nn.Module):
 
 
 def edge(module: nn.Module, inputs: Sequence[Any], **options: Any) -> Any:
-    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    from atalla.executorch.delegate import AtallaPartitioner
+    from atalla.executorch.delegate import AtallaPartitioner, beyond_core
 
     program = torch.export.export(module.eval(), tuple(inputs))
-    return to_edge_transform_and_lower(program, partitioner=[AtallaPartitioner(**options)])
+    config = EdgeCompileConfig(_core_aten_ops_exception_list=beyond_core())
+    return to_edge_transform_and_lower(program, partitioner=[AtallaPartitioner(**options)], compile_config=config)
 
 
 def operators(program: Any) -> list[str]:
