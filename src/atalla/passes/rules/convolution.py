@@ -97,7 +97,7 @@ def emit_convolution(
     x, weight, bias = sources
     channels = x.shape[1]
     if groups > 1 and equal(groups, channels) and not equal(weight.shape[0], channels):
-        x = _each_channel_again(low, x, int(weight.shape[0]) // groups)
+        x = _each_channel_again(low, channels_last(low, x), int(weight.shape[0]) // groups)
         groups = channels = x.shape[1]
     is_depthwise = groups > 1 and equal(weight.shape[1], 1) and equal(weight.shape[0], channels)
     anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel lays out the rows anew
