@@ -36,6 +36,19 @@ def instances() -> list[Case]:
     ]
 
 
+def batches() -> list[Case]:
+    """Statistics of all images at once: what torch makes of a norm in training."""
+
+    def normed(_: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten._native_batch_norm_legit.no_stats(x, weight, bias, True, 0.1, 1e-5)[0]  # noqa: FBT003
+
+    weight, bias = torch.rand(6) + 0.5, torch.randn(6)
+    last = torch.randn(3, 6, 4, 5).to(memory_format=torch.channels_last)
+    return [
+        (Call(normed), (x, weight, bias)) for x in (last, last.contiguous(), torch.randn(1, 6, 7), torch.randn(5, 6))
+    ]
+
+
 def vectors() -> list[Case]:
     x, image = torch.randn(4, 9), torch.randn(2, 5, 3, 4).to(memory_format=torch.channels_last)
     x[0] = 0
@@ -50,7 +63,7 @@ def vectors() -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("name", ["instances", "vectors"])
+@pytest.mark.parametrize("name", ["instances", "batches", "vectors"])
 def test_norms(name: str) -> None:
     torch.manual_seed(0)
     agree(globals()[name](), 1e-5)

@@ -26,6 +26,8 @@ def taken() -> list[Case]:
         (Call(lambda _, x, i: x.gather(1, i[None, :, None].expand(4, 7, 6))), (x, rows)),
         (Call(lambda _, x, i: torch.take_along_dim(x, i, 1)), (whole.bool(), torch.randint(0, 5, (4, 1)))),
         (Call(lambda _, x, i: x.gather(0, i)), (torch.randn(()), torch.tensor(0))),
+        (Call(lambda _, x, i: x.gather(0, i)), (torch.randn(()), torch.tensor([0]))),
+        (Call(lambda _, x, i: x.gather(0, i)), (torch.randn(3), torch.tensor(2))),
     ]
 
 
@@ -56,12 +58,15 @@ def put() -> list[Case]:
         (Call(in_place), (torch.randn(5, 5), torch.tensor([4, -5, 2]), torch.randn(3))),
         (Call(lambda _, x, i, k, u: x.index_put((i, k), u, accumulate=True)),
          (x, torch.tensor([[1], [-1]]), rows[:3] - 2, torch.randn(6))),
+        (Call(lambda _, x, i, u: torch.ops.aten._unsafe_index_put(x, [None, i], u, True)), (x, rows, torch.ones(6))),  # noqa: FBT003
         (Call(lambda _, x, u: x.index_put((torch.tensor(2),), u)), (x, torch.randn(6))),
         (Call(lambda _, x, u: x.index_put((x[..., 0] > 0,), u)), (x, torch.tensor(7.0))),
         (Call(lambda _, x, u: torch.slice_scatter(x, u, 1, -4, -1)), (x, torch.randn(4, 3, 6))),
         (Call(lambda _, x, u: torch.slice_scatter(x, u, 0, 3, 99)), (x, torch.randn(1, 5, 6))),
         (Call(lambda _, x, u: torch.slice_scatter(x, u, 2, 0, 0)), (x, torch.randn(4, 5, 0))),
         (Call(lambda _, x, i: x.scatter(0, i, 1)), (torch.tensor(3), torch.tensor(0))),
+        (Call(lambda _, x, i, u: x.scatter_add(0, i, u)), (torch.randn(3), torch.tensor(1), torch.randn(()))),
+        (Call(lambda _, x, i, u: x.scatter_add(0, i, u)), (torch.tensor(1.5), torch.tensor([0]), torch.randn(1))),
     ]  # fmt: skip
 
 

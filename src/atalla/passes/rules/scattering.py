@@ -70,16 +70,23 @@ def _flat_places(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor) -> ir
 @rule("gather.default", makes=(Op.IOTA, Op.EW, Op.GATHER), needs=(numbered, has_elements))
 def gather(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, **_: Any) -> ir.Tensor:
     """Elements whose place in one dim an index says."""
-    if not x.shape:
-        return x
+    shape = low.output_type()[1]
+    x, index = _as_rows(x), _as_rows(index)
     axis = place(axis, len(x.shape))
     if _is_of_rows(x, axis, index):
         table = low.contiguous(_axis_first(low, x, axis))
         dst = low.new(x.dtype, (index.shape[axis], *table.shape[1:]))
-        return _axis_back(low, low.emit(Op.GATHER, dst, [table, _of_one_dim(index, axis)]), axis)
-    table = low.contiguous(x)
-    places = _flat_places(low, x, axis, index)
-    return low.emit(Op.GATHER, low.like_node(), [table.view((product(x.shape),), (1,)), places])
+        made = _axis_back(low, low.emit(Op.GATHER, dst, [table, _of_one_dim(index, axis)]), axis)
+    else:
+        table = low.contiguous(x)
+        places = _flat_places(low, x, axis, index)
+        made = low.emit(Op.GATHER, low.new(x.dtype, index.shape), [table.view((product(x.shape),), (1,)), places])
+    return made if shape else made.view((), ())
+
+
+def _as_rows(x: ir.Tensor) -> ir.Tensor:
+    """Return one element as a row of one."""
+    return x if x.shape else x.view((1,), (1,))
 
 
 def combined(asked: Request) -> bool:
@@ -99,19 +106,19 @@ def includes_itself(asked: Request) -> bool:
 
 def _scattered(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, update: ir.Tensor, kind: Scatter) -> ir.Tensor:
     """Emit what puts each element of an update where the index says."""
-    if not x.shape:
-        x, index, update = (one.view((1,), (1,)) for one in (x, index, update))
-        return _scattered(low, x, 0, index, update, kind).view((), ())
+    shape = x.shape
+    x, index, update = (_as_rows(one) for one in (x, index, update))
     axis = place(axis, len(x.shape))
     update = update.view(index.shape, update.strides)
     if _is_of_rows(x, axis, index):
         base, rows = _axis_first(low, x, axis), low.contiguous(_axis_first(low, update, axis))
-        made = _put(low, base, _of_one_dim(index, axis), rows, kind)
-        return _axis_back(low, made, axis)
-    flat = (product(x.shape),)
-    places, dense = _flat_places(low, x, axis, index), low.contiguous(update)
-    made = _put(low, low.contiguous(x).view(flat, (1,)), places, dense, kind)
-    return made.view(x.shape, contiguous_strides(x.shape))
+        made = _axis_back(low, _put(low, base, _of_one_dim(index, axis), rows, kind), axis)
+    else:
+        flat = (product(x.shape),)
+        places, dense = _flat_places(low, x, axis, index), low.contiguous(update)
+        put = _put(low, low.contiguous(x).view(flat, (1,)), places, dense, kind)
+        made = put.view(x.shape, contiguous_strides(x.shape))
+    return made if shape else made.view((), ())
 
 
 def _put(low: Lowering, x: ir.Tensor, index: ir.Tensor, update: ir.Tensor, kind: Scatter) -> ir.Tensor:
