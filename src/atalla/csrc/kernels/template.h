@@ -10,8 +10,8 @@
 #include "product.h"
 #include "reduce.h"
 #include "resize.h"
-#include "rows.h"
 #include "sample.h"
+#include "scatter.h"
 #include "winograd.h"
 
 #define JOINED(A, B) A##B
