@@ -22,7 +22,7 @@ INLINE int64_t row_number(const at_view* index, size_t number) {
 }
 
 // Whether the indices are int64s behind each other.
-INLINE int is_plain(const at_view* index) {
+INLINE int are_neighbours(const at_view* index) {
   int64_t step = 1;
   for (unsigned d = index->rank; d-- > 0;) {
     if (index->dim[d] != 1 && index->stride[d] != step) return 0;
@@ -46,7 +46,7 @@ static void gather_item(void* argument, size_t item, unsigned thread) {
   row_job* job = argument;
   const at_view *dst = &job->call->dst, *table = &job->call->src[0], *index = &job->call->src[1];
   const size_t first = item * job->each, last = first + job->each < job->count ? first + job->each : job->count;
-  const int64_t* plain = is_plain(index) ? (const int64_t*)(const void*)index->data : NULL;
+  const int64_t* plain = are_neighbours(index) ? (const int64_t*)(const void*)index->data : NULL;
   for (size_t i = first; i < last; ++i) {
     const int64_t row = plain ? plain[i] : row_number(index, i);
     if (row < 0 || row >= table->dim[0]) {
@@ -105,7 +105,7 @@ static void scatter_item(void* argument, size_t item, unsigned thread) {
   const at_view *dst = &call->dst, *index = &call->src[1], *update = &call->src[2];
   const int64_t first = (int64_t)(item * job->each), last = first + (int64_t)job->each;
   const size_t length = job->bytes / at_size(dst->dtype);
-  const int64_t* plain = is_plain(index) ? (const int64_t*)(const void*)index->data : NULL;
+  const int64_t* plain = are_neighbours(index) ? (const int64_t*)(const void*)index->data : NULL;
   for (size_t i = 0; i < job->count; ++i) {
     const int64_t row = plain ? plain[i] : row_number(index, i);
     if (row < 0 || row >= dst->dim[0]) {
