@@ -16,7 +16,8 @@ LIMITS = {
     "DIMS": format.MOST_DIMS, "SOURCES": format.MOST_SOURCES, "STEPS": format.MOST_STEPS, "LINE": format.LINE,
     "PAGE": format.PAGE, "MOST_SECTIONS": format.MOST_SECTIONS, "MOST_ROWS": format.MOST_ROWS,
     "MOST_ATTRIBUTE": format.MOST_ATTRIBUTE, "MOST_FILTER_ROWS": format.MOST_FILTER_ROWS,
-    "MOST_FACTOR": format.MOST_FACTOR, "PANEL": isa.PANEL, "FEW_CHANNELS": isa.FEW_CHANNELS, "MAJOR": format.MAJOR,
+    "MOST_FACTOR": format.MOST_FACTOR, "MOST_SCALE": format.MOST_SCALE,
+    "PANEL": isa.PANEL, "FEW_CHANNELS": isa.FEW_CHANNELS, "MAJOR": format.MAJOR,
     "ENDIAN": format.ENDIAN, "REQUIRED_SECTIONS": len(format.REQUIRED),
     "KNOWN_SECTIONS": len(format.REQUIRED + format.OPTIONAL),
 }  # fmt: skip
@@ -33,8 +34,9 @@ def _lines() -> Iterator[str]:
     yield "#pragma once"
     for kind, prefix in (
         (isa.Dtype, ""), (isa.Space, ""), (isa.Layout, ""), (isa.Op, "OP_"), (isa.Act, "ACT_"), (isa.Pool, "POOL_"),
-        (isa.Reduce, "REDUCE_"), (isa.Norm, "NORM_"), (isa.Step, "STEP_"), (isa.Verdict, "BAD_"),
-        (isa.NodeKind, "NODE_"), (isa.PatchKind, "PATCH_"), (isa.OutputKind, "KIND_"),
+        (isa.Reduce, "REDUCE_"), (isa.Norm, "NORM_"), (isa.Resize, "RESIZE_"),
+        (isa.Scatter, "SCATTER_"), (isa.Sample, "SAMPLE_"), (isa.Outside, "OUTSIDE_"), (isa.Step, "STEP_"),
+        (isa.Verdict, "BAD_"), (isa.NodeKind, "NODE_"), (isa.PatchKind, "PATCH_"), (isa.OutputKind, "KIND_"),
     ):  # fmt: skip
         rows = {f"{prefix}{one.name}": one.value for one in kind}
         yield _enum({**rows, f"{prefix or f'{kind.__name__.upper()}_'}COUNT": max(kind) + 1})

@@ -89,10 +89,14 @@ class CPlanning(ctypes.Structure):
     )
 
 
+BAD_INDEX = 3
+"""The status of an index that is out of its table."""
 BAD_SHAPE = 7
 """The status of inputs that the program does not take."""
 BUSY = 8
 """The status of a call while another one of the same context is under way."""
+ZERO_DIVISOR = 9
+"""The status of a whole number that is divided by zero."""
 
 
 def library_path() -> Path:

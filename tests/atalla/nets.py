@@ -288,11 +288,68 @@ def kept_strides() -> Net:
     return Call(forward, a=nn.Linear(6, 6)), (torch.randn(4, 6),)
 
 
+def decoder() -> Net:
+    """A U-Net: down by pools and convolutions, up by transposed ones and between neighbours, joined at each level."""
+
+    def block(inputs: int, outputs: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
+
+    def forward(m: Call, x: torch.Tensor) -> torch.Tensor:
+        fine = m.first(x)
+        half = m.second(nn.functional.max_pool2d(fine, 2, ceil_mode=True))
+        deep = m.third(nn.functional.max_pool2d(half, 2, ceil_mode=True))
+        up = m.up(deep)[:, :, : half.shape[2], : half.shape[3]]
+        half = m.fourth(torch.cat([half, up], 1))
+        up = nn.functional.interpolate(half, size=fine.shape[2:], mode="bilinear", align_corners=False)
+        return m.last(torch.cat([fine, up], 1))
+
+    up = nn.Sequential(nn.ConvTranspose2d(12, 8, 2, 2), nn.BatchNorm2d(8), nn.ReLU())
+    return settled(
+        Call(
+            forward, first=block(3, 6), second=block(6, 8), third=block(8, 12), up=up, fourth=block(16, 6),
+            last=nn.Conv2d(12, 2, 1),
+        )
+    ), (torch.randn(2, 3, 13, 18),)  # fmt: skip
+
+
+def warped() -> Net:
+    """A style net's parts: instance norms, nearest pixels, a volume, and an image where a grid says."""
+
+    def forward(m: Call, x: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = nn.functional.interpolate(torch.relu(m.norm(m.a(x))), scale_factor=1.5)
+        grid = torch.tanh(y[:, :2].permute(0, 2, 3, 1) + shift)
+        y = nn.functional.grid_sample(y, grid, padding_mode="reflection", align_corners=False)
+        volume = m.b(y.unflatten(1, (2, 3)).transpose(1, 2).unsqueeze(1)[:, :, 0])
+        return nn.functional.normalize(y, dim=1), nn.functional.adaptive_max_pool3d(volume, (1, 3, 4))
+
+    return Call(
+        forward, a=nn.Conv2d(3, 6, 3), norm=nn.InstanceNorm2d(6, affine=True), b=nn.Conv3d(1, 2, 2, padding=1)
+    ), (torch.randn(2, 3, 9, 8), torch.zeros(2))  # fmt: skip
+
+
+def messages() -> Net:
+    """A graph's: messages along edges are gathered, added where they arrive, and divided by how many there are."""
+
+    def forward(m: Call, x: torch.Tensor, edges: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        sent = m.a(x)[edges[0]]
+        index = edges[1][:, None].expand(-1, 4)
+        summed = torch.zeros(5, 4).scatter_add(0, index, sent)
+        most = summed.scatter_reduce(0, index, sent, "amax")
+        count = torch.zeros(5, dtype=torch.int64).index_add(0, edges[1], torch.ones_like(edges[1])).clamp(min=1)
+        level = torch.log2(count * 8 // count).floor()
+        chosen = image.gather(2, (edges[0] % count[edges[1]]).view(1, 1, 7).expand(2, 3, 7))
+        return summed / count[:, None] + level[:, None], most.median(0).values, chosen, image.median()
+
+    edges = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 1, 0, 4, 4, 4, 1]])
+    return Call(forward, a=nn.Linear(3, 4)), (torch.randn(5, 3), edges, torch.randn(2, 3, 8))
+
+
 NETS = {
     one.__name__: one
     for one in (
         mlp, residual, winograd, squeeze, transformer, eager_attention, masked, shapes, pools, rows, whole_numbers, rms,
         fallback, spectrum, assigned, relative_attention, causal_block, windows, detector, kept_strides,
+        decoder, warped, messages,
     )
 }  # fmt: skip
 HOSTED = {"fallback", "spectrum"}

@@ -55,12 +55,13 @@ class Cnn(nn.Module):
 
 
 def edge(module: nn.Module, inputs: Sequence[Any], **options: Any) -> Any:
-    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    from atalla.executorch.delegate import AtallaPartitioner
+    from atalla.executorch.delegate import AtallaPartitioner, beyond_core
 
     program = torch.export.export(module.eval(), tuple(inputs))
-    return to_edge_transform_and_lower(program, partitioner=[AtallaPartitioner(**options)])
+    config = EdgeCompileConfig(_core_aten_ops_exception_list=beyond_core())
+    return to_edge_transform_and_lower(program, partitioner=[AtallaPartitioner(**options)], compile_config=config)
 
 
 def operators(program: Any) -> list[str]:
@@ -106,7 +107,7 @@ def same(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-5, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["eager_attention", "squeeze", "whole_numbers"])
+@pytest.mark.parametrize("name", ["eager_attention", "squeeze", "whole_numbers", "decoder", "warped", "messages"])
 def test_a_whole_network_is_one_delegate(name: str, run: Run) -> None:
     torch.manual_seed(0)
     module, inputs = NETS[name]()

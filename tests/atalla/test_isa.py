@@ -29,9 +29,9 @@ def test_numbers_are_part_of_the_format() -> None:
     }  # fmt: skip
     assert [one.name for one in isa.Op] == [
         "END", "CALL_HOST", "COPY", "FILL", "IOTA", "GATHER", "EW", "GEMM", "BMM", "CONV2D", "CONV2D_WINO", "DWCONV2D",
-        "POOL2D", "REDUCE", "SOFTMAX", "NORM", "ATTENTION", "CUMSUM",
+        "POOL2D", "REDUCE", "SOFTMAX", "NORM", "ATTENTION", "CUMSUM", "RESIZE2D", "SCATTER", "SAMPLE2D",
     ]  # fmt: skip
-    assert [one.value for one in isa.Op] == list(range(18))
+    assert [one.value for one in isa.Op] == list(range(21))
     assert set(isa.OPS) == set(isa.Op) and all(isa.OPS[one] for one in isa.Op)
 
 
@@ -47,3 +47,5 @@ def test_numbers_of_the_abi() -> None:
     text = (CSRC / "atalla.h").read_text()
     assert f"#define ATALLA_ABI_VERSION {library.ABI_VERSION}u" in text
     assert f"ATALLA_BAD_SHAPE = {library.BAD_SHAPE}," in text and f"ATALLA_BUSY = {library.BUSY}," in text
+    assert f"ATALLA_BAD_INDEX = {library.BAD_INDEX}," in text
+    assert f"ATALLA_ZERO_DIVISOR = {library.ZERO_DIVISOR}," in text

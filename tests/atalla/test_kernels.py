@@ -95,6 +95,15 @@ class Twice(nn.Module):
         return [one.tanh(), two + x, nn.functional.relu6(nn.functional.hardswish(three))]
 
 
+class Turned(nn.Module):
+    """Copies: neighbours that become neighbours along another dim, and elements that are repeated."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        turned = [x.permute(0, 2, 3, 1), x.permute(3, 2, 1, 0), x.transpose(1, 2), x[:, 1:, :, 2:].permute(1, 3, 0, 2)]
+        again = [x.repeat_interleave(2, 3), x.repeat_interleave(3, 1).permute(0, 2, 3, 1), x[..., :1].expand_as(x)]
+        return [one.contiguous() for one in (*turned, *again)]
+
+
 def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     """Give networks and inputs by name."""
     found: dict[str, tuple[nn.Module, torch.Tensor]] = {}
@@ -110,6 +119,8 @@ def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     for length in (8, 256, 260, 1000):
         found[f"rows_{length}"] = (Rows(), torch.randn(3, length))
     found["pools"] = (Pools(), torch.randn(2, 9, 10, 13))
+    for shape in ((2, 9, 10, 13), (1, 37, 16, 8), (3, 8, 1, 17), (1, 3, 5, 7)):
+        found[f"turned_{'x'.join(map(str, shape))}"] = (Turned(), torch.randn(shape))
     found["twice"] = (Twice(), torch.randn(6, 20))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -75,7 +76,76 @@ def whisper() -> Net:
     )  # fmt: skip
 
 
+def segmentation(name: str) -> Callable[[], Net]:
+    """Give one of torchvision's, of which the classes of each pixel are what counts."""
+
+    def make() -> Net:
+        make_importable()
+        import torchvision.models.segmentation as library
+
+        model = getattr(library, name)(weights=None, weights_backbone=None, num_classes=5)
+        return Call(lambda m, x: m.model(x)["out"], model=settled(model)), (torch.randn(1, 3, 64, 96),)
+
+    return make
+
+
+def autoencoder() -> Net:
+    """To an eighth of the size and back, by transposed convolutions."""
+    sizes = (3, 16, 24, 32)
+    down = [part for a, b in pairwise(sizes) for part in (nn.Conv2d(a, b, 3, 2, 1), nn.BatchNorm2d(b), nn.ReLU())]
+    up = [
+        part
+        for a, b in pairwise(sizes[::-1])
+        for part in (nn.ConvTranspose2d(a, b, 3, 2, 1, 1), nn.BatchNorm2d(b), nn.ReLU())
+    ]
+    return settled(nn.Sequential(*down, *up[:-2], nn.Sigmoid())), (torch.randn(1, 3, 48, 64),)
+
+
+def pyramid() -> Net:
+    """PSPNet's head: means of parts of several sizes, each brought back to the size of the image."""
+
+    def forward(m: Call, x: torch.Tensor) -> torch.Tensor:
+        y = m.stem(x)
+        parts = [
+            nn.functional.interpolate(part(y), y.shape[2:], mode="bilinear", align_corners=True) for part in m.parts
+        ]
+        return m.head(torch.cat([y, *parts], 1))
+
+    parts = nn.ModuleList(nn.Sequential(nn.AdaptiveAvgPool2d(n), nn.Conv2d(16, 4, 1), nn.ReLU()) for n in (1, 2, 3, 6))
+    stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU())
+    return Call(forward, stem=stem, parts=parts, head=nn.Conv2d(32, 3, 1)), (torch.randn(1, 3, 41, 57),)
+
+
+def style() -> Net:
+    """A style net: instance norms, reflected edges, nearest pixels."""
+
+    def block(inputs: int, outputs: int, stride: int = 1) -> nn.Module:
+        return nn.Sequential(
+            nn.ReflectionPad2d(1), nn.Conv2d(inputs, outputs, 3, stride),
+            nn.InstanceNorm2d(outputs, affine=True), nn.ReLU(),
+        )  # fmt: skip
+
+    up = nn.Sequential(nn.Upsample(scale_factor=2), block(16, 8))
+    return nn.Sequential(block(3, 8), block(8, 16, 2), block(16, 16), up, nn.Conv2d(8, 3, 1)), (
+        torch.randn(1, 3, 32, 40),
+    )
+
+
+def volumes() -> Net:
+    make_importable()
+    from torchvision.models.video import r3d_18
+
+    return settled(r3d_18(weights=None, num_classes=7)), (torch.randn(1, 3, 6, 32, 32),)
+
+
 MODELS = {
+    "autoencoder": autoencoder,
+    "pyramid": pyramid,
+    "style": style,
+    "lraspp": segmentation("lraspp_mobilenet_v3_large"),
+    "deeplabv3": segmentation("deeplabv3_mobilenet_v3_large"),
+    "fcn": segmentation("fcn_resnet50"),
+    "r3d_18": volumes,
     "mobilenet_v2": torchvision("mobilenet_v2"),
     "mobilenet_v3_large": torchvision("mobilenet_v3_large"),
     "resnet101": torchvision("resnet101", 32),
@@ -88,8 +158,8 @@ MODELS = {
 }
 
 
-FEW = ("mobilenet_v2", "t5")
-"""One of each kind; the others are slow."""
+FEW = ("mobilenet_v2", "t5", "autoencoder", "pyramid", "style", "lraspp")
+"""Some of each kind; the others are slow."""
 
 
 @pytest.mark.usefixtures("library")

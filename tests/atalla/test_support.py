@@ -12,6 +12,7 @@ from atalla.isa import Op
 from atalla.passes.constraints import float32, reason
 from atalla.passes.lower import lower
 from atalla.passes.lowering import Lowering
+from atalla.passes.missing import WORDS
 from atalla.passes.normalize import normalize
 from atalla.passes.rules import all_rules
 from atalla.support import find, markdown, rows, table
@@ -68,11 +69,24 @@ def test_the_tables_name_every_rule() -> None:
 
 
 def test_what_a_constraint_refuses_runs_on_the_host_and_is_right() -> None:
-    module = Call(lambda _, x: torch.remainder(x, x + 1))
+    module = Call(lambda _, x: torch.pow(x, x))
     x = torch.arange(5)
     made = atalla.compile(torch.export.export(module, (x,)))
-    assert [one.target for one in made.fallbacks] == ["aten.remainder.Tensor"]
-    torch.testing.assert_close(atalla.load(made.data, isa="reference").run((x,))[0], torch.remainder(x, x + 1))
+    assert [one.target for one in made.fallbacks] == ["aten.pow.Tensor_Tensor"]
+    torch.testing.assert_close(atalla.load(made.data, isa="reference").run((x,))[0], torch.pow(x, x))
+
+
+def test_what_a_name_does_not_tell_is_said_in_words() -> None:
+    made = atalla.compile(torch.export.export(Call(lambda _, x: torch.fft.rfft(x).abs()), (torch.randn(8),)))
+    assert "no instruction computes with complex numbers" in {one.reason for one in made.fallbacks}
+    made = atalla.compile(torch.export.export(nn.FractionalMaxPool2d(2, 3), (torch.randn(1, 3, 6, 6),)))
+    assert "no instruction does it: fractional max pooling" in {one.reason for one in made.fallbacks}
+
+
+def test_words_are_of_operators_that_torch_has_and_no_rule_knows() -> None:
+    for packet in WORDS:
+        assert hasattr(torch.ops.aten, packet), packet
+        assert f"aten.{packet}.default" not in all_rules(), packet
 
 
 def test_an_argument_that_a_rule_does_not_know_is_a_reason() -> None:

@@ -18,8 +18,8 @@ import torch
 import atalla
 from atalla.blob.reader import parse
 from atalla.blob.verify import verify
-from atalla.isa import Verdict
-from atalla.isa.format import HEADER, SECTION, TENSOR
+from atalla.isa import Op, Verdict
+from atalla.isa.format import HEADER, INSTRUCTION, SECTION, TENSOR
 from atalla.run.kernels import OpenBlob
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
@@ -65,6 +65,17 @@ def signed(data: bytearray) -> bytes:
     struct.pack_into("<I", data, 48, 0)
     struct.pack_into("<I", data, 48, zlib.crc32(data[HEADER.size : end], zlib.crc32(data[: HEADER.size])))
     return bytes(data)
+
+
+def with_word(data: bytes, op: Op, word: int, value: bytes) -> bytes:
+    """Give a blob with another attribute in the first instruction of an operation."""
+    found, made = sections(data), bytearray(data)
+    at, size = found[b"INSN"]
+    rows = INSTRUCTION.iter_unpack(data[at : at + size])
+    first = next(row[list(INSTRUCTION.fields).index("first_word")] for row in rows if row[0] == op)
+    place = found[b"ATTR"][0] + 8 * (first + word)
+    made[place : place + 8] = value
+    return signed(made)
 
 
 def mutated(data: bytes, chance: random.Random, short: Sequence[bytes] = SHORT) -> bytes:

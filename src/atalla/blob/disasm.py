@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Any
 
 from atalla.blob.reader import Listing, parse
 from atalla.blob.rows import InstructionRow, TensorRow
 from atalla.dims import memory_order
-from atalla.isa import OPS, STEPS, Act, Layout, Norm, Op, Pool, Reduce, Space, Step, float32_of
+from atalla.isa import (
+    OPS,
+    STEPS,
+    Act,
+    Layout,
+    Norm,
+    Op,
+    Outside,
+    Pool,
+    Reduce,
+    Resize,
+    Sample,
+    Scatter,
+    Space,
+    Step,
+    float32_of,
+)
 from atalla.isa.format import MOST_BYTES, Bytes
 
 _SIGN = {Step.ADD: "+", Step.SUB: "−", Step.MUL: "·", Step.DIV: "/", Step.EQ: "==", Step.NE: "!=", Step.LT: "<",
@@ -93,15 +110,20 @@ def _place(row: TensorRow, root: TensorRow) -> str:
     return f"{root.space.name.lower()}+{root.place + row.offset * row.dtype.size:#x}"
 
 
+_KINDS: dict[Op, type[IntEnum]] = {
+    Op.POOL2D: Pool, Op.REDUCE: Reduce, Op.NORM: Norm, Op.RESIZE2D: Resize, Op.SCATTER: Scatter, Op.SAMPLE2D: Sample,
+}  # fmt: skip
+"""What the attribute ``kind`` is."""
+
+
 def _shown(row: InstructionRow) -> dict[str, Any]:
     """Return attributes that say something, by their names."""
-    kinds: dict[Op, type[Pool | Reduce | Norm]] = {Op.POOL2D: Pool, Op.REDUCE: Reduce, Op.NORM: Norm}
     found: dict[str, Any] = {}
     for key, value in row.attributes.items():
         if key == "steps":
             found[key] = chain(len(row.sources), value)
-        elif key == "kind":
-            found[key] = kinds[row.op](value).name
+        elif key in {"kind", "outside"}:
+            found[key] = (Outside if key == "outside" else _KINDS[row.op])(value).name
         elif key == "act":
             if value:
                 found[key] = Act(value).name

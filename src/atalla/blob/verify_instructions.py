@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from atalla import isa
 from atalla.blob.reader import Listing
 from atalla.blob.rows import InstructionRow, TensorRow, float64_of, need, step_fields
 from atalla.isa import FEW_CHANNELS, OPS, PANEL, STEPS, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Step, Verdict
-from atalla.isa.format import MOST_ATTRIBUTE, MOST_FILTER_ROWS, MOST_STEPS
+from atalla.isa.format import MOST_ATTRIBUTE, MOST_FILTER_ROWS, MOST_SCALE, MOST_STEPS
 
 REDUCED = frozenset({Dtype.F32, Dtype.I64, Dtype.I32, Dtype.BOOL})
+_OF_ONE_DIM = frozenset({Reduce.ARGMAX, Reduce.ARGMIN, Reduce.MEDIAN})
 Sources = Sequence[TensorRow | None]
 
 
@@ -124,6 +126,13 @@ def _pool(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     need(0 <= row.words[0] <= max(Pool) and _window(row.words[1:]), Verdict.ATTRIBUTE)
 
 
+def _resize(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
+    src, scales = _present(sources[0]), [float64_of(word) for word in row.words[1:]]
+    need(_image(src) and _image(dst) and src.shape[:2] == dst.shape[:2] and 0 not in src.shape[2:], Verdict.OPERANDS)
+    need(0 <= row.words[0] <= max(isa.Resize), Verdict.ATTRIBUTE)
+    need(all(scale == 0 or 1 / MOST_SCALE <= scale <= MOST_SCALE for scale in scales), Verdict.ATTRIBUTE)
+
+
 def _bmm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     a, b = _present(sources[0]), _present(sources[1])
     need(all(is_strided(one) and one.rank == dst.rank >= 2 for one in (a, b, dst)), Verdict.OPERANDS)
@@ -174,6 +183,23 @@ def _gather(_: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     need(dst.shape == (*index.shape, *table.shape[1:]), Verdict.OPERANDS)
 
 
+def _scatter(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
+    src, index, update = (_present(one) for one in sources[:3])
+    need(src.layout == update.layout == Layout.STRIDED and index.dtype in {Dtype.I64, Dtype.I32}, Verdict.OPERANDS)
+    need(src.dtype == update.dtype == dst.dtype and src.shape == dst.shape and dst.rank >= 1, Verdict.OPERANDS)
+    need(update.shape == (*index.shape, *dst.shape[1:]), Verdict.OPERANDS)
+    need(is_contiguous(update) and is_contiguous(dst), Verdict.OPERANDS)
+    need(0 <= row.words[0] <= max(isa.Scatter), Verdict.ATTRIBUTE)
+    need(row.words[0] == isa.Scatter.SET or dst.dtype in {Dtype.F32, Dtype.I64, Dtype.I32}, Verdict.OPERANDS)
+
+
+def _sample(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
+    src, grid, (kind, outside, aligned) = _present(sources[0]), _present(sources[1]), row.words
+    need(_image(src) and _image(dst) and src.shape[:2] == dst.shape[:2] and 0 not in src.shape[2:], Verdict.OPERANDS)
+    need(is_strided(grid) and grid.shape == (dst.shape[0], *dst.shape[2:], 2), Verdict.OPERANDS)
+    need(0 <= kind <= max(isa.Sample) and 0 <= outside <= max(isa.Outside) and aligned in {0, 1}, Verdict.ATTRIBUTE)
+
+
 def _reduce(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     src, (kind, dims, correction) = _present(sources[0]), row.words
     need(0 <= kind <= max(Reduce) and 0 <= dims < 1 << src.rank, Verdict.ATTRIBUTE)
@@ -186,7 +212,8 @@ def _reduce(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     elif kind in {Reduce.ARGMAX, Reduce.ARGMIN} or (kind in {Reduce.SUM, Reduce.PROD} and src.dtype != Dtype.F32):
         made = Dtype.I64
     need(kind not in {Reduce.MEAN, Reduce.VAR} or src.dtype == Dtype.F32, Verdict.OPERANDS)
-    need(kind not in {Reduce.ARGMAX, Reduce.ARGMIN} or dims.bit_count() == 1, Verdict.ATTRIBUTE)
+    need(kind not in _OF_ONE_DIM or dims.bit_count() == 1, Verdict.ATTRIBUTE)
+    need(kind != Reduce.MEDIAN or 0 not in src.shape, Verdict.OPERANDS)
     need(not math.isnan(float64_of(correction)), Verdict.ATTRIBUTE)
     need(dst.dtype == made, Verdict.OPERANDS)
 
@@ -227,4 +254,5 @@ _TABLE: dict[Op, Callable[[InstructionRow, TensorRow, Sources], None]] = {
     Op.COPY: _copy, Op.IOTA: _iota, Op.GATHER: _gather, Op.EW: _ew, Op.GEMM: _gemm, Op.BMM: _bmm,
     Op.CONV2D: _conv, Op.CONV2D_WINO: _conv, Op.DWCONV2D: _conv, Op.POOL2D: _pool, Op.REDUCE: _reduce,
     Op.SOFTMAX: _softmax, Op.NORM: _norm, Op.ATTENTION: _attention, Op.CUMSUM: _cumsum,
+    Op.RESIZE2D: _resize, Op.SCATTER: _scatter, Op.SAMPLE2D: _sample,
 }  # fmt: skip

@@ -38,12 +38,13 @@ enum {
   ATALLA_OK = 0,
   ATALLA_OUT_OF_MEMORY = 1,
   ATALLA_BAD_ARGUMENT = 2, /* a null pointer, a size that is too small, an unknown name */
-  ATALLA_BAD_INDEX = 3,    /* GATHER found an index out of bounds */
+  ATALLA_BAD_INDEX = 3,    /* GATHER or SCATTER found an index out of bounds */
   ATALLA_HOST_FAILED = 4,  /* a call of the host gave a status */
   ATALLA_NO_HOST = 5,      /* the blob calls the host, and the context has none */
   ATALLA_BROKEN = 6,       /* debug builds: an instruction wrote beside its tensor */
   ATALLA_BAD_SHAPE = 7,    /* inputs of shapes that the program does not take */
   ATALLA_BUSY = 8,         /* the context is running already: in another thread, or in the host that it calls */
+  ATALLA_ZERO_DIVISOR = 9, /* EW divided a whole number by zero */
   ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
 };
 

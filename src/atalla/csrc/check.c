@@ -20,12 +20,13 @@ static int check_iota(const resolved_insn* l) { return l->dst->rank == 1 ? 0 : A
 
 // Of each operation; nothing more must hold of END and FILL.
 static int (*const checks[AT_OP_COUNT])(const resolved_insn* l) = {
-    [AT_OP_CALL_HOST] = check_call,     [AT_OP_COPY] = check_copy,      [AT_OP_IOTA] = check_iota,
-    [AT_OP_GATHER] = at_check_gather,   [AT_OP_EW] = at_check_ew,       [AT_OP_GEMM] = at_check_gemm,
-    [AT_OP_BMM] = at_check_bmm,         [AT_OP_CONV2D] = at_check_conv, [AT_OP_CONV2D_WINO] = at_check_conv,
-    [AT_OP_DWCONV2D] = at_check_conv,   [AT_OP_POOL2D] = at_check_pool, [AT_OP_REDUCE] = at_check_reduce,
-    [AT_OP_SOFTMAX] = at_check_softmax, [AT_OP_NORM] = at_check_norm,   [AT_OP_ATTENTION] = at_check_attention,
-    [AT_OP_CUMSUM] = at_check_cumsum,
+    [AT_OP_CALL_HOST] = check_call,     [AT_OP_COPY] = check_copy,          [AT_OP_IOTA] = check_iota,
+    [AT_OP_GATHER] = at_check_gather,   [AT_OP_EW] = at_check_ew,           [AT_OP_GEMM] = at_check_gemm,
+    [AT_OP_BMM] = at_check_bmm,         [AT_OP_CONV2D] = at_check_conv,     [AT_OP_CONV2D_WINO] = at_check_conv,
+    [AT_OP_DWCONV2D] = at_check_conv,   [AT_OP_POOL2D] = at_check_pool,     [AT_OP_REDUCE] = at_check_reduce,
+    [AT_OP_SOFTMAX] = at_check_softmax, [AT_OP_NORM] = at_check_norm,       [AT_OP_ATTENTION] = at_check_attention,
+    [AT_OP_CUMSUM] = at_check_cumsum,   [AT_OP_RESIZE2D] = at_check_resize, [AT_OP_SCATTER] = at_check_scatter,
+    [AT_OP_SAMPLE2D] = at_check_sample,
 };
 
 int at_check_instruction(const atalla_blob* blob, const at_insn* insn) {

@@ -43,6 +43,9 @@ static inline bool is_float(uint8_t dtype) {
   return dtype == AT_F32 || dtype == AT_F64 || dtype == AT_F16 || dtype == AT_BF16;
 }
 
+// NCHW by name, channels innermost.
+static inline bool is_image(const at_tensor* t) { return is_strided(t, AT_F32) && t->rank == 4 && is_dense(t, 1); }
+
 static inline bool is_vector(const at_tensor* t, int64_t count) {
   return is_strided(t, AT_F32) && t->rank == 1 && t->dim[0] == count && is_dense(t, 0);
 }
@@ -63,3 +66,6 @@ int at_check_reduce(const resolved_insn* l);
 int at_check_softmax(const resolved_insn* l);
 int at_check_norm(const resolved_insn* l);
 int at_check_cumsum(const resolved_insn* l);
+int at_check_resize(const resolved_insn* l);
+int at_check_scatter(const resolved_insn* l);
+int at_check_sample(const resolved_insn* l);

@@ -39,8 +39,6 @@ int at_check_gemm(const resolved_insn* l) {
   return check_epilogue(l, AT_GEMM_ACT);
 }
 
-static bool is_image(const at_tensor* t) { return is_strided(t, AT_F32) && t->rank == 4 && is_dense(t, 1); }
-
 // Strides, padding, dilation and size of a window, which begin at the same word in all operations that have one.
 static bool is_window(const resolved_insn* l, int at) {
   for (int i = 0; i < 10; ++i) {

@@ -1,4 +1,4 @@
-// What must hold of GATHER, and of what goes along dims: REDUCE, SOFTMAX, NORM, CUMSUM.
+// What must hold of GATHER and SCATTER, and of what goes along dims: REDUCE, SOFTMAX, NORM, CUMSUM.
 #include <math.h>
 
 #include "check_parts.h"
@@ -15,6 +15,23 @@ int at_check_gather(const resolved_insn* l) {
   return 0;
 }
 
+int at_check_scatter(const resolved_insn* l) {
+  const at_tensor *src = l->src[0], *index = l->src[1], *update = l->src[2], *dst = l->dst;
+  if (src->layout != AT_STRIDED || update->layout != AT_STRIDED) return AT_BAD_OPERANDS;
+  if (index->dtype != AT_I64 && index->dtype != AT_I32) return AT_BAD_OPERANDS;
+  if (src->dtype != dst->dtype || update->dtype != dst->dtype || !same_shape(src, dst) || dst->rank < 1)
+    return AT_BAD_OPERANDS;
+  if (update->rank != index->rank + dst->rank - 1 || !is_contiguous(update) || !is_contiguous(dst))
+    return AT_BAD_OPERANDS;
+  for (int i = 0; i < update->rank; ++i) {
+    if (update->dim[i] != (i < index->rank ? index->dim[i] : dst->dim[i - index->rank + 1])) return AT_BAD_OPERANDS;
+  }
+  const int64_t kind = word(l, AT_SCATTER_KIND);
+  if (!in_range(kind, 0, AT_SCATTER_COUNT - 1)) return AT_BAD_ATTRIBUTE;
+  const bool computes = dst->dtype == AT_F32 || dst->dtype == AT_I64 || dst->dtype == AT_I32;
+  return kind == AT_SCATTER_SET || computes ? 0 : AT_BAD_OPERANDS;
+}
+
 int at_check_reduce(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst;
   const int64_t kind = word(l, AT_REDUCE_KIND), dims = word(l, AT_REDUCE_DIMS);
@@ -26,11 +43,15 @@ int at_check_reduce(const resolved_insn* l) {
   }
   uint8_t made = src->dtype;
   if (kind == AT_REDUCE_ALL || kind == AT_REDUCE_ANY) made = AT_BOOL;
-  if (kind == AT_REDUCE_ARGMAX || kind == AT_REDUCE_ARGMIN) made = AT_I64;
+  const bool middle = kind == AT_REDUCE_MEDIAN;
+  const bool places = kind == AT_REDUCE_ARGMAX || kind == AT_REDUCE_ARGMIN;
+  if (places) made = AT_I64;
   if ((kind == AT_REDUCE_SUM || kind == AT_REDUCE_PROD) && src->dtype != AT_F32) made = AT_I64;
   if ((kind == AT_REDUCE_MEAN || kind == AT_REDUCE_VAR) && src->dtype != AT_F32) return AT_BAD_OPERANDS;
-  if ((kind == AT_REDUCE_ARGMAX || kind == AT_REDUCE_ARGMIN) && (dims == 0 || (dims & (dims - 1))))
-    return AT_BAD_ATTRIBUTE;
+  if ((places || middle) && (dims == 0 || (dims & (dims - 1)))) return AT_BAD_ATTRIBUTE;
+  for (int i = 0; i < src->rank && middle; ++i) {
+    if (src->dim[i] == 0) return AT_BAD_OPERANDS;
+  }
   if (isnan(at_number(word(l, AT_REDUCE_CORRECTION)))) return AT_BAD_ATTRIBUTE;
   return dst->dtype == made ? 0 : AT_BAD_OPERANDS;
 }

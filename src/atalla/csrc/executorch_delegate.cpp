@@ -40,6 +40,7 @@ Error error_of(int status) {
       return Error::InvalidState;
     case ATALLA_BAD_ARGUMENT:
     case ATALLA_BAD_INDEX:
+    case ATALLA_ZERO_DIVISOR:
       return Error::InvalidArgument;
     case AT_BAD_VERSION:
     case AT_BAD_ENDIAN:

@@ -251,7 +251,9 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
     if (status != ATALLA_OK) {
       char text[96];
       snprintf(text, sizeof text, "instruction %u (operation %u) gave status %d", i, insn->op, status);
-      return fail(error, status, status == ATALLA_BAD_INDEX ? "an index is out of the table's bounds" : text);
+      if (status == ATALLA_BAD_INDEX) snprintf(text, sizeof text, "an index is out of the table's bounds");
+      if (status == ATALLA_ZERO_DIVISOR) snprintf(text, sizeof text, "a whole number is divided by zero");
+      return fail(error, status, text);
     }
   }
   return ATALLA_OK;

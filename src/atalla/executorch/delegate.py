@@ -24,6 +24,7 @@ from atalla.compiler import Compiled, compile_normal
 from atalla.errors import CompileError
 from atalla.executorch.edge import Trial, to_aten, try_to_lower, unwrapped
 from atalla.passes.normalize import COMPOSITES, normalize
+from atalla.passes.rules import all_rules
 
 if TYPE_CHECKING:
     import torch
@@ -73,6 +74,22 @@ def _handles(program: torch.export.ExportedProgram, compiled: Compiled) -> dict[
         handle = handles.get(instruction.node)
         if isinstance(handle, int):
             found[f"{instruction.op.name} {instruction.node}"] = (handle,)
+    return found
+
+
+def beyond_core() -> list[Any]:
+    """Return the operators of ATen that have a rule and are not of its core: what else ExecuTorch refuses to see.
+
+    >>> config = EdgeCompileConfig(_core_aten_ops_exception_list=beyond_core())
+    """
+    import torch
+
+    found = []
+    for name in all_rules():
+        _, packet, overload = name.split(".")
+        operator = getattr(getattr(torch.ops.aten, packet, None), overload, None)
+        if operator is not None and torch.Tag.core not in operator.tags:
+            found.append(operator)
     return found
 
 

@@ -11,8 +11,12 @@ from atalla.isa.operations import Act as Act
 from atalla.isa.operations import Norm as Norm
 from atalla.isa.operations import Op as Op
 from atalla.isa.operations import OpSpec as OpSpec
+from atalla.isa.operations import Outside as Outside
 from atalla.isa.operations import Pool as Pool
 from atalla.isa.operations import Reduce as Reduce
+from atalla.isa.operations import Resize as Resize
+from atalla.isa.operations import Sample as Sample
+from atalla.isa.operations import Scatter as Scatter
 from atalla.isa.steps import STEPS as STEPS
 from atalla.isa.steps import Step as Step
 from atalla.isa.steps import StepSpec as StepSpec

@@ -2,6 +2,7 @@
 
 ``docs/atalla/blob.md`` tells of each. History of the format:
     1.0  sections STRT OPER TENS INSN ATTR IOTB HOST META CNST, and where they are needed STAT SYMS
+    1.1  operations RESIZE2D, SCATTER, SAMPLE2D; REDUCE by MEDIAN; steps LOG2, LOG10
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Record:
 
 
 MAGIC = b"ATLB\r\n\x1a\n"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 ENDIAN = 0x01020304
 NOTHING = 0xFFFFFFFF
 """The number of what is absent."""
@@ -58,6 +59,8 @@ MOST_ATTRIBUTE = 1 << 20
 """Sides, strides, padding and dilation of a window; groups."""
 MOST_FILTER_ROWS = 64
 """Of a DWCONV2D."""
+MOST_SCALE = 1 << 20
+"""Of a RESIZE2D; one that is not 0 is at least as small a part of 1."""
 MOST_FACTOR = 1 << 20
 """Of a symbol."""
 MOST_BYTES = 1 << 40

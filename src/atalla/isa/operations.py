@@ -47,6 +47,17 @@ class Op(IntEnum):
     """``softmax(scale · q kᵀ + mask) v`` for ``[B, H, L, D]``, without the scores in memory."""
     CUMSUM = 17
     """Running sum along an axis."""
+    RESIZE2D = 18
+    """An image of another size, NCHW by name: of each pixel the nearest one of src, or four of them, interpolated.
+
+    A place of dst is one of src, times the step of that dim: its own ``1 / scale``; where scale is 0, that of the
+    sizes. Dims of one size are as they were."""
+    SCATTER = 19
+    """``dst = src``, then, one after the other, ``dst[index[i…], r…]`` becomes what it is with ``update[i…, r…]``; an
+    index out of bounds ends the run."""
+    SAMPLE2D = 20
+    """An image where a grid says: ``dst[n, c, y, x]`` is ``src[n, c]`` at ``grid[n, y, x]``, whose two numbers go from
+    −1 to 1 over the width and over the height."""
 
 
 class Act(IntEnum):
@@ -76,6 +87,45 @@ class Pool(IntEnum):
     """Padding counts as zeros."""
 
 
+class Resize(IntEnum):
+    """Kinds of RESIZE2D."""
+
+    NEAREST = 0
+    """``⌊place · step⌋``."""
+    NEAREST_EXACT = 1
+    """``⌊(place + ½) · step⌋``."""
+    LINEAR = 2
+    """``(place + ½) · step − ½``, at least 0."""
+    LINEAR_ALIGNED = 3
+    """``place · step``; the step is such that corners are corners."""
+
+
+class Scatter(IntEnum):
+    """What SCATTER does with an element and an update."""
+
+    SET = 0
+    ADD = 1
+    MUL = 2
+    MIN = 3
+    MAX = 4
+
+
+class Sample(IntEnum):
+    """Kinds of SAMPLE2D."""
+
+    LINEAR = 0
+    NEAREST = 1
+    """Half to even."""
+
+
+class Outside(IntEnum):
+    """What SAMPLE2D finds outside of the image."""
+
+    ZEROS = 0
+    BORDER = 1
+    REFLECTION = 2
+
+
 class Reduce(IntEnum):
     """Kinds of REDUCE."""
 
@@ -90,6 +140,8 @@ class Reduce(IntEnum):
     ARGMIN = 8
     VAR = 9
     """The attribute ``correction`` is subtracted from the count."""
+    MEDIAN = 10
+    """Of one dim: the lower one of the two in the middle; the first NaN if there is any."""
 
 
 class Norm(IntEnum):
@@ -155,5 +207,8 @@ OPS: dict[Op, OpSpec] = {
     Op.NORM: OpSpec(("src", "weight?", "bias?"), ("kind", "dims", "eps.")),
     Op.ATTENTION: OpSpec(("q", "k", "v", "mask?"), ("causal", "scale.")),
     Op.CUMSUM: OpSpec(("src",), ("axis",)),
+    Op.RESIZE2D: OpSpec(("src",), ("kind", "scale_h.", "scale_w.")),
+    Op.SCATTER: OpSpec(("src", "index", "update"), ("kind",)),
+    Op.SAMPLE2D: OpSpec(("src", "grid"), ("kind", "outside", "aligned")),
 }
 """In the order of their numbers."""

@@ -15,6 +15,7 @@ from atalla.dims import dim
 from atalla.errors import CompileError, UnsupportedError
 from atalla.passes.host_calls import host_call
 from atalla.passes.lowering import Fallback, Lowering, constant, constant_data, line_of
+from atalla.passes.missing import what_is_missing
 from atalla.passes.signature import read_inputs, write_outputs
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
         return folded
     rule = rules.get(str(node.target))
     if rule is None:
-        raise UnsupportedError("no instruction does it")
+        raise UnsupportedError(what_is_missing(str(node.target)))
     return rule(lowering, *arguments, **named)
 
 

@@ -23,6 +23,7 @@ COMPOSITES = (
     "hardswish.default",
     "hardtanh.default",
     "layer_norm.default",
+    "instance_norm.default",
     "leaky_relu.default",
     "linear.default",
     "log_softmax.int",
@@ -35,7 +36,9 @@ COMPOSITES = (
     "silu.default",
     "softmax.int",
     "softplus.default",
-    "upsample_nearest2d.vec",
+    *(f"upsample_nearest{dims}d.vec" for dims in (1, 2, 3)),
+    *(f"_upsample_nearest_exact{dims}d.vec" for dims in (1, 2, 3)),
+    *(f"upsample_{name}.vec" for name in ("linear1d", "bilinear2d", "trilinear3d")),
 )
 """What plain Core ATen would take apart: hardswish alone would add 140 nodes to MobileNetV3 (small)."""
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atalla.errors import KernelError
-from atalla.isa import STEPS, Act, Norm, Op, Pool, Reduce, Step
+from atalla.isa import STEPS, Act, Norm, Op, Pool, Reduce, Scatter, Step
+from atalla.library import BAD_INDEX, ZERO_DIVISOR
+from atalla.run import reference_images as images
 
 if TYPE_CHECKING:
     import torch
@@ -47,8 +49,29 @@ def gather(_: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     """GATHER."""
     table, index = _present(sources[0]), _present(sources[1])
     if index.numel() and (int(index.min()) < 0 or int(index.max()) >= table.shape[0]):
-        raise KernelError(0, f"an index is out of the table's {table.shape[0]} rows")
+        raise KernelError(BAD_INDEX, f"an index is out of the table's {table.shape[0]} rows")
     dst.copy_(table[index])
+
+
+def scatter(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """SCATTER."""
+    import torch
+
+    src, index, update = (_present(one) for one in sources)
+    if index.numel() and (int(index.min()) < 0 or int(index.max()) >= src.shape[0]):
+        raise KernelError(BAD_INDEX, f"an index is out of the table's {src.shape[0]} rows")
+    kind = Scatter(instruction.whole("kind"))
+    result, numbers = src.reshape(src.shape[0], -1).clone(), index.reshape(-1).long()
+    rows = update.reshape(numbers.numel(), result.shape[1])
+    if kind is Scatter.ADD:
+        result.index_add_(0, numbers, rows)
+    elif kind is Scatter.SET:  # the last one that is meant for a row
+        last = torch.full((result.shape[0],), -1).scatter_reduce(0, numbers, torch.arange(len(numbers)), "amax")
+        result = torch.where((last >= 0)[:, None], rows[last], result) if len(numbers) else result
+    else:
+        how = {Scatter.MUL: "prod", Scatter.MIN: "amin", Scatter.MAX: "amax"}[kind]
+        result.scatter_reduce_(0, numbers[:, None].expand(rows.shape), rows, how)
+    dst.copy_(result.reshape(dst.shape))
 
 
 def gemm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -120,6 +143,8 @@ def reduce(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> Non
     if kind in {Reduce.ARGMAX, Reduce.ARGMIN}:
         src = src.byte() if src.dtype is torch.bool else src
         dst.copy_((torch.argmax if kind is Reduce.ARGMAX else torch.argmin)(src, dims[0], keepdim=True))
+    elif kind is Reduce.MEDIAN:
+        dst.copy_(_median(src, dims[0]))
     elif kind is Reduce.VAR:
         dst.copy_(torch.var(src, dims, correction=instruction.number("correction"), keepdim=True))
     elif kind is Reduce.PROD:
@@ -132,6 +157,15 @@ def reduce(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> Non
             Reduce.ALL: torch.all, Reduce.ANY: torch.any,
         }  # fmt: skip
         dst.copy_(one[kind](src, dims, keepdim=True))
+
+
+def _median(src: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the lower one of the two elements in the middle; NaN if there is any."""
+    import torch
+
+    ordered = (src.byte() if src.dtype is torch.bool else src).sort(dim=dim, stable=True).values  # NaN comes last
+    middle, last = (ordered.narrow(dim, place, 1) for place in ((src.shape[dim] - 1) // 2, src.shape[dim] - 1))
+    return torch.where(last.isnan(), last, middle)
 
 
 def softmax(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -192,6 +226,9 @@ def _step(code: Step, operands: Sequence[int], values: Sequence[torch.Tensor]) -
         return torch.tensor(operands[0], dtype=torch.int32).view(torch.float32)
     if code is Step.INT:
         return torch.tensor(operands[0], dtype=torch.int64)
+    divisor = values[operands[1]] if code in {Step.FLOOR_DIV, Step.REMAINDER} else None
+    if divisor is not None and not divisor.is_floating_point() and not bool(divisor.all()):
+        raise KernelError(ZERO_DIVISOR, "a whole number is divided by zero")
     return _steps()[code](*(values[place] for place in operands[: len(STEPS[code].operands)]))
 
 
@@ -203,7 +240,8 @@ def _steps() -> dict[Step, Callable[..., torch.Tensor]]:
     return {
         Step.TO_FLOAT: lambda a: a.float(), Step.TO_INT: lambda a: a.trunc().long(), Step.NEG: torch.neg,
         Step.ABS: torch.abs, Step.SQRT: torch.sqrt, Step.RSQRT: torch.rsqrt, Step.RECIPROCAL: torch.reciprocal,
-        Step.EXP: torch.exp, Step.LOG: torch.log, Step.TANH: torch.tanh, Step.ERF: torch.erf, Step.SIN: torch.sin,
+        Step.EXP: torch.exp, Step.LOG: torch.log,
+        Step.LOG2: torch.log2, Step.LOG10: torch.log10, Step.TANH: torch.tanh, Step.ERF: torch.erf, Step.SIN: torch.sin,
         Step.COS: torch.cos, Step.SIGMOID: torch.sigmoid, Step.FLOOR: torch.floor, Step.CEIL: torch.ceil,
         Step.ROUND: torch.round, Step.TRUNC: torch.trunc, Step.RELU: torch.relu, Step.HARDSWISH: functional.hardswish,
         Step.HARDSIGMOID: functional.hardsigmoid, Step.SILU: functional.silu, Step.GELU: functional.gelu,
@@ -264,4 +302,7 @@ _TABLE: dict[Op, Execute] = {
     Op.NORM: norm,
     Op.ATTENTION: attention,
     Op.CUMSUM: cumsum,
+    Op.RESIZE2D: images.resize,
+    Op.SCATTER: scatter,
+    Op.SAMPLE2D: images.sample,
 }

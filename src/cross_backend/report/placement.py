@@ -8,6 +8,8 @@ from cross_backend.artifact import Operators, Placement
 from cross_backend.report import tables
 from cross_backend.report.terminal import Terminal
 
+TELLING = 0.01
+"""The share of the floating point operations from which on what is left is told of where targets are compared."""
 LINES = 3
 """Lines of the user's Python shown for each group of operators."""
 
@@ -30,11 +32,34 @@ def facts(placement: Placement) -> list[tuple[str, str]]:
     return rows
 
 
+def left_to_portable(placement: Placement | None, least: float = 0.0) -> str:
+    """Return a sentence on what a delegate leaves to ExecuTorch's own kernels; empty where it leaves nothing.
+
+    Args:
+        placement: the payload's, if it has one.
+        least: only where at least this share of the floating point operations is left.
+    """
+    if placement is None or not placement.delegates or not placement.left:
+        return ""
+    share = 1 - (1.0 if placement.flop_coverage is None else placement.flop_coverage)
+    if share < least:
+        return ""
+    what = (
+        f"{tables.percent(share)} of the floating point operations"
+        if share >= TELLING
+        else (f"{placement.left_count} operator{'s' if placement.left_count > 1 else ''}")
+    )
+    run = "runs" if share < TELLING and placement.left_count == 1 else "run"
+    return f"{what} {run} on ExecuTorch's portable kernels, plain loops that can take many times as long as a delegate."
+
+
 def print_operators(terminal: Terminal, placement: Placement) -> None:
     """Print what is inside, and what was left: grouped, most expensive first, with reason and Python line."""
     if placement.left:
         terminal.text()
         terminal.text("Left to other kernels, most expensive first", style="bold")
+        if text := left_to_portable(placement):
+            terminal.text(text)
         rows = [row for operators in placement.left for row in _rows(operators)]
         terminal.table(("operator", "count", "FLOPs", "why", "made by"), rows, right=[1, 2])
     if placement.inside:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 DTYPES = tuple(dtypes())
 LAYOUTS = ("contiguous", "gaps", "reversed")
 """In memory: as torch makes them; with gaps between elements; the first dim innermost."""
-WEIGHTS = ("addmm", "conv1d", "conv2d", "linear", "batch_norm", "matmul", "mm", "bmm", "embedding", "prelu", "where")
+WEIGHTS = (
+    *("addmm", "conv1d", "conv2d", "conv3d", *(f"conv_transpose{dims}d" for dims in (1, 2, 3))),
+    *("linear", "batch_norm", "matmul", "mm", "bmm", "embedding", "prelu", "where"),
+)
 """Operators that do otherwise where some of their tensors are known at compile time."""
 LARGEST = 20_000
 """Elements of a case's largest tensor: more of them show nothing new."""

@@ -52,6 +52,8 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_dynamic": lambda: _dynamic(dynamic_nets.causal, ((1, 1, 8), (1, 1)), ((3, 4, 8), (3, 4))),
     "v1_numbers": lambda: _dynamic(dynamic_nets.numbers, ((1, 4), (1, 4)), ((5, 10), (5, 4))),
     "v1_state": _kept,
+    "v1_1_warped": lambda: _plain(nets.warped),
+    "v1_1_messages": lambda: _plain(nets.messages),
 }
 
 

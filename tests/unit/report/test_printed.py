@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from cross_backend.artifact import Operators, Placement
 from cross_backend.records import Outcome, Panel, Result
 from cross_backend.report import figures, study_tables, tables, verdicts
 from cross_backend.report.printed import print_panel, print_study
@@ -51,6 +52,16 @@ def test_nothing_of_a_comparison_is_left_out(panel: Panel, monkeypatch: pytest.M
         text.rindex(f"{rank}.  {title}") for rank, title in ((1, "Fast"), (2, "Tied"), (2, "Also"), (4, "Slow"))
     ]
     assert positions == sorted(positions)
+
+
+def test_work_that_a_delegate_leaves_is_told(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, _ = streams(monkeypatch, tty=False)
+    left = Placement({"AtallaBackend": 2}, (Operators("conv", 3),), (Operators("sort", 1),), flop_coverage=0.25)
+    results = [replace(one, placement=left) if one.title == "Slow" else one for one in panel.results]
+    print_panel(Terminal(), replace(panel, results=tuple(results)))
+    text = " ".join(out.text.split())
+    assert "Slow: 75.0 % of the floating point operations run on ExecuTorch's portable kernels, plain loops" in text
+    assert text.count("portable kernels") == 1
 
 
 def test_a_tie_for_the_first_place_names_all(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:

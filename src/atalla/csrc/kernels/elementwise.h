@@ -3,6 +3,8 @@
 // A value of the chain is a row of floats or of int64s; sources that lie densely are read where they are.
 #pragma once
 
+#include <stdatomic.h>
+
 #include "walk.h"
 
 enum { MOST_VALUES = AT_SOURCES + AT_STEPS, BLOCK = 128 };
@@ -17,6 +19,7 @@ typedef struct {
   spread spread;  // first, so that its pointer is the job's
   ew_step steps[AT_STEPS];
   unsigned count, sources;
+  atomic_int status;
 } ew_job;
 
 typedef union {
@@ -108,6 +111,12 @@ static void step_floats(const ew_step* s, float* out, const float* a, const floa
       break;
     case AT_STEP_LOG:
       EACH_VECTOR(vlog(x));
+      break;
+    case AT_STEP_LOG2:
+      EACH_FLOAT(log2f(x));
+      break;
+    case AT_STEP_LOG10:
+      EACH_FLOAT(log10f(x));
       break;
     case AT_STEP_LOG1P:
       EACH_FLOAT(log1pf(x));
@@ -279,8 +288,14 @@ static void ew_load(const walk* w, unsigned v, const char* from, size_t into, si
   }
 }
 
+INLINE int has_zero(const int64_t* at, size_t count) {
+  int found = 0;
+  for (size_t i = 0; i < count; ++i) found |= at[i] == 0;
+  return found;
+}
+
 // Takes all steps over a block; the last one's result goes to `result` where there is one.
-static void ew_steps(const ew_job* job, ew_value* values, const void** rows, float* result, size_t count) {
+static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* result, size_t count) {
   for (unsigned n = 0; n < job->count; ++n) {
     const ew_step* s = &job->steps[n];
     ew_value* value = &values[job->sources + n];
@@ -310,6 +325,9 @@ static void ew_steps(const ew_job* job, ew_value* values, const void** rows, flo
       step_compare(s, value->wholes, rows[s->a], rows[s->b], count);
     } else {
       const int64_t *a = rows[s->a], *b = rows[s->b];
+      if ((s->code == AT_STEP_FLOOR_DIV || s->code == AT_STEP_REMAINDER) && has_zero(b, count)) {
+        atomic_store_explicit(&job->status, ATALLA_ZERO_DIVISOR, memory_order_relaxed);
+      }
       for (size_t i = 0; i < count; ++i) value->wholes[i] = whole_step(s->code, a[i], b[i]);
     }
   }
@@ -333,7 +351,7 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
 }
 
 // A piece of one row: whole vectors of dense floats are read and written where they are.
-static void ew_piece(const ew_job* job, const walk* w, char* const* at, size_t count) {
+static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count) {
   ew_value values[MOST_VALUES];
   const void* rows[MOST_VALUES];
   for (unsigned v = 0; v < job->sources; ++v) {
@@ -347,7 +365,7 @@ static void ew_piece(const ew_job* job, const walk* w, char* const* at, size_t c
 }
 
 // Several rows fill a block. What lies densely over the rows is taken in place, what is the same in all is read once.
-static void ew_short_rows(const ew_job* job, size_t first, size_t last) {
+static void ew_short_rows(ew_job* job, size_t first, size_t last) {
   const walk* w = &job->spread.walk;
   const size_t length = job->spread.length, together = BLOCK / length;
   ew_value values[MOST_VALUES];
@@ -380,7 +398,7 @@ static void ew_short_rows(const ew_job* job, size_t first, size_t last) {
 
 static void ew_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
-  const ew_job* job = argument;
+  ew_job* job = argument;
   const spread* s = &job->spread;
   const walk* w = &s->walk;
   const size_t from = item / s->pieces * s->rows_each, begin = item % s->pieces * s->length_each;
@@ -427,5 +445,5 @@ static int elementwise(const at_call* call) {
     job.steps[i] = s;
   }
   at_pool_run(call->pool, job.spread.items, ew_item, &job);
-  return 0;
+  return atomic_load_explicit(&job.status, memory_order_relaxed);
 }

@@ -1,4 +1,4 @@
-// COPY, FILL, IOTA, GATHER.
+// COPY, FILL, IOTA.
 #pragma once
 
 #include "walk.h"
@@ -43,6 +43,10 @@ static void copy_row(const at_call* call, const walk* w, char** at, size_t count
     convert_row(w, at, count);
   } else if (to == 1 && from == 1) {
     memcpy(at[0], at[1], count * w->size[0]);
+  } else if (to == 1 && from == 0 && w->size[0] == 4) {
+    int32_t value;
+    memcpy(&value, at[1], sizeof value);
+    for (size_t i = 0; i < count; ++i) ((int32_t*)(void*)at[0])[i] = value;
   } else if (w->size[0] == 8) {
     COPY_ELEMENTS(int64_t);
   } else if (w->size[0] == 4) {
@@ -54,14 +58,120 @@ static void copy_row(const at_call* call, const walk* w, char** at, size_t count
   }
 }
 
+// Rows of an item one after the other: where the next begins is worked out anew only where an outer dim changes.
 static void copy_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
-  spread_item(argument, item, copy_row);
+  const spread* s = argument;
+  const walk* w = &s->walk;
+  if (s->pieces != 1 || w->rank < 2) {
+    spread_item(s, item, copy_row);
+    return;
+  }
+  const size_t first = item * s->rows_each, last = first + s->rows_each < s->rows ? first + s->rows_each : s->rows;
+  const unsigned outer = w->rank - 2;
+  int64_t place = (int64_t)(first % (size_t)w->dim[outer]);
+  char* at[WALKERS];
+  walk_row(w, first, at);
+  for (size_t row = first; row < last; ++row) {
+    copy_row(s->call, w, at, s->length);
+    if (++place < w->dim[outer]) {
+      for (unsigned v = 0; v < w->views; ++v) at[v] += w->stride[v][outer] * (int64_t)w->size[v];
+    } else if (row + 1 < last) {
+      place = 0;
+      walk_row(w, row + 1, at);
+    }
+  }
+}
+
+// Elements of 4 bytes that are neighbours along one dim before and along another afterwards: tiles of both.
+enum { TILE_OF = 16, TILE_TO = 8, LEAST_TILES = 8 };
+
+typedef struct {
+  walk walk;
+  unsigned of;  // the dim of neighbours before
+  size_t blocks;
+} turn;
+
+// Returns the dim along which elements are neighbours in the source; the rank where a copy is none of these.
+INLINE unsigned turned_dim(const walk* w) {
+  const unsigned last = w->rank - 1;
+  const int suits = w->dtype[0] == w->dtype[1] && w->size[0] == 4 && w->stride[0][last] == 1 && w->stride[1][last] > 1;
+  for (unsigned d = 0; d < last && suits; ++d) {
+    if (w->stride[1][d] == 1 && w->dim[d] >= LEAST_TILES && w->dim[last] >= LEAST_TILES) return d;
+  }
+  return w->rank;
+}
+
+static void turn_item(void* argument, size_t item, unsigned thread) {
+  (void)thread;
+  const turn* t = argument;
+  const walk* w = &t->walk;
+  const unsigned last = w->rank - 1;
+  const int64_t first = (int64_t)(item % t->blocks) * TILE_OF, to = w->stride[0][t->of], from = w->stride[1][last];
+  const int64_t most = w->dim[t->of] - first < TILE_OF ? w->dim[t->of] - first : TILE_OF;
+  int64_t dst = first * to, src = first;
+  size_t rest = item / t->blocks;
+  for (unsigned d = last; d-- > 0;) {
+    if (d == t->of) continue;
+    const int64_t index = (int64_t)(rest % (size_t)w->dim[d]);
+    rest /= (size_t)w->dim[d];
+    dst += index * w->stride[0][d];
+    src += index * w->stride[1][d];
+  }
+  int32_t* out = (int32_t*)(void*)w->data[0] + dst;
+  const int32_t* in = (const int32_t*)(const void*)w->data[1] + src;
+  for (int64_t i = 0; i < w->dim[last]; i += TILE_TO) {
+    const int64_t count = w->dim[last] - i < TILE_TO ? w->dim[last] - i : TILE_TO;
+    for (int64_t k = 0; k < most; ++k) {
+      for (int64_t j = i; j < i + count; ++j) out[k * to + j] = in[k + j * from];
+    }
+  }
+}
+
+static void copy_turned(const at_call* call, const walk* w, unsigned of) {
+  turn t = {.walk = *w, .of = of, .blocks = (size_t)(w->dim[of] + TILE_OF - 1) / TILE_OF};
+  const size_t rows = walk_rows(w) / (size_t)w->dim[of];
+  at_pool_run(call->pool, rows * t.blocks, turn_item, &t);
+}
+
+// Elements of 4 bytes, each so many times, one behind the other: a walk whose last dim is left out.
+static void again_row(const at_call* call, const walk* w, char** at, size_t count) {
+  (void)call;
+  const int64_t times = w->stride[0][w->rank - 1], from = w->stride[1][w->rank - 1];
+  int32_t* out = (int32_t*)(void*)at[0];
+  const int32_t* in = (const int32_t*)(const void*)at[1];
+  for (size_t i = 0; i < count; ++i, out += times) {
+    const int32_t value = in[(int64_t)i * from];
+    for (int64_t k = 0; k < times; ++k) out[k] = value;
+  }
+}
+
+static void again_item(void* argument, size_t item, unsigned thread) {
+  (void)thread;
+  spread_item(argument, item, again_row);
+}
+
+INLINE int is_again(const walk* w) {
+  const unsigned last = w->rank - 1;
+  const int same = w->rank > 1 && w->dtype[0] == w->dtype[1] && w->size[0] == 4;
+  return same && w->stride[0][last] == 1 && w->stride[1][last] == 0 && w->stride[0][last - 1] == w->dim[last];
 }
 
 static int copy(const at_call* call) {
   const at_view* views[] = {&call->dst, &call->src[0]};
   const walk w = walk_of(views, 2);
+  const unsigned of = turned_dim(&w);
+  if (of < w.rank && at_elements(&call->dst) > 0) {
+    copy_turned(call, &w, of);
+    return 0;
+  }
+  if (is_again(&w)) {
+    walk inner = w;
+    inner.rank -= 1;
+    spread s = spread_of(call, &inner);
+    at_pool_run(call->pool, s.items, again_item, &s);
+    return 0;
+  }
   spread s = spread_of(call, &w);
   at_pool_run(call->pool, s.items, copy_item, &s);
   return 0;
@@ -106,26 +216,6 @@ static int iota(const at_call* call) {
     } else {
       store_whole(at, dst->dtype, to_whole(value));
     }
-  }
-  return 0;
-}
-
-// Rows of a table that is dense in all but its first dim, one after the other: dst is dense, too.
-static int gather(const at_call* call) {
-  const at_view *dst = &call->dst, *table = &call->src[0], *index = &call->src[1];
-  const size_t count = at_elements(index), elements = at_elements(dst);
-  if (!count || !elements) return 0;
-  const size_t bytes = elements / count * at_size(dst->dtype);
-  for (size_t i = 0; i < count; ++i) {
-    int64_t offset = 0;
-    size_t rest = i;
-    for (unsigned d = index->rank; d-- > 0;) {
-      offset += (int64_t)(rest % (size_t)index->dim[d]) * index->stride[d];
-      rest /= (size_t)index->dim[d];
-    }
-    const int64_t row = load_whole(index->data + offset * (int64_t)at_size(index->dtype), index->dtype);
-    if (row < 0 || row >= table->dim[0]) return ATALLA_BAD_INDEX;
-    memcpy(dst->data + i * bytes, table->data + (size_t)row * bytes, bytes);
   }
   return 0;
 }

@@ -5,9 +5,13 @@
 #include "elementwise.h"
 #include "gemm.h"
 #include "move.h"
+#include "norm.h"
 #include "pool2d.h"
 #include "product.h"
 #include "reduce.h"
+#include "resize.h"
+#include "sample.h"
+#include "scatter.h"
 #include "winograd.h"
 
 #define JOINED(A, B) A##B
@@ -19,22 +23,13 @@ const at_kernels TABLE(NAME) = {
     .name = QUOTED(NAME),
     .run =
         {
-            [AT_OP_COPY] = copy,
-            [AT_OP_FILL] = fill,
-            [AT_OP_IOTA] = iota,
-            [AT_OP_GATHER] = gather,
-            [AT_OP_EW] = elementwise,
-            [AT_OP_GEMM] = gemm,
-            [AT_OP_BMM] = bmm,
-            [AT_OP_CONV2D] = conv,
-            [AT_OP_CONV2D_WINO] = wino,
-            [AT_OP_DWCONV2D] = dwconv,
-            [AT_OP_POOL2D] = pool2d,
-            [AT_OP_REDUCE] = reduce,
-            [AT_OP_SOFTMAX] = softmax,
-            [AT_OP_NORM] = norm,
-            [AT_OP_ATTENTION] = attention,
-            [AT_OP_CUMSUM] = cumsum,
+            [AT_OP_COPY] = copy,       [AT_OP_FILL] = fill,       [AT_OP_IOTA] = iota,
+            [AT_OP_GATHER] = gather,   [AT_OP_EW] = elementwise,  [AT_OP_GEMM] = gemm,
+            [AT_OP_BMM] = bmm,         [AT_OP_CONV2D] = conv,     [AT_OP_CONV2D_WINO] = wino,
+            [AT_OP_DWCONV2D] = dwconv, [AT_OP_POOL2D] = pool2d,   [AT_OP_REDUCE] = reduce,
+            [AT_OP_SOFTMAX] = softmax, [AT_OP_NORM] = norm,       [AT_OP_ATTENTION] = attention,
+            [AT_OP_CUMSUM] = cumsum,   [AT_OP_RESIZE2D] = resize, [AT_OP_SCATTER] = scatter,
+            [AT_OP_SAMPLE2D] = sample,
         },
     .scratch =
         {
@@ -43,5 +38,7 @@ const at_kernels TABLE(NAME) = {
             [AT_OP_CONV2D_WINO] = wino_need,
             [AT_OP_DWCONV2D] = dw_need,
             [AT_OP_ATTENTION] = attention_need,
+            [AT_OP_REDUCE] = reduce_need,
+            [AT_OP_RESIZE2D] = resize_need,
         },
 };

@@ -20,7 +20,7 @@ def into_place(program: ir.Program) -> None:
         if copied.dst.storage.space is Space.STATE:  # it is still read between the two
             continue
         order = permutation(writer.dst, source)
-        if order is None or writer.op in {Op.CALL_HOST, Op.GATHER}:
+        if order is None or writer.op in {Op.CALL_HOST, Op.GATHER, Op.SCATTER}:
             continue
         place = copied.dst.view([copied.dst.shape[i] for i in order], [copied.dst.strides[i] for i in order])
         if not (writer.op is Op.EW or same_rows(writer.dst, place)) or _is_used_before(program, copied, writer):

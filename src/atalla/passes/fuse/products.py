@@ -62,10 +62,14 @@ def _by_channel(tensor: ir.Tensor | None, axis: int) -> torch.Tensor | None:
     return None if data is None else data.flatten()
 
 
-def into_products(program: ir.Program) -> None:
-    """A residual and an activation are applied where the product is, before it is stored."""
-    for rewrite in (_residual, _activation):
-        each_ew(program, rewrite)
+def into_residuals(program: ir.Program) -> None:
+    """What is added to a product is added where the product is, before it is stored."""
+    each_ew(program, _residual)
+
+
+def into_activations(program: ir.Program) -> None:
+    """An activation is applied where the product is, before it is stored."""
+    each_ew(program, _activation)
 
 
 def _residual(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
@@ -89,7 +93,7 @@ def _residual(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
 def _activation(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
     if len(ew.sources) != 1 or ew.sources[0] is None or ew.dst is None or ew.dst.dtype is not Dtype.F32:
         return None
-    found = _act(ew.steps)
+    found = as_activation(ew.steps)
     producer = uses.sole(ew.sources[0], ew)
     if found is None or producer is None or producer.op not in PRODUCTS or producer.attributes.get("act"):
         return None
@@ -100,7 +104,7 @@ def _activation(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
     return producer
 
 
-def _act(steps: ir.Steps) -> tuple[Act, float, float] | None:
+def as_activation(steps: ir.Steps) -> tuple[Act, float, float] | None:
     """Return the activation that a chain of one source is."""
     if len(steps) == 1:
         act = ACTS.get(Step(steps[0][0]))

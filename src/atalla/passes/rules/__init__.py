@@ -5,6 +5,8 @@ from __future__ import annotations
 from atalla.passes.rule import RULES, Rule
 from atalla.passes.rules import (  # noqa: F401  each enters its rules
     activations,
+    adaptive,
+    any_convolution,
     arithmetic,
     attention,
     comparisons,
@@ -15,6 +17,8 @@ from atalla.passes.rules import (  # noqa: F401  each enters its rules
     norms,
     pools,
     reductions,
+    resizing,
+    scattering,
     views,
 )
 

@@ -28,6 +28,7 @@ for _name, _step in {
 
 for _name, _step in {
     "sqrt": Step.SQRT, "rsqrt": Step.RSQRT, "reciprocal": Step.RECIPROCAL, "exp": Step.EXP, "log": Step.LOG,
+    "log2": Step.LOG2, "log10": Step.LOG10,
     "tanh": Step.TANH, "erf": Step.ERF, "sin": Step.SIN, "cos": Step.COS, "sigmoid": Step.SIGMOID,
     "log1p": Step.LOG1P, "expm1": Step.EXPM1,
 }.items():  # fmt: skip
@@ -68,37 +69,29 @@ def mul(low: Lowering, a: ir.Tensor, b: Any) -> ir.Tensor:
     return elementwise(low, [a, b], plain(Step.MUL))
 
 
-def _nonzero(divisor: Any) -> bool:
-    return isinstance(divisor, int) and divisor != 0
-
-
-def divides(asked: Request) -> bool:
-    """Whole numbers must be divided by a number that is known and not zero, and rounded down."""
-    return (
-        asked["rounding_mode"] is None
-        or asked.dtype.is_float
-        or (asked["rounding_mode"] == "floor" and _nonzero(asked["b"]))
-    )
-
-
 def rounds(asked: Request) -> bool:
     """Quotients of floats that are rounded must be float32."""
     return asked["rounding_mode"] is None or not asked.dtype.is_float or asked.dtype is Dtype.F32
 
 
-@rule("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", makes=EW, needs=(*NEEDS, divides, rounds))
+@rule("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", makes=EW, needs=(*NEEDS, rounds))
 def div(low: Lowering, a: ir.Tensor, b: Any, rounding_mode: str | None = None) -> ir.Tensor:
     """``a / b``, rounded down or toward zero where asked for."""
     if rounding_mode is None:
         return elementwise(low, [a, b], plain(Step.DIV), compute=True)
-    if rounding_mode == "trunc":
+    if rounding_mode == "floor":
+        return elementwise(low, [a, b], plain(Step.FLOOR_DIV))
+    if low.output_type()[0].is_float:
         return elementwise(low, [a, b], lambda chain, x, y: chain.step(Step.TRUNC, chain.step(Step.DIV, x, y)))
-    return elementwise(low, [a, b], plain(Step.FLOOR_DIV))
+    return elementwise(low, [a, b], _toward_zero)
 
 
-def safe_divisor(asked: Request) -> bool:
-    """Whole numbers must be divided by a number that is known and not zero."""
-    return asked.dtype.is_float or _nonzero(asked["b"])
+def _toward_zero(chain: Chain, a: int, b: int) -> int:
+    """Return a quotient of whole numbers: one more than rounded down where it is below zero and something is left."""
+    zero = chain.number(0, as_float=False)
+    rest = chain.step(Step.NE, chain.step(Step.REMAINDER, a, b), zero)
+    below = chain.step(Step.NE, chain.step(Step.LT, a, zero), chain.step(Step.LT, b, zero))
+    return chain.step(Step.ADD, chain.step(Step.FLOOR_DIV, a, b), chain.step(Step.AND, rest, below))
 
 
 def quotient(asked: Request) -> bool:
@@ -106,13 +99,13 @@ def quotient(asked: Request) -> bool:
     return not asked.dtype.is_float or asked.dtype is Dtype.F32
 
 
-@rule("floor_divide.default", makes=EW, needs=(*NEEDS, safe_divisor, quotient))
+@rule("floor_divide.default", makes=EW, needs=(*NEEDS, quotient))
 def floor_divide(low: Lowering, a: ir.Tensor, b: Any) -> ir.Tensor:
     """``⌊a / b⌋``."""
     return elementwise(low, [a, b], plain(Step.FLOOR_DIV))
 
 
-@rule("remainder.Scalar", "remainder.Tensor", makes=EW, needs=(*NEEDS, safe_divisor))
+@rule("remainder.Scalar", "remainder.Tensor", makes=EW, needs=NEEDS)
 def remainder(low: Lowering, a: ir.Tensor, b: Any) -> ir.Tensor:
     """``a − b · ⌊a / b⌋``."""
     return elementwise(low, [a, b], plain(Step.REMAINDER))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atalla import ir
@@ -68,34 +68,61 @@ def convolution(
     """A convolution of images, or of rows of them."""
     is_row, has_batch = len(weight.shape) == 3, len(x.shape) == len(weight.shape)
     if is_row:  # a row is an image of height 1
-        x, weight = _as_image(x), _as_image(weight)
+        x, weight = as_image(x), as_image(weight)
     x = batched(x)
     strides, dilations = pair(stride), pair(dilation)
     kernel = pair([int(n) for n in weight.shape[2:]])
     pads = _pads(padding, kernel, dilations)
     if is_row:
         strides, dilations, pads = (1, strides[1]), (1, dilations[1]), (0, pads[1], 0, pads[3])
-    is_depthwise = groups > 1 and equal(weight.shape[1], 1) and equal(weight.shape[0], x.shape[1])
     dtype, made = low.output_type()
     made = made if has_batch else (1, *made)
     shape = (*made[:2], 1, made[2]) if is_row else made
     dst = low.new(dtype, shape, strides_in_order(shape, CHANNELS_LAST))
-    channels = x.shape[1]
-    anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel lays out the rows anew
-    low.emit(
-        Op.DWCONV2D if is_depthwise else Op.CONV2D,
-        dst,
-        [x if anyhow else channels_last(low, x), weight, bias],
-        **window(kernel, strides, pads, dilations),
-        groups=groups,
-    )
+    emit_convolution(low, dst, (x, weight, bias), window(kernel, strides, pads, dilations), groups)
     result = dst if has_batch else unbatched(dst)
     if not is_row:
         return result
     return result.view((*result.shape[:-2], result.shape[-1]), (*result.strides[:-2], result.strides[-1]))
 
 
-def _as_image(x: ir.Tensor) -> ir.Tensor:
+def emit_convolution(
+    low: Lowering,
+    dst: ir.Tensor,
+    sources: tuple[ir.Tensor, ir.Tensor, ir.Tensor | None],
+    attributes: Mapping[str, int],
+    groups: int,
+) -> None:
+    """Emit the product that makes ``dst`` of an image, a weight and a bias."""
+    x, weight, bias = sources
+    channels = x.shape[1]
+    if groups > 1 and equal(groups, channels) and not equal(weight.shape[0], channels):
+        x = _each_channel_again(low, channels_last(low, x), int(weight.shape[0]) // groups)
+        groups = channels = x.shape[1]
+    is_depthwise = groups > 1 and equal(weight.shape[1], 1) and equal(weight.shape[0], channels)
+    anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel lays out the rows anew
+    low.emit(
+        Op.DWCONV2D if is_depthwise else Op.CONV2D,
+        dst,
+        [x if anyhow else channels_last(low, x), weight, bias],
+        **attributes,
+        groups=groups,
+    )
+
+
+def _each_channel_again(low: Lowering, x: ir.Tensor, times: int) -> ir.Tensor:
+    """Return an image with every channel so many times, one behind the other: as many as there are filters."""
+    n, channels, high, wide = x.shape
+    shape = (n, channels, times, high, wide)
+    copied = low.new(x.dtype, shape, strides_in_order(shape, (0, 3, 4, 1, 2)))
+    sn, sc, sh, sw = x.strides
+    low.emit(Op.COPY, copied, [x.view(shape, (sn, sc, 0, sh, sw))])
+    dn, _, dc, dh, dw = copied.strides
+    return copied.view((n, channels * times, high, wide), (dn, dc, dh, dw))
+
+
+def as_image(x: ir.Tensor) -> ir.Tensor:
+    """Return rows as images of height 1."""
     return x.view((*x.shape[:-1], 1, x.shape[-1]), (*x.strides[:-1], 0, x.strides[-1]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import contiguous_strides, equal, product, simplify
+from atalla.dims import contiguous_strides, equal, product, simplify, strides_in_order
 from atalla.isa import Dtype, Op, Step
 from atalla.passes.constraints import Request, computed, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
@@ -108,20 +108,24 @@ def index_tensor(low: Lowering, x: ir.Tensor, indices: Sequence[ir.Tensor | None
     rank = max(len(one.shape) for one in given)
     first = places[0]
     shape = low.output_type()[1][first : first + rank]
+    return _taken(low, x, places, row_numbers(low, [x.shape[i] for i in places], given, shape))
+
+
+def row_numbers(low: Lowering, extents: Sequence[Any], given: Sequence[ir.Tensor], shape: Sequence[Any]) -> ir.Tensor:
+    """Emit the numbers of rows in dims that become one, of each of which a tensor says the place; −1 for none."""
     chain = Chain()
     numbers = [chain.read(broadcast(one, shape)) for one in given]
     zero = chain.number(0, as_float=False)
     row, outside = zero, zero
-    for number, at in zip(numbers, places, strict=True):
-        extent = chain.number(x.shape[at], as_float=False)
+    for number, size in zip(numbers, extents, strict=True):
+        extent = chain.number(size, as_float=False)
         below = chain.step(Step.LT, number, zero)
         counted = chain.step(Step.WHERE, below, chain.step(Step.ADD, number, extent), number)
         wrong = chain.step(Step.OR, chain.step(Step.LT, counted, zero), chain.step(Step.GE, counted, extent))
         outside = chain.step(Step.OR, outside, wrong)
         row = chain.step(Step.ADD, chain.step(Step.MUL, row, extent), counted)
-    chain.step(Step.WHERE, outside, chain.number(-1, as_float=False), row)  # GATHER refuses it
-    rows = low.emit(Op.EW, low.new(Dtype.I64, shape), chain.sources, steps=tuple(chain.steps))
-    return _taken(low, x, places, rows)
+    chain.step(Step.WHERE, outside, chain.number(-1, as_float=False), row)  # GATHER and SCATTER refuse it
+    return low.emit(Op.EW, low.new(Dtype.I64, shape), chain.sources, steps=tuple(chain.steps))
 
 
 def _taken(low: Lowering, x: ir.Tensor, axes: Sequence[int], rows: ir.Tensor) -> ir.Tensor:
@@ -138,19 +142,26 @@ def _taken(low: Lowering, x: ir.Tensor, axes: Sequence[int], rows: ir.Tensor) ->
 @rule("constant_pad_nd.default", makes=(Op.FILL, Op.COPY), needs=(known_numbers,))
 def constant_pad_nd(low: Lowering, x: ir.Tensor, pad: Sequence[Any], value: float = 0) -> ir.Tensor:
     """A frame of one value around a tensor; where it is negative, a part of it."""
-    _, shape = low.output_type()
     rank = len(x.shape)
     before, after = [0] * rank, [0] * rank
     for i in range(len(pad) // 2):
         before[rank - 1 - i], after[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    return framed(low, x, before, after, value)
+
+
+def framed(low: Lowering, x: ir.Tensor, before: Sequence[int], after: Sequence[int], value: float = 0) -> ir.Tensor:
+    """Return a tensor with so many elements of one value in front of each dim and behind it, or without so many."""
+    rank = len(x.shape)
+    shape = [simplify(n + b + a) for n, b, a in zip(x.shape, before, after, strict=True)]
     inner = [simplify(n + min(b, 0) + min(a, 0)) for n, b, a in zip(x.shape, before, after, strict=True)]
     inside: Any = 0
     for size, stride in zip(before, x.strides, strict=True):
         inside = simplify(inside + max(-size, 0) * stride)
     kept = x.view(inner, x.strides, inside)
-    if not any(one > 0 for one in pad):
+    if not any(one > 0 for one in (*before, *after)):
         return kept
-    dst = low.like_node(order_for(shape, [x]) or x.order)
+    order = order_for(shape, [x]) or x.order
+    dst = low.new(x.dtype, shape, None if order is None else strides_in_order(shape, order))
     whole = 0 if dst.dtype.is_float else int(value)
     rest, corner = list(shape), 0
     for i in range(rank):  # parts of the frame that share no element: whatever is written first, is right
@@ -164,26 +175,6 @@ def constant_pad_nd(low: Lowering, x: ir.Tensor, pad: Sequence[Any], value: floa
         corner = simplify(corner + max(before[i], 0) * dst.strides[i])
     if not any(equal(extent, 0) for extent in inner):
         low.emit(Op.COPY, dst.view(inner, dst.strides, corner), [kept])
-    return dst
-
-
-def whole_times(asked: Request) -> bool:
-    """Height and width must be known when the program is compiled, and grow by whole numbers."""
-    pairs = list(zip(asked["x"].shape[2:], asked.shape[2:], strict=True))
-    return all(isinstance(n, int) for pair in pairs for n in pair) and all(old and new % old == 0 for old, new in pairs)
-
-
-@rule("upsample_nearest2d.vec", makes=(Op.COPY,), needs=(whole_times,))
-def upsample_nearest2d(low: Lowering, x: ir.Tensor, size: Any, factors: Sequence[float] | None) -> ir.Tensor:
-    """Every pixel a whole number of times."""
-    _, shape = low.output_type()
-    times = [new // old for old, new in zip(x.shape[2:], shape[2:], strict=True)]
-    dst = low.like_node(x.order)
-    spread = (*x.shape[:2], x.shape[2], times[0], x.shape[3], times[1])
-    n, c, h, w = dst.strides
-    target = dst.view(spread, (n, c, simplify(h * times[0]), h, simplify(w * times[1]), w))
-    sn, sc, sh, sw = x.strides
-    low.emit(Op.COPY, target, [x.view(spread, (sn, sc, sh, 0, sw, 0))])
     return dst
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.isa import Norm, Op, Step
+from atalla.dims import equal
+from atalla.isa import Norm, Op, Reduce, Step
 from atalla.passes.constraints import Request, float32, has_dims, has_elements
 from atalla.passes.lowering import Lowering, constant, constant_data
 from atalla.passes.rule import rule
@@ -89,17 +90,102 @@ def group_norm(
         return dst
     chain = Chain()
 
-    def channels(one: ir.Tensor) -> ir.Tensor:
-        rest = len(shape) - 2
-        return broadcast(one.view((one.shape[0], *([1] * rest)), (one.strides[0], *([0] * rest))), shape)
-
     value = chain.read(dst)
-    factors = [None if one is None else chain.read(channels(one)) for one in (weight, bias)]
+    factors = [None if one is None else chain.read(_channels(one, shape)) for one in (weight, bias)]
     if factors[0] is not None:
         value = chain.step(Step.MUL, value, factors[0])
     if factors[1] is not None:
         value = chain.step(Step.ADD, value, factors[1])
     return chain.emit(low, value, like=[dst])
+
+
+def known_or_own_statistics(asked: Request) -> bool:
+    """Mean and variance of an instance norm must be known when the program is compiled, or be the instances' own."""
+    if asked["own"]:
+        return True
+    parts = [asked[name] for name in ("weight", "bias", "mean", "variance")]
+    return all(one is None or constant_data(one) is not None for one in parts)
+
+
+@rule(
+    "instance_norm.default",
+    makes=(Op.REDUCE, Op.EW, Op.NORM), needs=(float32, has_elements, known_channels, known_or_own_statistics),
+)  # fmt: skip
+def instance_norm(
+    low: Lowering,
+    x: ir.Tensor,
+    weight: ir.Tensor | None,
+    bias: ir.Tensor | None,
+    mean: ir.Tensor | None,
+    variance: ir.Tensor | None,
+    own: bool,
+    _momentum: float,
+    eps: float,
+    _cudnn: bool = True,
+) -> ir.Tensor:
+    """Mean and variance of each channel of each image become 0 and 1."""
+    if own:
+        return _by_channel(low, x, list(range(2, len(x.shape))), weight, bias, eps)
+    assert mean is not None and variance is not None, "else they are its own"
+    return batch_norm(low, x, weight, bias, mean, variance, 0.0, eps)[0]
+
+
+def only_the_result(asked: Request) -> bool:
+    """Of a batch norm with statistics of its own only the result must be used, and not the statistics."""
+    node = asked.low.node
+    assert node is not None, "a rule has its node"
+    return not any(user.args[1] != 0 and user.users for user in node.users if len(user.args) > 1)
+
+
+@rule(
+    "_native_batch_norm_legit.no_stats",
+    makes=(Op.REDUCE, Op.EW, Op.NORM), needs=(float32, has_elements, known_channels, only_the_result),
+)  # fmt: skip
+def batch_norm_of_itself(
+    low: Lowering,
+    x: ir.Tensor,
+    weight: ir.Tensor | None,
+    bias: ir.Tensor | None,
+    _training: bool,
+    _momentum: float,
+    eps: float,
+) -> tuple[ir.Tensor, None, None]:
+    """Mean and variance of each channel become 0 and 1: what torch makes of an instance norm."""
+    dims = [i for i in range(len(x.shape)) if i != 1 and not equal(x.shape[i], 1)]
+    return _by_channel(low, x, dims, weight, bias, eps), None, None
+
+
+def _by_channel(
+    low: Lowering, x: ir.Tensor, dims: Sequence[int], weight: ir.Tensor | None, bias: ir.Tensor | None, eps: float
+) -> ir.Tensor:
+    """Emit what makes mean and variance over some dims 0 and 1."""
+    if 0 not in dims and not equal(x.strides[1], 1):  # the elements of a channel are neighbours
+        return group_norm(low, x, x.shape[1], weight, bias, eps)
+    kept = [1 if i in dims else n for i, n in enumerate(x.shape)]
+    mask = sum(1 << i for i in dims)
+    mean, variance = (
+        low.emit(Op.REDUCE, low.new(x.dtype, kept), [x], kind=int(kind), dims=mask, correction=0.0)
+        for kind in (Reduce.MEAN, Reduce.VAR)
+    )
+    small = Chain()
+    spread, factor = small.read(variance), None if weight is None else small.read(_channels(weight, kept))
+    scale = small.step(Step.RSQRT, small.step(Step.ADD, spread, small.number(eps, as_float=True)))
+    if factor is not None:
+        small.step(Step.MUL, scale, factor)
+    scales = low.emit(Op.EW, low.new(x.dtype, kept), small.sources, steps=tuple(small.steps))
+    chain = Chain()
+    value, middle, each = (chain.read(broadcast(one, x.shape)) for one in (x, mean, scales))
+    summand = None if bias is None else chain.read(_channels(bias, x.shape))
+    value = chain.step(Step.MUL, chain.step(Step.SUB, value, middle), each)
+    if summand is not None:
+        value = chain.step(Step.ADD, value, summand)
+    return chain.emit(low, value, like=[x])
+
+
+def _channels(one: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
+    """Return a number for each channel as a tensor of that shape."""
+    rest = len(shape) - 2
+    return broadcast(one.view((one.shape[0], *([1] * rest)), (one.strides[0], *([0] * rest))), shape)
 
 
 def known_statistics(asked: Request) -> bool:

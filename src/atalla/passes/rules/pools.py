@@ -1,47 +1,163 @@
-"""Pools: the largest or the mean of windows of an image; channels are the innermost dim in memory."""
+"""Pools: the largest or the mean of windows of rows, images and volumes; channels are the innermost dim in memory.
+
+A window of a volume is one of its planes, and then one of its depth: the largest of the largest, the mean of means.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from atalla import ir
-from atalla.dims import Dim, equal
-from atalla.isa import Op, Pool, Reduce
+from atalla.dims import product, strides_in_order
+from atalla.isa import Op, Pool
 from atalla.passes.constraints import Request, float32, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
-from atalla.passes.rules.convolution import CHANNELS_LAST, batched, channels_last, pair, unbatched, window
+from atalla.passes.rules.chain import Chain
+from atalla.passes.rules.convolution import channels_last, window
+from atalla.passes.rules.movement import framed
 
 NEEDS = (float32, has_elements, known_numbers)
 
 
+@dataclass(frozen=True)
+class Window:
+    """What a pool does along one dim."""
+
+    size: int = 1
+    stride: int = 1
+    before: int = 0
+    after: int = 0
+    dilation: int = 1
+
+
+def windows(dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> list[Window]:
+    """Return those of an operator's arguments, each a number or a list."""
+
+    def each(value: Any) -> list[int]:
+        given = [value] if isinstance(value, int) else list(value)
+        return given if len(given) == dims else given * dims
+
+    parts = (each(kernel), each(stride or kernel), each(padding), each(padding), each(dilation))
+    return [Window(*one) for one in zip(*parts, strict=True)]
+
+
+def dense(low: Lowering, x: ir.Tensor) -> ir.Tensor:
+    """Return the same elements without gaps, channels innermost."""
+    order = (0, *range(2, len(x.shape)), 1)
+    return x if x.order == order else low.copy(x, strides_in_order(x.shape, order))
+
+
+def along(x: ir.Tensor, axis: int) -> ir.Tensor:
+    """Return what is dense as images: what lies outside of a dim is the batch, what lies inside of it the width."""
+    shape = (product((x.shape[0], *x.shape[2:axis])), x.shape[1], x.shape[axis], product(x.shape[axis + 1 :]))
+    return x.view(shape, strides_in_order(shape, (0, 2, 3, 1)))
+
+
+def emit_pool(low: Lowering, dst: ir.Tensor, x: ir.Tensor, kind: Pool, high: Window, wide: Window) -> None:
+    """Emit a pool of images whose channels are innermost."""
+    pads = (high.before, wide.before, high.after, wide.after)
+    kernel, stride = (high.size, wide.size), (high.stride, wide.stride)
+    attributes = window(kernel, stride, pads, (high.dilation, wide.dilation))
+    low.emit(Op.POOL2D, dst, [x], kind=int(kind), **attributes)
+
+
+def new_image(low: Lowering, x: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
+    """Return a storage without gaps, channels innermost."""
+    return low.new(x.dtype, shape, strides_in_order(shape, (0, *range(2, len(shape)), 1)))
+
+
+def pooled(low: Lowering, x: ir.Tensor, kind: Pool, every: Sequence[Window], shape: Sequence[Any]) -> ir.Tensor:
+    """Emit a pool of rows, images or volumes with batch; give a result of that shape."""
+    if len(every) == 2:
+        dst = new_image(low, x, shape)
+        emit_pool(low, dst, channels_last(low, x), kind, *every)
+        return dst
+    if len(every) == 3:
+        planes = dense(low, x)
+        flat = planes.view((product((x.shape[0], x.shape[2])), x.shape[1], *x.shape[3:]), planes.strides[2:3] +
+                           planes.strides[1:2] + planes.strides[3:])  # fmt: skip
+        made = pooled(low, flat, kind, every[1:], (*flat.shape[:2], *shape[3:]))
+        x = made.view((*x.shape[:3], *shape[3:]), strides_in_order((*x.shape[:3], *shape[3:]), (0, 2, 3, 4, 1)))
+    if every[0] == Window():
+        return x
+    x, dst = dense(low, x), new_image(low, x, shape)
+    emit_pool(low, along(dst, 2), along(x, 2), kind, every[0], Window())
+    return dst
+
+
+def _of_node(low: Lowering, x: ir.Tensor, kind: Pool, every: Sequence[Window]) -> ir.Tensor:
+    """Emit the pool of the current node, whose input may be without batch."""
+    _, shape = low.output_type()
+    if len(x.shape) == len(every) + 2:
+        return pooled(low, x, kind, every, shape)
+    made = pooled(low, x.view((1, *x.shape), (0, *x.strides)), kind, every, (1, *shape))
+    return made.view(shape, made.strides[1:])
+
+
+def places_unused(asked: Request) -> bool:
+    """Only the largest elements of a pool's windows must be used, and not where they are."""
+    node = asked.low.node
+    assert node is not None, "a rule has its node"
+    return not any(user.args[1] == 1 and user.users for user in node.users if len(user.args) > 1)
+
+
 @rule("max_pool2d.default", makes=(Op.POOL2D,), needs=NEEDS)
-def max_pool2d(
+def max_pool(
     low: Lowering, x: ir.Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> ir.Tensor:
-    """The largest of each window."""
-    top, left = pair(padding)
-    return _pool(low, x, Pool.MAX, pair(kernel), pair(stride or kernel), (top, left, top, left), pair(dilation))
+    """The largest of each window of an image."""
+    return _of_node(low, x, Pool.MAX, windows(2, kernel, stride, padding, dilation))
 
 
-def own_count(asked: Request) -> bool:
-    """The divisor must be the number of elements of a window, and no window reach beyond the padding if that counts."""
-    if asked["divisor"] is not None:
-        return False
-    if not (asked["ceil"] and asked["counts_padding"]):
-        return True
-    sides = zip(
-        asked["x"].shape[-2:], asked.shape[-2:], pair(asked["kernel"]), pair(asked["stride"] or asked["kernel"]),
-        pair(asked["padding"]), strict=True,
-    )  # fmt: skip
-    return all(
-        isinstance(have, int) and isinstance(made, int) and (made - 1) * step + size <= have + 2 * pad
-        for have, made, size, step, pad in sides
-    )
+@rule(
+    "max_pool2d_with_indices.default", "max_pool3d_with_indices.default",
+    makes=(Op.POOL2D,), needs=(*NEEDS, places_unused),
+)  # fmt: skip
+def max_pool_with_places(
+    low: Lowering, x: ir.Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
+) -> tuple[ir.Tensor, None]:
+    """The largest of each window of an image or a volume."""
+    return _of_node(low, x, Pool.MAX, windows(_dims(low), kernel, stride, padding, dilation)), None
 
 
-@rule("avg_pool2d.default", makes=(Op.POOL2D,), needs=(*NEEDS, own_count))
-def avg_pool2d(
+def _dims(low: Lowering) -> int:
+    """Return how many dims the windows of the current node's operator have."""
+    assert low.node is not None, "a rule has its node"
+    return 3 if "3d" in str(low.node.target) else 2
+
+
+def _reach(asked: Request) -> list[bool | None]:
+    """Tell of each dim whether a window reaches beyond the padding; None where that is not known."""
+    dims = 3 if "3d" in str(asked.low.node and asked.low.node.target) else 2
+    every = windows(dims, asked["kernel"], asked["stride"], asked["padding"])
+    sizes = zip(every, asked["x"].shape[-dims:], asked.shape[-dims:], strict=True)
+    return [
+        (made - 1) * one.stride + one.size > have + 2 * one.before
+        if isinstance(have, int) and isinstance(made, int)
+        else None
+        for one, have, made in sizes
+    ]
+
+
+def known_reach(asked: Request) -> bool:
+    """Sizes must be known where the last windows are rounded up and padding counts."""
+    return not (asked["ceil"] and asked["counts_padding"]) or None not in _reach(asked)
+
+
+def divides(asked: Request) -> bool:
+    """A divisor must not be zero."""
+    return bool(asked["divisor"] != 0)
+
+
+@rule(
+    "avg_pool2d.default", "avg_pool3d.default",
+    makes=(Op.POOL2D, Op.FILL, Op.COPY, Op.EW), needs=(*NEEDS, known_reach, divides),
+)  # fmt: skip
+def avg_pool(
     low: Lowering,
     x: ir.Tensor,
     kernel: Any,
@@ -51,51 +167,19 @@ def avg_pool2d(
     counts_padding: bool = True,
     divisor: int | None = None,
 ) -> ir.Tensor:
-    """The mean of each window."""
-    top, left = pair(padding)
-    kind = Pool.MEAN_PADDED if counts_padding else Pool.MEAN
-    return _pool(low, x, kind, pair(kernel), pair(stride or kernel), (top, left, top, left), (1, 1))
-
-
-def _pool(
-    low: Lowering,
-    x: ir.Tensor,
-    kind: Pool,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    pads: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-) -> ir.Tensor:
-    dtype, shape = low.output_type()
-    dst = _image(low, shape)
-    attributes = window(kernel, stride, pads, dilation)
-    low.emit(Op.POOL2D, dst, [channels_last(low, batched(x))], kind=int(kind), **attributes)
-    assert dst.dtype is dtype, "an output has the element type of its node"
-    return unbatched(dst) if len(shape) == 3 else dst
-
-
-def _image(low: Lowering, shape: tuple[Dim, ...]) -> ir.Tensor:
-    from atalla.dims import strides_in_order
-
-    shape = shape if len(shape) == 4 else (1, *shape)
-    return low.new(low.output_type()[0], shape, strides_in_order(shape, CHANNELS_LAST))
-
-
-def equal_parts(asked: Request) -> bool:
-    """The result must be of size 1, or divide the image into equal parts."""
-    pairs = list(zip(asked["x"].shape[-2:], asked.shape[-2:], strict=True))
-    if all(equal(want, 1) for _, want in pairs):
-        return True
-    return all(isinstance(have, int) and isinstance(want, int) and have % want == 0 for have, want in pairs)
-
-
-@rule("adaptive_avg_pool2d.default", makes=(Op.POOL2D, Op.REDUCE), needs=(float32, has_elements, equal_parts))
-def adaptive_avg_pool2d(low: Lowering, x: ir.Tensor, size: Any) -> ir.Tensor:
-    """Means of equal parts."""
-    _, shape = low.output_type()
-    if len(x.shape) == 4 and all(equal(one, 1) for one in shape[2:]):
-        return low.emit(
-            Op.REDUCE, low.like_node(CHANNELS_LAST), [x], kind=int(Reduce.MEAN), dims=0b1100, correction=0.0
-        )
-    kernel = pair([have // want for have, want in zip(x.shape[-2:], shape[-2:], strict=True)])
-    return _pool(low, x, Pool.MEAN, kernel, kernel, (0, 0, 0, 0), (1, 1))
+    """The mean of each window, or its sum by a divisor."""
+    every = windows(_dims(low), kernel, stride, padding)
+    if divisor is not None:
+        made = _of_node(low, x, Pool.MEAN_PADDED, every)
+        chain = Chain()
+        factor = math.prod(one.size for one in every) / divisor
+        return chain.emit(low, chain.scaled(chain.read(made), factor), like=[made])
+    if not counts_padding:
+        return _of_node(low, x, Pool.MEAN, every)
+    arguments = {"x": x, "kernel": kernel, "stride": stride, "padding": padding}
+    if not ceil or not any(_reach(Request(low, arguments))):
+        return _of_node(low, x, Pool.MEAN_PADDED, every)
+    # The padding counts, and what lies beyond it does not: then it is a part of the image.
+    frame = [0] * (len(x.shape) - len(every)) + [one.before for one in every]
+    inside = [Window(one.size, one.stride) for one in every]
+    return _of_node(low, framed(low, x, frame, frame), Pool.MEAN, inside)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
 from atalla.dims import product, strides_in_order
-from atalla.isa import Dtype, Op, Reduce
+from atalla.isa import Dtype, Op, Reduce, Step
 from atalla.passes.constraints import Request, float32, has_dims, has_elements
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
+from atalla.passes.rules.chain import Chain
 from atalla.passes.rules.views import place
 
 REDUCED = frozenset({Dtype.F32, Dtype.I64, Dtype.I32, Dtype.BOOL})
@@ -140,8 +142,11 @@ def argmin(low: Lowering, x: ir.Tensor, index: int | None = None, keepdim: bool 
 
 
 def _arg(low: Lowering, x: ir.Tensor, kind: Reduce, index: int | None) -> ir.Tensor:
-    if index is not None:
-        return reduce(low, x, kind, index)
+    return _of_all(low, x, kind) if index is None else reduce(low, x, kind, index)
+
+
+def _of_all(low: Lowering, x: ir.Tensor, kind: Reduce) -> ir.Tensor:
+    """Emit the REDUCE of a tensor as one row."""
     flat = low.contiguous(x)
     dtype, shape = low.output_type()
     dst = low.new(dtype, shape)
@@ -157,6 +162,69 @@ def var(
 ) -> ir.Tensor:
     """The variance."""
     return reduce(low, x, Reduce.VAR, dims, 1.0 if correction is None else float(correction))
+
+
+def numbers(asked: Request) -> bool:
+    """A median must be of float32, int32 or int64."""
+    return asked["x"].dtype in REDUCED - {Dtype.BOOL}
+
+
+def median_alone(asked: Request) -> bool:
+    """Only the median itself must be used, and not where it is: of equals torch takes any."""
+    node = asked.low.node
+    assert node is not None, "a rule has its node"
+    return not any(user.args[1] == 1 and user.users for user in node.users)
+
+
+@rule("median.dim", makes=(Op.REDUCE,), needs=(numbers, has_elements, median_alone))
+def median_dim(low: Lowering, x: ir.Tensor, index: int, keepdim: bool = False) -> tuple[ir.Tensor, None]:
+    """The lower one of the two in the middle."""
+    return reduce(low, x, Reduce.MEDIAN, index), None
+
+
+@rule("median.default", makes=(Op.REDUCE,), needs=(numbers, has_elements))
+def median(low: Lowering, x: ir.Tensor) -> ir.Tensor:
+    """The lower one of the two in the middle of all."""
+    return _of_all(low, x, Reduce.MEDIAN)
+
+
+NORMS = {math.inf: Reduce.MAX, -math.inf: Reduce.MIN}
+
+
+def known_order(asked: Request) -> bool:
+    """The order of a norm must be a number that is known when the program is compiled."""
+    return isinstance(asked["order"], int | float)
+
+
+@rule(
+    "linalg_vector_norm.default", makes=(Op.EW, Op.REDUCE), needs=(float32, known_order, has_elements),
+)  # fmt: skip
+def vector_norm(
+    low: Lowering, x: ir.Tensor, order: float = 2, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> ir.Tensor:
+    """The root of the sum of powers; the largest or the smallest where the order has no end."""
+    before = Chain()
+    value = before.read(x)
+    if order == 0:
+        value = before.to(before.truth(value), as_float=True)
+    elif order == 2:
+        value = before.step(Step.MUL, value, value)
+    else:
+        value = before.step(Step.ABS, value)
+        if abs(order) not in {1, math.inf}:
+            value = before.step(Step.POW, value, before.number(order, as_float=True))
+    strides = None if x.order is None else strides_in_order(x.shape, x.order)
+    powers = low.emit(Op.EW, low.new(x.dtype, x.shape, strides), before.sources, steps=tuple(before.steps))
+    total = reduce(low, powers, NORMS.get(order, Reduce.SUM), dims)
+    if order in {0, 1, *NORMS}:
+        return total
+    after = Chain()
+    value = after.read(total)
+    if order == 2:
+        value = after.step(Step.SQRT, value)
+    else:
+        value = after.step(Step.POW, value, after.number(1 / order, as_float=True))
+    return after.emit(low, value)
 
 
 @rule("cumsum.default", makes=(Op.CUMSUM,), needs=(reduced, sum_type, has_dims))

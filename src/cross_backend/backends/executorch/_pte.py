@@ -73,9 +73,17 @@ class ExecuTorchBackend(Backend):
 
     def edge(self, program: Any, options: Options) -> Any:
         """Partition and lower; for vendors that need an entry of their own."""
-        from executorch.exir import to_edge_transform_and_lower
+        from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-        return to_edge_transform_and_lower(program, partitioner=list(self.partitioners(program, options)))
+        return to_edge_transform_and_lower(
+            program,
+            partitioner=list(self.partitioners(program, options)),
+            compile_config=EdgeCompileConfig(_core_aten_ops_exception_list=list(self.beyond_core())),
+        )
+
+    def beyond_core(self) -> Sequence[Any]:
+        """Return operators that the vendor's partitioner takes though they are not of ATen's core."""
+        return ()
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         """Return the vendor's partitioners; none means portable kernels only."""

@@ -43,6 +43,11 @@ class AtallaDelegate(ExecuTorchBackend):
 
         return (AtallaPartitioner(exact=options["exact"] == "yes"),)
 
+    def beyond_core(self) -> Sequence[Any]:
+        from atalla.executorch.delegate import beyond_core
+
+        return beyond_core()
+
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:
         return instruction_counts(blob)
 
