@@ -28,7 +28,7 @@ from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.warm_up import warm_up
 from cross_backend.export.export import Exported, ExportSettings, export
-from cross_backend.measure.statistics import paired_ratio
+from cross_backend.measure.paired import log_ratio
 from cross_backend.measurement import Measurement
 from cross_backend.registry import Resolved
 from cross_backend.workloads import find_workload
@@ -138,8 +138,9 @@ def row(
     first, second = (
         Measurement("latency", "ns", tuple((ms * 1e6,) for ms in one), (1,) * turns) for one in medians.values()
     )
-    ratio = paired_ratio(first, second)
-    assert ratio is not None, "three turns at least"
+    found = log_ratio(first, second)
+    assert found is not None, "three turns at least"
+    ratio = found.ratio
     shown = (
         f"{resolved.backend.name} on {model}",
         tool,

@@ -15,10 +15,12 @@ from _simulated import Machine, first_launches, simulate, warm_up
 from _table import show
 
 from cross_backend.comparison.settings import MOST_DECIDING
-from cross_backend.measure.precision import detectable, precision_reached
+from cross_backend.measure.paired import log_ratio
+from cross_backend.measure.precision import precision_reached, surely_found
 from cross_backend.measure.ranking import Ranking
-from cross_backend.measure.statistics import can_tell_apart, latency_ms, noise_floor, paired_ratio
+from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.measure.steady import steady_from
+from cross_backend.measurement import Measurement
 
 MACHINES = {
     "quiet, processes 0.5 %": Machine(process=0.005, noise=0.02),
@@ -32,6 +34,18 @@ MACHINES = {
 WARM_UPS = ("none", "constant", "outlier", "sudden", "exponential", "trend", "late jump", "cycle")
 
 
+def can_tell_apart(first: Measurement, second: Measurement, floor: float) -> bool:
+    """Say whether the interval of the ratio of two targets leaves out 1."""
+    ratio = log_ratio(first, second, floor=floor)
+    return ratio is not None and ratio.apart
+
+
+def detectable(leader: Measurement, others: list[Measurement], floor: float | None) -> float | None:
+    """Give the largest relative difference from a leader that is found in 95 of 100 such studies."""
+    found = [log_ratio(leader, other, floor=floor or 0.0) for other in others]
+    return max((math.expm1(surely_found(ratio)) for ratio in found if ratio is not None), default=None)
+
+
 def verdicts(machine: Machine, launches: int, studies: int, seed: int) -> dict[str, float]:
     """Give shares of studies: false verdicts, covered truths, differences found."""
     rng = np.random.default_rng(seed)
@@ -40,11 +54,11 @@ def verdicts(machine: Machine, launches: int, studies: int, seed: int) -> dict[s
     for _ in range(studies):
         first, twin, *others = simulate(rng, [1.0] * 7, launches, machine)
         floor = noise_floor(first, twin)
-        ratio = paired_ratio(others[0], first)
+        ratio = log_ratio(others[0], first)
         x = detectable(first, [others[0], twin], floor)
         assert floor is not None and ratio is not None and x is not None
         advertised.append(x)
-        counts["ratio"] += ratio.low <= 1 <= ratio.high
+        counts["ratio"] += ratio.low <= 0 <= ratio.high
         latency = latency_ms(first)
         counts["latency"] += latency.low <= _true_median_ms(machine) <= latency.high
         counts["false"] += can_tell_apart(first, others[0], floor)

@@ -33,7 +33,7 @@ from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.warm_up import warm_up
 from cross_backend.export.export import Exported, ExportSettings, export
 from cross_backend.machine import Machine
-from cross_backend.measure.statistics import paired_ratio
+from cross_backend.measure.paired import log_ratio
 from cross_backend.program.capture import Captured
 from cross_backend.study.spec import StudySettings
 from cross_backend.workloads import find_workload
@@ -134,8 +134,8 @@ class Pair:
         first, second = panel.results
         if first.latency is None or second.latency is None or first.rank is None or second.rank is None:
             raise SystemExit(f"it could not be measured: {first.reason or second.reason}")
-        ratio = paired_ratio(second.latency, first.latency)
-        assert ratio is not None
+        found = log_ratio(second.latency, first.latency)
+        assert found is not None
         calls = first.latency.count
         blocks = [self._alone(row, calls, settings) for row in self.rows]
         return Trial(
@@ -145,7 +145,7 @@ class Pair:
             load,
             first.rank,
             second.rank,
-            ratio.value,
+            found.ratio.value,
             panel.found_from or math.inf,
             len(launches),
             seconds,

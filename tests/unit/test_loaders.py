@@ -100,7 +100,7 @@ def test_each_platform_has_the_loaders_of_its_languages(platforms: list[str], fi
 
 
 def test_the_table_names_platforms_that_exist_and_leaves_none_out() -> None:
-    assert {name for loader in LOADERS.values() for name in loader.platforms} == set(PLATFORMS)
+    assert {name for platforms in LOADERS.values() for name in platforms} == set(PLATFORMS)
 
 
 def test_an_unknown_platform_writes_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def mistakes(file: str, source: str) -> list[str]:
     return [f"line {node.start_point.row + 1}: {node.type}" for node in wrong]
 
 
-PARSED = sorted(loader.file for loader in LOADERS.values() if not loader.file.endswith(".hpp"))
+PARSED = [file for file in LOADERS if not file.endswith(".hpp")]
 
 
 @pytest.fixture(scope="module")

@@ -47,24 +47,15 @@ def bundled_format(path: Path) -> BundledPrograms | None:
 
 
 @dataclass(frozen=True)
-class Described:
-    """A payload that no manifest describes."""
-
-    target: str
-    """That runs it."""
-    inputs: tuple[TensorSpec, ...]
-
-
-@dataclass(frozen=True)
-class Describe(Question[Described]):
-    """What a payload takes, and which target runs it."""
+class Describe(Question[tuple[str, tuple[TensorSpec, ...]]]):
+    """Which target runs a payload that no manifest describes, and what it takes."""
 
     payload: Path
 
-    def answer(self, _process: Answering) -> Described:
+    def answer(self, _process: Answering) -> tuple[str, tuple[TensorSpec, ...]]:
         """Return what the file says."""
         artifact = describe(self.payload)
-        return Described(artifact.target, artifact.inputs)
+        return artifact.target, artifact.inputs
 
 
 @dataclass(frozen=True)

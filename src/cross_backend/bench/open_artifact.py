@@ -24,7 +24,7 @@ class OpenArtifact:
     """A session with its inputs bound. It may be closed for a while; the next use opens it again."""
 
     def __init__(self, load: Callable[[], Session], sample: Sample) -> None:
-        self._load, self.sample = load, sample
+        self.load, self.sample = load, sample
         self.baseline_bytes = memory.begin()
         """Resident memory before it was opened."""
         self.was_called = False
@@ -37,7 +37,7 @@ class OpenArtifact:
     def session(self) -> Session:
         """The open session."""
         if self._session is None:
-            self._session = self._load()
+            self._session = self.load()
         return self._session
 
     @property
@@ -52,10 +52,6 @@ class OpenArtifact:
         """Bind other inputs."""
         self.sample = sample
         self._run = self.session.bind(sample["input"])
-
-    def one_more(self) -> Session:
-        """Open a second session of the same artifact; the caller closes it."""
-        return self._load()
 
     def close(self) -> None:
         """Close the session until the next use."""

@@ -124,13 +124,15 @@ def _measure(
     artifact: Artifact, cases: Sequence[Path], output: Path | None, settings: Settings, cache: Cache
 ) -> Result:
     """Verify every test case; time the first."""
-    from cross_backend.cli._run_steps import resolve_runnable, run_once
+    from cross_backend.cli._run_steps import run_once
     from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
+    from cross_backend.loading.load import resolve_artifact
     from cross_backend.records import Outcome
+    from cross_backend.registry import check_runs
     from cross_backend.verify.compare import precision_of
 
-    resolved = resolve_runnable(artifact)
+    resolved = check_runs(resolve_artifact(artifact))
     with ExitStack() as stack:
         bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)
         verified, index = [], 0

@@ -67,13 +67,13 @@ def run_foreign(args: argparse.Namespace, reader: Backend, settings: Settings, c
     python = check_runs(resolve(reader.name)).python
     with ExitStack() as stack:
         worker = stack.enter_context(Worker(cache.log("run"), python))
-        found = worker.ask(Describe(path), settings.timeout_s)
-        resolved = check_runs(resolve(found.target))
+        found, inputs = worker.ask(Describe(path), settings.timeout_s)
+        resolved = check_runs(resolve(found))
         if resolved.python != python:
             worker = stack.enter_context(Worker(cache.log("run"), resolved.python))
         bench, target = WorkerBench(worker, settings.timeout_s), str(resolved.target)
         bench.open(Subject(path, target, settings.threads, has_manifest=False))
-        run_given(args, Given(path.name, path.stem, target, found.inputs, is_unverified=True), bench, terminal)
+        run_given(args, Given(path.name, path.stem, target, inputs, is_unverified=True), bench, terminal)
     return 0
 
 

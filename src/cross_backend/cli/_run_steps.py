@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,31 +20,12 @@ if TYPE_CHECKING:
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
     from cross_backend.records import Result, Timing
-    from cross_backend.registry import Resolved
     from cross_backend.report.terminal import Terminal
 
+Profile = tuple[Sequence["Timing"], int]
+"""What the runtime's profiler said, and of how many runs."""
 PROFILED_RUNS = 20
 """Most runs of a profile; fewer where they would not fit into ``--seconds``."""
-
-
-@dataclass(frozen=True)
-class Profiled:
-    """What the runtime's profiler said."""
-
-    rows: tuple[Timing, ...]
-    runs: int
-
-
-def resolve_runnable(artifact: Artifact) -> Resolved:
-    """Find an artifact's backend.
-
-    Raises:
-        UnavailableError: it cannot run here.
-    """
-    from cross_backend.loading.load import resolve_artifact
-    from cross_backend.registry import check_runs
-
-    return check_runs(resolve_artifact(artifact))
 
 
 def run_once(bench: Bench, path: Path | None) -> tuple[float, ...]:
@@ -72,7 +53,7 @@ def finish(
     """
     from cross_backend.records import Outcome
 
-    profile: Profiled | None = None
+    profile: Profile | None = None
     error: CrossBackendError | None = None
     if result.outcome is not Outcome.OK:
         kind = UnprovedError if result.outcome is Outcome.NOT_PROVED else RunError
@@ -89,7 +70,7 @@ def finish(
     return error
 
 
-def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profiled:
+def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profile:
     from cross_backend.bench.bench import Subject
     from cross_backend.comparison.benches import start_bench
 
@@ -99,22 +80,23 @@ def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cach
     runs = max(1, min(settings.num_runs, PROFILED_RUNS, affordable))
     with ExitStack() as stack:
         bench = start_bench(artifact.target, settings, cache, stack)
-        return Profiled(bench.profile(Subject(artifact.payload_path, artifact.target, settings.threads), runs), runs)
+        return bench.profile(Subject(artifact.payload_path, artifact.target, settings.threads), runs), runs
 
 
-def _document(args: argparse.Namespace, result: Result, profile: Profiled | None, cases: int | None) -> dict[str, Any]:
+def _document(args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None) -> dict[str, Any]:
     row = result.to_json() | ({} if cases is None else {"test_cases": cases})
     document = {"schema": 1, "machine": Machine.here().to_json(), "results": [row]}
     if args.profile:
-        total_ms = sum(timing.ms for timing in profile.rows) if profile else 0.0
+        rows = profile[0] if profile else ()
+        total_ms = sum(timing.ms for timing in rows)
         document["iterations_ms"] = [ns / 1e6 for ns in result.latency.values] if result.latency else []
-        document["profile_runs"] = profile.runs if profile else 0
-        document["profile"] = [timing.to_json(total_ms) for timing in profile.rows] if profile else None
+        document["profile_runs"] = profile[1] if profile else 0
+        document["profile"] = [timing.to_json(total_ms) for timing in rows] if profile else None
     return document
 
 
 def _print(
-    args: argparse.Namespace, result: Result, profile: Profiled | None, cases: int | None, terminal: Terminal
+    args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None, terminal: Terminal
 ) -> None:
     from cross_backend.report import tables
     from cross_backend.report.terminal import print_profile
@@ -141,4 +123,4 @@ def _print(
     if args.profile:
         terminal.text(f"   {tables.iterations(measurement)}")
     if profile is not None:
-        print_profile(terminal, profile.rows, profile.runs)
+        print_profile(terminal, *profile)

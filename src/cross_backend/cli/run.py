@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cross_backend.cli._options import add_json, add_measuring, add_timeout, add_trust, check_threads
 from cross_backend.cli._run_bundled import is_bundled, run_bundled
 from cross_backend.cli._run_given import Given, foreign_reader, run_foreign, run_given
-from cross_backend.cli._run_steps import finish, resolve_runnable, run_once
+from cross_backend.cli._run_steps import finish, run_once
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
 from cross_backend.platforms import find_platform
 
@@ -130,9 +130,11 @@ def _run(
     from cross_backend.bench.open_artifact import check_code
     from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
+    from cross_backend.loading.load import resolve_artifact
+    from cross_backend.registry import check_runs
 
     artifact.check()
-    resolved = resolve_runnable(artifact)
+    resolved = check_runs(resolve_artifact(artifact))
     check_code(artifact, resolved, cache, trust=args.trust)
     with ExitStack() as stack:
         bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)

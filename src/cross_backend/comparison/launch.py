@@ -16,14 +16,14 @@ from pathlib import Path
 from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
-from cross_backend.comparison.entrant import Entrant
+from cross_backend.comparison.entrant import Entrant, described
 from cross_backend.comparison.opening import (
     begin,
     find_where_it_runs,
     open_alone,
     open_together,
-    short,
     twin_entrant,
+    verify,
     warm,
 )
 from cross_backend.comparison.settings import Settings
@@ -35,9 +35,8 @@ from cross_backend.instruments.accuracy import Score
 from cross_backend.machine import Machine
 from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.program.capture import Captured
-from cross_backend.records import Launch, Outcome, Result
+from cross_backend.records import Launch, Outcome
 from cross_backend.registry import Resolved
-from cross_backend.verify.compare import precision_of
 
 WARM_CALLS = 3
 WARM_BELOW_MS = 50.0
@@ -180,22 +179,12 @@ def _visit(entrant: Entrant, runs: int) -> tuple[int, ...]:
 
 def launch_alone(bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened) -> Launch:
     """Verify one open artifact, see where it runs, and measure it by itself where that tells something."""
-    result = Result(
-        artifact.workload,
-        artifact.target,
-        resolved.backend.title,
-        Outcome.OK,
-        placement=artifact.placement,
-        size_bytes=artifact.size_bytes,
-        export_s=artifact.export_s,
-        load_s=opened.load_s,
-    )
-    verified = bench.verify(precision_of(resolved.options))
-    result = replace(result, comparison=verified.comparison, sample_output=short(verified.head))
-    if verified.comparison.outcome is not Outcome.OK:
-        return Launch((replace(result, outcome=verified.comparison.outcome, reason=verified.comparison.why),))
-    entrant = Entrant(Exported(artifact.target, Outcome.OK, None, resolved, artifact), result, bench)
-    find_where_it_runs(entrant, artifact, resolved, settings)
+    row = Exported(artifact.target, Outcome.OK, None, resolved, artifact)
+    result = replace(described(artifact.workload, row), target=artifact.target, load_s=opened.load_s)
+    entrant = Entrant(row, result, bench)
+    verify(entrant, bench, resolved)
+    if entrant.result.outcome is Outcome.OK:
+        find_where_it_runs(entrant, bench, settings)
     if not entrant.running:
         return Launch((entrant.result,))
     warm(entrant, WARM_UP_S)

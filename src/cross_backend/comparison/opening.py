@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cross_backend.artifact import Artifact
-from cross_backend.bench.bench import Bench, Subject
+from cross_backend.bench.bench import Bench, Subject, Verified
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench, open_on, start_bench, too_few_processors
 from cross_backend.comparison.entrant import Entrant, described, unranked
@@ -109,39 +108,45 @@ def prove(entrant: Entrant, settings: Settings) -> None:
         entrant.fail(error, Outcome.LOAD_FAIL)
         return
     try:
-        verified = entrant.bench.verify(precision_of(row.resolved.options))
-        entrant.result = replace(
-            entrant.result,
-            comparison=verified.comparison,
-            sample_output=short(verified.head),
-            measurements=cold_start.anatomy(opened, verified),
-        )
-        outcome = verified.comparison.outcome
-        if outcome is not Outcome.OK:
-            entrant.result = replace(entrant.result, outcome=outcome, reason=verified.comparison.why)
+        verified = verify(entrant, entrant.bench, row.resolved)
+        entrant.result = replace(entrant.result, measurements=cold_start.anatomy(opened, verified))
+        if entrant.result.outcome is not Outcome.OK:
             entrant.bench.close()
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
 
 
+def verify(entrant: Entrant, bench: Bench, resolved: Resolved) -> Verified:
+    """Compare its outputs with the reference; where they are wrong or prove nothing, that is how it ends."""
+    verified = bench.verify(precision_of(resolved.options))
+    comparison = verified.comparison
+    entrant.result = replace(
+        entrant.result,
+        outcome=comparison.outcome,
+        reason=comparison.why,
+        comparison=comparison,
+        sample_output=short(verified.head),
+    )
+    return verified
+
+
 def _prepare(entrant: Entrant, settings: Settings, most_s: float, *, first: bool) -> None:
-    row = entrant.exported
     if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
         return
-    assert row.artifact is not None and row.resolved is not None
     try:
         if first:
-            find_where_it_runs(entrant, row.artifact, row.resolved, settings)
+            find_where_it_runs(entrant, entrant.bench, settings)
         if entrant.running:
             warm(entrant, most_s)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.RUN_FAIL)
 
 
-def find_where_it_runs(entrant: Entrant, artifact: Artifact, resolved: Resolved, settings: Settings) -> None:
+def find_where_it_runs(entrant: Entrant, bench: Bench, settings: Settings) -> None:
     """Find out once where it really runs."""
-    assert entrant.bench is not None
-    where = entrant.bench.execution(Subject(artifact.payload_path, str(resolved.target), settings.threads))
+    artifact, resolved = entrant.exported.artifact, entrant.exported.resolved
+    assert artifact is not None and resolved is not None
+    where = bench.execution(Subject(artifact.payload_path, str(resolved.target), settings.threads))
     asked = resolved.options.get("precision")
     if where is not None and where.precision and asked and where.precision != asked:
         told = f"{asked} was asked for; the runtime says that it computes in {where.precision}"

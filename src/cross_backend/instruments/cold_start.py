@@ -13,22 +13,14 @@ from cross_backend.measurement import Measurement
 if TYPE_CHECKING:
     from cross_backend.bench.bench import Opened, Verified
 
-PREFIX = "cold_start."
-STEPS = {
-    "process": "from starting the process to this package's first own line in it: interpreter and this package",
-    "import": "importing the backend and the modules of its runtime",
-    "load": "from asking the runtime to load to a session that is ready; compiling too, where the runtime compiles",
-    "first_inference": "the first call; binding the inputs comes before and is not in it",
-}
-"""Step → what is in it, in their order."""
 TABLE = Metrics(
     "cold_start",
     "Cold start",
     {
-        "process": "process start",
-        "import": "import",
-        "load": "load or compile",
-        "first_inference": "first inference",
+        "process": "process start",  # to this package's first own line in it: interpreter and this package
+        "import": "import",  # of the backend and the modules of its runtime
+        "load": "load or compile",  # from asking the runtime to load to a session that is ready
+        "first_inference": "first inference",  # binding the inputs comes before and is not in it
     },
 )
 
@@ -40,12 +32,7 @@ def anatomy(opened: Opened, verified: Verified) -> tuple[Measurement, ...]:
     """
     if not opened.cold:
         return ()
-    steps = {
-        "process": opened.process_ns,
-        "import": opened.import_ns,
-        "load": opened.load_ns,
-        "first_inference": verified.first_ns,
-    }
+    steps = zip(TABLE.parts, (opened.process_ns, opened.import_ns, opened.load_ns, verified.first_ns), strict=True)
     return tuple(
-        Measurement(PREFIX + step, "ns", ((float(ns),),), (1,)) for step, ns in steps.items() if ns is not None
+        Measurement(f"{TABLE.prefix}.{step}", "ns", ((float(ns),),), (1,)) for step, ns in steps if ns is not None
     )

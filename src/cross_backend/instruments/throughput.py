@@ -53,7 +53,7 @@ class ClosedLoop(Reading[Counted]):
         runs = [artifact.run]
         with contextlib.ExitStack() as stack:
             for _ in range(self.streams - 1):
-                session = artifact.one_more()
+                session = artifact.load()
                 stack.push(session)
                 runs.append(session.bind(artifact.sample["input"]))
             return closed_loop(runs, self.seconds, self.windows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -17,24 +16,16 @@ _APPLE = ("ios", "macos")
 _DESKTOP = ("linux", "macos", "windows")
 
 
-@dataclass(frozen=True)
-class Loader:
-    """One language's loader."""
-
-    file: str
-    """Name of the file that is written; its template is ``templates/<file>.template``."""
-    platforms: tuple[str, ...]
-    """Platforms where ExecuTorch can be called from this language."""
-
-
-LOADERS: Mapping[str, Loader] = {
-    "C++": Loader("load_best.hpp", (*_ANDROID, "embedded", "ios", *_DESKTOP, "web")),
-    "Dart": Loader("load_best.dart", (*_ANDROID, "ios", *_DESKTOP, "web")),
-    "Kotlin": Loader("LoadBest.kt", _ANDROID),
-    "Python": Loader("load_best.py", _DESKTOP),
-    "Swift": Loader("LoadBest.swift", _APPLE),
+LOADERS: Mapping[str, Sequence[str]] = {
+    "LoadBest.kt": _ANDROID,
+    "LoadBest.swift": _APPLE,
+    "load_best.dart": (*_ANDROID, "ios", *_DESKTOP, "web"),
+    "load_best.hpp": (*_ANDROID, "embedded", "ios", *_DESKTOP, "web"),
+    "load_best.py": _DESKTOP,
 }
-"""Language → its loader."""
+"""File of a language's loader, sorted → platforms where ExecuTorch can be called from that language.
+
+Its template is ``templates/<file>.template``."""
 
 
 def write_loaders(model: str, platforms: Sequence[str], folder: Path) -> list[str]:
@@ -54,7 +45,7 @@ def write_loaders(model: str, platforms: Sequence[str], folder: Path) -> list[st
     if not _NAME.fullmatch(model):
         raise UsageError(f"{model!r} cannot stand in source code; name the model with letters, digits, '_' and '-'.")
     wanted = {find_platform(name).name for name in platforms or PLATFORMS}
-    files = sorted(loader.file for loader in LOADERS.values() if wanted & set(loader.platforms))
+    files = [file for file, callable_on in LOADERS.items() if wanted & set(callable_on)]
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         template = resources.files(__name__) / "templates" / f"{file}.template"

@@ -1,4 +1,4 @@
-"""Found: the artifacts of one model that lie in a bundle or in a folder of exports, and what could not be read."""
+"""Found: the artifacts of one model that lie in a folder of exports, and what could not be read."""
 
 from __future__ import annotations
 
@@ -7,24 +7,10 @@ from pathlib import Path
 
 from cross_backend.artifact import FORMAT, Artifact
 from cross_backend.backend import Rejected
-from cross_backend.bundle import Bundle, open_bundle
-from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CrossBackendError, UsageError, one_line
 from cross_backend.foreign_files import MAX_MANIFEST_BYTES, read_regular
 from cross_backend.registry import full_name
 from cross_backend.target import Target
-
-
-def find_bundle(path: Path, model: str | None, cache: Cache) -> Bundle:
-    """Read a bundle, of ``model`` where that is named.
-
-    Raises:
-        ArtifactError: no bundle, or another model's.
-    """
-    bundle = open_bundle(path, cache)
-    if model not in {None, bundle.model}:
-        raise ArtifactError(f"{path} is a bundle of {bundle.model}, not of {model}.")
-    return bundle
 
 
 def artifacts_in(folder: Path, model: str | None) -> tuple[list[Artifact], list[Rejected]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Rejected
-from cross_backend.bundle import is_bundle
+from cross_backend.bundle import is_bundle, open_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError
-from cross_backend.loading.found import artifacts_in, find_bundle
+from cross_backend.loading.found import artifacts_in
 from cross_backend.platforms import find_platform
 from cross_backend.remembered import Measured, Memory
 from cross_backend.target import Target
@@ -29,12 +29,15 @@ def in_order(
 
     Raises:
         UsageError: several workloads and no ``model``, or an unknown platform.
-        ArtifactError: no bundle, or a folder without artifacts.
+        ArtifactError: no bundle, another model's, or a folder without artifacts.
     """
     chosen = find_platform(platform)
     rejected: list[Rejected] = []
     if is_bundle(path):
-        candidates = find_bundle(path, model, cache).ordered(chosen.name)
+        bundle = open_bundle(path, cache)
+        if model not in {None, bundle.model}:
+            raise ArtifactError(f"{path} is a bundle of {bundle.model}, not of {model}.")
+        candidates = bundle.ordered(chosen.name)
         if not candidates:
             raise ArtifactError(f"{path} holds no artifact for {chosen.name}.")
     else:

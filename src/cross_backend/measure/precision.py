@@ -20,33 +20,14 @@ before the last, the last one keeps its 5 % (Haybittle, *Br. J. Radiol.* 44, 197
 Cancer* 34, 1976)."""
 
 
-def detectable(
-    leader: Measurement, others: Sequence[Measurement], floor: float | None, targets: int = 2
-) -> float | None:
-    """Return the relative difference that is found in 95 of 100 such studies: what a report may advertise.
+def surely_found(ratio: LogRatio) -> float:
+    """Return the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 studies.
 
     A target is found slower when its estimated ratio lies beyond a threshold T, the half-width of its interval, which
     is not below the noise floor. An estimate scatters by its standard error e around the true ratio, so a true
     difference of exactly T is found in only half of all studies; it takes T + t·e to be found nearly always
     (:data:`POWER`). Smaller ones may be found, but need not be.
-
-    Args:
-        leader: one.
-        others: those it is compared with: the targets that were not told apart from it, or its twin. The largest figure
-            counts, so a target that is far apart and noisy need not be among them.
-        floor: noise floor, a logarithm; None where it was not measured.
-        targets: how many are ranked together.
-
-    Returns:
-        0.03 for 3 %; None where nothing can be compared.
     """
-    confidence = joint_confidence(all_pairs(targets))
-    found = [log_ratio(leader, other, confidence, floor or 0.0) for other in others]
-    return max((math.expm1(surely_found(ratio)) for ratio in found if ratio is not None), default=None)
-
-
-def surely_found(ratio: LogRatio) -> float:
-    """Return the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 studies."""
     return ratio.half_width + student_t(POWER, ratio.freedom) * ratio.error
 
 

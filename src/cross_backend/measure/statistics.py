@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from cross_backend.measure.paired import MIN_ROUNDS, PROCESS_SPREAD, all_pairs, joint_confidence, log_ratio, resolution
+from cross_backend.measure.paired import MIN_ROUNDS, PROCESS_SPREAD, log_ratio, resolution
 from cross_backend.measure.quantiles import CONFIDENCE, median_error, median_interval, normal_quantile, student_t
 from cross_backend.measurement import Interval, Measurement
 
@@ -47,23 +47,6 @@ def median_estimate(measurement: Measurement) -> Interval:
     return Interval(value, min(math.exp(centre - half), value), max(math.exp(centre + half), value))
 
 
-def paired_ratio(
-    first: Measurement, second: Measurement, confidence: float = CONFIDENCE, floor: float = 0.0
-) -> Interval | None:
-    """Return first / second with its interval: the geometric mean over launches of each launch's ratio of calm means.
-
-    What two processes of one program differ by is in the interval; see :func:`log_ratio`.
-
-    Returns:
-        None with fewer than six common rounds, or with one round a launch and fewer than three launches.
-
-    Raises:
-        ValueError: the two were not measured in the same rounds.
-    """
-    found = log_ratio(first, second, confidence, floor)
-    return None if found is None else found.ratio
-
-
 def noise_floor(first: Measurement, twin: Measurement) -> float | None:
     """Return the largest relative difference that the same target against itself makes believable here.
 
@@ -74,19 +57,6 @@ def noise_floor(first: Measurement, twin: Measurement) -> float | None:
     if ratio is None:
         return None
     return max(abs(ratio.low), abs(ratio.high))
-
-
-def can_tell_apart(first: Measurement, second: Measurement, floor: float, targets: int = 2) -> bool:
-    """Whether two targets differ: whether the interval of their ratio leaves out 1.
-
-    Args:
-        first: one.
-        second: the other.
-        floor: noise floor, a logarithm: the interval is at least this wide to either side.
-        targets: how many are ranked together; the interval is as much wider (:func:`joint_confidence`).
-    """
-    ratio = log_ratio(first, second, joint_confidence(all_pairs(targets)), floor)
-    return ratio is not None and ratio.apart
 
 
 def unpaired_ratio(first: Measurement, second: Measurement, confidence: float = CONFIDENCE) -> Interval | None:

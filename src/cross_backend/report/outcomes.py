@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from cross_backend.records import Outcome, Result
 
 MARKS: Mapping[str, str] = {
-    "OK": "✅",
-    "UNAVAILABLE": "⚠️",
-    "UNSUPPORTED": "⚠️",
-    "LOWER_FAIL": "❌",
-    "LOAD_FAIL": "❌",
-    "RUN_FAIL": "❌",
-    "TIMEOUT": "❌",
-    "MISMATCH": "❌",
-    "NOT_PROVED": "❓",
+    **dict.fromkeys(Outcome, "❌"),
+    Outcome.OK: "✅",
+    Outcome.UNAVAILABLE: "⚠️",
+    Outcome.UNSUPPORTED: "⚠️",
+    Outcome.NOT_PROVED: "❓",
 }
 """Outcome → its mark."""
 MEANINGS: Mapping[str, str] = {

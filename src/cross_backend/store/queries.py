@@ -141,7 +141,7 @@ def keep(connection: Connection, study_id: int, entry: Entry) -> bool:
 
 def records(connection: Connection, study_id: int, panel: PanelKey, kind: str) -> Iterator[tuple[int, Packet]]:
     """Return number and content of a panel's records of a kind, in the order of their numbers, one at a time."""
-    query = select(RECORDS.c.id).join(PANELS).where(_is_panel(study_id, panel), RECORDS.c.kind == kind)
+    query = select(RECORDS.c.id).where(RECORDS.c.kind == kind).join(PANELS).filter_by(study_id=study_id, **vars(panel))
     for record_id in connection.execute(query.order_by(RECORDS.c.number)).scalars().all():
         yield from packets(connection, RECORDS.c.id == record_id)
 
@@ -155,10 +155,9 @@ def packets(connection: Connection, which: ColumnElement[bool]) -> Iterator[tupl
 
 def _panel_id(connection: Connection, study_id: int, panel: PanelKey) -> int:
     """Return the number of a panel, which is begun where it was not."""
-    found = connection.execute(select(PANELS.c.id).where(_is_panel(study_id, panel))).scalar()
-    if found is not None:
-        return int(found)
-    return _insert(connection, PANELS, {"study_id": study_id, **vars(panel)})
+    row = {"study_id": study_id, **vars(panel)}
+    found = connection.execute(select(PANELS.c.id).filter_by(**row)).scalar()
+    return _insert(connection, PANELS, row) if found is None else int(found)
 
 
 def _insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
@@ -171,15 +170,6 @@ def _insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> int
 def _columns(table: Table, row: type[Any]) -> list[Column[Any]]:
     """Return the columns that a dataclass has as fields, in their order."""
     return [table.c[one.name] for one in fields(row)]
-
-
-def _is_panel(study_id: int, panel: PanelKey) -> ColumnElement[bool]:
-    return (
-        (PANELS.c.study_id == study_id)
-        & (PANELS.c.workload == panel.workload)
-        & (PANELS.c.batch == panel.batch)
-        & (PANELS.c.threads == panel.threads)
-    )
 
 
 def _panels() -> Any:

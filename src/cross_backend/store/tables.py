@@ -8,13 +8,13 @@ import importlib.util
 import io
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import IO, Any
 
 from cross_backend.errors import StoreError, UnavailableError, UsageError, one_line
 from cross_backend.measurement import Measurement
-from cross_backend.records import Further, Launch, PanelKey, Result
+from cross_backend.records import Further, Launch, Result
 from cross_backend.store.rows import StudyRow
 from cross_backend.store.store import Store
 
@@ -37,23 +37,8 @@ the last one. Round and index, of the sample in its round, count from 0."""
 ROWS_AT_ONCE = 1 << 18
 """Of Parquet's row groups."""
 
-
-@dataclass(frozen=True)
-class SampleSeries:
-    """One measurement, and the columns that are the same for all of its samples."""
-
-    study: str
-    panel: PanelKey
-    target: str
-    launch: int | None
-    measurement: Measurement
-    twin: bool = False
-
-    @property
-    def head(self) -> tuple[Any, ...]:
-        """The first columns, up to ``launch``."""
-        panel = self.panel
-        return self.study, panel.workload, panel.batch, panel.threads, self.target, self.twin, self.launch
+Series = tuple[tuple[Any, ...], Measurement]
+"""A measurement, after the cells that are the same for all of its samples: the first columns, up to ``launch``."""
 
 
 def write_table(store: Store, study: StudyRow, path: Path) -> int:
@@ -87,42 +72,39 @@ def write_table(store: Store, study: StudyRow, path: Path) -> int:
     return rows
 
 
-def series_of(store: Store, study: StudyRow) -> Iterator[SampleSeries]:
+def series_of(store: Store, study: StudyRow) -> Iterator[Series]:
     """Return all measurements of a study, panel by panel, in the order they were taken."""
     for panel in store.panels(study.id):
+        where = (study.name, *astuple(panel.key))
         results: Sequence[Result] = ()
         for number, launch in store.records(study.id, panel.key, Launch):
             results = launch.results
-            for result in launch.results:
+            for result in (*results, launch.twin) if launch.twin else results:
                 for measurement in _measurements(result):
-                    yield SampleSeries(study.name, panel.key, result.target, number, measurement)
-            for measurement in _measurements(launch.twin) if launch.twin else ():
-                assert launch.twin is not None  # for the checker of types
-                yield SampleSeries(study.name, panel.key, launch.twin.target, number, measurement, twin=True)
+                    yield (*where, result.target, result is launch.twin, number), measurement
         for index, further in store.records(study.id, panel.key, Further):
             target = results[index].target if index < len(results) else f"#{index}"
             for measurement in further.measurements:
-                yield SampleSeries(study.name, panel.key, target, None, measurement)
+                yield (*where, target, False, None), measurement
 
 
 def _measurements(result: Result) -> tuple[Measurement, ...]:
     return (result.latency, *result.measurements) if result.latency else result.measurements
 
 
-def _write_csv(found: Iterator[SampleSeries], path: Path) -> int:
+def _write_csv(found: Iterator[Series], path: Path) -> int:
     count = 0
     with path.open("w", newline="", encoding="utf-8") as file:
         file.write(_line(COLUMNS))
-        for series in found:
-            file.writelines(_lines(series))
-            count += series.measurement.count
+        for head, measurement in found:
+            file.writelines(_lines(head, measurement))
+            count += measurement.count
     return count
 
 
-def _lines(series: SampleSeries) -> Iterator[str]:
+def _lines(cells: Sequence[Any], measurement: Measurement) -> Iterator[str]:
     """Return the lines of each round; only the cells that differ are written anew, in a third of the time."""
-    measurement = series.measurement
-    *head, twin, launch = series.head
+    *head, twin, launch = cells
     same = _line((*head, "true" if twin else "false", launch))[:-1]
     kind = _line((measurement.metric, measurement.unit))[:-1]
     for number, values in enumerate(measurement.rounds):
@@ -136,7 +118,7 @@ def _line(cells: Sequence[object]) -> str:
     return text.getvalue()
 
 
-def _write_parquet(found: Iterator[SampleSeries], path: Path) -> int:
+def _write_parquet(found: Iterator[Series], path: Path) -> int:
     if importlib.util.find_spec("pyarrow") is None:
         raise UnavailableError("Parquet files need pyarrow", "run: pip install 'cross-backend[parquet]'")
     import pyarrow as pa
@@ -147,8 +129,8 @@ def _write_parquet(found: Iterator[SampleSeries], path: Path) -> int:
     schema = pa.schema(list(zip(COLUMNS, (*kinds, pa.float64()), strict=True)))
     count, waiting, batches = 0, 0, []
     with path.open("wb") as file, _closing(parquet.ParquetWriter(file, schema, compression="zstd"), file) as writer:
-        for series in found:
-            for batch in _batches(series, schema):
+        for head, measurement in found:
+            for batch in _batches(head, measurement, schema):
                 batches.append(batch)
                 waiting += batch.num_rows
                 if waiting >= ROWS_AT_ONCE:
@@ -178,25 +160,22 @@ def _joined(batches: Sequence[Any], schema: Any) -> Any:
     return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
 
 
-def _batches(series: SampleSeries, schema: Any) -> Iterator[Any]:
+def _batches(head: Sequence[Any], measurement: Measurement, schema: Any) -> Iterator[Any]:
     """Return a measurement as record batches of a bounded number of rows."""
     import numpy as np
     import pyarrow as pa
 
-    lengths = np.array([len(values) for values in series.measurement.rounds], np.int64)
+    lengths = np.array([len(values) for values in measurement.rounds], np.int64)
     rounds = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     index = np.arange(len(rounds)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    parts = [np.asarray(values, np.float64) for values in series.measurement.rounds]
+    parts = [np.asarray(values, np.float64) for values in measurement.rounds]
     values = np.concatenate(parts) if parts else np.empty(0)
-    kind = (series.measurement.metric, series.measurement.unit)
+    kind = (measurement.metric, measurement.unit)
     for start in range(0, len(values), ROWS_AT_ONCE):
         cut = slice(start, min(start + ROWS_AT_ONCE, len(values)))
         size = cut.stop - cut.start
         columns = [
-            *(
-                _constant(value, schema.field(name).type, size)
-                for name, value in zip(COLUMNS, series.head, strict=False)
-            ),
+            *(_constant(value, schema.field(name).type, size) for name, value in zip(COLUMNS, head, strict=False)),
             pa.array(rounds[cut]),
             pa.array(index[cut]),
             *(_constant(text, schema.field("unit").type, size) for text in kind),

@@ -261,15 +261,13 @@ def _holm(rows: Sequence[DiffRow], told_apart: Callable[[int, float], bool], mar
 def _caveats(before: StudyResults, after: StudyResults) -> list[str]:
     """Return what else differs, which may be the reason for what is seen."""
     told = []
-    different = _changes(asdict(before.machine), asdict(after.machine))
-    if different:
-        told.append(f"measured on different machines: {different}")
-    versions = _changes(before.versions, after.versions)
-    if versions:
-        told.append(f"different versions: {versions}")
-    settings = _changes(before.settings, after.settings)
-    if settings:
-        told.append(f"different settings: {settings}")
+    for what, first, second in (
+        ("measured on different machines", asdict(before.machine), asdict(after.machine)),
+        ("different versions", before.versions, after.versions),
+        ("different settings", before.settings, after.settings),
+    ):
+        if changes := _changes(first, second):
+            told.append(f"{what}: {changes}")
     for study in (before, after):
         if not study.finished:
             told.append(f"{study.name} is not finished: what was not measured yet is missing or gone")

@@ -40,17 +40,13 @@ Progress = Callable[[str, float], None]
 """Called with (what is being done, share of the panel that is done)."""
 
 
-def _silent(doing: str, share: float) -> None:
-    """Show no progress."""
-
-
 @dataclass(frozen=True)
 class Watch:
     """What is told while a study runs."""
 
     begin: Callable[[Sequence[int]], None] = lambda _indices: None
     """Called with the indices of the panels that are left to do."""
-    progress: Progress = _silent
+    progress: Progress = lambda _doing, _share: None
     observe: Observe = ignore
     stored: Callable[[PanelKey, str], None] = lambda _key, _what: None
     """Called with what is on the disk now and survives everything: ``launch 2``, the measurements of a target."""

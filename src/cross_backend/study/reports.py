@@ -11,7 +11,6 @@ from cross_backend.foreign_files import open_regular
 from cross_backend.records import StudyResults
 from cross_backend.report.files import replace_file
 
-ENDINGS = (".html", ".json", ".md")
 _MARKS = {
     ".html": b'<meta name="generator" content="cross-backend ',
     ".json": b'{\n  "made_by": {\n    "cross-backend": ',
@@ -69,8 +68,8 @@ def check_places(paths: Sequence[Path]) -> None:
         UsageError: as it says.
     """
     for path in paths:
-        if path.suffix.lower() not in ENDINGS:
-            raise unknown_name(f"ending of {path.name}:", path.suffix, ENDINGS)
+        if path.suffix.lower() not in _MARKS:
+            raise unknown_name(f"ending of {path.name}:", path.suffix, _MARKS)
         if path.is_dir():
             raise UsageError(f"cannot write to {path}: it is a folder.")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -14,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, TypeAdapter, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.dataclasses import dataclass
 
-from cross_backend.errors import UsageError
+from cross_backend.errors import CrossBackendError, UsageError
 from cross_backend.records import PanelKey
 from cross_backend.study import fields
 from cross_backend.study.checked import EMPTY, STRICT, Checked, Many, Maybe, Some, read_by
@@ -161,6 +162,24 @@ class PanelSpec:
         return PanelKey(self.workload.name, self.batch, self.threads)
 
 
+def _expanded(targets: Sequence[str], precisions: Sequence[str]) -> tuple[str, ...]:
+    """Return every target at every precision, without duplicates, in the order of the targets.
+
+    A target that names its own precision stays as it is. A precision that a backend does not have is kept:
+    exporting it says so, and the row stays in the table.
+    """
+    from cross_backend.registry import resolve, with_precision
+
+    found: dict[object, str] = {}
+    for asked in (with_precision(text, precision) for text in targets for precision in precisions or (None,)):
+        same: object = asked
+        with contextlib.suppress(CrossBackendError):
+            resolved = resolve(asked)
+            same = resolved.target.name, tuple(sorted(resolved.options.items()))
+        found.setdefault(same, asked)
+    return tuple(found.values())
+
+
 def _workload(given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     return handler(given) if info.context is None else info.context(given)
 
@@ -219,9 +238,7 @@ class Study(Checked):
 
     def panels(self) -> tuple[PanelSpec, ...]:
         """Return what is measured, in order: workload by workload, batch by batch, threads by threads."""
-        from cross_backend.study.targets import expand
-
-        targets = expand(self.targets, self.precisions)
+        targets = _expanded(self.targets, self.precisions)
         return tuple(
             PanelSpec(workload, batch, threads, targets)
             for workload in self.workloads

@@ -64,7 +64,7 @@ def read_study(path: Path) -> Study:
             node = yaml_nodes.find(root, place, key=is_key)
             if not yaml_nodes.is_broken(node):
                 row = _ROWS.get(place[0], Study) if place[is_key:] else Study
-                mistakes.add(*yaml_nodes.place_of(node), text_of(mistake, row))
+                mistakes.add(*yaml_nodes.place_of(node.start_mark), text_of(mistake, row))
         mistakes.tell()
         raise
     mistakes.tell()

@@ -95,7 +95,7 @@ def compose(text: str, mistakes: Mistakes) -> yaml.Node:
         mark = error.problem_mark or error.context_mark
         context = f" {error.context}" if error.context else ""
         quote = " Put a text that holds ? into quotes." if mark and text[mark.index : mark.index + 1] == "?" else ""
-        mistakes.stop(*(_place(mark) if mark else (1, 1)), f"not YAML: {error.problem}{context}.{quote}")
+        mistakes.stop(*(place_of(mark) if mark else (1, 1)), f"not YAML: {error.problem}{context}.{quote}")
     except (ValueError, OverflowError):  # PyYAML reads them with int() and chr()
         mistakes.stop(1, 1, "not YAML: a number in an escape or a directive is too large.")
 
@@ -115,13 +115,13 @@ class _Composer(yaml.BaseLoader):  # type: ignore[misc]  # PyYAML has no types
             self._mistakes.stop(1, 1, "the file is empty.")
         root = self.compose_document()
         if not self.check_event(yaml.StreamEndEvent):
-            place = _place(self.get_event().start_mark)
+            place = place_of(self.get_event().start_mark)
             self._mistakes.stop(*place, "a second document begins: a study is one document.")
         return root
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
         event = self.peek_event()
-        place = _place(event.start_mark)
+        place = place_of(event.start_mark)
         self._count += 1
         if self._depth == MAX_DEPTH:
             self._mistakes.stop(*place, f"nested more than {MAX_DEPTH} deep.")
@@ -156,7 +156,7 @@ def value_of(node: yaml.Node, mistakes: Mistakes) -> Any:
 def _pairs(node: yaml.MappingNode, mistakes: Mistakes) -> Iterator[tuple[str, yaml.Node]]:
     lines: dict[str, int] = {}
     for key, value in node.value:
-        line, column = place_of(key)
+        line, column = place_of(key.start_mark)
         if is_broken(key):
             continue
         if not isinstance(key, yaml.ScalarNode):
@@ -187,10 +187,6 @@ def is_broken(node: yaml.Node) -> bool:
     return bool(node.tag == _BROKEN)
 
 
-def place_of(node: yaml.Node) -> tuple[int, int]:
-    """Return line and column of where a node begins, from 1."""
-    return _place(node.start_mark)
-
-
-def _place(mark: yaml.Mark) -> tuple[int, int]:
+def place_of(mark: yaml.Mark) -> tuple[int, int]:
+    """Return line and column, from 1."""
     return mark.line + 1, mark.column + 1

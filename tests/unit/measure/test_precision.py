@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from cross_backend.measure.paired import RESOLUTION, resolution
-from cross_backend.measure.precision import detectable, precision_reached
-from cross_backend.measure.statistics import can_tell_apart, noise_floor
+from cross_backend.measure.precision import precision_reached
+from cross_backend.measure.statistics import noise_floor
 from cross_backend.measurement import Measurement
+from tests.unit.measure.pairs import can_tell_apart, detectable
 
 
 def launched(*logs: float, rounds: int = 10) -> Measurement:

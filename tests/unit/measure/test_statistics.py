@@ -24,8 +24,9 @@ from cross_backend.measure.paired import (
     resolution,
 )
 from cross_backend.measure.quantiles import median_interval
-from cross_backend.measure.statistics import can_tell_apart, latency_ms, noise_floor, paired_ratio, unpaired_ratio
+from cross_backend.measure.statistics import latency_ms, noise_floor, unpaired_ratio
 from cross_backend.measurement import Measurement
+from tests.unit.measure.pairs import can_tell_apart, paired_ratio
 
 Draw = Callable[..., list[Measurement]]
 

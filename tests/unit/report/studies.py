@@ -11,9 +11,10 @@ import numpy as np
 
 from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
-from cross_backend.measure.statistics import latency_ms, paired_ratio
+from cross_backend.measure.statistics import latency_ms
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.records import Comparison, Execution, Outcome, Panel, Result, StudyResults
+from tests.unit.measure.pairs import paired_ratio
 
 MACHINE = Machine("AMD EPYC 7R13", ("avx2", "fma"), 2, 2, 8_000_000_000, "linux", "x86_64", "6.1.0", "3.11.2")
 ROUNDS = 30
