@@ -3,18 +3,38 @@
 
 #include "product.h"
 
+// The same where columns are rows in memory, VL by VL.
+static void pack_turned(const float* at, int64_t n_stride, size_t depth, size_t count, float* into) {
+  for (size_t n = 0; n < AT_PANEL; n += VL) {
+    for (size_t k = 0; k < depth; k += VL) {
+      const size_t here = depth - k < VL ? depth - k : VL;
+      vf x[VL];
+      for (size_t i = 0; i < VL; ++i) {
+        const float* from = at + (int64_t)(n + i) * n_stride + k;
+        x[i] = n + i >= count ? vset(0.0f) : here == VL ? vload(from) : vload_part(from, here);
+      }
+      vtranspose(x);
+      for (size_t i = 0; i < here; ++i) vstore(into + (k + i) * AT_PANEL + n, x[i]);
+    }
+  }
+}
+
 // K × PANEL floats of b[k][n], from column `first`, zeros beyond `columns`.
 static void pack_panel(const float* b, int64_t k_stride, int64_t n_stride, size_t depth, size_t first, size_t columns,
                        float* into) {
   const size_t count = columns - first < AT_PANEL ? columns - first : AT_PANEL;
   const float* at = b + (int64_t)first * n_stride;
-  if (count < AT_PANEL) memset(into, 0, depth * AT_PANEL * sizeof(float));
-  if (n_stride == 1) {
-    for (size_t k = 0; k < depth; ++k) memcpy(into + k * AT_PANEL, at + (int64_t)k * k_stride, count * sizeof(float));
-  } else {
-    for (size_t n = 0; n < count; ++n) {
-      for (size_t k = 0; k < depth; ++k) into[k * AT_PANEL + n] = at[(int64_t)k * k_stride + (int64_t)n * n_stride];
-    }
+  if (n_stride == 1 && count == AT_PANEL) {
+    for (size_t k = 0; k < depth; ++k) memcpy(into + k * AT_PANEL, at + (int64_t)k * k_stride, AT_LINE);
+    return;
+  }
+  if (k_stride == 1) {
+    pack_turned(at, n_stride, depth, count, into);
+    return;
+  }
+  memset(into, 0, depth * AT_PANEL * sizeof(float));
+  for (size_t k = 0; k < depth; ++k) {
+    for (size_t n = 0; n < count; ++n) into[k * AT_PANEL + n] = at[(int64_t)k * k_stride + (int64_t)n * n_stride];
   }
 }
 
