@@ -11,9 +11,10 @@
 #include "tile.h"
 
 enum {
-  MOST_ROWS = 256,        // of a block
-  MOST_DEPTH = 320,       // of a slice: 20 kB of weights
-  MOST_BYTES = 400 << 10  // of a block's rows
+  MOST_ROWS = 256,         // of a block
+  MOST_DEPTH = 320,        // of a slice: 20 kB of weights
+  MOST_BYTES = 400 << 10,  // of a block's rows
+  AHEAD = 48               // steps of k that one row's weights are asked for before they are read
 };
 
 // How taps and channels are cut into slices.
@@ -97,13 +98,19 @@ static void multiply_block(const product* p, size_t rows, size_t from, size_t to
       const size_t behind = column + wide;
       for (size_t i = at; i < last; ++i) {
         pass s = pass_of(p, &cut, i, column, end - column < wide ? end - column : wide);
-        s.next = i + 1 < last ? weights_at(p, &cut, i + 1, column) : weights_at(p, &cut, at, behind);
+        if (rows == 1) {  // nothing is read twice: what comes next is the same panels' own
+          s.next = (uintptr_t)s.weight + AHEAD * AT_LINE;
+        } else {
+          s.next = i + 1 < last ? weights_at(p, &cut, i + 1, column) : weights_at(p, &cut, at, behind);
+        }
         pass_of_tiles(&s, rows, vectors);
       }
       column = behind;
     }
   }
 }
+
+enum { WHOLE = (int)USUAL > (int)NV ? (int)USUAL / (int)NV : 1 };  // panels of a full tile
 
 // How a product is cut into items for threads: blocks of rows, and chunks of panels.
 typedef struct {
@@ -117,9 +124,9 @@ INLINE cut cut_product(size_t rows, size_t columns, unsigned threads) {
   if (found.block > MOST_ROWS) found.block = MOST_ROWS;
   found.blocks = (rows + found.block - 1) / found.block;
   found.chunk = found.panels;
-  while (threads > 1 && found.chunk > 1 &&
+  while (threads > 1 && found.chunk > WHOLE &&
          found.blocks * ((found.panels + found.chunk - 1) / found.chunk) < 4 * threads) {
-    found.chunk = (found.chunk + 1) / 2;
+    found.chunk = ((found.chunk + 1) / 2 + WHOLE - 1) / WHOLE * WHOLE;
   }
   found.chunks = found.panels ? (found.panels + found.chunk - 1) / found.chunk : 0;
   return found;

@@ -191,9 +191,7 @@ INLINE void tile(const int rows, const int vectors, const int full, const pass* 
     default:
       finish(rows, vectors, full, AT_ACT_NONE, s, first, acc);
       if (p->act.act == AT_ACT_NONE) break;
-      UNROLL for (int r = 0; r < rows; ++r) {
-        activate(p->act.act, row_at(&p->out, first + (size_t)r) + s->column, s->count);
-      }
+      for (int r = 0; r < rows; ++r) activate(p->act.act, row_at(&p->out, first + (size_t)r) + s->column, s->count);
   }
 }
 
