@@ -104,6 +104,21 @@ class Turned(nn.Module):
         return [one.contiguous() for one in (*turned, *again)]
 
 
+class Attention(nn.Module):
+    """Shares of keys: all of them, those behind a query, those that a mask leaves; and products of two inputs."""
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> list[torch.Tensor]:
+        attend = nn.functional.scaled_dot_product_attention
+        mask = torch.where(q[:, :, :, :1] > k[:, :, :, 0].unsqueeze(2), 0.5, -torch.inf)
+        return [
+            attend(q, k, v),
+            attend(q, k, v, is_causal=True),
+            attend(q, k, v, mask),
+            q @ k.mT,
+            (q @ k.mT / k.shape[2]) @ v,
+        ]
+
+
 def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     """Give networks and inputs by name."""
     found: dict[str, tuple[nn.Module, torch.Tensor]] = {}
@@ -145,6 +160,48 @@ def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
     blob, x, wanted = made(name)
     same(atalla.load(blob, isa=isa).run((x,)), wanted, 1e-5)
     same(atalla.load(blob, isa=isa, threads=2).run((x,)), wanted, 1e-5)
+
+
+def attention_of(length: int, keys: int, size: int) -> tuple[torch.Tensor, ...]:
+    """Give queries, keys and values; a query's mask leaves at least one key."""
+    q, k, v = torch.randn(1, 2, length, size), torch.randn(1, 2, keys, size), torch.randn(1, 2, keys, size + 3)
+    q[..., 0], k[:, :, 0, 0] = q[..., 0].clamp(-1, 1), -2.0
+    return q, k, v
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize(
+    ("length", "keys", "size"), [(1, 1, 1), (5, 17, 3), (16, 16, 16), (70, 45, 20), (300, 130, 33)]
+)
+def test_attention_gives_what_float64_gives(length: int, keys: int, size: int, isa: str) -> None:
+    if isa not in sets_here():
+        return
+    torch.manual_seed(0)
+    given = attention_of(length, keys, size)
+    blob = atalla.compile(torch.export.export(Attention(), given)).data
+    wanted = [one.float() for one in Attention()(*(x.double() for x in given))]
+    for threads in (1, 2):
+        same(atalla.load(blob, isa=isa, threads=threads).run(given), wanted, 1e-5)
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", SETS)
+def test_bits_depend_neither_on_the_tiles_nor_on_the_threads(isa: str) -> None:
+    """Each number of rows is cut into other tiles, each number of threads into other chunks."""
+    if isa not in sets_here():
+        return
+    torch.manual_seed(0)
+    module, x = Products(700).eval(), torch.randn(300, 700)
+    rows = torch.export.Dim("rows", min=1, max=300)
+    blob = atalla.compile(torch.export.export(module, (x,), dynamic_shapes=({0: rows},))).data
+    alone = atalla.load(blob, isa=isa)
+    whole = alone.run((x,))
+    for threads, counts in ((1, range(1, 40)), (2, (1, 7, 29, 150, 300)), (3, (2, 13, 257))):
+        loaded = alone if threads == 1 else atalla.load(blob, isa=isa, threads=threads)
+        for count in counts:
+            found = loaded.run((x[:count],))
+            assert all(torch.equal(one, every[:count]) for one, every in zip(found, whole, strict=True)), count
 
 
 @pytest.mark.slow

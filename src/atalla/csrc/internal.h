@@ -69,6 +69,10 @@ typedef void (*at_body)(void* argument, size_t item, unsigned thread);
 int at_pool_new(unsigned threads, at_pool** pool);
 void at_pool_free(at_pool* pool);
 unsigned at_pool_threads(const at_pool* pool);
+// How much work the next run is, see "work.c": threads that sleep are woken for what takes longer than that.
+void at_pool_expect(at_pool* pool, size_t work);
+// Below it the caller's thread is as fast alone.
+enum { AT_WORTH_SHARING = 1 << 18 };
 // Calls `body` once for each item, in any order, from all threads; returns when all are done.
 void at_pool_run(at_pool* pool, size_t items, at_body body, void* argument);
 
@@ -87,10 +91,14 @@ typedef struct {
   uint32_t present;  // bit i: source i is there
   const int64_t* words;
   unsigned word_count;
+  size_t work;
   at_pool* pool;
   char* scratch;  // `scratch_bytes` for each thread, aligned to AT_LINE
   size_t scratch_bytes;
 } at_call;
+
+// What an instruction costs: about as many multiplications.
+size_t at_work(uint16_t op, const at_call* call);
 
 // Bytes that were counted in 128 bits, or more than there can be.
 static inline size_t at_bytes(unsigned __int128 count) { return count > SIZE_MAX ? SIZE_MAX : (size_t)count; }

@@ -1,5 +1,4 @@
-// Kernels for AVX-512: vectors of 16 floats, tiles of 14 × 32.
+// Kernels for AVX-512: vectors of 16 floats, thirty-two registers.
 #define VL 16
-#define MR 14
 #define NAME avx512
 #include "kernels/template.h"

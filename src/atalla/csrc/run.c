@@ -16,7 +16,7 @@ static const size_t MOST_SCRATCH = SIZE_MAX / 2;
 struct atalla_context {
   const atalla_blob* blob;
   const at_kernels* kernels;
-  at_pool* pool;
+  at_pool *pool, *alone;  // of all threads, and of the caller's
   atalla_host host;
   void* user;
   char *arena, *state, *scratch;
@@ -68,7 +68,6 @@ static void prepare(atalla_context* context, uint32_t number) {
   const atalla_blob* blob = context->blob;
   const at_insn* insn = &blob->insns[number];
   at_call* call = &context->calls[number];
-  call->pool = context->pool;
   call->words = (const int64_t*)(const void*)(blob->words + 8 * (size_t)insn->first_word);
   call->word_count = insn->words;
   if (insn->dst != AT_NOTHING) call->dst = view_of(context, insn->dst);
@@ -80,6 +79,8 @@ static void prepare(atalla_context* context, uint32_t number) {
     call->present |= 1u << i;
     call->src[i] = view_of(context, source);
   }
+  call->work = at_work(insn->op, call);
+  call->pool = call->work < AT_WORTH_SHARING ? context->alone : context->pool;
 }
 
 int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** result,
@@ -108,6 +109,7 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
   context->calls = calloc(blob->insn_count, sizeof *context->calls);
   if (options && options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
   int status = at_pool_new(threads, &context->pool);
+  if (status == ATALLA_OK) status = at_pool_new(1, &context->alone);
   size_t most = AT_LINE;
   if (!context->arena || !context->state || !context->calls || (options && options->profile && !context->times)) {
     status = ATALLA_OUT_OF_MEMORY;
@@ -151,6 +153,7 @@ void atalla_context_free(atalla_context* context) {
   at_debug_free(context->debug);
 #endif
   at_pool_free(context->pool);
+  at_pool_free(context->alone);
   free(context->arena);
   if (context->owns_state) free(context->state);
   free(context->scratch);
@@ -234,6 +237,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
       if (call->present >> s & 1)
         attach(context, operand(blob, insn->first_source + s), inputs, outputs, &call->src[s]);
     }
+    at_pool_expect(context->pool, call->work);
     const uint64_t began = context->times ? now() : 0;
 #ifdef ATALLA_DEBUG
     at_debug_before(context->debug, i);

@@ -1,7 +1,7 @@
 // What happens to results before they are stored.
 #pragma once
 
-#include "../isa.h"
+#include "../internal.h"
 #include "vec.h"
 
 typedef struct {

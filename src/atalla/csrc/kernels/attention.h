@@ -1,93 +1,7 @@
-// BMM and ATTENTION: products of two matrices that are known only at run time; the second is packed on the way.
+// ATTENTION: shares of keys for each query, by products of matrices that are packed on the way.
 #pragma once
 
-#include "product.h"
-
-// K × PANEL floats of b[k][n], from column `first`, zeros beyond `columns`.
-static void pack_panel(const float* b, int64_t k_stride, int64_t n_stride, size_t depth, size_t first, size_t columns,
-                       float* into) {
-  const size_t count = columns - first < AT_PANEL ? columns - first : AT_PANEL;
-  const float* at = b + (int64_t)first * n_stride;
-  if (count < AT_PANEL) memset(into, 0, depth * AT_PANEL * sizeof(float));
-  if (n_stride == 1) {
-    for (size_t k = 0; k < depth; ++k) memcpy(into + k * AT_PANEL, at + (int64_t)k * k_stride, count * sizeof(float));
-  } else {
-    for (size_t n = 0; n < count; ++n) {
-      for (size_t k = 0; k < depth; ++k) into[k * AT_PANEL + n] = at[(int64_t)k * k_stride + (int64_t)n * n_stride];
-    }
-  }
-}
-
-typedef struct {
-  const at_call* call;
-  size_t rows, depth, columns, block, blocks;
-} bmm_job;
-
-static size_t bmm_need(const at_call* call) {
-  const at_view* a = &call->src[0];
-  return (size_t)a->dim[a->rank - 1] * (AT_PANEL + MOST_ROWS) * sizeof(float);
-}
-
-// Offset of a batch: of all dims but the last two.
-INLINE int64_t batch_offset(const at_view* view, size_t batch) {
-  int64_t offset = 0;
-  for (unsigned i = view->rank - 2u; i-- > 0;) {
-    offset += (int64_t)(batch % (size_t)view->dim[i]) * view->stride[i];
-    batch /= (size_t)view->dim[i];
-  }
-  return offset;
-}
-
-static void bmm_item(void* argument, size_t item, unsigned thread) {
-  const bmm_job* job = argument;
-  const at_call* call = job->call;
-  const at_view *dst = &call->dst, *a = &call->src[0], *b = &call->src[1];
-  const size_t batch = item / job->blocks, first = item % job->blocks * job->block;
-  const size_t rows = job->rows - first < job->block ? job->rows - first : job->block;
-  float* packed = (float*)(void*)(call->scratch + thread * call->scratch_bytes);
-  float* dense = packed + job->depth * AT_PANEL;
-  const float* left = (const float*)(const void*)a->data + batch_offset(a, batch);
-  const float* right = (const float*)(const void*)b->data + batch_offset(b, batch);
-  float* result = (float*)(void*)dst->data + batch_offset(dst, batch);
-  const int64_t step = a->stride[a->rank - 1], down = a->stride[a->rank - 2];
-  const float* row[MOST_ROWS];
-  float* out[MOST_ROWS];
-  for (size_t i = 0; i < rows; ++i) {
-    const float* at = left + (int64_t)(first + i) * down;
-    if (step != 1) {
-      for (size_t k = 0; k < job->depth; ++k) dense[i * job->depth + k] = at[(int64_t)k * step];
-      at = dense + i * job->depth;
-    }
-    row[i] = at;
-    out[i] = result + (int64_t)(first + i) * dst->stride[dst->rank - 2];
-  }
-  const float scale = (float)at_number(call->words[AT_BMM_SCALE]);
-  product p = {.a = row, .taps = 1, .depth = job->depth, .out = out, .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
-  for (size_t column = 0; column < job->columns; column += AT_PANEL) {
-    pack_panel(right, b->stride[b->rank - 2], b->stride[b->rank - 1], job->depth, column, job->columns, packed);
-    p.weight = packed - column * job->depth;  // a panel finds itself by its column
-    p.columns = job->columns;
-    multiply_block(&p, rows, column / AT_PANEL, column / AT_PANEL + 1);
-    if (scale == 1.0f) continue;
-    const size_t count = job->columns - column < AT_PANEL ? job->columns - column : AT_PANEL;
-    for (size_t i = 0; i < rows; ++i) {
-      for (size_t n = 0; n < count; ++n) out[i][column + n] *= scale;
-    }
-  }
-}
-
-static int bmm(const at_call* call) {
-  const at_view *dst = &call->dst, *a = &call->src[0];
-  const size_t elements = at_elements(dst);
-  if (!elements) return 0;
-  bmm_job job = {.call = call, .depth = (size_t)a->dim[a->rank - 1]};
-  job.rows = (size_t)dst->dim[dst->rank - 2];
-  job.columns = (size_t)dst->dim[dst->rank - 1];
-  job.block = MOST_ROWS / MR * MR;
-  job.blocks = (job.rows + job.block - 1) / job.block;
-  at_pool_run(call->pool, elements / job.rows / job.columns * job.blocks, bmm_item, &job);
-  return 0;
-}
+#include "bmm.h"
 
 typedef struct {
   const at_call* call;
@@ -104,9 +18,9 @@ INLINE attention_job attention_of(const at_call* call) {
                        .value_size = (size_t)v->dim[3]};
   job.key_panels = (job.keys + AT_PANEL - 1) / AT_PANEL;
   job.value_panels = (job.value_size + AT_PANEL - 1) / AT_PANEL;
-  size_t block = 65536 / (job.key_panels * AT_PANEL + 1) / MR * MR;  // rows of scores of 256 kB
-  if (block > MOST_ROWS / MR * MR) block = MOST_ROWS / MR * MR;
-  job.block = block < MR ? MR : block;
+  size_t block = 65536 / (job.key_panels * AT_PANEL + 1) / MOST_2 * MOST_2;  // rows of scores of 256 kB
+  if (block > MOST_ROWS / MOST_2 * MOST_2) block = MOST_ROWS / MOST_2 * MOST_2;
+  job.block = block < MOST_2 ? MOST_2 : block;
   return job;
 }
 
@@ -116,52 +30,102 @@ static size_t attention_need(const at_call* call) {
   return (keys * job.size + job.keys * values + job.block * keys) * sizeof(float) + AT_LINE;
 }
 
-INLINE float largest_of(const float* row, size_t count) {
-  vf most = vset(-INFINITY);
-  size_t i = 0;
-  for (; i + VL <= count; i += VL) {
-    const vf x = vload(row + i);
-    most = vselect(most != most, most, vfloor_at(x, most));
-  }
-  float found = -INFINITY;
-  for (int lane = 0; lane < VL; ++lane) found = most[lane] > found || most[lane] != most[lane] ? most[lane] : found;
-  for (; i < count; ++i) found = row[i] > found || row[i] != row[i] ? row[i] : found;
-  return found;
+// What becomes scores of shares, the same for all queries of a head.
+typedef struct {
+  float scale;
+  const float* mask;  // of the head, or NULL
+  int64_t mask_down, mask_step;
+  size_t keys, whole;  // of a row: those that are there, and with what fills its last panel
+  int is_causal;
+} sharing;
+
+INLINE size_t keys_of(const sharing* s, size_t query) {
+  return s->is_causal && query + 1 < s->keys ? query + 1 : s->keys;
 }
 
-// One row of scores becomes one row of shares that still have to be divided by their sum, which is given; what is
-// masked everywhere has none.
-static float shares(const attention_job* job, float* row, size_t n, size_t h, size_t query) {
-  const at_call* call = job->call;
-  const float scale = (float)at_number(call->words[AT_ATTENTION_SCALE]);
-  const int has_mask = call->present >> 3 & 1;
-  const at_view* mask = &call->src[3];
-  const size_t whole = job->key_panels * AT_PANEL;
-  size_t keys = job->keys;
-  if (call->words[AT_ATTENTION_CAUSAL] && query + 1 < keys) keys = query + 1;
-  if (has_mask) {
-    const float* at = (const float*)(const void*)mask->data + (int64_t)n * mask->stride[0] +
-                      (int64_t)h * mask->stride[1] + (int64_t)query * mask->stride[2];
-    const int64_t step = mask->stride[3];
-    for (size_t i = 0; i < keys; ++i) row[i] = row[i] * scale + at[(int64_t)i * step];
-  } else {
-    for (size_t i = 0; i < keys; ++i) row[i] *= scale;
+INLINE vf scaled(const sharing* s, const float* row, const float* mask, size_t i, size_t count) {
+  if (!mask) return vload(row + i) * vset(s->scale);
+  if (s->mask_step == 1) return vload(row + i) * vset(s->scale) + vload_part(mask + i, count);
+  vf added = vset(0.0f);
+  for (size_t lane = 0; lane < count; ++lane) added[lane] = mask[(int64_t)(i + lane) * s->mask_step];
+  return vload(row + i) * vset(s->scale) + added;
+}
+
+// Scales a row of scores and adds its mask; gives the largest of each lane, NaN left aside.
+static vf scale_row(const sharing* s, float* row, size_t query) {
+  const size_t keys = keys_of(s, query);
+  const float* mask = s->mask ? s->mask + (int64_t)query * s->mask_down : NULL;
+  vf most = vset(-INFINITY);
+  size_t i = 0;
+  for (; i + VL <= keys; i += VL) {
+    const vf x = scaled(s, row, mask, i, VL);
+    vstore(row + i, x);
+    most = vfloor_at(most, x);
   }
-  for (size_t i = keys; i < whole; ++i) row[i] = -INFINITY;
-  const float largest = largest_of(row, keys);
-  if (largest == -INFINITY) {
-    memset(row, 0, whole * sizeof(float));
-    return 1.0f;
+  if (i < keys) {
+    vf x = scaled(s, row, mask, i, keys - i);
+    for (int lane = (int)(keys - i); lane < VL; ++lane) x[lane] = -INFINITY;
+    vstore(row + i, x);
+    most = vfloor_at(most, x);
   }
+  return most;
+}
+
+INLINE float largest_or_nan(const float* row, size_t keys, float largest) {
+  for (size_t i = 0; i < keys && largest == -INFINITY; ++i) largest = row[i] != row[i] ? row[i] : largest;
+  return largest;
+}
+
+// Shares that still have to be divided by their sum, whose lanes are given; what is masked everywhere has none.
+static vf share_row(const sharing* s, float* row, size_t query, float largest) {
+  const size_t keys = keys_of(s, query);
+  largest = largest_or_nan(row, keys, largest);
+  const size_t end = largest == -INFINITY ? 0 : (keys + VL - 1) / VL * VL;
   vf sums = vset(0.0f);
-  for (size_t i = 0; i < whole; i += VL) {
+  for (size_t i = 0; i < end; i += VL) {
     const vf e = vexp_down(vload(row + i) - vset(largest));
     vstore(row + i, e);
     sums += e;
   }
-  float total = 0;
-  for (int lane = 0; lane < VL; ++lane) total += sums[lane];
-  return total;
+  memset(row + end, 0, (s->whole - end) * sizeof(float));
+  if (!end) sums[0] = 1.0f;
+  return sums;
+}
+
+// Rows of scores become rows of shares, VL of them together: what goes along lanes goes along rows then.
+static void shares(const sharing* s, float* scores, size_t query, size_t rows, float* total) {
+  for (size_t first = 0; first < rows; first += VL, query += VL) {
+    const size_t count = rows - first < VL ? rows - first : VL;
+    vf x[VL];
+    for (size_t i = 0; i < VL; ++i) x[i] = vset(0.0f);
+    for (size_t i = 0; i < count; ++i) x[i] = scale_row(s, scores + (first + i) * s->whole, query + i);
+    vtranspose(x);
+    vf largest = x[0];
+    for (size_t i = 1; i < VL; ++i) largest = vfloor_at(largest, x[i]);
+    for (size_t i = 0; i < VL; ++i) x[i] = vset(0.0f);
+    for (size_t i = 0; i < count; ++i) {
+      x[i] = share_row(s, scores + (first + i) * s->whole, query + i, largest[i]);
+    }
+    vtranspose(x);
+    vf sum = vset(0.0f);
+    for (size_t i = 0; i < VL; ++i) sum += x[i];
+    vstore_part(total + first, sum, count);
+  }
+}
+
+INLINE sharing sharing_of(const attention_job* job, size_t n, size_t h) {
+  const at_call* call = job->call;
+  const at_view* mask = &call->src[3];
+  sharing found = {.scale = (float)at_number(call->words[AT_ATTENTION_SCALE]),
+                   .keys = job->keys,
+                   .whole = job->key_panels * AT_PANEL,
+                   .is_causal = call->words[AT_ATTENTION_CAUSAL] != 0};
+  if (call->present >> 3 & 1) {
+    found.mask = (const float*)(const void*)mask->data + (int64_t)n * mask->stride[0] + (int64_t)h * mask->stride[1];
+    found.mask_down = mask->stride[2];
+    found.mask_step = mask->stride[3];
+  }
+  return found;
 }
 
 static void attention_item(void* argument, size_t item, unsigned thread) {
@@ -183,36 +147,33 @@ static void attention_item(void* argument, size_t item, unsigned thread) {
     pack_panel((const float*)(const void*)HEAD(v), v->stride[2], v->stride[3], job->keys, i * AT_PANEL, job->value_size,
                values + i * AT_PANEL * job->keys);
   }
+  const sharing sharing = sharing_of(job, n, h);
   const size_t begin = item % job->chunks * job->chunk;
   const size_t end = begin + job->chunk < job->length ? begin + job->chunk : job->length;
   for (size_t first = begin; first < end; first += job->block) {
-    const size_t rows = end - first < job->block ? end - first : job->block;
-    const float *query[MOST_ROWS], *share[MOST_ROWS];
-    float *score[MOST_ROWS], *out[MOST_ROWS];
-    for (size_t i = 0; i < rows; ++i) {
-      query[i] = (const float*)(const void*)HEAD(q) + (int64_t)(first + i) * q->stride[2];
-      share[i] = score[i] = scores + i * width;
-      out[i] = (float*)(void*)HEAD(dst) + (int64_t)(first + i) * dst->stride[2];
-    }
-    product p = {.a = query,
+    const size_t count = end - first < job->block ? end - first : job->block;
+    float* out = (float*)(void*)HEAD(dst) + (int64_t)first * dst->stride[2];
+    product p = {.a = {.first = (float*)(void*)HEAD(q) + (int64_t)first * q->stride[2], .step = q->stride[2]},
                  .taps = 1,
                  .depth = job->size,
                  .weight = keys,
-                 .out = score,
+                 .out = {.first = scores, .step = (int64_t)width},
                  .columns = width,
                  .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
-    multiply_block(&p, rows, 0, job->key_panels);
+    const size_t seen = keys_of(&sharing, first + count - 1);
+    multiply_block(&p, count, 0, (seen + AT_PANEL - 1) / AT_PANEL);
     float total[MOST_ROWS];
-    for (size_t i = 0; i < rows; ++i) total[i] = shares(job, score[i], n, h, first + i);
-    p.a = share;
+    shares(&sharing, scores, first, count, total);
+    p.a = p.out;
     p.depth = job->keys;
     p.weight = values;
-    p.out = out;
+    p.out = (rows){.first = out, .step = dst->stride[2]};
     p.columns = job->value_size;
-    multiply_block(&p, rows, 0, job->value_panels);
-    for (size_t i = 0; i < rows; ++i) {
+    multiply_block(&p, count, 0, job->value_panels);
+    for (size_t i = 0; i < count; ++i) {
       const float factor = 1.0f / total[i];
-      for (size_t c = 0; c < job->value_size; ++c) out[i][c] *= factor;
+      float* row = out + (int64_t)i * dst->stride[2];
+      for (size_t c = 0; c < job->value_size; ++c) row[c] *= factor;
     }
   }
 #undef HEAD

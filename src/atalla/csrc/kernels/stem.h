@@ -64,7 +64,7 @@ static void stem_item(void* argument, size_t item, unsigned thread) {
   const int has_residual = call->present >> 3 & 1;
   const int64_t n = (int64_t)(item / job->high), y = (int64_t)(item % job->high);
   char* scratch = call->scratch + thread * call->scratch_bytes;
-  const float** taps = (const float**)(void*)scratch;
+  float** taps = (float**)(void*)scratch;
   const size_t depth = job->kernel_h * job->kernel_w * job->channels;
   float* lines = (float*)(void*)(scratch + (depth * sizeof(float*) + AT_LINE - 1) / AT_LINE * AT_LINE);
   const float* image = (const float*)(const void*)src->data + n * src->stride[0];
@@ -86,33 +86,27 @@ static void stem_item(void* argument, size_t item, unsigned thread) {
       }
     }
   }
-  float* out[MOST_ROWS];
-  const float* residual[MOST_ROWS];
   product p = {
       .lines = taps,
       .taps = 1,
       .depth = depth,
       .weight = (const float*)(const void*)call->src[1].data,
       .bias = call->present >> 2 & 1 ? (const float*)(const void*)call->src[2].data : NULL,
-      .out = out,
-      .residual = has_residual ? residual : NULL,
       .columns = (size_t)dst->dim[1],
       .act = read_activation(call->words + AT_CONV2D_ACT),
   };
-  const size_t panels = (p.columns + AT_PANEL - 1) / AT_PANEL, block = MOST_ROWS / MR * MR;
-  for (size_t first = 0; first < job->wide; first += block) {
-    const size_t rows = job->wide - first < block ? job->wide - first : block;
-    for (size_t i = 0; i < rows; ++i) {
-      const int64_t x = (int64_t)(first + i);
-      out[i] = (float*)(void*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
-      if (has_residual) {
-        residual[i] =
-            (const float*)(const void*)res->data + n * res->stride[0] + y * res->stride[2] + x * res->stride[3];
-      }
+  const size_t panels = (p.columns + AT_PANEL - 1) / AT_PANEL;
+  for (size_t first = 0; first < job->wide; first += MOST_ROWS) {
+    const size_t count = job->wide - first < MOST_ROWS ? job->wide - first : MOST_ROWS;
+    const int64_t x = (int64_t)first;
+    float* out = (float*)(void*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
+    p.out = (rows){.first = out, .step = dst->stride[3]};
+    if (has_residual) {
+      float* of = (float*)(void*)res->data + n * res->stride[0] + y * res->stride[2] + x * res->stride[3];
+      p.residual = (rows){.first = of, .step = res->stride[3]};
     }
     p.ahead = first;
-    const slicing whole = {1, depth, 1, 1};
-    panels_of_tiles(&p, &whole, 0, 1, rows, 0, panels);
+    multiply_block(&p, count, 0, panels);
   }
 }
 

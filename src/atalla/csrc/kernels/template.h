@@ -1,5 +1,6 @@
-// All kernels, for one instruction set. Needs VL, MR (rows of a tile) and NAME, as "kernels_avx2.c" gives them.
+// All kernels, for one instruction set. Needs VL and NAME, as "kernels_avx2.c" gives them.
 #include "attention.h"
+#include "bmm.h"
 #include "conv.h"
 #include "depthwise.h"
 #include "elementwise.h"

@@ -53,6 +53,53 @@ INLINE vf vload_part(const float* at, size_t count) {
 INLINE void vstore_part(float* at, vf value, size_t count) { memcpy(at, &value, count * sizeof(float)); }
 #endif
 
+// a[0] b[0] a[1] b[1] …: the first half of it, and the second.
+#if defined(__AVX2__) && VL == 8
+INLINE vf vmix_low(vf a, vf b) {
+  const __m256 low = _mm256_unpacklo_ps((__m256)a, (__m256)b), high = _mm256_unpackhi_ps((__m256)a, (__m256)b);
+  return (vf)_mm256_permute2f128_ps(low, high, 0x20);
+}
+
+INLINE vf vmix_high(vf a, vf b) {
+  const __m256 low = _mm256_unpacklo_ps((__m256)a, (__m256)b), high = _mm256_unpackhi_ps((__m256)a, (__m256)b);
+  return (vf)_mm256_permute2f128_ps(low, high, 0x31);
+}
+#elif defined(__AVX512F__) && VL == 16
+INLINE vf vmix_low(vf a, vf b) {
+  const __m512i from = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return (vf)_mm512_permutex2var_ps((__m512)a, from, (__m512)b);
+}
+
+INLINE vf vmix_high(vf a, vf b) {
+  const __m512i from = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  return (vf)_mm512_permutex2var_ps((__m512)a, from, (__m512)b);
+}
+#else
+INLINE vf vmix_low(vf a, vf b) {
+  vf mixed = {0};
+  for (int i = 0; i < VL; ++i) mixed[i] = i % 2 ? b[i / 2] : a[i / 2];
+  return mixed;
+}
+
+INLINE vf vmix_high(vf a, vf b) {
+  vf mixed = {0};
+  for (int i = 0; i < VL; ++i) mixed[i] = i % 2 ? b[(VL + i) / 2] : a[(VL + i) / 2];
+  return mixed;
+}
+#endif
+
+// Rows become columns: each step turns the number of an element, its row's bits and then its lane's, by one bit.
+INLINE void vtranspose(vf x[VL]) {
+  for (int step = 1; step < VL; step *= 2) {
+    vf mixed[VL];
+    for (int i = 0; i < VL / 2; ++i) {
+      mixed[2 * i] = vmix_low(x[i], x[i + VL / 2]);
+      mixed[2 * i + 1] = vmix_high(x[i], x[i + VL / 2]);
+    }
+    for (int i = 0; i < VL; ++i) x[i] = mixed[i];
+  }
+}
+
 // mask ? yes : no; masks are all ones or all zeros, as comparisons of vectors give them.
 #if defined(__AVX2__) && VL == 8
 INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask); }

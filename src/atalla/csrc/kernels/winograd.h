@@ -132,18 +132,12 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
     wino_read(&call->src[0], n, top - call->words[AT_CONV2D_WINO_TOP], left - call->words[AT_CONV2D_WINO_LEFT],
               job->depth, v + i * job->depth, WINO_TILES * job->depth);
   }
-  const float* a[WINO_TILES];
-  float* out[WINO_TILES];
   for (size_t place = 0; place < 36; ++place) {
-    for (size_t i = 0; i < count; ++i) {
-      a[i] = v + (place * WINO_TILES + i) * job->depth;
-      out[i] = m + (place * WINO_TILES + i) * width;
-    }
-    const product p = {.a = a,
+    const product p = {.a = {.first = v + place * WINO_TILES * job->depth, .step = (int64_t)job->depth},
                        .taps = 1,
                        .depth = job->depth,
                        .weight = (const float*)call->src[1].data + place * width * job->depth,
-                       .out = out,
+                       .out = {.first = m + place * WINO_TILES * width, .step = (int64_t)width},
                        .columns = width,
                        .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
     multiply_block(&p, count, 0, job->panels);

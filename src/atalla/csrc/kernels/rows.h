@@ -1,0 +1,69 @@
+// Rows: where the rows of a matrix begin that is a view of some tensor. Most lie evenly; others are found by pointers.
+#pragma once
+
+#include "../internal.h"
+
+// Row i is at `first + i · step`, or where `at[i]` says.
+typedef struct {
+  float* const* at;
+  float* first;
+  int64_t step;
+} rows;
+
+static inline float* row_at(const rows* r, size_t i) { return r->at ? r->at[i] : r->first + (int64_t)i * r->step; }
+
+static inline int are_there(const rows* r) { return r->at || r->first; }
+
+// The rows of some dims of a view, the last of them fastest: `dim[i]` steps of `stride[i]` floats.
+typedef struct {
+  unsigned rank;
+  int64_t dim[AT_DIMS], stride[AT_DIMS];
+} way;
+
+// All dims but the last, which is the row itself.
+static inline way way_of(const at_view* view) {
+  way found = {.rank = view->rank - 1u};
+  for (unsigned i = 0; i < found.rank; ++i) {
+    found.dim[i] = view->dim[i];
+    found.stride[i] = view->stride[i];
+  }
+  return found;
+}
+
+// The pixels of an image of `like`'s size; `down` and `right` are pixels of the view from one to the next.
+static inline way pixels_of(const at_view* view, const at_view* like, int64_t down, int64_t right) {
+  return (way){.rank = 3,
+               .dim = {like->dim[0], like->dim[2], like->dim[3]},
+               .stride = {view->stride[0], view->stride[2] * down, view->stride[3] * right}};
+}
+
+// Whether all steps are the same.
+static inline int is_even(const way* w) {
+  for (unsigned i = 0; i + 1 < w->rank; ++i) {
+    if (w->dim[i] > 1 && w->stride[i] != w->dim[i + 1] * w->stride[i + 1]) return 0;
+  }
+  return 1;
+}
+
+// `count` rows from row `from` on; pointers go to `room` where the way is not even.
+static inline rows rows_from(const way* w, float* data, size_t from, size_t count, float** room) {
+  if (w->rank == 0) return (rows){.first = data};
+  const unsigned last = w->rank - 1;
+  if (is_even(w)) return (rows){.first = data + (int64_t)from * w->stride[last], .step = w->stride[last]};
+  int64_t index[AT_DIMS], offset = 0;
+  for (unsigned i = w->rank; i-- > 0;) {
+    index[i] = (int64_t)(from % (size_t)w->dim[i]);
+    offset += index[i] * w->stride[i];
+    from /= (size_t)w->dim[i];
+  }
+  for (size_t done = 0; done < count; ++done) {
+    room[done] = data + offset;
+    for (unsigned i = w->rank; i-- > 0;) {
+      offset += w->stride[i];
+      if (++index[i] < w->dim[i]) break;
+      offset -= w->dim[i] * w->stride[i];
+      index[i] = 0;
+    }
+  }
+  return (rows){.at = room};
+}

@@ -1,0 +1,213 @@
+// Tiles: some rows of a product by some vectors of its columns, all sums in registers; one function for each size.
+//
+// How high a tile can be follows from the number of registers; "product.h" says what is computed.
+#pragma once
+
+#include "activation.h"
+#include "rows.h"
+
+enum { NV = AT_PANEL / VL };
+
+#define UNROLL _Pragma("GCC unroll 12")  // early, so that all sums become registers
+
+// Most rows of tiles of one, two, three and four vectors; 0 for none.
+#define UP_TO_2(X, V) X(V, 1) X(V, 2)
+#define UP_TO_4(X, V) UP_TO_2(X, V) X(V, 3) X(V, 4)
+#define UP_TO_6(X, V) UP_TO_4(X, V) X(V, 5) X(V, 6)
+#define UP_TO_8(X, V) UP_TO_6(X, V) X(V, 7) X(V, 8)
+#define UP_TO_12(X, V) UP_TO_8(X, V) X(V, 9) X(V, 10) X(V, 11) X(V, 12)
+#if VL == 16
+enum { MOST_1 = 12, MOST_2 = 8, MOST_3 = 8, MOST_4 = 6, USUAL = 2 };
+#define EACH_TILE(X) UP_TO_12(X, 1) UP_TO_8(X, 2) UP_TO_8(X, 3) UP_TO_6(X, 4)
+#elif VL == 8
+enum { MOST_1 = 8, MOST_2 = 6, MOST_3 = 4, MOST_4 = 2, USUAL = 2 };
+#define EACH_TILE(X) UP_TO_8(X, 1) UP_TO_6(X, 2) UP_TO_4(X, 3) UP_TO_2(X, 4)
+#elif defined(__aarch64__)
+enum { MOST_1 = 8, MOST_2 = 8, MOST_3 = 8, MOST_4 = 6, USUAL = 4 };
+#define EACH_TILE(X) UP_TO_8(X, 1) UP_TO_8(X, 2) UP_TO_8(X, 3) UP_TO_6(X, 4)
+#else
+enum { MOST_1 = 8, MOST_2 = 6, MOST_3 = 4, MOST_4 = 4, USUAL = 4 };
+#define EACH_TILE(X) UP_TO_8(X, 1) UP_TO_6(X, 2) UP_TO_4(X, 3) UP_TO_4(X, 4)
+#endif
+enum { MOST_VECTORS = 4, MOST_HIGH = 12 };
+
+typedef struct {
+  rows a;               // row m of tap t is row t * pitch + m; channels lie densely
+  float* const* lines;  // instead of a, of one tap: lines[k][ahead + m]
+  size_t ahead, pitch, taps, depth;
+  const float* weight;  // panels of one group
+  const float* bias;    // or NULL
+  rows out, residual;
+  size_t columns;
+  activation act;
+} product;
+
+// Some taps, whole, or a part of one, for a group of vectors: what its tiles share.
+typedef struct {
+  const product* product;
+  size_t tap, taps, from, depth;
+  int first, last;       // of the slices
+  size_t column, count;  // of the group; its last vector may be filled in part
+  const float* weight;
+  uintptr_t next;  // what is read after this: a tile asks for `share` bytes of each panel with each step of k
+  size_t share;
+} pass;
+
+// Where the rows of a tile are, from a column on.
+INLINE void find_rows(const int count, const rows* of, size_t first, size_t column, float** found) {
+  if (of->at) {
+    UNROLL for (int r = 0; r < count; ++r) found[r] = of->at[first + (size_t)r] + column;
+  } else {
+    float* at = of->first + (int64_t)first * of->step + column;
+    UNROLL for (int r = 0; r < count; ++r) found[r] = at + r * of->step;
+  }
+}
+
+// A sum and one product more. Where there are many sums, the compiler's own choice of registers would copy them.
+INLINE vf add_product(const int is_many, vf sum, vf x, vf w) {
+#if defined(__AVX512F__) && VL == 16
+  if (is_many) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
+  }
+#endif
+  (void)is_many;
+  return sum + x * w;
+}
+
+INLINE void multiply(const int rows, const int vectors, const pass* s, size_t first, vf acc[][MOST_VECTORS]) {
+  const product* p = s->product;
+  const size_t apart = p->taps * p->depth * AT_PANEL, share = s->share;
+  const float* b = s->weight;
+  uintptr_t next = s->next;
+#define MULTIPLY(X)                                                                                                    \
+  do {                                                                                                                 \
+    vf w[MOST_VECTORS];                                                                                                \
+    UNROLL for (int v = 0; v < vectors; ++v) w[v] = vload(b + (size_t)(v / NV) * apart + v % NV * VL);                 \
+    UNROLL for (int v = 0; v < vectors; v += NV) {                                                                     \
+      __builtin_prefetch((const void*)(next + (size_t)(v / NV) * apart * sizeof(float)), 0, 2);                        \
+    }                                                                                                                  \
+    UNROLL for (int r = 0; r < rows; ++r) {                                                                            \
+      const vf x = vset(X);                                                                                            \
+      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] = add_product(rows >= 4 && vectors >= 2, acc[r][v], x, w[v]); \
+    }                                                                                                                  \
+  } while (0)
+  if (p->lines) {
+    const size_t ahead = p->ahead + first;
+    for (size_t k = 0; k < p->depth; ++k, b += AT_PANEL, next += share) {
+      const float* line = p->lines[k] + ahead;
+      __asm__("" : "+r"(line));  // one pointer for all rows, not an offset for each
+      MULTIPLY(line[r]);
+    }
+    return;
+  }
+  for (size_t t = s->tap; t < s->tap + s->taps; ++t) {
+    float* row[MOST_HIGH];
+    find_rows(rows, &p->a, t * p->pitch + first, s->from, row);
+    for (size_t k = 0; k < s->depth; ++k, b += AT_PANEL, next += share) MULTIPLY(row[r][k]);
+  }
+#undef MULTIPLY
+}
+
+// Where a vector of a group lies in a row; the last may be filled in part.
+INLINE vf load_columns(const float* at, const pass* s, const int vectors, int v, const int full) {
+  return full || v + 1 < vectors ? vload(at + v * VL) : vload_part(at + v * VL, s->count - (size_t)(vectors - 1) * VL);
+}
+
+INLINE void store_columns(float* at, vf x, const pass* s, const int vectors, int v, const int full) {
+  if (full || v + 1 < vectors) {
+    vstore(at + v * VL, x);
+  } else {
+    vstore_part(at + v * VL, x, s->count - (size_t)(vectors - 1) * VL);
+  }
+}
+
+// Asks for what a tile will read and write at its end; rows lie too far apart for the processor to foresee.
+INLINE void fetch_rows(const int count, const int vectors, const rows* of, size_t first, size_t column) {
+  float* at[MOST_HIGH];
+  find_rows(count, of, first, column, at);
+  UNROLL for (int r = 0; r < count; ++r) {
+    UNROLL for (int v = 0; v < vectors; v += NV) {
+      __builtin_prefetch((const void*)((uintptr_t)at[r] + (size_t)v * VL * sizeof(float)), 1, 3);
+    }
+  }
+}
+
+// Sums that are whole: residual and activation; `act` is a constant.
+INLINE void finish(const int rows, const int vectors, const int full, const int64_t act, const pass* s, size_t first,
+                   vf acc[][MOST_VECTORS]) {
+  const product* p = s->product;
+  const vf low = vset(p->act.low), high = vset(p->act.high);
+  float *out[MOST_HIGH], *residual[MOST_HIGH];
+  if (are_there(&p->residual)) {
+    find_rows(rows, &p->residual, first, s->column, residual);
+    UNROLL for (int r = 0; r < rows; ++r) {
+      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(residual[r], s, vectors, v, full);
+    }
+  }
+  find_rows(rows, &p->out, first, s->column, out);
+  UNROLL for (int r = 0; r < rows; ++r) {
+    UNROLL for (int v = 0; v < vectors; ++v) {
+      vf x = acc[r][v];
+      if (act == AT_ACT_CLAMP) x = vceil_at(vfloor_at(x, low), high);
+      if (act == AT_ACT_HARDSWISH) x = vhardswish(x);
+      store_columns(out[r], x, s, vectors, v, full);
+    }
+  }
+}
+
+INLINE void tile(const int rows, const int vectors, const int full, const pass* s, size_t first) {
+  const product* p = s->product;
+  vf acc[MOST_HIGH][MOST_VECTORS];
+  float* out[MOST_HIGH];
+  fetch_rows(rows, vectors, &p->out, first, s->column);
+  if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
+  UNROLL for (int v = 0; v < vectors; ++v) {
+    const vf start = s->first && p->bias ? load_columns(p->bias + s->column, s, vectors, v, full) : vset(0.0f);
+    UNROLL for (int r = 0; r < rows; ++r) acc[r][v] = start;
+  }
+  multiply(rows, vectors, s, first, acc);
+  if (!s->first) {
+    find_rows(rows, &p->out, first, s->column, out);
+    UNROLL for (int r = 0; r < rows; ++r) {
+      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(out[r], s, vectors, v, full);
+    }
+  }
+  if (!s->last) {
+    find_rows(rows, &p->out, first, s->column, out);
+    UNROLL for (int r = 0; r < rows; ++r) {
+      UNROLL for (int v = 0; v < vectors; ++v) store_columns(out[r], acc[r][v], s, vectors, v, full);
+    }
+    return;
+  }
+  switch (p->act.act) {
+    case AT_ACT_HARDSWISH:
+      finish(rows, vectors, full, AT_ACT_HARDSWISH, s, first, acc);
+      break;
+    case AT_ACT_RELU:
+    case AT_ACT_CLAMP:
+      finish(rows, vectors, full, AT_ACT_CLAMP, s, first, acc);
+      break;
+    default:
+      finish(rows, vectors, full, AT_ACT_NONE, s, first, acc);
+      if (p->act.act == AT_ACT_NONE) break;
+      for (int r = 0; r < rows; ++r) activate(p->act.act, row_at(&p->out, first + (size_t)r) + s->column, s->count);
+  }
+}
+
+#define DEFINE_TILE(VECTORS, ROWS)                                                             \
+  static __attribute__((noinline)) void tile_##VECTORS##_##ROWS(const pass* s, size_t first) { \
+    if (s->count == VECTORS * VL) {                                                            \
+      tile(ROWS, VECTORS, 1, s, first);                                                        \
+    } else {                                                                                   \
+      tile(ROWS, VECTORS, 0, s, first);                                                        \
+    }                                                                                          \
+  }
+EACH_TILE(DEFINE_TILE)
+#undef DEFINE_TILE
+
+#define NAME_TILE(VECTORS, ROWS) [VECTORS][ROWS] = tile_##VECTORS##_##ROWS,
+static void (*const TILES[MOST_VECTORS + 1][MOST_HIGH + 1])(const pass* s, size_t first) = {EACH_TILE(NAME_TILE)};
+#undef NAME_TILE
+
+static const size_t HIGHEST[MOST_VECTORS + 1] = {0, MOST_1, MOST_2, MOST_3, MOST_4};
