@@ -75,6 +75,8 @@ def test_text_is_grouped_with_the_most_expensive_first(explained, net, cli, plai
     assert lines[2].startswith("delegates | XnnpackBackend × ")
     assert any(re.fullmatch(r"planned memory \| [\d.]+ k?B \(activations outside delegates\)", line) for line in lines)
     left = lines.index("Left to other kernels, most expensive first")
+    assert lines[left + 1].startswith("20.0 % of the floating point operations run outside of the delegate")
+    left += 1
     assert lines[left + 1] == "operator | count | FLOPs | why | made by"
     product = f"aten::mm.out | 1 | {PRODUCT} | Expected weight to be a static param | {CUMSUM[1]}"
     assert lines[left + 2] == product

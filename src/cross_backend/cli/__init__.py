@@ -116,8 +116,7 @@ def _main(arguments: Sequence[str]) -> int:
         raise
     except (CrossBackendError, OSError) as error:
         status = 2 if isinstance(error, UsageError) else UNPROVED if isinstance(error, UnprovedError) else 1
-        print(f"cross-backend {args.command}: {one_line(error, limit=COMPLAINT)}", file=sys.stderr)
-        return status
+        return _complain(args.command, error, status)
     except KeyboardInterrupt:
         print(f"cross-backend {args.command}: interrupted.", file=sys.stderr)
         return 130
@@ -148,6 +147,11 @@ class _Printed:
 
     document: ClassVar[bool] = False
     """Whether its one JSON document is; where it failed before, ``error`` is all that there is."""
+
+
+def _complain(command: str, error: Exception, status: int) -> int:
+    print(f"cross-backend {command}: {one_line(error, limit=COMPLAINT)}", file=sys.stderr)
+    return status
 
 
 def print_json(document: Any) -> None:

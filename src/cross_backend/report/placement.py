@@ -32,8 +32,8 @@ def facts(placement: Placement) -> list[tuple[str, str]]:
     return rows
 
 
-def left_to_portable(placement: Placement | None, least: float = 0.0) -> str:
-    """Return a sentence on what a delegate leaves to ExecuTorch's own kernels; empty where it leaves nothing.
+def left_by_delegate(placement: Placement | None, least: float = 0.0) -> str:
+    """Return a sentence on what a delegate leaves to its runtime; empty where it leaves nothing.
 
     Args:
         placement: the payload's, if it has one.
@@ -50,7 +50,7 @@ def left_to_portable(placement: Placement | None, least: float = 0.0) -> str:
         else (f"{placement.left_count} operator{'s' if placement.left_count > 1 else ''}")
     )
     run = "runs" if share < TELLING and placement.left_count == 1 else "run"
-    return f"{what} {run} on ExecuTorch's portable kernels, plain loops that can take many times as long as a delegate."
+    return f"{what} {run} outside of the delegate, on the runtime's plain loops, which can take many times as long."
 
 
 def print_operators(terminal: Terminal, placement: Placement) -> None:
@@ -58,7 +58,7 @@ def print_operators(terminal: Terminal, placement: Placement) -> None:
     if placement.left:
         terminal.text()
         terminal.text("Left to other kernels, most expensive first", style="bold")
-        if text := left_to_portable(placement):
+        if text := left_by_delegate(placement):
             terminal.text(text)
         rows = [row for operators in placement.left for row in _rows(operators)]
         terminal.table(("operator", "count", "FLOPs", "why", "made by"), rows, right=[1, 2])

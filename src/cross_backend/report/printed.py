@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report import circumstances, figures, outcomes, study_tables, tables, verdicts
-from cross_backend.report.placement import TELLING, left_to_portable
+from cross_backend.report.placement import TELLING, left_by_delegate
 from cross_backend.report.tables import Table
 from cross_backend.report.terminal import Terminal
 from cross_backend.report.views import threads, views
@@ -116,7 +116,7 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
     lines += [f"🔍 {text}" for text in (verdicts.told_apart(panel), verdicts.surely_found([panel])) if text]
     lines += [f"⚠️ {warning}" for warning in (verdicts.disturbed(panel), *panel.warnings) if warning]
     lines += [f"⚠️ {result.title}: {warning}" for result in panel.ranked for warning in result.warnings]
-    left = [(result.title, left_to_portable(result.placement, TELLING)) for result in panel.ranked]
+    left = [(result.title, left_by_delegate(result.placement, TELLING)) for result in panel.ranked]
     lines += [f"⚠️ {title}: {text}" for title, text in left if text]
     for line in lines:
         _sentence(terminal, line)

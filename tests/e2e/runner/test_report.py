@@ -5,7 +5,7 @@ import os
 import pty
 import subprocess
 
-from cross_backend.measure import statistics
+from cross_backend.measure.paired import RESOLUTION
 from tests.e2e.runner.bundles import PORTABLE, QUICK, VULKAN, XNNPACK, edit
 
 
@@ -51,7 +51,7 @@ def test_json_document(sound, runner, document):
     assert found["model"] == "linear_regression"
     assert found["machine"]["system"] == "linux"
     assert found["machine"]["usable_cpus"] == len(os.sched_getaffinity(0))
-    assert found["noise_floor"] >= statistics.RESOLUTION
+    assert found["noise_floor"] >= RESOLUTION
     assert found["found_from"] > 0.05
     by_name = {row["name"]: row for row in found["results"]}
     assert list(by_name) == [row["name"] for row in json.loads((sound / "manifest.json").read_text())["artifacts"]]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cross_backend.artifact import Operators, Placement
-from cross_backend.report.placement import LINES, TELLING, facts, left_to_portable, print_operators
+from cross_backend.report.placement import LINES, TELLING, facts, left_by_delegate, print_operators
 from cross_backend.report.terminal import Terminal
 
 PLACEMENT = Placement(
@@ -52,7 +52,7 @@ def test_what_is_not_known_is_not_told() -> None:
 def test_what_was_left_has_its_reason_its_work_and_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(PLACEMENT, capsys)
     assert lines[0] == "Left to other kernels, most expensive first"
-    assert lines[1].startswith("3 operators run on ExecuTorch's portable kernels, plain loops")
+    assert lines[1].startswith("3 operators run outside of the delegate, on the runtime's plain loops")
     assert lines[2] == "operator count FLOPs why made by"
     assert lines[3] == "aten::bmm.out 2 1,234,567 invalid dtype net.py:7 forward: a @ b"
     assert lines[4] == "net.py:9 forward: c @ d"
@@ -63,15 +63,15 @@ def test_what_was_left_has_its_reason_its_work_and_its_lines(capsys: pytest.Capt
 def test_what_a_delegate_leaves_is_said_to_be_dear() -> None:
     """By its share of the work; where targets are compared, only from a share on that counts."""
     half = replace(PLACEMENT, flop_coverage=0.38)
-    assert left_to_portable(half, TELLING) == (
-        "62.0 % of the floating point operations run on ExecuTorch's portable kernels, plain loops that can take many "
-        "times as long as a delegate."
+    assert left_by_delegate(half, TELLING) == (
+        "62.0 % of the floating point operations run outside of the delegate, on the runtime's plain "
+        "loops, which can take many times as long."
     )
-    assert left_to_portable(PLACEMENT, TELLING) == "" == left_to_portable(None)
+    assert left_by_delegate(PLACEMENT, TELLING) == "" == left_by_delegate(None)
     one = replace(PLACEMENT, left=PLACEMENT.left[1:], flop_coverage=None)
-    assert left_to_portable(one).startswith("1 operator runs on ExecuTorch's portable kernels")
-    assert left_to_portable(replace(PLACEMENT, left=())) == ""
-    assert left_to_portable(replace(half, delegates={})) == "", "its own kernels are no others'"
+    assert left_by_delegate(one).startswith("1 operator runs outside of the delegate")
+    assert left_by_delegate(replace(PLACEMENT, left=())) == ""
+    assert left_by_delegate(replace(half, delegates={})) == "", "its own kernels are no others'"
 
 
 def test_a_manifest_of_an_older_version_knows_no_work(capsys: pytest.CaptureFixture[str]) -> None:
