@@ -140,9 +140,12 @@ def lowered(backend_name: str, lowers_here: None) -> Lower:
     return lower
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def opened(lowered: Lower, opens_here: None) -> Iterator[Open]:
-    """Give a function that opens the artifact of a model once; all are closed at the end."""
+    """Give a function that opens the artifact of a model once; all are closed after these tests.
+
+    Not later: threads of some runtimes (IREE's with Mesa's driver) compute for as long as a session is open.
+    """
     with ExitStack() as stack:
 
         @cache
