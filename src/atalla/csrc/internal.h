@@ -69,6 +69,8 @@ typedef void (*at_body)(void* argument, size_t item, unsigned thread);
 int at_pool_new(unsigned threads, at_pool** pool);
 void at_pool_free(at_pool* pool);
 unsigned at_pool_threads(const at_pool* pool);
+// How much work the next run is, see "work.c": threads that sleep are woken for what takes longer than that.
+void at_pool_expect(at_pool* pool, size_t work);
 // Below it the caller's thread is as fast alone.
 enum { AT_WORTH_SHARING = 1 << 18 };
 // Calls `body` once for each item, in any order, from all threads; returns when all are done.

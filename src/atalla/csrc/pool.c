@@ -1,5 +1,9 @@
 // A small pool of threads: items are handed out one by one; the caller's thread works, too.
 //
+// An item is taken by counting down `left`, which holds the number of the round as well: who succeeds has an item of
+// the round that is under way, and it stays so until that item is finished. The caller waits for items, not for
+// threads: one that comes late, because the system gave its processor to someone else, finds nothing left.
+//
 // Whoever waits looks for a while before it sleeps, since the next instruction is microseconds away. A thread says that
 // it sleeps (`asleep`, `waiting`) before it looks a last time, and the other side looks for sleepers after it wrote
 // what they wait for; all of these are sequentially consistent, so that one of the two sees the other.
@@ -9,7 +13,10 @@
 
 #include "internal.h"
 
-enum { PATIENCE = 2000 };  // looks, of some 40 cycles each
+enum {
+  PATIENCE = 2000,         // looks, of some 40 cycles each
+  WORTH_WAKING = 1 << 22,  // of work: some ten microseconds on a wide vector unit, as long as a thread needs to begin
+};
 
 struct at_pool {
   unsigned threads;
@@ -18,14 +25,16 @@ struct at_pool {
   pthread_cond_t begin, done;
   at_body body;
   void* argument;
-  size_t items;
-  atomic_uint_fast64_t round;  // of work
-  atomic_uint working;         // threads that have not finished the round
-  atomic_uint asleep;          // threads that wait for `begin`
-  atomic_bool waiting;         // the caller waits for `done`
+  uint64_t items;
+  size_t work;          // of the round, about as many multiplications
+  atomic_uint asleep;   // threads that wait for `begin`
+  atomic_bool waiting;  // the caller waits for `done`
   atomic_bool closing;
-  _Alignas(AT_LINE) atomic_size_t next;
+  _Alignas(AT_LINE) atomic_uint_fast64_t left;  // items that nobody took; above them, the number of the round
+  _Alignas(AT_LINE) atomic_uint_fast64_t finished;
 };
+
+static const uint64_t MOST_ITEMS = UINT32_MAX;
 
 typedef struct {
   at_pool* pool;
@@ -41,37 +50,37 @@ static void look_again(void) {
 }
 
 static void work(at_pool* pool, unsigned number) {
-  for (;;) {
-    const size_t item = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-    if (item >= pool->items) return;
-    pool->body(pool->argument, item, number);
+  uint_fast64_t seen = atomic_load(&pool->left);
+  while (seen & MOST_ITEMS) {
+    if (!atomic_compare_exchange_weak(&pool->left, &seen, seen - 1)) continue;
+    const uint64_t items = pool->items;
+    pool->body(pool->argument, (size_t)(items - (seen & MOST_ITEMS)), number);
+    if (atomic_fetch_add(&pool->finished, 1) + 1 == items && atomic_load(&pool->waiting)) {
+      pthread_mutex_lock(&pool->lock);
+      pthread_cond_signal(&pool->done);
+      pthread_mutex_unlock(&pool->lock);
+    }
+    seen = atomic_load(&pool->left);
   }
 }
 
-static bool is_idle(at_pool* pool, uint_fast64_t seen) {
-  return atomic_load(&pool->round) == seen && !atomic_load(&pool->closing);
-}
+static bool is_idle(at_pool* pool) { return !(atomic_load(&pool->left) & MOST_ITEMS) && !atomic_load(&pool->closing); }
 
 static void* serve(void* argument) {
   const worker me = *(worker*)argument;
   free(argument);
   at_pool* pool = me.pool;
-  for (uint_fast64_t seen = 0;; ++seen) {
-    for (unsigned i = 0; i < PATIENCE && is_idle(pool, seen); ++i) look_again();
-    if (is_idle(pool, seen)) {
+  for (;;) {
+    for (unsigned i = 0; i < PATIENCE && is_idle(pool); ++i) look_again();
+    if (is_idle(pool)) {
       pthread_mutex_lock(&pool->lock);
       atomic_fetch_add(&pool->asleep, 1);
-      while (is_idle(pool, seen)) pthread_cond_wait(&pool->begin, &pool->lock);
+      while (is_idle(pool)) pthread_cond_wait(&pool->begin, &pool->lock);
       atomic_fetch_sub(&pool->asleep, 1);
       pthread_mutex_unlock(&pool->lock);
     }
     if (atomic_load(&pool->closing)) return NULL;
     work(pool, me.number);
-    if (atomic_fetch_sub(&pool->working, 1) == 1 && atomic_load(&pool->waiting)) {
-      pthread_mutex_lock(&pool->lock);
-      pthread_cond_signal(&pool->done);
-      pthread_mutex_unlock(&pool->lock);
-    }
   }
 }
 
@@ -114,28 +123,33 @@ void at_pool_free(at_pool* pool) {
 
 unsigned at_pool_threads(const at_pool* pool) { return pool->threads; }
 
+void at_pool_expect(at_pool* pool, size_t work) { pool->work = work; }
+
+static bool is_finished(at_pool* pool) { return atomic_load(&pool->finished) == pool->items; }
+
 void at_pool_run(at_pool* pool, size_t items, at_body body, void* argument) {
-  if (pool->threads == 1 || items < 2) {
+  const bool all_sleep = atomic_load(&pool->asleep) + 1 >= pool->threads;
+  if (pool->threads == 1 || items < 2 || items > MOST_ITEMS || (all_sleep && pool->work < WORTH_WAKING)) {
     for (size_t item = 0; item < items; ++item) body(argument, item, 0);
     return;
   }
   pool->body = body;
   pool->argument = argument;
   pool->items = items;
-  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-  atomic_store(&pool->working, pool->threads - 1);
-  atomic_fetch_add(&pool->round, 1);
+  atomic_store_explicit(&pool->finished, 0, memory_order_relaxed);
+  const uint_fast64_t round = atomic_load(&pool->left) & ~MOST_ITEMS;
+  atomic_store(&pool->left, (round + MOST_ITEMS + 1) | items);
   if (atomic_load(&pool->asleep)) {
     pthread_mutex_lock(&pool->lock);
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
   }
   work(pool, 0);
-  for (unsigned i = 0; i < PATIENCE && atomic_load(&pool->working); ++i) look_again();
-  if (!atomic_load(&pool->working)) return;
+  for (unsigned i = 0; i < PATIENCE && !is_finished(pool); ++i) look_again();
+  if (is_finished(pool)) return;
   pthread_mutex_lock(&pool->lock);
   atomic_store(&pool->waiting, true);
-  while (atomic_load(&pool->working)) pthread_cond_wait(&pool->done, &pool->lock);
+  while (!is_finished(pool)) pthread_cond_wait(&pool->done, &pool->lock);
   atomic_store(&pool->waiting, false);
   pthread_mutex_unlock(&pool->lock);
 }

@@ -237,6 +237,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
       if (call->present >> s & 1)
         attach(context, operand(blob, insn->first_source + s), inputs, outputs, &call->src[s]);
     }
+    at_pool_expect(context->pool, call->work);
     const uint64_t began = context->times ? now() : 0;
 #ifdef ATALLA_DEBUG
     at_debug_before(context->debug, i);
