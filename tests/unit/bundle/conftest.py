@@ -16,15 +16,7 @@ from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured, write_capture
 from cross_backend.registry import resolve
 from cross_backend.workloads import Workload
-from tests.unit.bundle.bundles import (
-    LABELS,
-    MEASURED,
-    NULL,
-    OPENVINO,
-    TORCH,
-    Typed,
-    Write,
-)
+from tests.unit.bundle.bundles import LABELS, MEASURED, NULL, OPENVINO, TORCH, Typed, Write
 
 
 @pytest.fixture(scope="module")

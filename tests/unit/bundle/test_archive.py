@@ -13,15 +13,7 @@ import pytest
 from cross_backend.bundle import find_artifact, is_bundle, is_payload, open_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError
-from tests.unit.bundle.bundles import (
-    LABELS,
-    NULL,
-    OPENVINO,
-    TORCH,
-    Write,
-    content,
-    zip_of,
-)
+from tests.unit.bundle.bundles import LABELS, NULL, OPENVINO, TORCH, Write, content, zip_of
 
 
 def test_a_zip_file_is_unpacked_once(write: Write, made: Path, tmp_path: Path, cache: Cache) -> None:

@@ -19,17 +19,7 @@ from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
-from tests.unit.bundle.bundles import (
-    LABELS,
-    NULL,
-    OPENVINO,
-    TORCH,
-    Write,
-    content,
-    edit,
-    manifest,
-    sha256,
-)
+from tests.unit.bundle.bundles import LABELS, NULL, OPENVINO, TORCH, Write, content, edit, manifest, sha256
 
 
 def test_the_folder_holds_what_the_page_lists_and_nothing_else(made: Path) -> None:
