@@ -81,8 +81,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
-    if args.trust:
-        trust_files(args.models)
+    trust_files(args, args.models)
     sources = [find_workload(model, args.weights, args.batch) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     settings = Settings(

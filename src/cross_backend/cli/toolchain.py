@@ -35,21 +35,19 @@ def main(args: argparse.Namespace) -> int:
         return 0
     from cross_backend.report.terminal import Terminal
 
-    rows = [(t.name, "added" if t.added else "not added", _pins(t), t.why, str(t.folder)) for t in chosen]
+    rows = []
+    for t in chosen:
+        pins = ", ".join(f"{name} {version}" for name, version in t.pins)
+        rows.append((t.name, "added" if t.added else "not added", pins, t.why, str(t.folder)))
     Terminal().table(("toolchain", "here", "versions", "why it is apart", "folder"), rows)
     return 0
 
 
-def _pins(toolchain: Toolchain) -> str:
-    return ", ".join(f"{name} {version}" for name, version in toolchain.pins)
-
-
 def _document(toolchain: Toolchain) -> dict[str, object]:
-    pins = dict(toolchain.pins)
     return {
         "name": toolchain.name,
         "added": toolchain.added,
-        "pins": pins,
+        "pins": dict(toolchain.pins),
         "why": toolchain.why,
         "folder": str(toolchain.folder),
     }

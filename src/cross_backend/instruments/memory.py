@@ -47,15 +47,14 @@ class HeldMemory(Reading[Held]):
 
 
 def _take(state: Pass) -> None:
-    def device() -> None:
+    with state.attempt("memory.device"):  # before the session is closed
         state.keep("memory.device", "B", [gpu.memory_of(state.pid)])
-
-    state.attempt("memory.device", device)  # before the session is closed
     figures: dict[str, int | None] = {}
     for name in ("peak_rss", "pss", "retained"):
         metric = f"memory.{name}"
         if not figures:
-            state.attempt(metric, lambda: figures.update(asdict(state.bench.take(HeldMemory()))))
+            with state.attempt(metric):
+                figures = asdict(state.bench.take(HeldMemory()))
         value = figures.get(name)
         if value is not None:
             state.keep(metric, "B", [value])

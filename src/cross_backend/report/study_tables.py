@@ -9,7 +9,6 @@ from cross_backend.instruments.instrument import Metrics
 from cross_backend.measure.percentiles import percentiles as estimated
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.report import figures, tables
-from cross_backend.report.distributions import median
 from cross_backend.report.tables import NONE, Table
 from cross_backend.report.views import Row, View, proved, timed
 
@@ -42,14 +41,9 @@ def where(view: View) -> tuple[str, str, str]:
     return view.panel.workload, str(view.panel.batch), str(view.panel.settings.get("threads", NONE))
 
 
-def metrics(views: Sequence[View]) -> list[str]:
-    """Return the task metrics of all results."""
-    return sorted({name for view in views for row in view.rows for name in row.result.task})
-
-
 def ranking(view: View) -> Table:
     """Return a row per result that has figures, the best first; :func:`stopped` tells of the others."""
-    tasks = metrics([view])
+    tasks = sorted({name for row in view.rows for name in row.result.task})
     headers = (*RANKING, *tasks, "note")
     rows = tuple(cells(row, tasks) for row in view.rows if row.has_figures)
     texts = {"backend", "precision", "note"}
@@ -180,7 +174,7 @@ def instrument(views: Sequence[View], metrics: Metrics, title: str = "") -> Tabl
             medians = []
             for part in parts:
                 found = row.measurement(f"{prefix}.{part}" if part else prefix)
-                medians.append(tables.quantity(median(found), found.unit) if found else NONE)
+                medians.append(tables.quantity(found.median, found.unit) if found else NONE)
             if why or any(text != NONE for text in medians):
                 rows.append((*where(view), row.label, *medians, why))
     headers = (*WHERE, "backend", *(metrics.parts.get(part, part.replace("_", " ")) for part in parts), "why not")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cross_backend.measurement import Measurement
@@ -127,12 +127,7 @@ def _ordered(panel: Panel) -> list[Result]:
 def slots(all_views: Sequence[View]) -> dict[str, int]:
     """Return every target of a study a number, by first appearance, so that it looks alike in all charts."""
     found: dict[str, int] = {}
-    for result in results(all_views):
-        found.setdefault(result.title, len(found))
-    return found
-
-
-def results(all_views: Sequence[View]) -> Iterator[Result]:
-    """Return the results of all panels in the study's own order."""
     for view in all_views:
-        yield from view.panel.results
+        for result in view.panel.results:
+            found.setdefault(result.title, len(found))
+    return found

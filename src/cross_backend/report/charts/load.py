@@ -9,7 +9,6 @@ from cross_backend.measure.quantiles import median_interval
 from cross_backend.measurement import Measurement
 from cross_backend.report.charts.latency import groups
 from cross_backend.report.charts.plots import Axis, Chart, Point, Series, line_plot
-from cross_backend.report.distributions import array, median
 from cross_backend.report.tables import Table, milliseconds, quantity
 from cross_backend.report.views import Row, View, threads, timed
 
@@ -100,8 +99,7 @@ def streams(view: View, slots: Mapping[str, int]) -> list[Chart]:
         for slot, row in chosen:
             points = []
             for count, measurement in _numbered(row, "throughput.streams_"):
-                rate = median(measurement) or 0.0
-                low, high = median_interval([float(v) for v in array(measurement)])
+                rate, (low, high) = measurement.median, median_interval(measurement.values)
                 points.append(
                     Point(count, rate, min(low, rate), max(high, rate), f"{row.label}, {count:g}: {rate:.4g}/s")
                 )
