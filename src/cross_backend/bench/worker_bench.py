@@ -13,12 +13,14 @@ from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
     OpenArtifact,
+    check_code,
     open_session,
-    read_artifact,
     resolve_with_threads,
     sample_of,
 )
 from cross_backend.bench.reading import Reading
+from cross_backend.bundle import find_artifact
+from cross_backend.cache import Cache
 from cross_backend.errors import RunError, failing_as
 from cross_backend.measure import latency
 from cross_backend.measure.clock import import_modules, timed
@@ -202,9 +204,12 @@ def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options]:
 
 
 def _artifact(subject: Subject, resolved: Resolved) -> Artifact:
-    if subject.has_manifest:
-        return read_artifact(subject.payload, resolved)
-    return describe(subject.payload)
+    """Read an artifact; one that holds code from elsewhere is refused."""
+    if not subject.has_manifest:
+        return describe(subject.payload)
+    artifact = find_artifact(subject.payload)
+    check_code(artifact, resolved, Cache())
+    return artifact
 
 
 def _called(run: Callable[[], Tensors]) -> Tensors:

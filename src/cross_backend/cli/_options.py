@@ -216,16 +216,3 @@ def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported
 
     with terminal.progress() as show:
         yield lines(show)
-
-
-def writable_folder(path: Path) -> Path:
-    """Create an output folder.
-
-    Raises:
-        UsageError: it cannot be created.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {path}: {error.strerror}.") from error
-    return path

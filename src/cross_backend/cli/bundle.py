@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_model, add_quality, add_work, export_progress, trust_files, writable_folder
+from cross_backend.cli._options import add_model, add_quality, add_work, export_progress, trust_files
 from cross_backend.errors import LowerError, UsageError
 from cross_backend.records import Outcome
+from cross_backend.report.files import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,12 +20,12 @@ from cross_backend.cli._options import (
     export_progress,
     margin,
     trust_files,
-    writable_folder,
 )
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
 from cross_backend.platforms import COMPARED
 from cross_backend.records import Outcome, Panel, document
+from cross_backend.report.files import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,11 +16,11 @@ from cross_backend.cli._options import (
     chosen_targets,
     export_progress,
     trust_files,
-    writable_folder,
 )
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
 from cross_backend.platforms import EXPORTED
 from cross_backend.records import Outcome
+from cross_backend.report.files import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from cross_backend.instruments.cold_start import TABLE as COLD_START_TABLE
 from cross_backend.instruments.memory import TABLE as MEMORY_TABLE
 from cross_backend.report.charts.latency import LATENCY
-from cross_backend.report.charts.plots import WIDTH, Axis, Chart, Rows, axes, row_plot
+from cross_backend.report.charts.plots import WIDTH, Axis, Chart, axes, row_plot
 from cross_backend.report.charts.scales import scale
 from cross_backend.report.charts.svg import SLOTS, Drawing
 from cross_backend.report.tables import Table, decibels, milliseconds, percent, quantity
@@ -87,20 +87,13 @@ def memory(view: View) -> Chart | None:
         values,
         legend=list(MEMORY.values()),
     )
-    _dots(frame, rows, tuple(MEMORY), 1e6, "B")
-    return Chart(title, frame.drawing.markup(), _data(title, rows, tuple(MEMORY), "B"), "Lower is better.", view.key)
-
-
-def _dots(
-    frame: Rows, rows: Sequence[tuple[Row, Mapping[str, float]]], parts: Sequence[str], divisor: float, unit: str
-) -> None:
     for (row, held), middle in zip(rows, frame.middles, strict=True):
-        places = [frame.x(value / divisor) for value in held.values()]
-        frame.drawing.line(min(places), middle, max(places), middle, "rail")
-        for slot, part in enumerate(parts):
-            if part in held:
-                tip = f"{row.label}: {NAMES.get(part, part)} {quantity(held[part], unit)}"
-                frame.drawing.marker(frame.x(held[part] / divisor), middle, slot, tip)
+        places = {part: frame.x(value / 1e6) for part, value in held.items()}
+        frame.drawing.line(min(places.values()), middle, max(places.values()), middle, "rail")
+        for part, place in places.items():
+            tip = f"{row.label}: {NAMES[part]} {quantity(held[part], 'B')}"
+            frame.drawing.marker(place, middle, tuple(MEMORY).index(part), tip)
+    return Chart(title, frame.drawing.markup(), _data(title, rows, tuple(MEMORY), "B"), "Lower is better.", view.key)
 
 
 def energy(view: View) -> list[Chart]:
