@@ -30,8 +30,8 @@ def panel_html(panel: Panel) -> str:
         filter(None, (verdicts.told_apart(panel), verdicts.surely_found([panel]), verdicts.disturbed(panel))),
     )
     parts += [
-        _paragraph(f"{outcomes.MARKS[reason.outcome]} {', '.join(reason.titles)}: {reason.outcome}: {reason.text}")
-        for reason in outcomes.reasons(panel.results)
+        _paragraph(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {why}")
+        for outcome, why, titles in outcomes.reasons(panel.results)
     ]
     if panel.interrupted:
         parts.append(_paragraph("Interrupted: this is what was finished until then."))

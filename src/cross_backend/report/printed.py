@@ -33,9 +33,8 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
     for result in panel.results:
         if result.outcome is Outcome.OK:
             terminal.text(_ended_well(result))
-    for reason in outcomes.reasons(panel.results):
-        mark = outcomes.MARKS[reason.outcome]
-        terminal.text(f"{mark} {', '.join(reason.titles)}: {reason.outcome}: {reason.text}")
+    for outcome, why, titles in outcomes.reasons(panel.results):
+        terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {why}")
     terminal.text()
     if panel.ranked:
         terminal.text("🏆 Performance Ranking:", style="bold")

@@ -102,16 +102,11 @@ def timed(result: Result) -> bool:
 
 def views(results: StudyResults) -> tuple[View, ...]:
     """Return all panels, ordered as in the study."""
-    return tuple(view(panel, f"p{index}") for index, panel in enumerate(results.panels))
-
-
-def view(panel: Panel, key: str = "p0") -> View:
-    """Return one panel."""
-    rows = (
-        Row(result, distribution(result.latency) if timed(result) and result.latency else None)
-        for result in _ordered(panel)
-    )
-    return View(key, panel, tuple(rows))
+    found = []
+    for index, panel in enumerate(results.panels):
+        rows = (Row(r, distribution(r.latency) if timed(r) and r.latency else None) for r in _ordered(panel))
+        found.append(View(f"p{index}", panel, tuple(rows)))
+    return tuple(found)
 
 
 def _ordered(panel: Panel) -> list[Result]:

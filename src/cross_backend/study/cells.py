@@ -65,12 +65,13 @@ class Cell:
         }
 
 
-Find = Callable[[PanelSpec], Captured | None]
-"""Return a panel's captured program where the cache holds it."""
+def cells(
+    study: Study, captured: Callable[[PanelSpec], Captured | None], cache: Cache, machine: Machine
+) -> tuple[Cell, ...]:
+    """Return every cell in the order in which a study goes; imports no vendor.
 
-
-def cells(study: Study, captured: Find, cache: Cache, machine: Machine) -> tuple[Cell, ...]:
-    """Return every cell in the order in which a study goes; imports no vendor."""
+    ``captured`` gives a panel's program where the cache holds it.
+    """
     ask = functools.cache(missing_here)  # a backend may start a process to find out: once is enough
     return tuple(
         _cell(panel, text, program, cache, machine, ask)

@@ -6,13 +6,12 @@ study ──▶ panels ──▶ export ──▶ launches (each stored) ──�
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
 from cross_backend.comparison.entrant import described
 from cross_backend.comparison.opening import open_again
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""
 
-Progress = Callable[[str, float], None]
-"""Called with (what is being done, share of the panel that is done)."""
-
 
 @dataclass(frozen=True)
 class Watch:
@@ -46,7 +42,8 @@ class Watch:
 
     begin: Callable[[Sequence[int]], None] = lambda _indices: None
     """Called with the indices of the panels that are left to do."""
-    progress: Progress = lambda _doing, _share: None
+    progress: Callable[[str, float], None] = lambda _doing, _share: None
+    """Called with (what is being done, share of the panel that is done)."""
     observe: Observe = ignore
     stored: Callable[[PanelKey, str], None] = lambda _key, _what: None
     """Called with what is on the disk now and survives everything: ``launch 2``, the measurements of a target."""
@@ -199,10 +196,7 @@ def take_further(
     if row.artifact is None:
         reasons = dict.fromkeys(names, row.reason or "it could not be lowered again")
         return Further(absent=reasons, failures=reasons)
-
-    def open_bench(stack: ExitStack) -> Bench:
-        return open_again(row, settings, cache, stack)
-
+    open_bench = functools.partial(open_again, row, settings, cache)
     return take_each(open_bench, names, batch=batch, task=task, call_s=call_s, seed=settings.seed)
 
 
