@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
@@ -30,9 +30,8 @@ from cross_backend.registry import Resolved, rows
 from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
 from cross_backend.verify.compare import compare_outputs
 from cross_backend.worker.process import Worker
-from cross_backend.worker.question import Answering, Question
+from cross_backend.worker.question import Answer, Answering, Question
 
-Answer = TypeVar("Answer")
 _HEAD = 8
 """Values of the first output that are shown."""
 

@@ -169,17 +169,14 @@ def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported],
     todo = [i for i, r in enumerate(panel.results) if r.latency_ms is not None and i not in done] if names else []
     task = None if captured.metric is None else (captured.metric, captured.task_path)
     for step, index in enumerate(todo):
-        title = panel.results[index].title
-        one.watch.progress(f"{one.key}: further measurements of {title}", 0.6 + 0.4 * step / len(todo))
-        scored = panel.results[index].task.keys()
-        wanted = [name for name in names if name != "accuracy" or not scored]
-        latency = panel.results[index].latency_ms
-        call_s = latency.value / 1e3 if latency is not None else INSTRUMENT_S
-        found = take_further(
-            rows[index], wanted, one.settings, one.cache, batch=one.key.batch, task=task, call_s=call_s
-        )
+        result, batch = panel.results[index], one.key.batch
+        assert result.latency_ms is not None
+        one.watch.progress(f"{one.key}: further measurements of {result.title}", 0.6 + 0.4 * step / len(todo))
+        wanted = [name for name in names if name != "accuracy" or not result.task]
+        call_s = result.latency_ms.value / 1e3
+        found = take_further(rows[index], wanted, one.settings, one.cache, batch=batch, task=task, call_s=call_s)
         one.store.keep_instruments(one.study_id, one.key, index, found)
-        one.watch.stored(one.key, f"further measurements of {title}")
+        one.watch.stored(one.key, f"further measurements of {result.title}")
 
 
 def take_further(
