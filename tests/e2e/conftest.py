@@ -52,7 +52,8 @@ def cli(popen):
         **extra,
     ):
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-        is_fresh = before or preexec or extra.keys() & BEFORE_MAIN
+        is_script = before[:1] == ("-c",)  # which a fork runs, too
+        is_fresh = (before and not is_script) or preexec or extra.keys() & BEFORE_MAIN
         process = (subprocess.Popen if is_fresh else popen)(
             [sys.executable, *before, "-m", "cross_backend", *map(str, args)],
             stdin=subprocess.DEVNULL,

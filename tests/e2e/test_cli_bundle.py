@@ -166,9 +166,9 @@ def test_labels_of_a_users_model(cli, document, tmp_path):
     assert manifest(bundle)["labels"]["sha256"] == hashlib.sha256((bundle / "labels.txt").read_bytes()).hexdigest()
 
 
-def test_measure_writes_the_ranks_and_they_order_what_runs(linear, cli, document, tmp_path):
+def test_measure_writes_the_ranks_and_they_order_what_runs(linear, cli, new_memory, document, tmp_path):
     args = ("bundle", "linear_regression", "--backends", "vulkan", "portable", "cpu", "--json")
-    cache = tmp_path / "cache"
+    cache = new_memory()
     found = document(cli(*args, "--measure", "--output-dir", tmp_path / "1", cache=cache))
     bundle = Path(found["bundle"])
     measured = {row["target"]: row["measured"] for row in manifest(bundle)["artifacts"]}
