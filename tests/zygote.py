@@ -88,7 +88,10 @@ def _adopting() -> Iterator[None]:
 
 
 class Forked(subprocess.Popen[Any]):
-    """Stands in for ``Popen``: a command, worker or script that begins as a fork, of the zygote or of this process."""
+    """Stands in for ``Popen``: a command, worker or script that begins as a fork, of the zygote or of this process.
+
+    Its ``preexec_fn`` is a ``partial`` of ``resource.setrlimit``, or none.
+    """
 
     kept: frozenset[int] = frozenset()
     """File descriptors that libraries hold, and that a fork keeps."""
@@ -101,6 +104,9 @@ class Forked(subprocess.Popen[Any]):
         pipes = rest[3:9]
         ends = [end if end != -1 else number for number, end in enumerate((pipes[0], pipes[3], pipes[5]))]
         request = {"words": list(args), "environment": dict(env or os.environ), "cwd": str(cwd or Path.cwd())}
+        if preexec_fn is not None:
+            assert preexec_fn.func.__name__ == "setrlimit", "a fork can be given a limit, and nothing else"
+            request["limit"] = preexec_fn.args
         self.pid = Forked.zygote().fork(request, ends) if Forked.zygote else _fork(partial(_become, request, ends))
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
@@ -125,6 +131,11 @@ def _become(request: dict[str, Any], ends: Sequence[int]) -> NoReturn:
     try:
         os.chdir(request["cwd"])
         _enter(request["environment"], ends)
+        if "limit" in request:
+            import resource
+
+            kind, most = request["limit"]
+            resource.setrlimit(kind, tuple(most))
         status = _main(request["words"][1:], request["cwd"])
     except SystemExit as error:
         status = _status_of(error)

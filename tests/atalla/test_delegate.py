@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,28 @@ def edge(module: nn.Module, inputs: Sequence[Any], **options: Any) -> Any:
     return to_edge_transform_and_lower(program, partitioner=[AtallaPartitioner(**options)], compile_config=config)
 
 
+@dataclass(frozen=True)
+class Lowered:
+    """A network, what it was given, its one delegate, and the program around this."""
+
+    module: nn.Module
+    x: torch.Tensor
+    blob: bytes
+    program: bytes
+
+
+@functools.cache
+def lowered_cnn(alignment: int | None = None, **options: Any) -> Lowered:
+    """Lower the small network, once for all tests that want it so."""
+    from executorch.exir import ExecutorchBackendConfig
+
+    torch.manual_seed(0)
+    module, x = Cnn(), torch.randn(2, 3, 16, 16)
+    lowered = edge(module, [x], **options)
+    (blob,) = blobs(lowered)
+    return Lowered(module, x, blob, lowered.to_executorch(ExecutorchBackendConfig(delegate_alignment=alignment)).buffer)
+
+
 def operators(program: Any) -> list[str]:
     """Give the operators outside delegates, and ``delegate`` for each of these."""
     from executorch.exir.delegate import executorch_call_delegate
@@ -119,10 +143,7 @@ def test_a_whole_network_is_one_delegate(name: str, run: Run) -> None:
 
 
 def test_composites_arrive_whole() -> None:
-    torch.manual_seed(0)
-    lowered = edge(Cnn(), [torch.randn(2, 3, 16, 16)])
-    (blob,) = blobs(lowered)
-    kinds = [row.op for row in parse(blob).instructions]
+    kinds = [row.op for row in parse(lowered_cnn().blob).instructions]
     assert Op.CALL_HOST not in kinds
     assert {Op.CONV2D, Op.DWCONV2D, Op.GEMM, Op.SOFTMAX} <= set(kinds)
     assert Op.EW not in kinds, "hardswish and the sum are part of a convolution"
@@ -213,14 +234,12 @@ def test_a_buffer_that_changes_stays_outside() -> None:
 @pytest.mark.parametrize("shift", [0, 1, 64])
 def test_a_blob_runs_wherever_it_lies(alignment: int | None, shift: int, run: Run, tmp_path: Path) -> None:
     """The program is in memory where its blob is aligned, or not: then the delegate copies it."""
-    from executorch.exir import ExecutorchBackendConfig
     from executorch.extension.pybindings import _C
 
-    torch.manual_seed(0)
-    module, x = Cnn(), torch.randn(2, 3, 16, 16)
-    program = edge(module, [x]).to_executorch(ExecutorchBackendConfig(delegate_alignment=alignment)).buffer
+    lowered = lowered_cnn(alignment)
+    x, program = lowered.x, lowered.program
     with torch.no_grad():
-        wanted = [module(x)]
+        wanted = [lowered.module(x)]
     room = bytes(shift) + program
     same(run(room[shift:], x), wanted)
     file = tmp_path / "x.pte"
@@ -260,18 +279,16 @@ def test_threads(threads: int, run: Run) -> None:
     def running() -> int:
         return len(list(Path("/proc/self/task").iterdir())) if sys.platform == "linux" else 0
 
-    torch.manual_seed(0)
-    module, x = Cnn(), torch.randn(2, 3, 16, 16)
-    program = edge(module, [x], threads=7).to_executorch().buffer
+    lowered = lowered_cnn(threads=7)
     from executorch.extension.pybindings import _C
 
     build_delegate.set_threads(threads)
     before = running()
-    method = _C._load_program_from_buffer(program).load_method("forward")
+    method = _C._load_program_from_buffer(lowered.program).load_method("forward")
     if sys.platform == "linux":
         assert running() - before == threads - 1, "what is said now goes before what it was compiled with"
     with torch.no_grad():
-        same(method([x]), [module(x)])
+        same(method([lowered.x]), [lowered.module(lowered.x)])
     for wrong in (0, -1, 5000):
         with pytest.raises(AtallaError, match="from 1 to 4096"):
             build_delegate.set_threads(wrong)
@@ -281,18 +298,17 @@ def test_the_profiler_is_told_of_each_instruction(run: Run, tmp_path: Path) -> N
     from executorch.devtools import Inspector
     from executorch.extension.pybindings import _C
 
-    lowered = edge(Cnn(), [torch.randn(2, 3, 16, 16)])
-    (blob,) = blobs(lowered)
+    lowered = lowered_cnn()
     file = tmp_path / "x.pte"
-    file.write_bytes(lowered.to_executorch().buffer)
+    file.write_bytes(lowered.program)
     program = _C._load_program(str(file), enable_etdump=True)
-    program.load_method("forward")([torch.randn(2, 3, 16, 16)])
+    program.load_method("forward")([lowered.x])
     program.write_etdump_result_to_file(str(tmp_path / "x.etdp"))
     with pytest.warns(UserWarning, match="Output Buffer not found"):  # outputs were not to be recorded
         inspector = Inspector(etdump_path=str(tmp_path / "x.etdp"))
     events = [event for block in inspector.event_blocks for event in block.events]
     told = [event.name for event in events if event.is_delegated_op]
-    assert told == [f"{row.op.name} {row.node}" for row in parse(blob).instructions if row.op is not Op.END]
+    assert told == [f"{row.op.name} {row.node}" for row in parse(lowered.blob).instructions if row.op is not Op.END]
 
 
 def test_an_unknown_compile_spec_is_refused() -> None:
@@ -336,7 +352,7 @@ def test_the_description_of_a_blob_is_what_it_says(run: Run) -> None:
             ("node_size", ctypes.c_size_t),
         )
 
-    (blob,) = blobs(edge(Cnn(), [torch.randn(2, 3, 16, 16)]))
+    blob = lowered_cnn().blob
     opened, listing = OpenBlob(blob), parse(blob)
     for function, numbers in (
         (library().atalla_describe_input, listing.inputs),

@@ -142,15 +142,19 @@ def lowered(backend_name: str, lowers_here: None) -> Lower:
 
 @pytest.fixture(scope="module")
 def opened(lowered: Lower, opens_here: None) -> Iterator[Open]:
-    """Give a function that opens the artifact of a model once; all are closed after these tests.
+    """Give a function that opens the artifact of a model, and closes the one of another model that was open.
 
-    Not later: threads of some runtimes (IREE's with Mesa's driver) compute for as long as a session is open.
+    Of each open session threads of some runtimes (IREE's with Mesa's driver) compute without an end.
     """
     with ExitStack() as stack:
+        kept: dict[str, Session] = {}
 
-        @cache
         def load(name: str) -> Session:
-            return stack.enter_context(xb.load(lowered(name).artifact))
+            if name not in kept:
+                stack.close()
+                kept.clear()
+                kept[name] = stack.enter_context(xb.load(lowered(name).artifact))
+            return kept[name]
 
         yield load
 

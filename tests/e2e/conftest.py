@@ -5,10 +5,12 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -34,11 +36,24 @@ def variables(cache=None, **extra):
 def cli(popen):
     """Run the command to its end: ``cli("export", "x", cache=…, cwd=…, NAME="variable")`` gives the streams as text.
 
-    It is forked; but a new process where something comes before its ``main``.
+    It is forked; but a new process where something comes before its ``main``. ``max_file_bytes`` does what a full disk
+    does, where nothing can be mounted: no file of the command may grow beyond that.
     """
 
-    def run(*args, cache=None, cwd=None, timeout=300, before=(), preexec=None, stdout=subprocess.PIPE, **extra):
-        is_fresh = before or preexec or extra.keys() & BEFORE_MAIN
+    def run(
+        *args,
+        cache=None,
+        cwd=None,
+        timeout=300,
+        before=(),
+        preexec=None,
+        max_file_bytes=None,
+        stdout=subprocess.PIPE,
+        **extra,
+    ):
+        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+        is_script = before[:1] == ("-c",)  # which a fork runs, too
+        is_fresh = (before and not is_script) or preexec or extra.keys() & BEFORE_MAIN
         process = (subprocess.Popen if is_fresh else popen)(
             [sys.executable, *before, "-m", "cross_backend", *map(str, args)],
             stdin=subprocess.DEVNULL,
@@ -48,7 +63,7 @@ def cli(popen):
             encoding="utf-8",
             cwd=cwd,
             env=variables(cache, **extra),
-            preexec_fn=preexec,
+            preexec_fn=preexec if max_file_bytes is None else limit,
         )
         try:
             streams = process.communicate(timeout=timeout)

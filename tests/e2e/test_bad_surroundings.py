@@ -1,7 +1,6 @@
 """Disks that are full or read-only, pipes that close: one clear line, and no half-written artifact."""
 
 import os
-import resource
 import shlex
 import subprocess
 import sys
@@ -21,10 +20,10 @@ def _mount(folder):
 
 @pytest.fixture
 def full_disk(tmp_path):
-    """A folder on a full disk, and what the command's process must do first where no disk could be made for it."""
+    """A folder on a full disk, and what no file may grow beyond where no disk could be made for it."""
     folder = tmp_path / "disk"
     if not _mount(folder):
-        yield folder, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        yield folder, 0
         return
     try:
         with suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
@@ -40,8 +39,8 @@ def _no_room(line):
 
 
 def test_full_disk_for_artifacts(full_disk, linear, cli, complaint):
-    folder, preexec = full_disk
-    line = complaint(cli(*EXPORT, "--output-dir", folder, preexec=preexec), 1)
+    folder, limit = full_disk
+    line = complaint(cli(*EXPORT, "--output-dir", folder, max_file_bytes=limit), 1)
     assert _no_room(line)
     assert {path.name for path in folder.iterdir()} <= {"filler"}
 
@@ -58,50 +57,37 @@ def sizes(cli, tmp_path_factory):
 def test_file_that_does_not_fit_leaves_nothing_behind(file, sizes, cli, tmp_path, complaint):
     """Payload, manifest and sample are in turn the file that lacks one byte of room; smaller ones fit."""
     assert sizes[".null"] < sizes[".json"] < sizes[".npz"]
-    room_bytes = sizes[file] - 1
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, room_bytes))
-
-    out = tmp_path / "out"
-    result = cli("export", "linear_regression", "--backends", "null", "--output-dir", out, preexec=limit)
+    out, room_bytes = tmp_path / "out", sizes[file] - 1
+    result = cli("export", "linear_regression", "--backends", "null", "--output-dir", out, max_file_bytes=room_bytes)
     complaint(result, 1, "File too large")
     assert list(out.iterdir()) == []
 
 
 def test_full_disk_does_not_harm_the_artifact_that_was_there(damaged, cli, complaint):
     before = {path.name: path.read_bytes() for path in damaged.iterdir() if path.is_file()}
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-
-    result = cli("export", "linear_regression", "--backends", "cpu", "--output-dir", damaged, preexec=limit)
+    result = cli("export", "linear_regression", "--backends", "cpu", "--output-dir", damaged, max_file_bytes=1000)
     complaint(result, 1)
     assert {path.name: path.read_bytes() for path in damaged.iterdir() if path.is_file()} == before
 
 
 def test_full_disk_for_the_cache(full_disk, cli, tmp_path, complaint):
-    folder, preexec = full_disk
-    line = complaint(cli(*EXPORT, "--output-dir", tmp_path / "out", cache=folder / "cache", preexec=preexec), 1)
+    folder, limit = full_disk
+    line = complaint(cli(*EXPORT, "--output-dir", tmp_path / "out", cache=folder / "cache", max_file_bytes=limit), 1)
     assert _no_room(line)
 
 
 def test_full_disk_where_torch_writes(cli, tmp_path, complaint):
     """Its own writer would abort the process, whose last words are a line of a C++ stack."""
     (tmp_path / "net.py").write_text("import torch\ndef net(): return torch.nn.Linear(300, 300), torch.ones(1, 300)\n")
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-
     args = ("export", f"{tmp_path / 'net.py'}:net", "--backends", "torch", "--output-dir", tmp_path / "out")
-    line = complaint(cli(*args, cache=tmp_path / "cache", preexec=limit), 1)
+    line = complaint(cli(*args, cache=tmp_path / "cache", max_file_bytes=200_000), 1)
     assert _no_room(line) and "frame #" not in line and "SIGABRT" not in line
 
 
 def test_disk_that_becomes_full_while_lowering(full_disk, cli, tmp_path):
     """The capture fits and the lowered files do not: told per target, and the cache keeps nothing broken."""
-    folder, preexec = full_disk
-    if preexec is not None:
+    folder, limit = full_disk
+    if limit is not None:
         pytest.skip("no small disk can be mounted; run as root: make test TEST=tests/e2e/test_bad_surroundings.py")
     with (folder / "filler").open("r+b") as filler:
         filler.truncate(26_000)

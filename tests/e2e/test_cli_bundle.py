@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import re
-import resource
 import shutil
 import zipfile
 from pathlib import Path
@@ -167,9 +166,9 @@ def test_labels_of_a_users_model(cli, document, tmp_path):
     assert manifest(bundle)["labels"]["sha256"] == hashlib.sha256((bundle / "labels.txt").read_bytes()).hexdigest()
 
 
-def test_measure_writes_the_ranks_and_they_order_what_runs(linear, cli, document, tmp_path):
+def test_measure_writes_the_ranks_and_they_order_what_runs(linear, cli, new_memory, document, tmp_path):
     args = ("bundle", "linear_regression", "--backends", "vulkan", "portable", "cpu", "--json")
-    cache = tmp_path / "cache"
+    cache = new_memory()
     found = document(cli(*args, "--measure", "--output-dir", tmp_path / "1", cache=cache))
     bundle = Path(found["bundle"])
     measured = {row["target"]: row["measured"] for row in manifest(bundle)["artifacts"]}
@@ -297,11 +296,8 @@ def test_a_folder_that_cannot_be_made(linear, cli, usage_error, tmp_path):
 
 def test_a_disk_that_is_full_leaves_the_older_bundle(web, cli, complaint, tmp_path):
     older = shutil.copytree(web, tmp_path / "linear_regression")
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))  # payloads fit, the manifest does not
-
-    complaint(cli(*WEB, "--output-dir", tmp_path, preexec=limit), 1, "File too large")
+    result = cli(*WEB, "--output-dir", tmp_path, max_file_bytes=4000)  # payloads fit, the manifest does not
+    complaint(result, 1, "File too large")
     assert content(older) == content(web)
     assert [path.name for path in tmp_path.iterdir()] == ["linear_regression"], "no scratch is left"
 

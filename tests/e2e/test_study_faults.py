@@ -1,7 +1,6 @@
 """Targets that crash, hang, leak or lie inside a study: each cell says so, and the study goes on to its end."""
 
 import json
-import resource
 
 import pytest
 
@@ -121,11 +120,6 @@ def test_a_comparison_says_it_like_a_study(cli, faulty):
     assert "2 launches" in result.stdout
 
 
-def no_file_grows():
-    """Do what a full disk does, where nothing can be mounted: no file of the command may grow beyond a limit."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-
-
 def test_a_full_disk_loses_nothing(cli, faulty, write_study, complaint, tmp_path):
     """What cannot be written waits in a file; with room again the study ends, and measures only what is missing."""
     launches = 8
@@ -133,7 +127,7 @@ def test_a_full_disk_loses_nothing(cli, faulty, write_study, complaint, tmp_path
         tmp_path / "full.yaml", ["linear_regression"], ["faulty.right"], launches=launches, max_launches=launches
     )
     args = ("study", "run", file, "--db", tmp_path / "full.sqlite")
-    result = cli(*args, cwd=tmp_path, preexec=no_file_grows, **faulty)
+    result = cli(*args, cwd=tmp_path, max_file_bytes=200_000, **faulty)
     line = complaint(result, 1, "free some space", "is kept in")
     told = result.stderr.count(": stored\n")
     (spooled,) = tmp_path.glob("full.sqlite.spooled/*")
