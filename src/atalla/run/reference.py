@@ -9,6 +9,7 @@ from atalla.errors import KernelError
 from atalla.isa import STEPS, Act, Norm, Op, Pool, Reduce, Scatter, Step
 from atalla.library import BAD_INDEX, ZERO_DIVISOR
 from atalla.run import reference_images as images
+from atalla.run import reference_int8 as int8
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +51,7 @@ def gather(_: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     table, index = _present(sources[0]), _present(sources[1])
     if index.numel() and (int(index.min()) < 0 or int(index.max()) >= table.shape[0]):
         raise KernelError(BAD_INDEX, f"an index is out of the table's {table.shape[0]} rows")
-    dst.copy_(table[index])
+    dst.copy_(table[index.long()])
 
 
 def scatter(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -113,12 +114,19 @@ def pool(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     frame = (whole("left"), right, whole("top"), bottom)
     windows, inside = (
         _windows(functional.pad(one, frame, value=value), instruction, (high, wide))
-        for one, value in ((src, -torch.inf if kind is Pool.MAX else 0.0), (torch.ones_like(src), 0.0))
+        for one, value in ((src, _least(src.dtype) if kind is Pool.MAX else 0.0), (torch.ones_like(src), 0.0))
     )
     if kind is Pool.MAX:
         dst.copy_(windows.amax(-1))
     else:
         dst.copy_(windows.sum(-1) / (windows.shape[-1] if kind is Pool.MEAN_PADDED else inside.sum(-1)))
+
+
+def _least(dtype: torch.dtype) -> float:
+    """Return what no element is less than."""
+    import torch
+
+    return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
 def _windows(image: torch.Tensor, instruction: Instruction, size: tuple[int, int]) -> torch.Tensor:
@@ -254,7 +262,8 @@ def _steps() -> dict[Step, Callable[..., torch.Tensor]]:
         Step.LE: lambda a, b: (a <= b).long(), Step.GT: lambda a, b: (a > b).long(),
         Step.GE: lambda a, b: (a >= b).long(), Step.AND: torch.bitwise_and, Step.OR: torch.bitwise_or,
         Step.XOR: torch.bitwise_xor, Step.FLOOR_DIV: torch.floor_divide, Step.REMAINDER: torch.remainder,
-        Step.WHERE: lambda a, b, c: torch.where(a != 0, b, c),
+        Step.WHERE: lambda a, b, c: torch.where(a != 0, b, c), Step.DEQUANTIZE: lambda a, b, c: (a.float() - c) * b,
+        Step.QUANTIZE: lambda a, b, c: ((a * b).round() + c).clamp(-128, 127).long(),
     }  # fmt: skip
 
 
@@ -305,4 +314,7 @@ _TABLE: dict[Op, Execute] = {
     Op.RESIZE2D: images.resize,
     Op.SCATTER: scatter,
     Op.SAMPLE2D: images.sample,
+    Op.QGEMM: int8.gemm,
+    Op.QCONV2D: int8.convolution,
+    Op.QDWCONV2D: int8.convolution,
 }
