@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "narrow.h"
 #include "walk.h"
 
 enum { MOST_VALUES = AT_SOURCES + AT_STEPS, BLOCK = 128 };
@@ -19,6 +20,8 @@ typedef struct {
   spread spread;  // first, so that its pointer is the job's
   ew_step steps[AT_STEPS];
   unsigned count, sources;
+  uint8_t narrow[AT_SOURCES];  // whether a source of int8 is only dequantised: it is read as floats
+  uint8_t is_narrow;           // whether what is stored as int8 stays in floats until then
   atomic_int status;
 } ew_job;
 
@@ -275,12 +278,27 @@ INLINE int64_t whole_step(uint8_t code, int64_t a, int64_t b) {
   }
 }
 
+INLINE void load_narrow(float* to, const int8_t* from, int64_t step, size_t count) {
+  size_t i = 0;
+  for (; step == 1 && i + VL <= count; i += VL) vstore(to + i, vload_int8(from + i));
+  for (; i < count; ++i) to[i] = from[(int64_t)i * step];
+}
+
+INLINE void store_narrow(int8_t* to, const float* from, int64_t step, size_t count) {
+  size_t i = 0;
+  for (; step == 1 && i + VL <= count; i += VL) vstore_int8(to + i, vload(from + i));
+  for (; i < count; ++i) to[(int64_t)i * step] = (int8_t)to_whole((double)from[i]);
+}
+
 // Reads `count` elements of source `v` into its block from element `into` on.
-static void ew_load(const walk* w, unsigned v, const char* from, size_t into, size_t count, ew_value* values) {
+static void ew_load(const ew_job* job, const walk* w, unsigned v, const char* from, size_t into, size_t count,
+                    ew_value* values) {
   const uint8_t dtype = w->dtype[v + 1];
   const int64_t step = w->stride[v + 1][w->rank - 1] * (int64_t)w->size[v + 1];
   if (dtype == AT_F32 && step == 4) {
     memcpy(values[v].floats + into, from, count * sizeof(float));
+  } else if (job->narrow[v]) {
+    load_narrow(values[v].floats + into, (const int8_t*)from, step, count);
   } else if (is_float(dtype)) {
     for (size_t i = 0; i < count; ++i) values[v].floats[into + i] = load_float(from + (int64_t)i * step, dtype);
   } else {
@@ -294,6 +312,42 @@ INLINE int has_zero(const int64_t* at, size_t count) {
   return found;
 }
 
+// What is the same in all blocks.
+static void ew_constants(const ew_job* job, ew_value* values) {
+  for (unsigned n = 0; n < job->count; ++n) {
+    const ew_step* s = &job->steps[n];
+    ew_value* value = &values[job->sources + n];
+    if (s->code == AT_STEP_FLOAT) {
+      float constant;
+      memcpy(&constant, &s->constant, sizeof constant);
+      for (size_t i = 0; i < BLOCK; i += VL) vstore(value->floats + i, vset(constant));
+    } else if (s->code == AT_STEP_INT) {
+      for (size_t i = 0; i < BLOCK; ++i) value->wholes[i] = s->constant;
+    }
+  }
+}
+
+// `a` holds floats or whole numbers.
+INLINE void step_dequantize(const void* a, const float* scale, const float* zero, int narrow, float* out,
+                            size_t count) {
+  const float* floats = a;
+  const int64_t* wholes = a;
+  if (narrow) {
+    for (size_t i = 0; i < count; i += VL) {
+      vstore(out + i, (vload(floats + i) - vload(zero + i)) * vload(scale + i));
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) out[i] = ((float)wholes[i] - zero[i]) * scale[i];
+  }
+}
+
+INLINE void step_quantize(const float* a, const float* factor, const float* zero, float* out, size_t count) {
+  for (size_t i = 0; i < count; i += VL) {
+    const vf x = vnearest(vload(a + i) * vload(factor + i)) + vload(zero + i);
+    vstore(out + i, vceil_at(vfloor_at(x, vset(INT8_MIN)), vset(INT8_MAX)));
+  }
+}
+
 // Takes all steps over a block; the last one's result goes to `result` where there is one.
 static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* result, size_t count) {
   for (unsigned n = 0; n < job->count; ++n) {
@@ -302,11 +356,17 @@ static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* re
     float* out = result && n + 1 == job->count ? result : value->floats;
     rows[job->sources + n] = out;
     if (s->code == AT_STEP_FLOAT) {
-      float constant;
-      memcpy(&constant, &s->constant, sizeof constant);
-      for (size_t i = 0; i < count; i += VL) vstore(out + i, vset(constant));
+      if (out == result) memcpy(result, value->floats, count * sizeof(float));
     } else if (s->code == AT_STEP_INT) {
-      for (size_t i = 0; i < count; ++i) value->wholes[i] = s->constant;
+      continue;
+    } else if (s->code == AT_STEP_DEQUANTIZE) {
+      const int narrow = s->a < job->sources && job->narrow[s->a];
+      step_dequantize(rows[s->a], rows[s->b], rows[s->c], narrow, out, count);
+    } else if (s->code == AT_STEP_QUANTIZE) {
+      float whole[BLOCK];
+      const int is_last = n + 1 == job->count && job->is_narrow;
+      step_quantize(rows[s->a], rows[s->b], rows[s->c], is_last ? value->floats : whole, count);
+      for (size_t i = 0; i < count && !is_last; ++i) value->wholes[i] = to_whole((double)whole[i]);
     } else if (s->code == AT_STEP_TO_FLOAT) {
       const int64_t* a = rows[s->a];
       for (size_t i = 0; i < count; ++i) out[i] = (float)a[i];
@@ -341,6 +401,10 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
     memcpy(dst, floats, count * sizeof(float));
     return;
   }
+  if (job->is_narrow) {
+    store_narrow((int8_t*)dst, floats, step, count);
+    return;
+  }
   for (size_t i = 0; i < count; ++i, dst += step) {
     if (!as_float) {
       store_whole(dst, w->dtype[0], ((const int64_t*)result)[from + i]);
@@ -351,13 +415,12 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
 }
 
 // A piece of one row: whole vectors of dense floats are read and written where they are.
-static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count) {
-  ew_value values[MOST_VALUES];
+static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count, ew_value* values) {
   const void* rows[MOST_VALUES];
   for (unsigned v = 0; v < job->sources; ++v) {
     const int in_place = count % VL == 0 && w->dtype[v + 1] == AT_F32 && w->stride[v + 1][w->rank - 1] == 1;
     rows[v] = in_place ? (const void*)at[v + 1] : &values[v];
-    if (!in_place) ew_load(w, v, at[v + 1], 0, count, values);
+    if (!in_place) ew_load(job, w, v, at[v + 1], 0, count, values);
   }
   const int direct = w->dtype[0] == AT_F32 && w->stride[0][w->rank - 1] == 1 && count % VL == 0 && job->count > 0;
   ew_steps(job, values, rows, direct ? (float*)(void*)at[0] : NULL, count);
@@ -365,10 +428,9 @@ static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count) 
 }
 
 // Several rows fill a block. What lies densely over the rows is taken in place, what is the same in all is read once.
-static void ew_short_rows(ew_job* job, size_t first, size_t last) {
+static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_value* values) {
   const walk* w = &job->spread.walk;
   const size_t length = job->spread.length, together = BLOCK / length;
-  ew_value values[MOST_VALUES];
   const void* rows[MOST_VALUES];
   int in_place[WALKERS], fixed[WALKERS];
   for (unsigned v = 0; v < w->views; ++v) {
@@ -384,7 +446,7 @@ static void ew_short_rows(ew_job* job, size_t first, size_t last) {
       rows[v] = whole && in_place[v + 1] ? (const void*)at : &values[v];
       if (rows[v] == at || (fixed[v + 1] && row > first)) continue;
       const int64_t step = w->stride[v + 1][0] * (int64_t)w->size[v + 1];
-      for (size_t i = 0; i < here; ++i, at += step) ew_load(w, v, at, i * length, length, values);
+      for (size_t i = 0; i < here; ++i, at += step) ew_load(job, w, v, at, i * length, length, values);
     }
     char* out = w->data[0] + (int64_t)row * w->stride[0][0] * (int64_t)w->size[0];
     const int direct = whole && in_place[0];
@@ -404,8 +466,10 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
   const size_t from = item / s->pieces * s->rows_each, begin = item % s->pieces * s->length_each;
   const size_t count = s->length - begin < s->length_each ? s->length - begin : s->length_each;
   const size_t last = from + s->rows_each < s->rows ? from + s->rows_each : s->rows;
+  ew_value values[MOST_VALUES];
+  ew_constants(job, values);
   if (s->length <= BLOCK / 2 && w->rank == 2 && job->count) {
-    ew_short_rows(job, from, last);
+    ew_short_rows(job, from, last, values);
     return;
   }
   for (size_t row = from; row < last; ++row) {
@@ -419,10 +483,24 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
       for (unsigned v = 0; v < w->views; ++v) {
         here[v] = at[v] + (int64_t)(begin + done) * w->stride[v][w->rank - 1] * (int64_t)w->size[v];
       }
-      ew_piece(job, w, here, block);
+      ew_piece(job, w, here, block, values);
       done += block;
     }
   }
+}
+
+// A source of int8 that no step reads but to dequantise it, and a result that a step quantises.
+static void find_narrow(ew_job* job, const at_call* call) {
+  for (unsigned v = 0; v < job->sources; ++v) job->narrow[v] = call->src[v].dtype == AT_I8 && job->count;
+  for (unsigned i = 0; i < job->count; ++i) {
+    const ew_step* s = &job->steps[i];
+    const uint8_t operands[] = {s->a, s->b, s->c};
+    const char* kinds = at_step_spec_of(s->code)->operands;
+    for (unsigned k = s->code == AT_STEP_DEQUANTIZE; kinds[k]; ++k) {
+      if (operands[k] < job->sources) job->narrow[operands[k]] = 0;
+    }
+  }
+  job->is_narrow = call->dst.dtype == AT_I8 && job->count && job->steps[job->count - 1].code == AT_STEP_QUANTIZE;
 }
 
 static int elementwise(const at_call* call) {
@@ -440,10 +518,12 @@ static int elementwise(const at_call* call) {
     if (is_constant) s.a = s.b = s.c = 0;
     s.as_float = (uint8_t)at_step_is_float(s.code, s.from_float, floats[s.b]);
     // A step of one operand reads that twice: the other number is 0, and what it means may be shorter.
-    if (!is_constant && s.code != AT_STEP_WHERE && floats[s.a] != floats[s.b]) s.b = s.a;
+    const int is_mixed = s.code == AT_STEP_WHERE || s.code == AT_STEP_DEQUANTIZE;
+    if (!is_constant && !is_mixed && floats[s.a] != floats[s.b]) s.b = s.a;
     floats[job.sources + i] = s.as_float;
     job.steps[i] = s;
   }
+  find_narrow(&job, call);
   at_pool_run(call->pool, job.spread.items, ew_item, &job);
   return atomic_load_explicit(&job.status, memory_order_relaxed);
 }
