@@ -19,7 +19,7 @@ typedef struct {
   int64_t zero;
   float low, high;
   int is_conv;
-  int is_direct;  // rows lie in memory as packed ones would
+  int is_dense;  // the taps of a row of the filter are neighbours in memory
 } int8_job;
 
 INLINE size_t rounded_up(size_t count, size_t to) { return (count + to - 1) / to * to; }
@@ -38,6 +38,8 @@ INLINE int8_job int8_job_of(const at_call* call, const int64_t* made) {
   if (job.is_conv) {
     job.groups = (size_t)call->words[AT_QCONV2D_GROUPS];
     job.taps = (size_t)(call->words[AT_QCONV2D_KERNEL_H] * call->words[AT_QCONV2D_KERNEL_W]);
+    const int is_row = call->words[AT_QCONV2D_KERNEL_W] == 1 || call->words[AT_QCONV2D_DILATION_W] == 1;
+    job.is_dense = is_row && src->stride[1] == 1 && src->stride[3] == src->dim[1] && job.groups == 1;
   }
   const unsigned channels = job.is_conv ? 1 : dst->rank - 1u;
   job.columns = (size_t)dst->dim[channels] / job.groups;
@@ -77,7 +79,8 @@ INLINE packed* pack_line(const int8_job* job, packed* to, const int8_t* line, in
   const at_view* src = &call->src[0];
   const int64_t kernel = call->words[AT_QCONV2D_KERNEL_W], dilation = call->words[AT_QCONV2D_DILATION_W];
   const int64_t depth = (int64_t)job->depth, wide = src->dim[3];
-  if (dilation == 1 && src->stride[1] == 1 && src->stride[3] == depth) {  // neighbours in memory, too
+  if (job->is_dense) {
+    if (left >= 0 && left + kernel <= wide) return put(to, line + left * depth, 1, (size_t)(kernel * depth));
     int64_t from = left < 0 ? -left : 0, to_tap = wide - left < kernel ? wide - left : kernel;
     if (from > kernel) from = kernel;
     if (to_tap < from) to_tap = from;
@@ -97,25 +100,44 @@ static void pack_pixels(const int8_job* job, size_t group, size_t first, size_t 
   const at_call* call = job->call;
   const at_view *src = &call->src[0], *dst = &call->dst;
   const int64_t *words = call->words, wide = dst->dim[3], high = dst->dim[2];
-  int64_t x = (int64_t)first % wide, y = (int64_t)first / wide % high, n = (int64_t)first / wide / high;
   const int8_t* whole = (const int8_t*)src->data + group * job->depth;
-  for (size_t r = 0; r < rows; ++r, a += job->pitch) {
-    packed* to = a;
+  const size_t taps = (size_t)words[AT_QCONV2D_KERNEL_W] * job->depth;  // elements of a row of the filter
+  for (size_t done = 0; done < rows;) {                                 // pixels of one line of the output
+    const int64_t pixel = (int64_t)(first + done), x = pixel % wide, y = pixel / wide % high, n = pixel / wide / high;
+    const size_t count = (size_t)(wide - x) < rows - done ? (size_t)(wide - x) : rows - done;
     for (int64_t i = 0; i < words[AT_QCONV2D_KERNEL_H]; ++i) {
       const int64_t row = y * words[AT_QCONV2D_STRIDE_H] - words[AT_QCONV2D_TOP] + i * words[AT_QCONV2D_DILATION_H];
-      if (row < 0 || row >= src->dim[2]) {
-        to = put_zeros(job, to, (size_t)words[AT_QCONV2D_KERNEL_W] * job->depth);
-      } else {
-        const int8_t* line = whole + n * src->stride[0] + row * src->stride[2];
-        to = pack_line(job, to, line, x * words[AT_QCONV2D_STRIDE_W] - words[AT_QCONV2D_LEFT]);
+      const int8_t* line = whole + n * src->stride[0] + row * src->stride[2];
+      packed* to = a + done * job->pitch + (size_t)i * taps;
+      int64_t left = x * words[AT_QCONV2D_STRIDE_W] - words[AT_QCONV2D_LEFT];
+      for (size_t r = 0; r < count; ++r, to += job->pitch, left += words[AT_QCONV2D_STRIDE_W]) {
+        if (row < 0 || row >= src->dim[2]) {
+          put_zeros(job, to, taps);
+        } else {
+          pack_line(job, to, line, left);
+        }
       }
     }
-    if (++x < wide) continue;
-    x = 0;
-    if (++y < high) continue;
-    y = 0;
-    ++n;
+    done += count;
   }
+}
+
+// Rows that lie in memory as packed ones would: pixels behind each other, each a whole number of ROUND bytes.
+INLINE const packed* rows_in_place(const int8_job* job, size_t first, size_t rows) {
+  if (sizeof(packed) != 1 || FLIP || job->taps != 1 || job->depth % ROUND || rows % high_of(rows)) return NULL;
+  const at_call* call = job->call;
+  const at_view *src = &call->src[0], *dst = &call->dst;
+  const int64_t* words = call->words;
+  if (job->is_conv) {
+    const int is_whole = job->groups == 1 && words[AT_QCONV2D_STRIDE_H] == 1 && words[AT_QCONV2D_STRIDE_W] == 1 &&
+                         words[AT_QCONV2D_TOP] == 0 && words[AT_QCONV2D_LEFT] == 0 && dst->dim[2] == src->dim[2] &&
+                         dst->dim[3] == src->dim[3];
+    if (!is_whole) return NULL;
+  }
+  const way from = job->is_conv ? pixels_of(src, src, 1, 1) : way_of(src);
+  const unsigned last = from.rank - 1;
+  if (from.rank == 0 || !is_even(&from) || from.stride[last] != (int64_t)job->pitch) return NULL;
+  return (const packed*)(const void*)(src->data + (int64_t)first * from.stride[last]);
 }
 
 static void pack_rows(const int8_job* job, size_t first, size_t rows, packed* a) {
@@ -176,18 +198,24 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
   int64_t at[MOST_INT8_ROWS];
   row_place place = place_of(&to, first);
   for (size_t r = 0; r < rows; ++r, next_row(&to, &place)) at[r] = place.offset;
-  packed* a = (packed*)(void*)(call->scratch + thread * call->scratch_bytes);
-  job->is_conv ? pack_pixels(job, group, first, rows, a) : pack_rows(job, first, rows, a);
+  packed* room = (packed*)(void*)(call->scratch + thread * call->scratch_bytes);
+  const packed* a = rows_in_place(job, first, rows);
+  if (!a) {
+    job->is_conv ? pack_pixels(job, group, first, rows, room) : pack_rows(job, first, rows, room);
+    a = room;
+  }
   const size_t quads = (job->taps * job->depth + AT_QUAD - 1) / AT_QUAD, high = high_of(rows);
   const int8_t* weight = (const int8_t*)call->src[1].data + group * job->cut.panels * quads * QUAD_BYTES;
   const size_t last = (chunk + 1) * job->cut.chunk < job->cut.panels ? (chunk + 1) * job->cut.chunk : job->cut.panels;
+  int8_t tail[WIDE * TAIL_BYTES] __attribute__((aligned(64)));
   int32_t start[SUMS] __attribute__((aligned(64))), sums[HIGH * SUMS] __attribute__((aligned(64)));
   begin_tiles(rows);
   for (size_t panel = chunk * job->cut.chunk; panel < last;) {
     const size_t column = panel * AT_PANEL, panels = panels_at_once(last - panel, rows);
     const size_t left = job->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
     find_start(job, group * job->columns + column, count, start);
-    const quad_panels p = {weight + panel * quads * QUAD_BYTES, panels, quads, start};
+    quad_panels p = {weight + panel * quads * QUAD_BYTES, panels, quads, start, NULL};
+    find_tail(&p, tail);
     for (size_t r = 0; r < rows; r += high) {
       const size_t here = rows - r < high ? rows - r : high;
       sum_tile(here, high, a + r * job->pitch, job->pitch, &p, sums);

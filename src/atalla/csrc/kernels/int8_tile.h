@@ -28,6 +28,7 @@ typedef struct {
   const int8_t* weight;
   size_t panels, quads;
   const int32_t* start;  // [panels][16]
+  const int8_t* tail;    // of AMX: [panels], the last quads of each and zeros behind them, where 16 do not divide them
 } quad_panels;
 
 #if defined(__AMX_INT8__)
@@ -60,29 +61,35 @@ INLINE void begin_tiles(size_t rows) {
 
 INLINE void end_tiles(void) { _tile_release(); }
 
-// 64 bytes of depth of a panel; behind its end are zeros, in `room`.
-INLINE const int8_t* weights_from(const quad_panels* p, size_t panel, size_t quad, int8_t* room) {
-  const int8_t* at = p->weight + (panel * p->quads + quad) * QUAD_BYTES;
-  if (p->quads - quad >= 16) return at;
-  memset(room, 0, 16 * QUAD_BYTES);
-  memcpy(room, at, (p->quads - quad) * QUAD_BYTES);
-  return room;
+enum { TAIL_BYTES = 16 * QUAD_BYTES };
+
+INLINE void find_tail(quad_panels* p, int8_t* room) {
+  const size_t left = p->quads % 16 * QUAD_BYTES, whole = p->quads * QUAD_BYTES;
+  p->tail = room;
+  for (size_t panel = 0; left && panel < p->panels; ++panel, room += TAIL_BYTES) {
+    memcpy(room, p->weight + (panel + 1) * whole - left, left);
+    memset(room + left, 0, TAIL_BYTES - left);
+  }
+}
+
+// 64 bytes of depth of a panel.
+INLINE const int8_t* weights_from(const quad_panels* p, size_t panel, size_t quad) {
+  return p->quads - quad >= 16 ? p->weight + (panel * p->quads + quad) * QUAD_BYTES : p->tail + panel * TAIL_BYTES;
 }
 
 INLINE void amx_tiles(const int two_high, const int two_wide, const packed* a, size_t pitch, size_t below,
                       const quad_panels* p, int32_t* sums) {
-  int8_t room[2][16 * QUAD_BYTES] __attribute__((aligned(64)));
   _tile_loadd(0, p->start, 0);
   if (two_wide) _tile_loadd(1, p->start + AT_PANEL, 0);
   if (two_high) _tile_loadd(2, p->start, 0);
   if (two_high && two_wide) _tile_loadd(3, p->start + AT_PANEL, 0);
   for (size_t quad = 0; quad < p->quads; quad += 16) {
     const packed* at = a + quad * AT_QUAD;
-    _tile_loadd(6, weights_from(p, 0, quad, room[0]), QUAD_BYTES);
+    _tile_loadd(6, weights_from(p, 0, quad), QUAD_BYTES);
     _tile_loadd(4, at, pitch);
     _tile_dpbssd(0, 4, 6);
     if (two_wide) {
-      _tile_loadd(7, weights_from(p, 1, quad, room[1]), QUAD_BYTES);
+      _tile_loadd(7, weights_from(p, 1, quad), QUAD_BYTES);
       _tile_dpbssd(1, 4, 7);
     }
     if (two_high) {
@@ -113,6 +120,10 @@ static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, co
 }
 
 #else
+
+enum { TAIL_BYTES = 1 };
+
+INLINE void find_tail(quad_panels* p, int8_t* room) { p->tail = room; }
 
 INLINE void begin_tiles(size_t rows) { (void)rows; }
 
