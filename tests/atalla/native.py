@@ -30,6 +30,10 @@ def sets_here() -> set[str]:
         found.add("avx2")
     if {"avx2", "fma", "avx512f"} <= flags:
         found.add("avx512")
+    if found >= {"avx512"} and {"avx512bw", "avx512vl", "avx512_vnni"} <= flags:
+        found.add("vnni")
+    if found >= {"vnni"} and {"amx_tile", "amx_int8"} <= flags:
+        found.add("amx")
     return found
 
 
