@@ -20,6 +20,8 @@ from atalla.dtypes import torch_dtype_of
 from tests import needs, surroundings
 
 HERE = Path(__file__).with_name("csrc")
+OF_INT8 = {"vnni", "amx"}
+"""Instruction sets that only have products of int8; all else is that of the set beneath."""
 
 
 def sets_here() -> set[str]:
