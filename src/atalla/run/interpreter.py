@@ -36,11 +36,7 @@ class Interpreter:
         self.state = torch.empty(max(listing.state_bytes, LINE), dtype=torch.uint8) if state is None else state
         if state is None:
             self.reset()
-        self._weights = {
-            row.sources[1]: self._unpacked(row)
-            for row in listing.instructions
-            if row.op in WEIGHTED
-        }
+        self._weights = {row.sources[1]: self._unpacked(row) for row in listing.instructions if row.op in WEIGHTED}
 
     def reset(self) -> None:
         """Bring the state to what it is at first."""
