@@ -296,11 +296,30 @@ static int find_pair(ew_job* job) {
          (is_dequantised(job, s->a, 1, pair) && is_dequantised(job, s->b, 0, pair));
 }
 
+// A few elements in each row, as channels are that were images of their own: along the other dim there are more.
+INLINE void turn_short_rows(walk* w) {
+  enum { SHORT = 4 };
+  if (w->rank < 2 || w->dim[w->rank - 1] > SHORT) return;
+  const unsigned last = w->rank - 1;
+  for (unsigned v = 1; v < w->views; ++v) {
+    if (w->stride[v][last - 1] != 1) return;
+  }
+  for (unsigned v = 0; v < w->views; ++v) {
+    const int64_t stride = w->stride[v][last];
+    w->stride[v][last] = w->stride[v][last - 1];
+    w->stride[v][last - 1] = stride;
+  }
+  const int64_t extent = w->dim[last];
+  w->dim[last] = w->dim[last - 1];
+  w->dim[last - 1] = extent;
+}
+
 static int elementwise(const at_call* call) {
   if (at_elements(&call->dst) == 0) return 0;
   const at_view* views[WALKERS] = {&call->dst};
   for (unsigned i = 0; i < call->sources; ++i) views[i + 1] = &call->src[i];
-  const walk w = walk_of(views, call->sources + 1);
+  walk w = walk_of(views, call->sources + 1);
+  turn_short_rows(&w);
   ew_job job = {.spread = spread_of(call, &w), .count = call->word_count, .sources = call->sources};
   uint8_t floats[MOST_VALUES];
   for (unsigned i = 0; i < call->sources; ++i) floats[i] = (uint8_t)is_float(call->src[i].dtype);

@@ -68,10 +68,48 @@ INLINE void pool_row(const int is_int8, const at_call* call, size_t item) {
   }
 }
 
+typedef int8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
+
+// The largest of int8, sixteen channels at a time, where there are as many: some of them again at the end.
+static void pool_bytes(const at_call* call, size_t item) {
+  const at_view *dst = &call->dst, *src = &call->src[0];
+  const int64_t* words = call->words;
+  const int64_t high = dst->dim[2], wide = dst->dim[3], n = (int64_t)item / high, y = (int64_t)item % high;
+  const size_t channels = (size_t)dst->dim[1];
+  const int8_t* image = (const int8_t*)src->data + n * src->stride[0];
+  const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
+  const taps_inside rows = clip(top, words[AT_POOL2D_DILATION_H], words[AT_POOL2D_KERNEL_H], src->dim[2]);
+  for (int64_t x = 0; x < wide; ++x) {
+    const int64_t left = x * words[AT_POOL2D_STRIDE_W] - words[AT_POOL2D_LEFT];
+    const taps_inside columns = clip(left, words[AT_POOL2D_DILATION_W], words[AT_POOL2D_KERNEL_W], src->dim[3]);
+    int8_t* out = (int8_t*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
+    for (size_t done = 0; done < channels; done += 16) {
+      const size_t c = done + 16 <= channels ? done : channels - 16;
+      bytes16 found = (bytes16){0} + INT8_MIN;
+      for (int64_t i = rows.from; i < rows.to; ++i) {
+        const int8_t* line = image + (top + i * words[AT_POOL2D_DILATION_H]) * src->stride[2] + c;
+        for (int64_t j = columns.from; j < columns.to; ++j) {
+          const int64_t column = left + j * words[AT_POOL2D_DILATION_W];
+          const bytes16 value = *(const bytes16*)(line + column * src->stride[3]);
+          const bytes16 above = value > found;
+          found = (value & above) | (found & ~above);
+        }
+      }
+      *(bytes16*)(out + c) = found;
+    }
+  }
+}
+
 static void pool_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
   const at_call* call = *(const at_call* const*)argument;
-  call->dst.dtype == AT_I8 ? pool_row(1, call, item) : pool_row(0, call, item);
+  if (call->dst.dtype != AT_I8) {
+    pool_row(0, call, item);
+  } else if (call->dst.dim[1] >= 16) {
+    pool_bytes(call, item);
+  } else {
+    pool_row(1, call, item);
+  }
 }
 
 static int pool2d(const at_call* call) {

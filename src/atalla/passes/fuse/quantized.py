@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atalla import ir
+from atalla.chains import made_by
 from atalla.dims import equal
 from atalla.isa import Act, Dtype, Op, Pool, Space, Step, float32_of
-from atalla.isa.format import MOST_DEPTH, MOST_TAPS
+from atalla.isa.format import MOST_DEPTH, MOST_STEPS, MOST_TAPS
+from atalla.passes.fuse.chains import chained
 from atalla.passes.fuse.products import as_activation
 from atalla.passes.fuse.uses import Uses, is_same_view
 from atalla.passes.lowering import constant, constant_data
@@ -45,10 +47,31 @@ class End:
 def into_integers(program: ir.Program) -> None:
     """Products of dequantised tensors by known whole numbers become products of int8, as do the largest of windows."""
     for one in list(program.instructions):
-        if one.op in OF_INT8:
+        if one.op is Op.EW:
+            _into_reader(one, Uses.of(program))
+        elif one.op in OF_INT8:
             _integer_product(program, one)
         elif one.op is Op.POOL2D and one.whole("kind") == Pool.MAX:
             _integer_pool(program, one)
+
+
+def _into_reader(ew: ir.Instruction, uses: Uses) -> None:
+    """What an EW reads dequantised it dequantises itself: another may read it, too, or read it repeated."""
+    for place, tensor in enumerate(ew.sources):
+        given = None if tensor is None or tensor.dtype is not Dtype.F32 else _dequantized(tensor, uses)
+        if (
+            tensor is None
+            or given is None
+            or len(ew.steps) + len(_DEQUANTIZE) > MOST_STEPS
+            or ew.sources.count(tensor) != 1
+        ):
+            continue
+        (writer,) = uses.writers[id(tensor.storage)]
+        part = ir.Instruction(Op.EW, tensor, (given.tensor,), writer.attributes)
+        ew.sources, steps = chained(part, ew, place)
+        ew.attributes = {"steps": tuple(steps)}
+        _into_reader(ew, uses)
+        return
 
 
 def _integer_product(program: ir.Program, product: ir.Instruction) -> None:
@@ -224,8 +247,6 @@ def into_tables(program: ir.Program) -> None:
     """An EW of one int8 tensor that makes another is a table of 256 bytes, or nothing."""
     import torch
 
-    from atalla.run.reference import elementwise
-
     every = torch.arange(256).to(torch.uint8).view(torch.int8)  # by the bytes that stand for them
     for place, ew in enumerate(program.instructions):
         source, dst = ew.sources[0] if ew.op is Op.EW and len(ew.sources) == 1 else None, ew.dst
@@ -234,8 +255,7 @@ def into_tables(program: ir.Program) -> None:
         order = dst.order
         if order is None or source.order != order:
             continue
-        table = torch.empty_like(every)
-        elementwise(ew, table, (every,))
+        table = made_by(ew.steps, [every]).to(torch.int8)
         if torch.equal(table, every):
             program.instructions[place] = ir.Instruction(Op.COPY, dst, (source,), {}, ew.node, ew.line)
             continue
