@@ -31,7 +31,6 @@ from cross_backend.measurement import Measurement
 from cross_backend.records import Comparison, Launch, Outcome, Result
 from cross_backend.store import Store
 from cross_backend.study import driver
-from cross_backend.study.driver import key_of
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
 
 TARGETS = (
@@ -88,9 +87,9 @@ def fill(path: Path, samples: int) -> float:
             for number in range(LAUNCHES):
                 launch = drawn_launch(chance, spec.workload.name, each)
                 began = time.perf_counter()
-                store.keep_launch(row.id, key_of(spec), number, launch)
+                store.keep_launch(row.id, spec.key, number, launch)
                 seconds += time.perf_counter() - began
-            store.finish_panel(row.id, key_of(spec))
+            store.finish_panel(row.id, spec.key)
         store.finish(row.id)
     return seconds
 

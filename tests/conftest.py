@@ -161,3 +161,24 @@ def run_python() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def new_memory(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Give a function that makes a cache which shares captures and artifacts with the other tests, but not what they
+    measured and learned on this machine.
+    """
+
+    def make() -> Path:
+        root = tmp_path_factory.mktemp("own_memory")
+        for kind in surroundings.SHARED:
+            (root / kind).symlink_to(surroundings.run_folder() / "cache" / kind, target_is_directory=True)
+        return root
+
+    return make
+
+
+@pytest.fixture
+def own_memory(new_memory: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with such a cache: what others measured decides which of several targets is opened."""
+    monkeypatch.setenv("CROSS_BACKEND_CACHE", str(new_memory()))

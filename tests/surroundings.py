@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".cache" / "tests"
 _RUN = "CROSS_BACKEND_TEST_RUN"
 """Environment variable by which the processes of a run find its folder."""
-_SHARED = ("artifacts", "captures", "trusted")
+SHARED = ("artifacts", "captures", "trusted")
 """Kinds of cache entries that runs share: their keys say all that they depend on; trusted digests are of these."""
 _MAKERS = (
     *("artifact.py", "cache.py", "registry.py", "structure.py", "target.py", "tensors.py", "toolchains.py", "trust.py"),
@@ -74,7 +74,7 @@ def _share() -> None:
     shared = KEPT / "cache" / _digest()
     own = run_folder() / "cache"
     own.mkdir()
-    for kind in _SHARED:
+    for kind in SHARED:
         (shared / kind).mkdir(parents=True, exist_ok=True)
         (own / kind).symlink_to(shared / kind, target_is_directory=True)
     os.utime(shared)

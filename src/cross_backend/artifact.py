@@ -223,14 +223,7 @@ class Artifact:
                 "Write it with 'cross-backend export'."
             )
         try:
-            row = json.loads(read_regular(manifest))
-            if row["format"] != FORMAT:
-                raise ValueError(f"format is {row['format']!r}")
-            version = int(row["version"])
-            if version > VERSION:
-                raise ArtifactError(
-                    f"{manifest} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it."
-                )
+            row = read_versioned(manifest, FORMAT, VERSION)
             sample, bundled = row.get("sample") or {}, row.get("bundled") or {}
             Target.parse(str(row["target"]))
             inputs, outputs = (from_json(tuple[TensorSpec, ...], row[key]) for key in ("inputs", "outputs"))
@@ -374,6 +367,24 @@ def digest_path(path: Path) -> str:
 def size_of(path: Path) -> int:
     """Return the bytes of a file, or of all files in a folder."""
     return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+
+
+def read_versioned(path: Path, form: str, newest: int) -> Mapping[str, Any]:
+    """Read a manifest and check that it is of a format, and of a version that is known.
+
+    Raises:
+        ArtifactError: too long, no file, or of a newer version.
+        ValueError, KeyError, …: one of ``DAMAGE``.
+    """
+    row: Mapping[str, Any] = json.loads(read_regular(path))
+    if row["format"] != form:
+        raise ValueError(f"format is {row['format']!r}")
+    version = int(row["version"])
+    if version > newest:
+        raise ArtifactError(
+            f"{path} has format version {version}; this cross-backend reads up to {newest}. Upgrade it."
+        )
+    return row
 
 
 def plain_name(name: Any) -> str:

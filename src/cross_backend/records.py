@@ -125,8 +125,23 @@ class Execution:
         return self.nodes if self.time is None else self.time
 
 
+@dataclass(frozen=True, kw_only=True)
+class Further:
+    """What the instruments beside latency gave for one target of a panel."""
+
+    measurements: tuple[Measurement, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Instrument or metric → why it could not be measured here."""
+    task: Mapping[str, float] = field(default_factory=dict)
+    """Task metric → value, for workloads that have one."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Metric → what a reader must know: which part of the machine an energy is of."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Instrument → how the target's process ended while it was taken; the figures beside it stand."""
+
+
 @dataclass(frozen=True)
-class Result:
+class Result(Further):
     """One trial's end."""
 
     workload: str
@@ -159,22 +174,12 @@ class Result:
     """Whether the artifact came from the cache."""
     sample_output: tuple[float, ...] = ()
     """First values of the first output, for small models."""
-    task: Mapping[str, float] = field(default_factory=dict)
-    """Task metric → value, for workloads that have one."""
     warnings: tuple[str, ...] = ()
     """What may have disturbed the measurement, by cause."""
     execution: Execution | None = None
     """Where it really ran; None where the runtime cannot but run it where it was asked to."""
     unranked: str | None = None
     """Why it has no rank although it is right: ``not on CUDA: 0.7 %``, or that it is a functional check only."""
-    measurements: tuple[Measurement, ...] = ()
-    """What the instruments beside latency gave."""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """Instrument or metric → why it could not be measured here."""
-    notes: Mapping[str, str] = field(default_factory=dict)
-    """Metric → what a reader must know."""
-    failures: Mapping[str, str] = field(default_factory=dict)
-    """Instrument → how the target's process ended while it was taken; the figures beside it stand."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of the JSON document; absent values are null."""
@@ -250,21 +255,6 @@ class PanelKey:
 
 
 @dataclass(frozen=True)
-class Further:
-    """What the instruments beside latency and cold start gave for one target of a panel."""
-
-    measurements: tuple[Measurement, ...] = ()
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """Instrument or metric → why it could not be measured here."""
-    task: Mapping[str, float] = field(default_factory=dict)
-    """Task metric → value."""
-    notes: Mapping[str, str] = field(default_factory=dict)
-    """Metric → what a reader must know: which part of the machine an energy is of."""
-    failures: Mapping[str, str] = field(default_factory=dict)
-    """Instrument → how the target's process ended while it was taken."""
-
-
-@dataclass(frozen=True)
 class Panel:
     """What one comparison gave: the results of one workload, measured interleaved on one machine."""
 
@@ -314,7 +304,7 @@ class Panel:
 
     def __str__(self) -> str:
         """Return the table that a terminal shows."""
-        return str(_report("printed").panel_text(self))
+        return str(_report("printed").text(self))
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows."""
@@ -340,7 +330,7 @@ class StudyResults:
 
     def __str__(self) -> str:
         """Return the tables that a terminal shows."""
-        return str(_report("printed").study_text(self))
+        return str(_report("printed").text(self))
 
     def _repr_html_(self) -> str:
         """Return the tables that a notebook shows."""

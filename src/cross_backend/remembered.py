@@ -62,44 +62,34 @@ class Memory:
 
     def verdict(self, artifact: str, versions: Mapping[str, str]) -> Remembered | None:
         """Return what is known of an artifact (its digests) under a runtime (distribution → version), here."""
-        row = self._read("verdicts", _verdict_key(artifact, versions))
         with contextlib.suppress(*DAMAGE):
+            row = json.loads(self._verdict_path(artifact, versions).read_bytes())
             return Remembered(Verdict(row["verdict"]), str(row["reason"]))
         return None
 
     def keep_verdict(self, artifact: str, versions: Mapping[str, str], found: Remembered) -> None:
         """Remember a verdict."""
-        self._write("verdicts", _verdict_key(artifact, versions), asdict(found))
+        self._write(self._verdict_path(artifact, versions), asdict(found))
 
     def measured(self, program: str) -> dict[str, Measured]:
         """Return target → what the last comparison of a program (its digest) on this machine measured."""
-        rows = self._read("measured", key_of({"machine": Machine.here().digest, "program": program}))
         with contextlib.suppress(*DAMAGE):
-            return from_json(dict[str, Measured], rows)
+            return from_json(dict[str, Measured], json.loads(self._path("measured", program=program).read_bytes()))
         return {}
 
     def keep_measured(self, program: str, found: Mapping[str, Measured]) -> None:
         """Remember a comparison; it replaces the one before."""
-        rows = {target: asdict(row) for target, row in found.items()}
-        self._write("measured", key_of({"machine": Machine.here().digest, "program": program}), rows)
+        self._write(self._path("measured", program=program), {target: asdict(row) for target, row in found.items()})
 
-    def _path(self, kind: str, key: str) -> Path:
-        return self._cache.root / kind / f"{key}.json"
+    def _verdict_path(self, artifact: str, versions: Mapping[str, str]) -> Path:
+        return self._path("verdicts", artifact=artifact, versions=dict(versions))
 
-    def _read(self, kind: str, key: str) -> dict[str, Any]:
-        with contextlib.suppress(*DAMAGE):
-            row = json.loads(self._path(kind, key).read_bytes())
-            if isinstance(row, dict):
-                return row
-        return {}
+    def _path(self, kind: str, **about: object) -> Path:
+        return self._cache.root / kind / f"{key_of({'machine': Machine.here().digest, **about})}.json"
 
-    def _write(self, kind: str, key: str, row: Mapping[str, Any]) -> None:
+    def _write(self, path: Path, row: Mapping[str, Any]) -> None:
         """Write whole or not at all; a cache that cannot be written only means that nothing is remembered."""
         with contextlib.suppress(OSError), self._cache.scratch() as scratch:
-            (scratch / key).write_text(json.dumps(row))
-            self._path(kind, key).parent.mkdir(parents=True, exist_ok=True)
-            (scratch / key).replace(self._path(kind, key))
-
-
-def _verdict_key(artifact: str, versions: Mapping[str, str]) -> str:
-    return key_of({"machine": Machine.here().digest, "artifact": artifact, "versions": dict(versions)})
+            (scratch / path.name).write_text(json.dumps(row))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (scratch / path.name).replace(path)

@@ -142,16 +142,12 @@ def load_tensors(path: Path) -> dict[str, tuple[np.ndarray[Any, Any], ...]]:
             is.
     """
     groups: dict[str, dict[int, np.ndarray[Any, Any]]] = {}
-
-    def keep(member: str, tensor: np.ndarray[Any, Any]) -> None:
-        group, _, index = member.rpartition("_")
-        if not index.isdecimal():
-            raise ValueError(f"it holds {member!r}; names such as input_0 are wanted")
-        groups.setdefault(group, {})[int(index)] = tensor
-
     try:
-        for name, tensor in _folder(path) if path.is_dir() else _archive(path):
-            keep(name, tensor)
+        for member, tensor in _folder(path) if path.is_dir() else _archive(path):
+            group, _, index = member.rpartition("_")
+            if not index.isdecimal():
+                raise ValueError(f"it holds {member!r}; names such as input_0 are wanted")
+            groups.setdefault(group, {})[int(index)] = tensor
     except ArtifactError:
         raise
     except Exception as error:  # zipfile, zlib, struct and NumPy each have their own

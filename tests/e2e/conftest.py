@@ -60,28 +60,6 @@ def cli(popen):
     return run
 
 
-@pytest.fixture(scope="session")
-def new_memory(shared_folder, tmp_path_factory):
-    """Give a function that makes a cache which shares captures and artifacts with the other tests, but not what they
-    measured and learned on this machine.
-    """
-
-    def make():
-        root = tmp_path_factory.mktemp("own_memory")
-        for kind in ("captures", "artifacts", "trusted"):
-            (shared_folder / "cache" / kind).mkdir(parents=True, exist_ok=True)
-            (root / kind).symlink_to(shared_folder / "cache" / kind, target_is_directory=True)
-        return root
-
-    return make
-
-
-@pytest.fixture
-def own_memory(new_memory, monkeypatch):
-    """Run a test with such a cache."""
-    monkeypatch.setenv("CROSS_BACKEND_CACHE", str(new_memory()))
-
-
 class Started(psutil.Process):
     """A command that runs; what psutil says of a process, and how it ended."""
 

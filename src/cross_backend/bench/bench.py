@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from cross_backend.bench.reading import Reading
 from cross_backend.measure.latency import Samples
 from cross_backend.records import Comparison, Execution, Timing
-
-Answer = TypeVar("Answer")
+from cross_backend.worker.question import Answer
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,5 @@ class Bench(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

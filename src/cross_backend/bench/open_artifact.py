@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
-from cross_backend.bundle import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import LoadError, failing_as
 from cross_backend.measure import memory
@@ -67,13 +65,6 @@ def resolve_with_threads(target: str, threads: int | None) -> tuple[Resolved, Op
     if "threads" in options and options["threads"] is None:
         options["threads"] = threads
     return resolved, options
-
-
-def read_artifact(payload: Path, resolved: Resolved) -> Artifact:
-    """Read an artifact; one that holds code from elsewhere is refused."""
-    artifact = find_artifact(payload)
-    check_code(artifact, resolved, Cache())
-    return artifact
 
 
 def check_code(artifact: Artifact, resolved: Resolved, cache: Cache, *, trust: bool = False) -> None:

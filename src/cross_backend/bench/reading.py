@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic
 
 from cross_backend.errors import RunError, failing_as
-from cross_backend.worker.question import Answering, Question
+from cross_backend.worker.question import Answer, Answering, Question
 
 if TYPE_CHECKING:
     from cross_backend.bench.open_artifact import OpenArtifact
-
-Answer = TypeVar("Answer")
 
 
 class Reading(Question[Answer], Generic[Answer]):

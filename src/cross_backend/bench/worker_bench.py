@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
@@ -13,12 +13,14 @@ from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
     OpenArtifact,
+    check_code,
     open_session,
-    read_artifact,
     resolve_with_threads,
     sample_of,
 )
 from cross_backend.bench.reading import Reading
+from cross_backend.bundle import find_artifact
+from cross_backend.cache import Cache
 from cross_backend.errors import RunError, failing_as
 from cross_backend.measure import latency
 from cross_backend.measure.clock import import_modules, timed
@@ -28,9 +30,8 @@ from cross_backend.registry import Resolved, rows
 from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
 from cross_backend.verify.compare import compare_outputs
 from cross_backend.worker.process import Worker
-from cross_backend.worker.question import Answering, Question
+from cross_backend.worker.question import Answer, Answering, Question
 
-Answer = TypeVar("Answer")
 _HEAD = 8
 """Values of the first output that are shown."""
 
@@ -202,9 +203,12 @@ def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options]:
 
 
 def _artifact(subject: Subject, resolved: Resolved) -> Artifact:
-    if subject.has_manifest:
-        return read_artifact(subject.payload, resolved)
-    return describe(subject.payload)
+    """Read an artifact; one that holds code from elsewhere is refused."""
+    if not subject.has_manifest:
+        return describe(subject.payload)
+    artifact = find_artifact(subject.payload)
+    check_code(artifact, resolved, Cache())
+    return artifact
 
 
 def _called(run: Callable[[], Tensors]) -> Tensors:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import DAMAGE, plain_name
-from cross_backend.bundle.manifest import MANIFEST, SAMPLE, SAMPLE_GROUPS, read_manifest, size_in
+from cross_backend.artifact import DAMAGE, plain_name, read_versioned
+from cross_backend.bundle.manifest import FORMAT, MANIFEST, SAMPLE, SAMPLE_GROUPS, VERSION, size_in
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import MAX_MANIFEST_BYTES, MAX_UNPACKED, open_member, open_zip
 
@@ -27,7 +27,7 @@ def unpack(path: Path, folder: Path) -> None:
     try:
         with open_zip(path) as archive:
             _copy_member(archive, MANIFEST, folder, MAX_MANIFEST_BYTES)
-            allowed = _allowed_bytes(read_manifest(folder / MANIFEST))
+            allowed = _allowed_bytes(read_versioned(folder / MANIFEST, FORMAT, VERSION))
             if sum(allowed.values()) > MAX_UNPACKED * path.stat().st_size + 2 * MAX_MANIFEST_BYTES:
                 raise ValueError(f"it would unpack to {sum(allowed.values())} bytes, too many for a file of its size")
             members = [name for name in archive.namelist() if not name.endswith("/")]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name
+from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name, read_versioned
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import read_regular
 from cross_backend.serialization import from_json
@@ -69,7 +69,7 @@ class Bundle:
         if not path.exists():
             raise ArtifactError(f"{folder} is not a bundle: it has no {MANIFEST}.")
         try:
-            return cls._from_row(folder, read_manifest(path))
+            return cls._from_row(folder, read_versioned(path, FORMAT, VERSION))
         except DAMAGE as error:
             raise ArtifactError(f"{path} is damaged or not a bundle's manifest ({one_line(error, 200)}).") from error
 
@@ -103,24 +103,6 @@ class Bundle:
                 raise ValueError("an order names an artifact twice")
         labels = _read_labels(folder, row["labels"])
         return cls(folder, shared["workload"], artifacts, orders, labels)
-
-
-def read_manifest(path: Path) -> Mapping[str, Any]:
-    """Read a manifest and check that it is one, of a version that is known.
-
-    Raises:
-        ArtifactError: too long, no file, or of a newer format version.
-        ValueError, KeyError, …: one of ``DAMAGE``.
-    """
-    row: Mapping[str, Any] = json.loads(read_regular(path))
-    if row["format"] != FORMAT:
-        raise ValueError(f"format is {row['format']!r}")
-    version = int(row["version"])
-    if version > VERSION:
-        raise ArtifactError(
-            f"{path} has format version {version}; this cross-backend reads up to {VERSION}. Upgrade it."
-        )
-    return row
 
 
 def _specs(row: Mapping[str, Any], key: str, sample: str) -> tuple[TensorSpec, ...]:

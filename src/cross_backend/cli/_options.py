@@ -107,12 +107,12 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def trust_files(models: Sequence[str]) -> None:
-    """Trust the files among the models that were named, by their digests."""
+def trust_files(args: argparse.Namespace, models: Sequence[str]) -> None:
+    """Trust the files among the models, by their digests, where that was asked for."""
     from cross_backend.cache import Cache
     from cross_backend.trust import keep
 
-    for path in map(Path, models):
+    for path in map(Path, models if args.trust else ()):
         if path.suffix == ".pt2" and path.is_file():
             keep(Cache(), path)
 
@@ -216,16 +216,3 @@ def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported
 
     with terminal.progress() as show:
         yield lines(show)
-
-
-def writable_folder(path: Path) -> Path:
-    """Create an output folder.
-
-    Raises:
-        UsageError: it cannot be created.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write to {path}: {error.strerror}.") from error
-    return path

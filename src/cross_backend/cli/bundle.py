@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_model, add_quality, add_work, export_progress, trust_files, writable_folder
+from cross_backend.cli._options import add_model, add_quality, add_work, export_progress, trust_files
 from cross_backend.errors import LowerError, UsageError
 from cross_backend.records import Outcome
+from cross_backend.report.files import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,12 +63,13 @@ def main(args: argparse.Namespace) -> int:
     targets = _distinct([with_precision(text, args.precision) for text in asked])
     from cross_backend.bundle import write_bundle
     from cross_backend.cache import Cache
+    from cross_backend.comparison.panel import run_panel
+    from cross_backend.comparison.settings import Settings
     from cross_backend.export.export import ExportSettings, export
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
-    if args.trust:
-        trust_files([args.model])
+    trust_files(args, [args.model])
     source = find_workload(args.model, args.weights)
     parent = writable_folder(args.output_dir)
     terminal = Terminal(quiet=args.json)
@@ -79,7 +81,7 @@ def main(args: argparse.Namespace) -> int:
         reasons = "; ".join(f"{row.text}: {row.reason}" for row in rows)
         raise LowerError(f"nothing to bundle: {reasons}")
     if args.measure:
-        _measure(captured, good, settings)
+        run_panel(captured, good, Settings(), settings.cache)  # which remembers it
     names = {row.text: f"{captured.workload}_{row.resolved.stem}" for row in good if row.resolved}
     measured = _measured(captured, good, names, settings.cache)
     place = write_bundle(
@@ -152,14 +154,6 @@ def _contents(row: Exported, name: str) -> tuple[Any, str, str, Mapping[str, flo
     artifact = replace(row.artifact, target=str(row.resolved.target))  # with the options that shape how it is opened
     sample = load_tensors(artifact.sample_path) if artifact.sample_path else {}
     return artifact, name, row.resolved.backend.title, tolerances_of(sample, row.resolved.options)
-
-
-def _measure(captured: Captured, rows: Sequence[Exported], settings: Any) -> None:
-    """Measure together what runs here; the panel remembers it."""
-    from cross_backend.comparison.panel import run_panel
-    from cross_backend.comparison.settings import Settings
-
-    run_panel(captured, rows, Settings(), settings.cache)
 
 
 def _measured(

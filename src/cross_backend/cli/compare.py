@@ -20,12 +20,12 @@ from cross_backend.cli._options import (
     export_progress,
     margin,
     trust_files,
-    writable_folder,
 )
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
 from cross_backend.platforms import COMPARED
 from cross_backend.records import Outcome, Panel, document
+from cross_backend.report.files import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +81,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
-    if args.trust:
-        trust_files(args.models)
+    trust_files(args, args.models)
     sources = [find_workload(model, args.weights, args.batch) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     settings = Settings(

@@ -34,7 +34,9 @@ def main(args: argparse.Namespace) -> int:
 
     terminal = Terminal(quiet=args.json)
     machine, cache = Machine.here(), Cache()
-    checks = [_compiler(), _cache(cache.root)]
+    compiler = next((name for name in ("g++", "clang++", "cl") if shutil.which(name)), None)
+    told = compiler or "none found: backends that generate C++ need one; install g++ or clang++"
+    checks = [("C++ compiler", compiler is not None, told), _cache(cache.root)]
     distributions = sorted({name for row in rows() for name in find_backend(row).distributions})
     versions = {name: version_of(name) for name in distributions}
     results = []
@@ -78,15 +80,6 @@ def main(args: argparse.Namespace) -> int:
         mark = {Outcome.OK: "✅", Outcome.UNAVAILABLE: "⚠️"}.get(result.outcome, "❌")
         terminal.text(f"{mark} {result.target}: {result.reason or 'lowered, ran, outputs right'}")
     return 0 if healthy else 1
-
-
-def _compiler() -> tuple[str, bool, str]:
-    found = next((name for name in ("g++", "clang++", "cl") if shutil.which(name)), None)
-    return (
-        "C++ compiler",
-        found is not None,
-        found or "none found: backends that generate C++ need one; install g++ or clang++",
-    )
 
 
 def _cache(root: Path) -> tuple[str, bool, str]:

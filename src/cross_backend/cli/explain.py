@@ -27,8 +27,7 @@ def main(args: argparse.Namespace) -> int:
 
     resolve(args.backend)  # a wrong name is told before anything is done
     terminal = Terminal(quiet=args.json)
-    if args.trust:
-        trust_files([args.model])
+    trust_files(args, [args.model])
     source = find_workload(args.model, args.weights)
     with export_progress(terminal) as observe:
         captured, rows = export(source, [args.backend], ExportSettings(Cache(), timeout_s=args.timeout), observe)

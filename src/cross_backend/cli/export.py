@@ -16,11 +16,11 @@ from cross_backend.cli._options import (
     chosen_targets,
     export_progress,
     trust_files,
-    writable_folder,
 )
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
 from cross_backend.platforms import EXPORTED
 from cross_backend.records import Outcome
+from cross_backend.report.files import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,15 +72,14 @@ def main(args: argparse.Namespace) -> int:
     named = _named_models(args)
     chosen = chosen_targets(args, () if args.onnx else EXPORTED)
     from cross_backend.cache import Cache
-    from cross_backend.export.export import ExportSettings, export
+    from cross_backend.export.export import Exported, ExportSettings, export, outcome_of
     from cross_backend.registry import with_precision
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import WORKLOADS, find_workload
 
     targets = [with_precision(text, args.precision) for text in chosen]
     models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
-    if args.trust:
-        trust_files(models)
+    trust_files(args, models)
     sources = [find_workload(model, args.weights, args.batch) for model in models]
     terminal = Terminal(quiet=args.json)
     onnx = _write_onnx(terminal, sources, args) if args.onnx else None
@@ -96,7 +95,8 @@ def main(args: argparse.Namespace) -> int:
         except CrossBackendError as error:
             if len(sources) == 1:
                 raise
-            unbuilt, rows = error, _unbuilt(targets, error)
+            unbuilt, outcome = error, outcome_of(error, Outcome.LOWER_FAIL)
+            rows = [Exported(text, outcome, str(error)) for text in targets]
         exported[source.name] = rows
         failed = [row for row in rows if row.outcome is not Outcome.OK]
         optional = isinstance(unbuilt, UnavailableError) and source.text not in named
@@ -156,13 +156,6 @@ def _named_models(args: argparse.Namespace) -> list[str]:
             "a model is required: MODEL…, --mobilenet, --yolo NAME… or --all (see 'cross-backend models')."
         )
     return named
-
-
-def _unbuilt(targets: list[str], error: CrossBackendError) -> list[Exported]:
-    """Return the rows of a model that could not be built or captured: the same reason for every target."""
-    from cross_backend.export.export import Exported, outcome_of
-
-    return [Exported(text, outcome_of(error, Outcome.LOWER_FAIL), str(error)) for text in targets]
 
 
 def _document(workload: str, row: Exported) -> dict[str, Any]:

@@ -83,8 +83,7 @@ def _run(args: argparse.Namespace) -> int:
     from cross_backend.study.yaml_file import read_study
 
     study = _adjusted(read_study(args.file), args)
-    if args.trust:
-        trust_files([workload.model for workload in study.workloads])
+    trust_files(args, [workload.model for workload in study.workloads])
     terminal, cache = Terminal(quiet=args.json), Cache()
     if args.dry_run:
         return _dry_run(study, args, terminal, cache)

@@ -7,7 +7,7 @@ import sys
 
 from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json
-from cross_backend.toolchains import TOOLCHAINS, Toolchain, add, find_toolchain, remove
+from cross_backend.toolchains import TOOLCHAINS, add, find_toolchain, remove
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,25 +31,17 @@ def main(args: argparse.Namespace) -> int:
         elif args.action == "remove":
             remove(toolchain)
     if args.json:
-        print_json({"schema": 1, "toolchains": [_document(toolchain) for toolchain in chosen]})
+        found = [
+            {"name": t.name, "added": t.added, "pins": dict(t.pins), "why": t.why, "folder": str(t.folder)}
+            for t in chosen
+        ]
+        print_json({"schema": 1, "toolchains": found})
         return 0
     from cross_backend.report.terminal import Terminal
 
-    rows = [(t.name, "added" if t.added else "not added", _pins(t), t.why, str(t.folder)) for t in chosen]
+    rows = []
+    for t in chosen:
+        pins = ", ".join(f"{name} {version}" for name, version in t.pins)
+        rows.append((t.name, "added" if t.added else "not added", pins, t.why, str(t.folder)))
     Terminal().table(("toolchain", "here", "versions", "why it is apart", "folder"), rows)
     return 0
-
-
-def _pins(toolchain: Toolchain) -> str:
-    return ", ".join(f"{name} {version}" for name, version in toolchain.pins)
-
-
-def _document(toolchain: Toolchain) -> dict[str, object]:
-    pins = dict(toolchain.pins)
-    return {
-        "name": toolchain.name,
-        "added": toolchain.added,
-        "pins": pins,
-        "why": toolchain.why,
-        "folder": str(toolchain.folder),
-    }

@@ -74,11 +74,6 @@ def open_together(entrants: Sequence[Entrant], settings: Settings, cache: Cache,
         _prepare(entrant, settings, WARM_AGAIN_S, first=False)
 
 
-def short(head: Sequence[float]) -> tuple[float, ...]:
-    """Return a small output's values, which are shown beside the ranking; nothing of others."""
-    return tuple(head) if len(head) <= SAMPLE_HEAD else ()
-
-
 def twin_entrant(entrant: Entrant) -> Entrant:
     """Return the same target once more; where it cannot be opened, the noise floor is not measured."""
     return Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
@@ -125,7 +120,7 @@ def verify(entrant: Entrant, bench: Bench, resolved: Resolved) -> Verified:
         outcome=comparison.outcome,
         reason=comparison.why,
         comparison=comparison,
-        sample_output=short(verified.head),
+        sample_output=verified.head if len(verified.head) <= SAMPLE_HEAD else (),
     )
     return verified
 

@@ -62,14 +62,12 @@ def score(session: Session, samples: np.ndarray[Any, Any], labels: np.ndarray[An
 
 
 def _take(state: Pass) -> None:
-    def score() -> None:
-        if state.task is None:
-            state.absent["accuracy"] = "the workload has no task"
-            return
-        metric, path = state.task
+    if state.task is None:
+        state.absent["accuracy"] = "the workload has no task"
+        return
+    metric, path = state.task
+    with state.attempt("accuracy"):
         state.scores[metric] = state.bench.take(Score(path))
-
-    state.attempt("accuracy", score)
 
 
 ACCURACY = Instrument("the workload's task metric on held-out samples", (0.1, 5), _take)

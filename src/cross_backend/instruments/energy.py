@@ -13,7 +13,7 @@ IDLE_S = 1.0
 
 
 def _take(state: Pass) -> None:
-    def watch() -> None:
+    with state.attempt("energy.per_inference"):
         probe = power.find_probe(state.pid, state.sys_class)
         with power.Recorder(probe) as recorder:
             began_ns = time.perf_counter_ns()
@@ -29,8 +29,6 @@ def _take(state: Pass) -> None:
         state.keep("power.idle", "W", [recorder.joules(began_ns, ended_ns) / (ended_ns - began_ns) * 1e9])
         state.notes["energy.per_inference"] = f"of the whole {probe.covers}, idle power included"
         state.notes["power"] = f"of the whole {probe.covers}"
-
-    state.attempt("energy.per_inference", watch)
 
 
 ENERGY = Instrument(

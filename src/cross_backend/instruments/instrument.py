@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,7 +59,13 @@ class Pass:
     @property
     def further(self) -> Further:
         """What was found until now."""
-        return Further(tuple(self.measurements), self.absent, self.scores, self.notes, self.failures)
+        return Further(
+            measurements=tuple(self.measurements),
+            absent=self.absent,
+            task=self.scores,
+            notes=self.notes,
+            failures=self.failures,
+        )
 
     def fail(self, names: Iterable[str], reason: str) -> None:
         """Keep why instruments gave nothing: their process ended."""
@@ -76,10 +83,11 @@ class Pass:
             raise UnavailableError("it runs on another machine, whose counters are not read from here")
         return self.bench.pid
 
-    def attempt(self, metric: str, instrument: Callable[[], None]) -> None:
+    @contextlib.contextmanager
+    def attempt(self, metric: str) -> Iterator[None]:
         """Do one thing; where it fails, its reason stands for the metric."""
         try:
-            instrument()
+            yield
         except WorkerError:
             raise
         except CrossBackendError as error:

@@ -5,7 +5,7 @@ It closes the session, which the next use opens again, and comes first: other in
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cross_backend.bench.reading import Reading
@@ -23,39 +23,31 @@ TABLE = Metrics(
 
 
 @dataclass(frozen=True)
-class Held:
-    """Bytes of a process."""
-
-    peak_rss: int
-    """Largest resident memory since just before loading."""
-    pss: int | None
-    """Resident memory, in which a page that n processes share counts 1/n; None where the system does not tell."""
-    retained: int
-    """Resident memory after closing the session, less that before loading it."""
-
-
-@dataclass(frozen=True)
-class HeldMemory(Reading[Held]):
+class HeldMemory(Reading[dict[str, int | None]]):
     """What the process holds now, and after closing the session."""
 
-    def read(self, artifact: OpenArtifact) -> Held:
-        """Return both; the session is closed afterwards."""
+    def read(self, artifact: OpenArtifact) -> dict[str, int | None]:
+        """Return bytes; the session is closed afterwards.
+
+        ``peak_rss``, the largest resident memory since just before loading; ``pss``, in which a page that n processes
+        share counts 1/n, None where the system does not tell; ``retained``, what is resident after closing the session,
+        less what was before loading it.
+        """
         peak, pss = memory.peak_rss_bytes(), memory.pss_bytes()
         artifact.close()
         memory.give_back_freed()
-        return Held(peak, pss, memory.rss_bytes() - artifact.baseline_bytes)
+        return {"peak_rss": peak, "pss": pss, "retained": memory.rss_bytes() - artifact.baseline_bytes}
 
 
 def _take(state: Pass) -> None:
-    def device() -> None:
+    with state.attempt("memory.device"):  # before the session is closed
         state.keep("memory.device", "B", [gpu.memory_of(state.pid)])
-
-    state.attempt("memory.device", device)  # before the session is closed
     figures: dict[str, int | None] = {}
     for name in ("peak_rss", "pss", "retained"):
         metric = f"memory.{name}"
         if not figures:
-            state.attempt(metric, lambda: figures.update(asdict(state.bench.take(HeldMemory()))))
+            with state.attempt(metric):
+                figures = state.bench.take(HeldMemory())
         value = figures.get(name)
         if value is not None:
             state.keep(metric, "B", [value])

@@ -146,29 +146,29 @@ def by_window(ns: Sequence[int], arrivals: Sequence[int], windows: int = WINDOWS
 
 
 def _take(state: Pass) -> None:
-    def serve(load: int) -> None:
-        metric = f"open_loop.{load}"
-        if not state.capacity_per_s:
-            counted = state.bench.take(ClosedLoop(1, state.seconds))
-            state.capacity_per_s = sum(counted.calls) / (len(counted.calls) * counted.window_ns) * 1e9
-        rate = state.capacity_per_s * load / 100
-        if rate * state.seconds < FEWEST_REQUESTS:
-            state.absent[metric] = f"too slow: fewer than {FEWEST_REQUESTS} requests in {state.seconds:g} s"
-            return
-        asked = OpenLoop(rate, state.seconds, state.seed)
-        answer = state.bench.take(asked)
-        if answer.saturated:
-            state.absent[metric] = (
-                f"saturated: {rate:.4g} calls a second kept it busy {answer.busy:.0%} of the time "
-                f"({len(answer.ns)} of {answer.offered} served), so latency grows for as long as they come"
-            )
-        else:
-            state.measurements.append(
-                Measurement(metric, "ns", tuple(map(tuple, by_window(answer.ns, asked.arrivals))))
-            )
-
     for load in LOADS:
-        state.attempt(f"open_loop.{load}", functools.partial(serve, load))
+        with state.attempt(f"open_loop.{load}"):
+            _offer(state, load, f"open_loop.{load}")
+
+
+def _offer(state: Pass, load: int, metric: str) -> None:
+    """Offer a share of the capacity, in percent."""
+    if not state.capacity_per_s:
+        counted = state.bench.take(ClosedLoop(1, state.seconds))
+        state.capacity_per_s = sum(counted.calls) / (len(counted.calls) * counted.window_ns) * 1e9
+    rate = state.capacity_per_s * load / 100
+    if rate * state.seconds < FEWEST_REQUESTS:
+        state.absent[metric] = f"too slow: fewer than {FEWEST_REQUESTS} requests in {state.seconds:g} s"
+        return
+    asked = OpenLoop(rate, state.seconds, state.seed)
+    answer = state.bench.take(asked)
+    if answer.saturated:
+        state.absent[metric] = (
+            f"saturated: {rate:.4g} calls a second kept it busy {answer.busy:.0%} of the time "
+            f"({len(answer.ns)} of {answer.offered} served), so latency grows for as long as they come"
+        )
+    else:
+        state.measurements.append(Measurement(metric, "ns", tuple(map(tuple, by_window(answer.ns, asked.arrivals)))))
 
 
 OPEN_LOOP = Instrument(

@@ -81,20 +81,15 @@ def take_each(
             except CrossBackendError as error:
                 state.fail(left, f"it could not be opened again: {one_line(error)}")
                 break
-            left = _until_it_ends(state, left, call_s)
+            while left:
+                name = left.pop(0)
+                state.seconds = loop_s(call_s) if name == "throughput" else INSTRUMENT_S
+                try:
+                    INSTRUMENTS[name].take(state)
+                except WorkerError as error:
+                    state.fail([name], one_line(error))
+                    break
     return state.further
-
-
-def _until_it_ends(state: Pass, names: Sequence[str], call_s: float) -> list[str]:
-    """Take instruments one by one; return those that are left when the process has ended."""
-    for place, name in enumerate(names, start=1):
-        state.seconds = loop_s(call_s) if name == "throughput" else INSTRUMENT_S
-        try:
-            INSTRUMENTS[name].take(state)
-        except WorkerError as error:
-            state.fail([name], one_line(error))
-            return list(names[place:])
-    return []
 
 
 def loop_s(call_s: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -135,15 +134,14 @@ def _share(counts: list[float], before_ns: int, after_ns: int, window_ns: int) -
 
 
 def _take(state: Pass) -> None:
-    def measure(streams: int) -> None:
-        counted = state.bench.take(ClosedLoop(streams, state.seconds))
-        rates = [calls / counted.window_ns * 1e9 for calls in counted.calls]
-        if streams == 1 and state.capacity_per_s is None:
-            state.capacity_per_s = sum(rates) / len(rates)
-        state.keep(f"throughput.streams_{streams}", "1/s", [rate * state.batch for rate in rates])
-
     for streams in state.streams:
-        state.attempt(f"throughput.streams_{streams}", functools.partial(measure, streams))
+        metric = f"throughput.streams_{streams}"
+        with state.attempt(metric):
+            counted = state.bench.take(ClosedLoop(streams, state.seconds))
+            rates = [calls / counted.window_ns * 1e9 for calls in counted.calls]
+            if streams == 1 and state.capacity_per_s is None:
+                state.capacity_per_s = sum(rates) / len(rates)
+            state.keep(metric, "1/s", [rate * state.batch for rate in rates])
 
 
 THROUGHPUT = Instrument(

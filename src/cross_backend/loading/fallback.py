@@ -6,7 +6,6 @@ preflight ──▶ remembered verdict? ──▶ first time: open and verify in
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -61,13 +60,12 @@ def load_best(
         raise UsageError(f"timeout_s must be above 0, not {timeout_s}.")
     cache = Cache()
     candidates, rejected = in_order(Path(path), platform, model, cache)
-    opener = _Opener(cache, timeout_s, trust=trust)
     first: list[tuple[Artifact, Rejected | None]] = [(artifact, None) for artifact in candidates]
     demoted: list[tuple[Artifact, Rejected | None]] = []
     for again, tried in ((retry, first), (True, demoted)):
         for artifact, demotion in tried:
             try:
-                session = opener.open(artifact, again=again)
+                session = _open(artifact, cache, timeout_s, again=again, trust=trust)
             except _DemotedError as error:
                 row = Rejected(artifact.target, str(error))
                 rejected.append(row)
@@ -87,52 +85,50 @@ class _DemotedError(CrossBackendError):
     """It failed here before, and is tried again only when nothing else works."""
 
 
-class _Opener:
-    """Opens one artifact in this process, after a child has shown that it works."""
+def _open(artifact: Artifact, cache: Cache, timeout_s: float, *, again: bool, trust: bool) -> Session:
+    """Open an artifact in this process, after a child has shown that it works.
 
-    def __init__(self, cache: Cache, timeout_s: float, *, trust: bool) -> None:
-        self._cache, self._memory, self._timeout_s, self._trust = cache, Memory(cache), timeout_s, trust
-
-    def open(self, artifact: Artifact, *, again: bool) -> Session:
-        """Open it.
-
-        Raises:
-            _DemotedError: it failed or crashed before, and this is not the second round.
-            CrossBackendError: why not.
-        """
-        resolved = check_runs(resolve_artifact(artifact))
-        session = load(artifact, trust=self._trust)  # checks digests, opens nothing
-        identity, runtime = f"{artifact.sha256} {artifact.sample_sha256} {artifact.target}", versions(resolved)
-        known = self._memory.verdict(identity, runtime)
-        if known is not None and known.verdict is Verdict.WRONG:
-            raise LoadError(f"its outputs were wrong here before: {known.reason}")
-        if known is not None and known.verdict is not Verdict.RIGHT and not again:
-            raise _DemotedError(
-                f"it {known.verdict} here before ({known.reason}), so it is tried last; retry=True forgets that"
-            )
-        if known is None or known.verdict is not Verdict.RIGHT:
-            self._try(artifact, resolved, identity, runtime)
-        if artifact.sample is None:
-            logger.warning("%s is opened unverified: it brings no sample to compare with", artifact.target)
-        with failing_as(LoadError, f"{artifact.target} cannot load {artifact.payload}"):
-            return session.__enter__()
-
-    def _try(self, artifact: Artifact, resolved: Resolved, identity: str, runtime: Mapping[str, str]) -> None:
-        """Open and verify in a child; remember what came of it."""
-        settings = Settings(timeout_s=self._timeout_s)
-        found = Remembered(Verdict.RIGHT)
-        failure: CrossBackendError | None = None
-        with ExitStack() as stack:
-            try:
-                bench, _ = open_bench(artifact.payload_path, artifact.target, settings, self._cache, stack)
-                if artifact.sample is not None:
-                    comparison = bench.verify(precision_of(resolved.options)).comparison
-                    if not comparison.verdict:
-                        found = Remembered(Verdict.WRONG, str(comparison.reason))
-                        failure = LoadError(f"its outputs are wrong: {comparison.reason}")
-            except CrossBackendError as error:
-                verdict = Verdict.CRASHED if isinstance(error, WorkerError) else Verdict.FAILED
-                found, failure = Remembered(verdict, one_line(error)), error
-        self._memory.keep_verdict(identity, runtime, found)
+    Raises:
+        _DemotedError: it failed or crashed before, and this is not the second round.
+        CrossBackendError: why not.
+    """
+    resolved, memory = check_runs(resolve_artifact(artifact)), Memory(cache)
+    session = load(artifact, trust=trust)  # checks digests, opens nothing
+    identity, runtime = f"{artifact.sha256} {artifact.sample_sha256} {artifact.target}", versions(resolved)
+    known = memory.verdict(identity, runtime)
+    if known is not None and known.verdict is Verdict.WRONG:
+        raise LoadError(f"its outputs were wrong here before: {known.reason}")
+    if known is not None and known.verdict is not Verdict.RIGHT and not again:
+        raise _DemotedError(
+            f"it {known.verdict} here before ({known.reason}), so it is tried last; retry=True forgets that"
+        )
+    if known is None or known.verdict is not Verdict.RIGHT:
+        found, failure = _try(artifact, resolved, cache, timeout_s)
+        memory.keep_verdict(identity, runtime, found)
         if failure is not None:
             raise failure
+    if artifact.sample is None:
+        logger.warning("%s is opened unverified: it brings no sample to compare with", artifact.target)
+    with failing_as(LoadError, f"{artifact.target} cannot load {artifact.payload}"):
+        return session.__enter__()
+
+
+def _try(
+    artifact: Artifact, resolved: Resolved, cache: Cache, timeout_s: float
+) -> tuple[Remembered, CrossBackendError | None]:
+    """Open and verify in a child; return what to remember, and why it is not to be opened."""
+    found = Remembered(Verdict.RIGHT)
+    failure: CrossBackendError | None = None
+    with ExitStack() as stack:
+        try:
+            settings = Settings(timeout_s=timeout_s)
+            bench, _ = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)
+            if artifact.sample is not None:
+                comparison = bench.verify(precision_of(resolved.options)).comparison
+                if not comparison.verdict:
+                    found = Remembered(Verdict.WRONG, str(comparison.reason))
+                    failure = LoadError(f"its outputs are wrong: {comparison.reason}")
+        except CrossBackendError as error:
+            verdict = Verdict.CRASHED if isinstance(error, WorkerError) else Verdict.FAILED
+            found, failure = Remembered(verdict, one_line(error)), error
+    return found, failure

@@ -73,7 +73,7 @@ _Runs = dict[int, tuple[Sequence[Any], Sequence[Any]]]
 def _program(workload: Workload) -> tuple[ExportedProgram, _Runs]:
     """Capture with a free batch dimension, and run the original eagerly."""
     if isinstance(workload.model, Path):
-        program = flatten(load_pt2(workload.model)).program
+        program = flatten(load_pt2(workload.model))
         if not has_free_batch(program):
             raise CaptureError(
                 f"{workload.model.name} was exported with a fixed batch; export it again with a free batch dimension "
@@ -83,7 +83,7 @@ def _program(workload: Workload) -> tuple[ExportedProgram, _Runs]:
         given = {n: fix_batch(program, example_inputs(program), n, workload.model.name)[0] for n in CHECKED}
     else:
         captured = capture_free(workload)
-        program, module = flatten(captured).program, flat_call(workload.model, captured)
+        program, module = flatten(captured), flat_call(workload.model, captured)
         rows = {n: batched(workload, n) for n in CHECKED}
         given = {n: flat_tensors(captured, many.inputs, many.kwargs) for n, many in rows.items()}
     check_has_inputs(workload.name, given[1])

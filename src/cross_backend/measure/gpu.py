@@ -16,9 +16,11 @@ class Driver(ABC):
     name: ClassVar[str]
     """How messages call it."""
 
-    @abstractmethod
+    _devices: list[Any]
+
     def count(self) -> int:
         """Return the number of GPUs; they are called 0, 1, and so on."""
+        return len(self._devices)
 
     @abstractmethod
     def memory_of(self, pid: int) -> dict[int, int | None]:
@@ -52,9 +54,6 @@ class Nvml(Driver):
             self._devices = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         except pynvml.NVMLError as error:
             raise UnavailableError(f"no NVIDIA driver ({error})") from error
-
-    def count(self) -> int:
-        return len(self._devices)
 
     def memory_of(self, pid: int) -> dict[int, int | None]:
         found: dict[int, int | None] = {}
@@ -93,9 +92,6 @@ class AmdSmi(Driver):
             self._devices = list(amdsmi.amdsmi_get_processor_handles())
         except amdsmi.AmdSmiException as error:
             raise UnavailableError(f"no AMD driver ({one_line(error)})") from error
-
-    def count(self) -> int:
-        return len(self._devices)
 
     def memory_of(self, pid: int) -> dict[int, int | None]:
         found: dict[int, int | None] = {}

@@ -6,12 +6,9 @@ that part uses when idle.
 
 from __future__ import annotations
 
-import bisect
 import threading
 import time
-from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cross_backend.errors import RunError, UnavailableError, one_line
@@ -69,9 +66,7 @@ class Recorder:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
         self._read()
@@ -88,19 +83,14 @@ class Recorder:
             raise RunError(f"{self._probe.covers} could not be read: {one_line(self._failure)}") from self._failure
         if not self._at_ns[0] <= start_ns <= end_ns <= self._at_ns[-1]:
             raise RunError(f"{self._probe.covers} was not read from before the work to after it.")
-        values = self._values
-        if not self._probe.counts_energy:
-            at_s = [ns / 1e9 for ns in self._at_ns]
-            steps = range(1, len(values))
-            areas = [(at_s[i] - at_s[i - 1]) * (values[i] + values[i - 1]) / 2 for i in steps]
-            values = list(accumulate(areas, initial=0.0))
-        return self._at(values, end_ns) - self._at(values, start_ns)
+        import numpy as np
 
-    def _at(self, totals: list[float], instant_ns: int) -> float:
-        after = min(max(bisect.bisect_left(self._at_ns, instant_ns), 1), len(totals) - 1)
-        before_ns, after_ns = self._at_ns[after - 1], self._at_ns[after]
-        share = (instant_ns - before_ns) / max(after_ns - before_ns, 1)
-        return totals[after - 1] + share * (totals[after] - totals[after - 1])
+        at_ns, values = np.array(self._at_ns, float), np.array(self._values)
+        if not self._probe.counts_energy:
+            areas = np.diff(at_ns) / 1e9 * (values[1:] + values[:-1]) / 2
+            values = np.concatenate([[0.0], np.cumsum(areas)])
+        before, after = np.interp([start_ns, end_ns], at_ns, values)
+        return float(after - before)
 
     def _record(self) -> None:
         while self._failure is None and not self._stop.wait(self._interval_s):

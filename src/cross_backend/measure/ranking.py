@@ -27,17 +27,13 @@ class Ranking:
             asked: relative difference that shall surely be found.
         """
         self._asked = asked
-        self.measured, self._floor, self._known = measured, floor or 0.0, dict[tuple[int, int], LogRatio | None]()
+        self.measured, self._floor = measured, floor or 0.0
+        self._plain = functools.cache(lambda first, second: log_ratio(measured[first], measured[second]))
+        """Returns the ratio of two with an interval of its own."""
         pairs = itertools.combinations(sorted(measured), 2)
         self._confidence = joint_confidence(sum(not self._clear(*pair) for pair in pairs))
         self.order: tuple[int, ...] = tuple(sorted(measured, key=functools.cmp_to_key(self._slower)))
         """Keys, fastest first."""
-
-    def _plain(self, first: int, second: int) -> LogRatio | None:
-        """Return the ratio of two with an interval of its own."""
-        if (first, second) not in self._known:
-            self._known[first, second] = log_ratio(self.measured[first], self.measured[second])
-        return self._known[first, second]
 
     def _clear(self, first: int, second: int, by: float = 0.0) -> bool:
         return clearly_apart(self._plain(first, second), self._floor, len(self.measured), by)

@@ -251,11 +251,11 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
 
 def _flattened(program: ExportedProgram, folder: Path) -> ExportedProgram:
     """Return a program of flat positional tensors; the model's own structure is kept in the folder."""
-    flat = flatten(program)
-    names = [str(name) for name in flat.program.graph_signature.user_inputs]
-    if flat.structure != Structure.of_flat(names, flat.structure.outputs.count):
-        (folder / STRUCTURE).write_text(json.dumps(flat.structure.to_json(), allow_nan=False) + "\n")
-    return flat.program
+    flat, structure = flatten(program), structure_of(program)
+    names = [str(name) for name in flat.graph_signature.user_inputs]
+    if structure != Structure.of_flat(names, structure.outputs.count):
+        (folder / STRUCTURE).write_text(json.dumps(structure.to_json(), allow_nan=False) + "\n")
+    return flat
 
 
 def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:

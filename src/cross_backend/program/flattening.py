@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, failing_as
@@ -14,17 +14,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 
-@dataclass(frozen=True)
-class Flat:
-    """A program that takes flat positional tensors and gives flat tensors."""
-
-    program: ExportedProgram
-    structure: Structure
-    """What the model itself takes and gives."""
-
-
-def flatten(program: ExportedProgram) -> Flat:
-    """Flatten a program: constants among its inputs and outputs are left out, and kept in the structure.
+def flatten(program: ExportedProgram) -> ExportedProgram:
+    """Return a program of flat positional tensors; constants among its inputs and outputs are left out.
 
     Raises:
         CaptureError: it takes or gives what cannot be shipped; names it and says what to do.
@@ -35,9 +26,9 @@ def flatten(program: ExportedProgram) -> Flat:
     plain_inputs = all(node is TENSOR for _, node in inputs) and not in_spec.child(1).num_children
     plain_outputs = outputs is TENSOR or (outputs.kind == "tuple" and all(part is TENSOR for _, part in outputs.parts))
     if plain_inputs and plain_outputs:
-        return Flat(program, structure)
+        return program
     free = _free_extents(program)
-    return Flat(_traced_again(program, free) if any(free.values()) else _flat_program(program), structure)
+    return _traced_again(program, free) if any(free.values()) else _flat_program(program)
 
 
 def structure_of(program: ExportedProgram) -> Structure:

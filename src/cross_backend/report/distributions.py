@@ -95,11 +95,3 @@ def _density(ordered: NDArray[Any]) -> tuple[tuple[float, float], ...]:
     smooth = np.convolve(counts, [0.25, 0.5, 0.25], mode="same")
     middles = np.sqrt(edges[:-1] * edges[1:]) / 1e6
     return tuple(zip(middles.tolist(), (smooth / smooth.max()).tolist(), strict=True))
-
-
-def median(measurement: Measurement) -> float | None:
-    """Return the median of all samples in the measurement's own unit; None without samples."""
-    import numpy as np
-
-    samples = array(measurement)
-    return float(np.median(samples)) if len(samples) else None

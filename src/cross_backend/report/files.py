@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cross_backend.errors import ReportError
+from cross_backend.errors import ReportError, UsageError
 
 
 def replace_file(path: Path, parts: Iterable[str]) -> None:
@@ -28,3 +28,16 @@ def replace_file(path: Path, parts: Iterable[str]) -> None:
     finally:
         with contextlib.suppress(OSError):
             part.unlink()
+
+
+def writable_folder(path: Path) -> Path:
+    """Create an output folder.
+
+    Raises:
+        UsageError: it cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {error.strerror}.") from error
+    return path

@@ -30,8 +30,8 @@ def panel_html(panel: Panel) -> str:
         filter(None, (verdicts.told_apart(panel), verdicts.surely_found([panel]), verdicts.disturbed(panel))),
     )
     parts += [
-        _paragraph(f"{outcomes.MARKS[reason.outcome]} {', '.join(reason.titles)}: {reason.outcome}: {reason.text}")
-        for reason in outcomes.reasons(panel.results)
+        _paragraph(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {why}")
+        for outcome, why, titles in outcomes.reasons(panel.results)
     ]
     if panel.interrupted:
         parts.append(_paragraph("Interrupted: this is what was finished until then."))
@@ -41,19 +41,20 @@ def panel_html(panel: Panel) -> str:
 def study_html(results: StudyResults) -> str:
     """Return the fastest of each panel, the rankings with their verdicts, and every reason once."""
     shown = views(results)
-    parts = [
-        f"<h3>{escape(results.name)}</h3>",
-        *map(_paragraph, filter(None, [verdicts.surely_found(results.panels)])),
-    ]
+    parts = [f"<h3>{escape(results.name)}</h3>"]
+    if found := verdicts.surely_found(results.panels):
+        parts.append(_paragraph(found))
     if not results.finished:
         parts.append(_paragraph("Not finished: this is what was measured until now.", "b"))
     overview, stopped = study_tables.overview(shown), study_tables.stopped(shown)
-    parts += [_table(table.filled) for table in (overview,) if table.rows]
+    if overview.rows:
+        parts.append(_table(overview.filled))
     for view in shown:
         parts += [f"<h4>{escape(view.label)}</h4>", _paragraph(verdicts.ship(view.panel), "b")]
         if view.panel.ranked:
             parts.append(_table(tables.ranking(view.panel).filled))
-    parts += [f"<h4>{escape(table.title)}</h4>{_table(table)}" for table in (stopped,) if table.rows]
+    if stopped.rows:
+        parts.append(f"<h4>{escape(stopped.title)}</h4>{_table(stopped)}")
     return "\n".join(parts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from cross_backend.records import Outcome, Result
 
@@ -28,20 +27,11 @@ MEANINGS: Mapping[str, str] = {
 """Outcome → what it means; all but OK, which has a rank or says why not."""
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Why targets ended as they did: one reason, however many targets have it."""
-
-    outcome: Outcome
-    text: str
-    titles: tuple[str, ...]
-
-
-def reasons(results: Iterable[Result]) -> list[Reason]:
-    """Return every reason of what did not end well once, by its first target."""
+def reasons(results: Iterable[Result]) -> list[tuple[Outcome, str, str]]:
+    """Return (outcome, reason, targets) of what did not end well, each reason once, by its first target."""
     found: dict[tuple[Outcome, str], list[str]] = {}
     for result in results:
         if result.outcome is not Outcome.OK:
             key = (result.outcome, result.reason or "no reason was given")
             found.setdefault(key, []).append(result.title)
-    return [Reason(outcome, text, tuple(dict.fromkeys(titles))) for (outcome, text), titles in found.items()]
+    return [(outcome, text, ", ".join(dict.fromkeys(titles))) for (outcome, text), titles in found.items()]

@@ -72,10 +72,7 @@ def _rows(operators: Operators) -> Iterator[tuple[str, str, str, str, str]]:
     """Return the row of what was left, and below it one for each further line."""
     shown, more = operators.lines[:LINES], len(operators.lines) - LINES
     first, *further = [*shown, *([f"… and {more} more"] if more > 0 else [])] or [""]
-    yield operators.name, str(operators.count), _flops(operators), operators.why or "", first
+    flops = "–" if operators.flops is None else f"{operators.flops:,}"
+    yield operators.name, str(operators.count), flops, operators.why or "", first
     for line in further:
         yield "", "", "", "", line
-
-
-def _flops(operators: Operators) -> str:
-    return "–" if operators.flops is None else f"{operators.flops:,}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cross_backend.records import Outcome, Panel, Result, StudyResults
@@ -33,9 +33,8 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
     for result in panel.results:
         if result.outcome is Outcome.OK:
             terminal.text(_ended_well(result))
-    for reason in outcomes.reasons(panel.results):
-        mark = outcomes.MARKS[reason.outcome]
-        terminal.text(f"{mark} {', '.join(reason.titles)}: {reason.outcome}: {reason.text}")
+    for outcome, why, titles in outcomes.reasons(panel.results):
+        terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {why}")
     terminal.text()
     if panel.ranked:
         terminal.text("🏆 Performance Ranking:", style="bold")
@@ -58,21 +57,15 @@ def _ended_well(result: Result) -> str:
     return f"{mark} {result.title}: {mean} avg, {median} median{why}"
 
 
-def panel_text(panel: Panel) -> str:
-    """Return what :func:`print_panel` prints, as plain text as wide as the terminal."""
-    return _text(lambda terminal: print_panel(terminal, panel))
-
-
-def study_text(results: StudyResults) -> str:
-    """Return what :func:`print_study` prints, as plain text as wide as the terminal."""
-    return _text(lambda terminal: print_study(terminal, results))
-
-
-def _text(show: Callable[[Terminal], None]) -> str:
+def text(shown: Panel | StudyResults) -> str:
+    """Return what is printed of a panel or a study, as plain text as wide as the terminal."""
     into = io.StringIO()
     terminal = Terminal(into=into)
     terminal.out.width = shutil.get_terminal_size().columns
-    show(terminal)
+    if isinstance(shown, Panel):
+        print_panel(terminal, shown)
+    else:
+        print_study(terminal, shown)
     return "\n".join(line.rstrip() for line in into.getvalue().splitlines())
 
 

@@ -43,13 +43,8 @@ def index(views: Sequence[View]) -> str:
             "batch": view.panel.batch,
             "threads": view.panel.settings.get("threads"),
             "series": [
-                {
-                    "id": identity(view, number),
-                    "title": row.label,
-                    "rounds": [len(r) for r in row.result.latency.rounds],
-                }
-                for number, row in enumerate(view.rows)
-                if row.distribution is not None and row.result.latency is not None
+                {"id": name, "title": title, "rounds": [len(row) for row in latency.rounds]}
+                for name, title, latency in _series(view)
             ],
         }
         for view in views
@@ -59,14 +54,15 @@ def index(views: Sequence[View]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def identity(view: View, number: int) -> str:
-    """Return a series' name in the page."""
-    return f"raw-{view.key}-{number}"
+def _series(view: View) -> Iterator[tuple[str, str, Measurement]]:
+    """Return (name in the page, title, samples) of each series of a panel."""
+    for number, row in enumerate(view.rows):
+        if row.distribution is not None and row.result.latency is not None:
+            yield f"raw-{view.key}-{number}", row.label, row.result.latency
 
 
 def blocks(views: Sequence[View]) -> Iterator[tuple[str, str, str]]:
     """Return (name, kind, samples) of one series after another, so that only one is held at a time."""
     for view in views:
-        for number, row in enumerate(view.rows):
-            if row.distribution is not None and row.result.latency is not None:
-                yield identity(view, number), *encoded(row.result.latency)
+        for name, _, latency in _series(view):
+            yield name, *encoded(latency)

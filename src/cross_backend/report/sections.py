@@ -111,7 +111,7 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
         table = study_tables.instrument(views, metrics, title or f"{metrics.title}, all targets")
         return Block(tables=(table,) if table else ())
 
-    (open_loop,), (energy, power) = OPEN_LOOP.tables, ENERGY.tables
+    (open_loop,) = OPEN_LOOP.tables
 
     return [
         Section(
@@ -152,8 +152,7 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
             "Read from the hardware's own counters; an estimate is never shown in their place.",
             (
                 *_blocks(views, cost.energy),
-                tables(energy),
-                tables(power),
+                *map(tables, ENERGY.tables),
             ),
             "Power and energy were not measured in this study.",
         ),
@@ -161,6 +160,7 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
 
 
 def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section]:
+    surroundings = (circumstances.machine, circumstances.versions, circumstances.settings)
     return [
         Section(
             "placement",
@@ -174,15 +174,7 @@ def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section
             "machine",
             "Machine, versions, settings",
             "Figures belong to this machine and these versions.",
-            (
-                Block(
-                    tables=(
-                        circumstances.machine(results),
-                        circumstances.versions(results),
-                        circumstances.settings(results),
-                    )
-                ),
-            ),
+            (Block(tables=tuple(table(results) for table in surroundings)),),
         ),
         Section(
             "warnings",

@@ -9,11 +9,11 @@ from cross_backend.instruments.instrument import Metrics
 from cross_backend.measure.percentiles import percentiles as estimated
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.report import figures, tables
-from cross_backend.report.distributions import median
 from cross_backend.report.tables import NONE, Table
 from cross_backend.report.views import Row, View, proved, timed
 
 PERCENTS = (90.0, 99.0, 99.9)
+_PERCENTILES = tuple(f"P{percent:g}" for percent in PERCENTS)
 WHERE = ("workload", "batch", "threads")
 """What tells panels apart; columns of tables that hold several."""
 RANKING = (
@@ -22,7 +22,7 @@ RANKING = (
     "ratio",
     "median",
     "95 % interval",
-    *(f"P{percent:g}" for percent in PERCENTS),
+    *_PERCENTILES,
     "runs",
     "max error",
     "SQNR dB",
@@ -42,14 +42,9 @@ def where(view: View) -> tuple[str, str, str]:
     return view.panel.workload, str(view.panel.batch), str(view.panel.settings.get("threads", NONE))
 
 
-def metrics(views: Sequence[View]) -> list[str]:
-    """Return the task metrics of all results."""
-    return sorted({name for view in views for row in view.rows for name in row.result.task})
-
-
 def ranking(view: View) -> Table:
     """Return a row per result that has figures, the best first; :func:`stopped` tells of the others."""
-    tasks = metrics([view])
+    tasks = sorted({name for row in view.rows for name in row.result.task})
     headers = (*RANKING, *tasks, "note")
     rows = tuple(cells(row, tasks) for row in view.rows if row.has_figures)
     texts = {"backend", "precision", "note"}
@@ -58,31 +53,19 @@ def ranking(view: View) -> Table:
 
 def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
     """Return the cells of :data:`RANKING`, of the task metrics, and the note."""
-    result, latency = row.result, row.result.latency_ms
-    times = (NONE,) * len(RANKING[2 : RANKING.index("runs") + 1])
-    if timed(result) and latency is not None and result.latency is not None:
-        times = (
-            figures.ratio(result.ratio),
-            figures.duration(latency.value, latency),
-            figures.interval(latency),
-            *percentiles(result.latency),
-            f"{result.latency.count:,}",
-        )
-    execution = result.execution
-    return (
-        str(result.rank) if result.rank is not None else NONE,
-        result.title,
-        *times,
-        tables.error(result.comparison),
-        tables.decibels(result.comparison),
-        tables.size(result.size_bytes),
-        tables.percent(result.placement.coverage if result.placement else None),
-        tables.percent(execution.share if execution else None),
-        row.precision,
-        tables.seconds(result.load_s),
-        *(tables.percent(result.task.get(name)) if proved(result) else NONE for name in tasks),
-        note(row),
-    )
+    result, execution = row.result, row.result.execution
+    told = tables.cells(result) | {
+        "rank": str(result.rank) if result.rank is not None else NONE,
+        "backend": result.title,
+        "on device": tables.percent(execution.share if execution else None),
+        "precision": row.precision,
+    }
+    if timed(result) and result.latency is not None:
+        told |= zip(_PERCENTILES, percentiles(result.latency), strict=True)
+    else:
+        told |= dict.fromkeys(RANKING[2 : RANKING.index("runs") + 1], NONE)
+    scores = (tables.percent(result.task.get(name)) if proved(result) else NONE for name in tasks)
+    return (*(told[header] for header in RANKING), *scores, note(row))
 
 
 def percentiles(latency: Measurement) -> tuple[str, ...]:
@@ -180,7 +163,7 @@ def instrument(views: Sequence[View], metrics: Metrics, title: str = "") -> Tabl
             medians = []
             for part in parts:
                 found = row.measurement(f"{prefix}.{part}" if part else prefix)
-                medians.append(tables.quantity(median(found), found.unit) if found else NONE)
+                medians.append(tables.quantity(found.median, found.unit) if found else NONE)
             if why or any(text != NONE for text in medians):
                 rows.append((*where(view), row.label, *medians, why))
     headers = (*WHERE, "backend", *(metrics.parts.get(part, part.replace("_", " ")) for part in parts), "why not")
@@ -197,7 +180,8 @@ def _nothing_measured(views: Sequence[View], title: str, prefix: str) -> Table |
 
 def _why_not(row: Row, prefix: str) -> str:
     """Return why figures of an instrument are missing, and what one has to know of those that are not."""
-    return "; ".join(filter(None, (absences(row, prefix), *notes(row, prefix))))
+    notes = [text for name, text in row.result.notes.items() if name.partition(".")[0] == prefix]
+    return "; ".join(filter(None, (absences(row, prefix), *notes)))
 
 
 def _parts(views: Sequence[View], prefix: str, order: Sequence[str]) -> list[str]:
@@ -214,11 +198,6 @@ def _parts(views: Sequence[View], prefix: str, order: Sequence[str]) -> list[str
 def natural(text: str) -> list[tuple[int, str]]:
     """Return a key that puts ``streams_2`` before ``streams_10``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text) if part]
-
-
-def notes(row: Row, prefix: str) -> list[str]:
-    """Return what one has to know of an instrument's figures: what they cover."""
-    return [text for name, text in row.result.notes.items() if name.partition(".")[0] == prefix]
 
 
 def absences(row: Row, prefix: str) -> str:

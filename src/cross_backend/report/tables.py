@@ -170,6 +170,23 @@ def profile(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
     ]
 
 
+def cells(result: Result) -> dict[str, str]:
+    """Return what rankings say of a result, by the headers of their columns."""
+    ms = result.latency_ms
+    return {
+        "ratio": figures.ratio(result.ratio),
+        "median": figures.duration(ms.value, ms) if ms else NONE,
+        "95 % interval": figures.interval(ms) if ms else NONE,
+        "average": figures.duration(result.mean_ms, ms) if result.mean_ms is not None else NONE,
+        "runs": f"{result.latency.count:,}" if result.latency else NONE,
+        "max error": error(result.comparison),
+        "SQNR dB": decibels(result.comparison),
+        "size": size(result.size_bytes),
+        "coverage": percent(result.placement.coverage if result.placement else None),
+        "load": seconds(result.load_s),
+    }
+
+
 def ranking(panel: Panel) -> Table:
     """Return a row per ranked result, the best first; the first cell is the rank."""
     ranked = panel.ranked
@@ -177,26 +194,9 @@ def ranking(panel: Panel) -> Table:
     outputs = (OUTPUT,) if any(result.sample_output for result in ranked) else ()
     rows = []
     for result in ranked:
-        latency, measurement = result.latency_ms, result.latency
-        assert latency is not None and measurement is not None and result.mean_ms is not None
-        rows.append(
-            (
-                str(result.rank),
-                result.title,
-                figures.ratio(result.ratio),
-                figures.duration(latency.value, latency),
-                figures.interval(latency),
-                figures.duration(result.mean_ms, latency),
-                f"{measurement.count:,}",
-                error(result.comparison),
-                decibels(result.comparison),
-                size(result.size_bytes),
-                percent(result.placement.coverage if result.placement else None),
-                seconds(result.load_s),
-                *([", ".join(f"{v:.5g}" for v in result.sample_output)] if outputs else ()),
-                *(percent(result.task.get(name)) for name in metrics),
-            )
-        )
+        told = cells(result) | {OUTPUT: ", ".join(f"{v:.5g}" for v in result.sample_output)}
+        tasks = (percent(result.task.get(name)) for name in metrics)
+        rows.append((str(result.rank), result.title, *(told[header] for header in (*RANKING[2:], *outputs)), *tasks))
     headers = (*RANKING, *outputs, *metrics)
     return Table("Ranking", headers, tuple(rows), tuple(range(2, len(headers))))
 

@@ -99,14 +99,10 @@ class Terminal:
         if self.quiet:
             yield lambda _key, _text, _share: None
         elif not self.has_bars:
-            yield self._plain_progress
+            yield lambda _key, text, share: self.note(text) if share == 1 else None
         else:
             with _bars(self.err) as show:
                 yield show
-
-    def _plain_progress(self, _key: str, text: str, share: float | None) -> None:
-        if share == 1:
-            self.note(text)
 
 
 def _widest(texts: Iterable[str]) -> int:

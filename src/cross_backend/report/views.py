@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cross_backend.measurement import Measurement
@@ -102,16 +102,11 @@ def timed(result: Result) -> bool:
 
 def views(results: StudyResults) -> tuple[View, ...]:
     """Return all panels, ordered as in the study."""
-    return tuple(view(panel, f"p{index}") for index, panel in enumerate(results.panels))
-
-
-def view(panel: Panel, key: str = "p0") -> View:
-    """Return one panel."""
-    rows = (
-        Row(result, distribution(result.latency) if timed(result) and result.latency else None)
-        for result in _ordered(panel)
-    )
-    return View(key, panel, tuple(rows))
+    found = []
+    for index, panel in enumerate(results.panels):
+        rows = (Row(r, distribution(r.latency) if timed(r) and r.latency else None) for r in _ordered(panel))
+        found.append(View(f"p{index}", panel, tuple(rows)))
+    return tuple(found)
 
 
 def _ordered(panel: Panel) -> list[Result]:
@@ -127,12 +122,7 @@ def _ordered(panel: Panel) -> list[Result]:
 def slots(all_views: Sequence[View]) -> dict[str, int]:
     """Return every target of a study a number, by first appearance, so that it looks alike in all charts."""
     found: dict[str, int] = {}
-    for result in results(all_views):
-        found.setdefault(result.title, len(found))
-    return found
-
-
-def results(all_views: Sequence[View]) -> Iterator[Result]:
-    """Return the results of all panels in the study's own order."""
     for view in all_views:
-        yield from view.panel.results
+        for result in view.panel.results:
+            found.setdefault(result.title, len(found))
+    return found

@@ -175,17 +175,10 @@ def _batches(head: Sequence[Any], measurement: Measurement, schema: Any) -> Iter
         cut = slice(start, min(start + ROWS_AT_ONCE, len(values)))
         size = cut.stop - cut.start
         columns = [
-            *(_constant(value, schema.field(name).type, size) for name, value in zip(COLUMNS, head, strict=False)),
+            *(pa.repeat(pa.scalar(cell, field.type), size) for field, cell in zip(schema, head, strict=False)),
             pa.array(rounds[cut]),
             pa.array(index[cut]),
-            *(_constant(text, schema.field("unit").type, size) for text in kind),
+            *(pa.repeat(pa.scalar(text, schema.field("unit").type), size) for text in kind),
             pa.array(values[cut]),
         ]
         yield pa.record_batch(columns, schema=schema)
-
-
-def _constant(value: object, kind: Any, size: int) -> Any:
-    """Return a column that holds one value."""
-    import pyarrow as pa
-
-    return pa.repeat(pa.scalar(value, kind), size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cross_backend.backend import Backend, Missing
@@ -65,12 +65,13 @@ class Cell:
         }
 
 
-Find = Callable[[PanelSpec], Captured | None]
-"""Return a panel's captured program where the cache holds it."""
+def cells(
+    study: Study, captured: Callable[[PanelSpec], Captured | None], cache: Cache, machine: Machine
+) -> tuple[Cell, ...]:
+    """Return every cell in the order in which a study goes; imports no vendor.
 
-
-def cells(study: Study, captured: Find, cache: Cache, machine: Machine) -> tuple[Cell, ...]:
-    """Return every cell in the order in which a study goes; imports no vendor."""
+    ``captured`` gives a panel's program where the cache holds it.
+    """
     ask = functools.cache(missing_here)  # a backend may start a process to find out: once is enough
     return tuple(
         _cell(panel, text, program, cache, machine, ask)
@@ -92,19 +93,19 @@ def _cell(
         resolved = resolve(text)
     except CrossBackendError as error:
         return Cell(panel, text, text, outcome_of(error, Outcome.UNSUPPORTED), str(error))
-    target, title = str(resolved.target), resolved.backend.title
     missing, cached = ask(resolved.backend), program is not None and find(program, resolved, cache) is not None
+    target, title = str(resolved.target), resolved.backend.title
+    cell = Cell(panel, target, title, Outcome.OK, captured=program is not None, cached=cached)
     gap = missing and (missing.run or (None if cached else missing.lower))
     why = f"{resolved.backend.name} {gap}" if gap else too_few_processors(resolved, panel.threads, machine)
     if why is not None:
-        return Cell(panel, target, title, Outcome.UNAVAILABLE, why, captured=program is not None, cached=cached)
-    if program is None or cached:
-        return Cell(panel, target, title, Outcome.OK, captured=program is not None, cached=cached)
-    try:
-        check_lowers(program, resolved)
-    except CrossBackendError as error:
-        return Cell(panel, target, title, outcome_of(error, Outcome.UNSUPPORTED), str(error), captured=True)
-    return Cell(panel, target, title, Outcome.OK, captured=True)
+        return replace(cell, outcome=Outcome.UNAVAILABLE, reason=why)
+    if program is not None and not cached:
+        try:
+            check_lowers(program, resolved)
+        except CrossBackendError as error:
+            return replace(cell, outcome=outcome_of(error, Outcome.UNSUPPORTED), reason=str(error))
+    return cell
 
 
 def table(planned: Sequence[Cell]) -> Table:

@@ -76,10 +76,6 @@ class DiffRow:
     note: str = ""
     """Why, where the figures do not say it."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the row of the JSON document."""
-        return {**asdict(self), "verdict": str(self.verdict)}
-
 
 @dataclass(frozen=True)
 class Diff:
@@ -119,7 +115,7 @@ class Diff:
             "regressed": self.regressed,
             "margin": self.margin,
             "caveats": list(self.caveats),
-            "rows": [row.to_json() for row in self.rows],
+            "rows": [asdict(row) for row in self.rows],
         }
 
     def table(self) -> Table:

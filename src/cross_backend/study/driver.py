@@ -6,13 +6,12 @@ study ──▶ panels ──▶ export ──▶ launches (each stored) ──�
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
 from cross_backend.comparison.entrant import described
 from cross_backend.comparison.opening import open_again
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""
 
-Progress = Callable[[str, float], None]
-"""Called with (what is being done, share of the panel that is done)."""
-
 
 @dataclass(frozen=True)
 class Watch:
@@ -46,7 +42,8 @@ class Watch:
 
     begin: Callable[[Sequence[int]], None] = lambda _indices: None
     """Called with the indices of the panels that are left to do."""
-    progress: Progress = lambda _doing, _share: None
+    progress: Callable[[str, float], None] = lambda _doing, _share: None
+    """Called with (what is being done, share of the panel that is done)."""
     observe: Observe = ignore
     stored: Callable[[PanelKey, str], None] = lambda _key, _what: None
     """Called with what is on the disk now and survives everything: ``launch 2``, the measurements of a target."""
@@ -172,17 +169,14 @@ def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported],
     todo = [i for i, r in enumerate(panel.results) if r.latency_ms is not None and i not in done] if names else []
     task = None if captured.metric is None else (captured.metric, captured.task_path)
     for step, index in enumerate(todo):
-        title = panel.results[index].title
-        one.watch.progress(f"{one.key}: further measurements of {title}", 0.6 + 0.4 * step / len(todo))
-        scored = panel.results[index].task.keys()
-        wanted = [name for name in names if name != "accuracy" or not scored]
-        latency = panel.results[index].latency_ms
-        call_s = latency.value / 1e3 if latency is not None else INSTRUMENT_S
-        found = take_further(
-            rows[index], wanted, one.settings, one.cache, batch=one.key.batch, task=task, call_s=call_s
-        )
+        result, batch = panel.results[index], one.key.batch
+        assert result.latency_ms is not None
+        one.watch.progress(f"{one.key}: further measurements of {result.title}", 0.6 + 0.4 * step / len(todo))
+        wanted = [name for name in names if name != "accuracy" or not result.task]
+        call_s = result.latency_ms.value / 1e3
+        found = take_further(rows[index], wanted, one.settings, one.cache, batch=batch, task=task, call_s=call_s)
         one.store.keep_instruments(one.study_id, one.key, index, found)
-        one.watch.stored(one.key, f"further measurements of {title}")
+        one.watch.stored(one.key, f"further measurements of {result.title}")
 
 
 def take_further(
@@ -199,10 +193,7 @@ def take_further(
     if row.artifact is None:
         reasons = dict.fromkeys(names, row.reason or "it could not be lowered again")
         return Further(absent=reasons, failures=reasons)
-
-    def open_bench(stack: ExitStack) -> Bench:
-        return open_again(row, settings, cache, stack)
-
+    open_bench = functools.partial(open_again, row, settings, cache)
     return take_each(open_bench, names, batch=batch, task=task, call_s=call_s, seed=settings.seed)
 
 

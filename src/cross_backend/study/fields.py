@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
+from cross_backend.errors import UnavailableError, UsageError, unknown_name
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -130,15 +130,10 @@ def known_precision(value: str) -> None:
     Raises:
         UsageError: no backend has it.
     """
-    from cross_backend.registry import find_backend, rows
+    from cross_backend.registry import backends
 
-    found: set[str] = set()
-    for backend in rows():
-        try:
-            option = find_backend(backend).options.get("precision")
-        except CrossBackendError:
-            continue
-        found |= set(option.choices) if option else set()
+    options = [backend.options.get("precision") for backend in backends()]
+    found = {choice for option in options if option for choice in option.choices}
     if value not in found:
         raise unknown_name("precision", value, found)
 

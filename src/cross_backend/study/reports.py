@@ -9,7 +9,7 @@ from pathlib import Path
 from cross_backend.errors import UsageError, unknown_name
 from cross_backend.foreign_files import open_regular
 from cross_backend.records import StudyResults
-from cross_backend.report.files import replace_file
+from cross_backend.report.files import replace_file, writable_folder
 
 _MARKS = {
     ".html": b'<meta name="generator" content="cross-backend ',
@@ -72,10 +72,7 @@ def check_places(paths: Sequence[Path]) -> None:
             raise unknown_name(f"ending of {path.name}:", path.suffix, _MARKS)
         if path.is_dir():
             raise UsageError(f"cannot write to {path}: it is a folder.")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot write to {path.parent}: {error.strerror}.") from error
+        writable_folder(path.parent)
 
 
 def write_report(results: StudyResults, path: Path) -> Path:

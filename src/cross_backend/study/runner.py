@@ -38,7 +38,7 @@ def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_s
         raise UsageError(f"inputs are torch tensors, not {strange[0]}: ComparisonRunner(model=module, inputs=(x,), …).")
     name = type(module).__name__
     captured = capture(module, inputs) if batch_sizes == (1,) else capture_free(Workload(name, module.eval(), inputs))
-    program = flatten(captured).program  # its file can be read where the classes of its own structure are not known
+    program = flatten(captured)  # its file can be read where the classes of its own structure are not known
     cache = Cache()
     path = cache.root / "modules" / digest_program(program)[:32] / f"{name}.pt2"
     if not path.is_file():

@@ -12,7 +12,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, TypeAdapter, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import AfterValidator, TypeAdapter, WrapValidator
 from pydantic.dataclasses import dataclass
 
 from cross_backend.errors import CrossBackendError, UsageError
@@ -180,10 +180,6 @@ def _expanded(targets: Sequence[str], precisions: Sequence[str]) -> tuple[str, .
     return tuple(found.values())
 
 
-def _workload(given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    return handler(given) if info.context is None else info.context(given)
-
-
 @dataclass(frozen=True, config=STRICT)
 class Study(Checked):
     """Pure data; equal values measure the same."""
@@ -192,7 +188,7 @@ class Study(Checked):
 
     name: Annotated[str, read_by(fields.name)]
     """What reports and ``study status`` call it; the file's name where not given."""
-    workloads: Some[Annotated[WorkloadSpec, WrapValidator(_workload)]]
+    workloads: Some[Annotated[WorkloadSpec, WrapValidator(lambda row, check, info: (info.context or check)(row))]]
     """A file's are found by what the context of its validation is."""
     targets: Some[Annotated[str, read_by(fields.target, fields.known_target)]]
     """As the user wrote them."""

@@ -74,12 +74,9 @@ class _Shown:
             if r.rank == 1 and r.latency_ms
         ]
         fastest = f"fastest {' and '.join(first)}" if first else "nothing is ranked"
+        key = PanelKey(panel.workload, panel.batch, int(panel.settings["threads"]))
         right = sum(result.outcome is Outcome.OK for result in panel.results)
         self._terminal.note(
-            f"{'✅' if first else '⚠️'} {len(self._finished_s)}/{len(self._left.panels)} {_named(panel)}: {fastest}; "
+            f"{'✅' if first else '⚠️'} {len(self._finished_s)}/{len(self._left.panels)} {key}: {fastest}; "
             f"{right} of {len(panel.results)} targets verified, {self._finished_s[-1]:.0f} s"
         )
-
-
-def _named(panel: Panel) -> PanelKey:
-    return PanelKey(panel.workload, panel.batch, int(panel.settings["threads"]))

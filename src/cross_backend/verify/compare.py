@@ -114,7 +114,7 @@ def compare_outputs(sample: Mapping[str, Arrays], outputs: Sequence[Arrays], pre
             for index, (want, have) in enumerate(zip(expected, got, strict=True)):
                 found.append(_judge(f"output {index}{which}", want, have, scales[index]))
     except _WrongError as error:
-        return _wrong(tolerance, str(error))
+        return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
     return _concluded(found, tolerance, PRECISIONS[precision].mean, _proves_nothing(references, _rounding(sample)))
 
 
@@ -190,7 +190,3 @@ def _concluded(found: Sequence[_Found], tolerance: float, mean: float, unproved:
     elif not rms <= mean:
         reason = f"elements are off by {rms:.2g} of their scale, root mean square; {mean:.2g} is allowed"
     return Comparison(max_abs, max_rel, sqnr, cosine, tolerance, reason is None, reason, unproved)
-
-
-def _wrong(tolerance: float, reason: str) -> Comparison:
-    return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,16 +27,12 @@ def second_inputs(inputs: Sequence[Any]) -> Iterator[Arrays]:
 
     rng = np.random.default_rng(1)
 
-    def moved(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.roll(x, 1, axis=-1) if x.ndim else x
-
-    def reversed_(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.flip(x)
-
-    def shuffled(x: np.ndarray[Any, Any]) -> Any:
-        return rng.permutation(x.reshape(-1)).reshape(x.shape)
-
-    for move in (moved, reversed_, shuffled):
+    moves: tuple[Callable[[Any], Any], ...] = (
+        lambda x: np.roll(x, 1, axis=-1) if x.ndim else x,
+        np.flip,
+        lambda x: rng.permutation(x.reshape(-1)).reshape(x.shape),
+    )
+    for move in moves:
         found = tuple(_shrunk(np.array(move(x), order="C")) for x in inputs)
         if _differ(inputs, found):
             yield found

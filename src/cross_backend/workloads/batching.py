@@ -164,7 +164,8 @@ def fix_batch(
     if not any(free):
         if batch == 1:
             return tuple(inputs), free
-        extents = " and ".join(str(n) for n in dict.fromkeys(_extents(leaves)))
+        shapes = [getattr(leaf, "shape", ()) for leaf in leaves]
+        extents = " and ".join(dict.fromkeys(str(shape[0]) if shape else "no extent" for shape in shapes))
         raise CaptureError(
             f"{name} has a fixed batch of {extents}; export it with a free batch dimension "
             "(torch.export.export(…, dynamic_shapes=…))."
@@ -184,10 +185,6 @@ def _free_inputs(program: ExportedProgram) -> list[bool]:
     values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     shapes = [tuple(getattr(values[str(key)], "shape", ())) for key in program.graph_signature.user_inputs]
     return [bool(shape) and not isinstance(shape[0], int) for shape in shapes]
-
-
-def _extents(tensors: Sequence[Any]) -> list[Any]:
-    return [tensor.shape[0] if getattr(tensor, "shape", ()) else "no extent" for tensor in tensors]
 
 
 def check_row(name: str, batch: int, row: int, outputs: Sequence[Any], alone: Sequence[Any]) -> None:

@@ -26,6 +26,7 @@ from cross_backend.program.capture import Captured
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured, Memory
 
+pytestmark = pytest.mark.usefixtures("own_memory")
 X = np.ones((1, 4), np.float32)
 DATA = Path(__file__).parents[2] / "data"
 FOUR = ("mps", "vulkan", "xnnpack", "portable")

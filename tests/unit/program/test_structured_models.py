@@ -180,7 +180,7 @@ def test_a_workload_with_keyword_inputs_has_batches(net: nn.Module, tmp_path: Pa
 
 def test_a_free_batch_may_be_inside_of_a_structure() -> None:
     workload = Workload("inside", _Inside(), ({"x": X[:1]},), kwargs={"more": [Y[:1]]})
-    program = flatten(capture_free(workload)).program
+    program = flatten(capture_free(workload))
     for made in (program, program.run_decompositions()):  # torch writes down anew what it knows of the extents
         (given,) = made.module()(X.repeat(3, 1), Y.repeat(3, 1))
         torch.testing.assert_close(given, (X.sin() + Y).repeat(3, 1))

@@ -118,10 +118,10 @@ def further(seed: int = 0) -> Further:
     """Give what instruments gave for one target."""
     rng = np.random.default_rng(seed)
     return Further(
-        (
+        measurements=(
             Measurement("throughput.streams_2", "1/s", (tuple(rng.uniform(50, 60, 5).tolist()),)),
             Measurement("memory.peak_rss", "B", ((5_000_000_000,),)),
         ),
-        {"energy.per_inference": "no counter here"},
-        {"top-1 accuracy": 0.7},
+        absent={"energy.per_inference": "no counter here"},
+        task={"top-1 accuracy": 0.7},
     )

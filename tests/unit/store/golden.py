@@ -37,7 +37,9 @@ RESULT = Result(
 )
 WRONG = Result("net", "iree.vulkan", "IREE", Outcome.MISMATCH, "wrong outputs: relative 1.7")
 LAUNCH = Launch((RESULT, WRONG), RESULT, 0, ("steal time 3 %",), 12.5)
-FURTHER = Further((Measurement("energy.per_inference", "J", ((0.25, 1e-300),)),), {"power": "no counter here"})
+FURTHER = Further(
+    measurements=(Measurement("energy.per_inference", "J", ((0.25, 1e-300),)),), absent={"power": "no counter here"}
+)
 NOTE = {"noise_floor": 0.02}
 SPEC = {"workloads": ["net"], "targets": ["cpu", "iree.vulkan"]}
 VERSIONS = {"onnxruntime": "1.31.1"}

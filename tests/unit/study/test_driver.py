@@ -163,9 +163,12 @@ def test_settings_are_those_of_the_study() -> None:
 def test_further_measurements_are_added_to_their_result() -> None:
     before = panel(targets=2)
     more = Further(
-        (Measurement("power", "W", ((3.0,),)),), {"energy": "no counter"}, {"top-1 accuracy": 0.9}, {"power": "of all"},
-        {"memory": "was killed by SIGSEGV"},
-    )  # fmt: skip
+        measurements=(Measurement("power", "W", ((3.0,),)),),
+        absent={"energy": "no counter"},
+        task={"top-1 accuracy": 0.9},
+        notes={"power": "of all"},
+        failures={"memory": "was killed by SIGSEGV"},
+    )
     after = with_further(before, {1: more})
     assert after.results[0] == before.results[0]
     old, new = before.results[1], after.results[1]

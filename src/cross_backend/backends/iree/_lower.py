@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cross_backend.errors import LowerError, one_line
+from cross_backend.errors import LowerError, failing_as
 from cross_backend.program.capture import OnnxProgram, Program
 
 ENTRY = "main"
@@ -43,20 +43,16 @@ def write_module(program: Program, path: Path, flags: Sequence[str], notes: dict
 def _write(program: Program, path: Path, flags: Sequence[str], notes: dict[str, str], *, fused: bool) -> None:
     source = path.with_suffix(".mlirbc")
     try:
-        with warnings.catch_warnings():
+        with failing_as(LowerError, "IREE cannot import it"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's and turbine's own, about each other
             onnx = isinstance(program, OnnxProgram)
             module = _import_onnx(program) if onnx else _import_torch(program, fused=fused)
-        _annotate(module, notes)
-        with source.open("wb") as file:
-            module.write_bytecode(file)
-    except Exception as error:
-        source.unlink(missing_ok=True)
-        raise LowerError(f"IREE cannot import it: {one_line(error)}") from error
-    try:
+            _annotate(module, notes)
+            with source.open("wb") as file:
+                module.write_bytecode(file)
         _compile(source, path, flags)
     finally:
-        source.unlink()
+        source.unlink(missing_ok=True)
 
 
 def default_target(device: str) -> str:

@@ -62,8 +62,6 @@ class OnnxRuntimeSession(Session):
                 self.is_strict = False
                 self._session = self._create(records=True)
             self._check()
-            if not self.is_strict and self._provider.name != "cpu":
-                self._tell()
 
     def _create(self, *, records: bool) -> Any:
         """Make the vendor's session; ``records`` keeps which provider got which node."""
@@ -109,7 +107,7 @@ class OnnxRuntimeSession(Session):
         return found[0]
 
     def _check(self) -> None:
-        """Find out what a session that opened does not say by itself.
+        """Find out what a session that opened does not say by itself; warn where a part runs on the processor.
 
         Raises:
             LoadError: everything would run on the CPU.
@@ -119,19 +117,18 @@ class OnnxRuntimeSession(Session):
                 f"ONNX Runtime could not start {self._provider.identifier}, and would run everything on the CPU; "
                 "what it printed says why."
             )
-        assigned = None if self.is_strict or self._provider.name == "cpu" else self.assigned()
-        if assigned is not None and all(provider != self._provider.identifier for provider, _ in assigned):
-            operators = ", ".join(operator for (_, operator), _ in assigned.most_common(5))
-            raise LoadError(
-                f"{self._provider.device} took none of the {assigned.total()} nodes ({operators}); "
-                "everything would run on the CPU."
-            )
-
-    def _tell(self) -> None:
-        """Warn who opened it: a part of the work runs on the processor."""
-        assigned = self.assigned()
-        own = assigned and sum(n for (provider, _), n in assigned.items() if provider == self._provider.identifier)
-        share = f"{assigned.total() - (own or 0)} of {assigned.total()} nodes" if assigned else "some nodes"
+        if self.is_strict or self._provider.name == "cpu":
+            return
+        assigned, share = self.assigned(), "some nodes"
+        if assigned is not None:
+            own = sum(count for (provider, _), count in assigned.items() if provider == self._provider.identifier)
+            if not own:
+                operators = ", ".join(operator for (_, operator), _ in assigned.most_common(5))
+                raise LoadError(
+                    f"{self._provider.device} took none of the {assigned.total()} nodes ({operators}); "
+                    "everything would run on the CPU."
+                )
+            share = f"{assigned.total() - own} of {assigned.total()} nodes"
         logger.warning("%s: ONNX Runtime runs %s on its CPU kernels", self.artifact.target, share)
 
     def assigned(self) -> Assigned | None:

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from cross_backend.instruments.cold_start import TABLE as COLD_START_TABLE
 from cross_backend.instruments.memory import TABLE as MEMORY_TABLE
 from cross_backend.report.charts.latency import LATENCY
-from cross_backend.report.charts.plots import WIDTH, Axis, Chart, Rows, axes, row_plot
+from cross_backend.report.charts.plots import WIDTH, Axis, Chart, axes, row_plot
 from cross_backend.report.charts.scales import scale
 from cross_backend.report.charts.svg import SLOTS, Drawing
-from cross_backend.report.distributions import median
 from cross_backend.report.tables import Table, decibels, milliseconds, percent, quantity
 from cross_backend.report.views import Row, View
 
@@ -26,9 +25,8 @@ def _medians(view: View, prefix: str, parts: Sequence[str]) -> list[tuple[Row, d
         medians = {}
         for part in parts:
             measurement = row.measurement(f"{prefix}.{part}" if part else prefix)
-            value = median(measurement) if measurement else None
-            if value is not None and math.isfinite(value):
-                medians[part] = value
+            if measurement and math.isfinite(measurement.median):
+                medians[part] = measurement.median
         if medians:
             found.append((row, medians))
     return found
@@ -89,20 +87,13 @@ def memory(view: View) -> Chart | None:
         values,
         legend=list(MEMORY.values()),
     )
-    _dots(frame, rows, tuple(MEMORY), 1e6, "B")
-    return Chart(title, frame.drawing.markup(), _data(title, rows, tuple(MEMORY), "B"), "Lower is better.", view.key)
-
-
-def _dots(
-    frame: Rows, rows: Sequence[tuple[Row, Mapping[str, float]]], parts: Sequence[str], divisor: float, unit: str
-) -> None:
     for (row, held), middle in zip(rows, frame.middles, strict=True):
-        places = [frame.x(value / divisor) for value in held.values()]
-        frame.drawing.line(min(places), middle, max(places), middle, "rail")
-        for slot, part in enumerate(parts):
-            if part in held:
-                tip = f"{row.label}: {NAMES.get(part, part)} {quantity(held[part], unit)}"
-                frame.drawing.marker(frame.x(held[part] / divisor), middle, slot, tip)
+        places = {part: frame.x(value / 1e6) for part, value in held.items()}
+        frame.drawing.line(min(places.values()), middle, max(places.values()), middle, "rail")
+        for part, place in places.items():
+            tip = f"{row.label}: {NAMES[part]} {quantity(held[part], 'B')}"
+            frame.drawing.marker(place, middle, tuple(MEMORY).index(part), tip)
+    return Chart(title, frame.drawing.markup(), _data(title, rows, tuple(MEMORY), "B"), "Lower is better.", view.key)
 
 
 def energy(view: View) -> list[Chart]:
@@ -138,12 +129,13 @@ def frontier(view: View) -> Chart | None:
     rows = [row for row in view.timed if row.result.comparison and (not tasks or tasks[0] in row.result.task)]
     if not rows:
         return None
-    name = tasks[0] if tasks else "SQNR, dB"
-    points = [(row, _latency(row), _accuracy(row, name if tasks else None)) for row in rows]
+    task = tasks[0] if tasks else None
+    name = task or "SQNR, dB"
+    points = [(row, _latency(row), _accuracy(row, task)) for row in rows]
     known = [value for _, _, value in points if math.isfinite(value)]
     top = max(known, default=0.0) + (0.02 if tasks else 10.0)  # where outputs are equal, the ratio has no bound
     points = [(row, ms, min(value, top)) for row, ms, value in points]
-    title = f"{tasks[0] if tasks else 'SQNR'} against latency"
+    title = f"{task or 'SQNR'} against latency"
     legend = -(-len(points) // 2) * 18
     drawing = Drawing(
         f"{title}: {view.label}",
@@ -159,7 +151,7 @@ def frontier(view: View) -> Chart | None:
     taken: list[tuple[float, float]] = []
     for index, (row, ms, value) in enumerate(points):
         at = (xs(ms), ys(value))
-        tip = f"{index + 1} {row.label}: {milliseconds(ms)} ms, {_told(row, name if tasks else None)}"
+        tip = f"{index + 1} {row.label}: {milliseconds(ms)} ms, {_told(row, task)}"
         drawing.marker(*at, index % SLOTS, tip)
         drawing.text(*_free(at, taken), str(index + 1), "tick")
         left, line = 12 + (WIDTH / 2 - 10) * (index % 2), 310 + 18 * (index // 2)
@@ -167,13 +159,7 @@ def frontier(view: View) -> Chart | None:
         drawing.text(left + 20, line, str(index + 1), "tick", anchor="end")
         drawing.text(left + 42, line, row.label, room=WIDTH / 2 - 70)
     cells = tuple(
-        (
-            str(i + 1),
-            row.label,
-            milliseconds(ms),
-            _told(row, name if tasks else None),
-            "yes" if (ms, v) in best else "no",
-        )
+        (str(i + 1), row.label, milliseconds(ms), _told(row, task), "yes" if (ms, v) in best else "no")
         for i, (row, ms, v) in enumerate(points)
     )
     data = Table(title, ("no.", "backend", "median ms", name, "unbeaten"), cells, (0, 2, 3))

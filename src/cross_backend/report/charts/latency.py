@@ -39,7 +39,7 @@ def ecdfs(view: View, slots: Mapping[str, int]) -> list[Chart]:
             "Empirical distribution functions: the further left, the faster; the steeper, the steadier.",
             series,
             LATENCY,
-            Axis("share of calls", low=0.0, high=1.0, ticks=(0.0, 0.25, 0.5, 0.75, 1.0), percent=True),
+            Axis("share of calls", ends=(0.0, 1.0), ticks=(0.0, 0.25, 0.5, 0.75, 1.0), percent=True),
         )
         note = "Further left is faster, steeper is steadier. Marks: P25, P50, P95 and P99."
         charts.append(Chart(title, svg, _marks_table([row for _, row in rows]), note, view.key))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cross_backend.measure.percentiles import percentiles
 from cross_backend.measure.quantiles import median_interval
 from cross_backend.measurement import Measurement
 from cross_backend.report.charts.latency import groups
 from cross_backend.report.charts.plots import Axis, Chart, Point, Series, line_plot
-from cross_backend.report.distributions import array, median
 from cross_backend.report.tables import Table, milliseconds, quantity
 from cross_backend.report.views import Row, View, threads, timed
 
@@ -100,25 +100,17 @@ def streams(view: View, slots: Mapping[str, int]) -> list[Chart]:
         for slot, row in chosen:
             points = []
             for count, measurement in _numbered(row, "throughput.streams_"):
-                rate = median(measurement) or 0.0
-                low, high = median_interval([float(v) for v in array(measurement)])
+                rate, (low, high) = measurement.median, median_interval(measurement.values)
                 points.append(
                     Point(count, rate, min(low, rate), max(high, rate), f"{row.label}, {count:g}: {rate:.4g}/s")
                 )
                 cells.append((row.label, f"{count:g}", *(quantity(v, "1/s") for v in (rate, low, high))))
             series.append(Series(row.label, slot, tuple(points)))
-        title = f"Throughput by streams{part}"
-        ticks = tuple(sorted({point.x for line in series for point in line.points}))
         told = "Each stream begins its next call as soon as its last one ended; median and its 95 % interval."
-        svg = line_plot(
-            f"{title}: {view.label}",
-            told,
-            series,
-            Axis("concurrent streams", log=True, ticks=ticks),
-            Axis("inferences a second", zero=True),
-        )
-        data = Table(title, ("backend", "streams", "inferences a second", "low", "high"), tuple(cells), (1, 2, 3, 4))
-        charts.append(Chart(title, svg, data, told, view.key))
+        x, y = Axis("concurrent streams", log=True), Axis("inferences a second", zero=True)
+        headers = ("backend", "streams", "inferences a second", "low", "high")
+        data = Table(f"Throughput by streams{part}", headers, tuple(cells), (1, 2, 3, 4))
+        charts.append(_against(view, told, series, x, y, data))
     return charts
 
 
@@ -145,16 +137,16 @@ def open_loops(view: View, slots: Mapping[str, int]) -> list[Chart]:
                     series.append(Series(row.label, slot, tuple(points)))
             if not series:
                 continue
-            title = f"P{percent:g} latency against offered rate{part}"
             told = "From the moment a call was meant to start, so that waiting counts (no coordinated omission)."
-            ticks = tuple(sorted({point.x for line in series for point in line.points}))
-            svg = line_plot(
-                f"{title}: {view.label}",
-                told,
-                series,
-                Axis("offered rate, % of the target's capacity", ticks=ticks),
-                Axis(f"P{percent:g} from intended start, ms (logarithmic)", log=True),
-            )
-            data = Table(title, ("backend", "offered rate", "ms", "low", "high"), tuple(cells), (1, 2, 3, 4))
-            charts.append(Chart(title, svg, data, told, view.key))
+            x = Axis("offered rate, % of the target's capacity")
+            y = Axis(f"P{percent:g} from intended start, ms (logarithmic)", log=True)
+            headers = ("backend", "offered rate", "ms", "low", "high")
+            data = Table(f"P{percent:g} latency against offered rate{part}", headers, tuple(cells), (1, 2, 3, 4))
+            charts.append(_against(view, told, series, x, y, data))
     return charts
+
+
+def _against(view: View, told: str, series: Sequence[Series], x: Axis, y: Axis, data: Table) -> Chart:
+    """Draw a line per target, with a tick below each of their points."""
+    x = replace(x, ticks=tuple(sorted({point.x for line in series for point in line.points})))
+    return Chart(data.title, line_plot(f"{data.title}: {view.label}", told, series, x, y), data, told, view.key)

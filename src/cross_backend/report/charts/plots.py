@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cross_backend.report.charts.scales import Scale, scale, tick_text
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 WIDTH = 640
-_RIGHT, _TOP, _BOTTOM, _LEGEND_ROW, _ROW = 18, 10, 48, 18, 26
+_RIGHT, _TOP, _HEIGHT, _BOTTOM, _LEGEND_ROW, _ROW = 18, 10, 250, 48, 18, 26
 _LABELS = 210
 """Most room that the names of rows get."""
 
@@ -41,9 +41,8 @@ class Axis:
     log: bool = False
     ticks: tuple[float, ...] = ()
     """Where the ticks are; chosen where empty."""
-    low: float | None = None
-    """Fixed lower end, only together with ``high``; from the values where None."""
-    high: float | None = None
+    ends: tuple[float, float] | None = None
+    """Fixed lower and upper end; from the values where None."""
     zero: bool = False
     """Whether it begins at zero."""
     percent: bool = False
@@ -51,8 +50,8 @@ class Axis:
 
     def scale(self, values: Sequence[float], start: float, end: float) -> Scale:
         """Return the map of this axis for these values."""
-        if self.low is not None and self.high is not None:
-            return Scale(self.low, self.high, start, end, self.log)
+        if self.ends is not None:
+            return Scale(*self.ends, start, end, self.log)
         return scale(values, start, end, log=self.log, zero=self.zero)
 
     def text(self, value: float) -> str:
@@ -80,20 +79,20 @@ class Series:
     slot: int
     """Which colour, dash and marker it has."""
     points: tuple[Point, ...]
-    marked: tuple[Point, ...] = field(default=())
+    marked: tuple[Point, ...] = ()
     """Points that carry markers; all of them where ``step`` is off."""
     step: bool = False
     """Whether it is drawn as stairs."""
 
 
-def line_plot(title: str, description: str, series: Sequence[Series], x: Axis, y: Axis, height: float = 250) -> Markup:
+def line_plot(title: str, description: str, series: Sequence[Series], x: Axis, y: Axis) -> Markup:
     """Draw lines over two axes, with markers, intervals and a legend."""
     columns = 2 if len(series) > 1 else 1
     legend = -(-len(series) // columns) * _LEGEND_ROW
-    drawing = Drawing(title, description, WIDTH, _TOP + height + _BOTTOM + legend)
+    drawing = Drawing(title, description, WIDTH, _TOP + _HEIGHT + _BOTTOM + legend)
     points = [point for row in series for point in (*row.points, *row.marked)]
     heights = [v for p in points for v in (p.y, p.low, p.high) if v is not None]
-    ys = y.scale(heights, _TOP + height, _TOP)
+    ys = y.scale(heights, _TOP + _HEIGHT, _TOP)
     texts = [y.text(tick) for tick in y.ticks or ys.ticks()]
     left = 30 + max([width_of(text) for text in texts], default=30)
     xs = x.scale([p.x for p in points], left, WIDTH - _RIGHT)
@@ -109,7 +108,7 @@ def line_plot(title: str, description: str, series: Sequence[Series], x: Axis, y
     room = (WIDTH - _RIGHT - 12) / columns
     for index, row in enumerate(series):
         at_x = 12 + room * (index % columns)
-        at_y = _TOP + height + _BOTTOM + 8 + _LEGEND_ROW * (index // columns)
+        at_y = _TOP + _HEIGHT + _BOTTOM + 8 + _LEGEND_ROW * (index // columns)
         drawing.line(at_x, at_y - 4, at_x + 30, at_y - 4, f"line s{row.slot} d{row.slot}")
         drawing.marker(at_x + 15, at_y - 4, row.slot)
         drawing.text(at_x + 38, at_y, row.label, room=room - 50)
