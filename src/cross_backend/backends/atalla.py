@@ -11,9 +11,9 @@ from cross_backend.artifact import Artifact, Operators, Placement, count_operato
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.backends.executorch._quantize import int8_quantizer, quantize
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing

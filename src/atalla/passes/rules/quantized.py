@@ -74,8 +74,18 @@ def _numbers(asked: Request, *names: str) -> list[float]:
     for name in names:
         value = asked.arguments.get(name)
         data = constant_data(value)
-        found += [] if value is None else [value] if data is None else data.flatten().tolist()
+        if data is not None:
+            found += data.flatten().tolist() if _is_real(data) else []
+        elif value is not None:
+            found.append(value)
     return found
+
+
+def _is_real(data: torch.Tensor) -> bool:
+    """Whether elements are known: ExecuTorch shows partitioners programs without any, and compiles the real ones."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return not isinstance(data, FakeTensor)
 
 
 @rule(
@@ -177,7 +187,7 @@ def _known(low: Lowering, data: torch.Tensor, steps: torch.Tensor, zeros: torch.
         (data.float() - zeros.view(form)) * steps.float().view(form) if data.dim() else (data.float() - zeros) * steps
     )
     result = constant(made.contiguous().view(data.shape), low.node.name if low.node is not None else "known")
-    if data.dtype is torch.int8 and not bool(zeros.any()):
+    if data.dtype is torch.int8 and _is_real(zeros) and not bool(zeros.any()):
         result.grid = ir.Grid(data, steps.float(), axis)
     return result
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, final
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Gap, Missing, Option, Options
 from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
-from cross_backend.backends.executorch._quantize import int8_quantizer
 from cross_backend.errors import LoadError, one_line
 
 if TYPE_CHECKING:

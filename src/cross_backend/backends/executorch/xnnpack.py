@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from cross_backend.backend import THREADS, Option, Options
+from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_in, flatbuffer_json
-from cross_backend.backends.executorch._quantize import int8_quantizer
 
 
 @final
