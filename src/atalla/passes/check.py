@@ -143,7 +143,7 @@ class _Checker:
             self.need(
                 not packed or weight.layout is WITH_WEIGHTS[one.op], "the weight {} is packed for another", weight
             )
-            channels = one.dst.shape[-1 if one.op is Op.GEMM else 1]
+            channels = one.dst.shape[-1 if one.op in {Op.GEMM, Op.QGEMM} else 1]
             self.need(equal(weight.shape[0], channels), "the weight {} does not make {}", weight, one.dst)
 
 

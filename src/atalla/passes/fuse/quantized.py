@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atalla import ir
 from atalla.chains import made_by
-from atalla.dims import equal
+from atalla.dims import Dim, equal
 from atalla.isa import Act, Dtype, Op, Pool, Space, Step, float32_of
 from atalla.isa.format import MOST_DEPTH, MOST_STEPS, MOST_TAPS
 from atalla.passes.fuse.chains import chained
@@ -79,7 +80,7 @@ def _integer_product(program: ir.Program, product: ir.Instruction) -> None:
 
     uses = Uses.of(program)
     src, weight, bias = (*product.sources, None)[:3]
-    given = None if src is None else _dequantized(src, uses)
+    given = None if src is None else _dequantized(src, uses) or _dequantized_copy(program, src, uses)
     found = None if weight is None else _grid_of(weight)
     if given is None or found is None or len(product.sources) > 3 or product.attributes.get("act"):
         return
@@ -89,9 +90,10 @@ def _integer_product(program: ir.Program, product: ir.Instruction) -> None:
         return
     added = torch.zeros(1) if bias is None else constant_data(bias)
     assert added is not None, "a bias is a constant"
-    x = _with_channels_inside(program, product, given, uses)
-    if x is None:
-        return
+    x = given.tensor
+    if product.op is not Op.GEMM and not equal(x.strides[1], 1) and not equal(x.shape[1], 1):  # few channels
+        _, channels, high, wide = x.shape
+        x = _laid_out(program, x, (channels * high * wide, 1, wide * channels, channels), product, uses)
     end = _end_of(program, product, uses)
     scale, offset = steps.double() * given.scale, added.double().expand(len(numbers))
     low, high = end.bounds
@@ -143,6 +145,33 @@ def _dequantized(tensor: ir.Tensor, uses: Uses) -> Scaled | None:
     return Scaled(source.view(tensor.shape, tensor.strides, tensor.offset - whole.offset), scale, zero)
 
 
+def _dequantized_copy(program: ir.Program, tensor: ir.Tensor, uses: Uses) -> Scaled | None:
+    """Return the int8 tensor, laid out as a copy of its floats is: whatever made it writes it so, or it is copied."""
+    (writer, *others) = uses.writers.get(id(tensor.storage), [None])
+    if writer is None or others or writer.op is not Op.COPY or writer.dst is None or writer.sources[0] is None:
+        return None
+    given = _dequantized(writer.sources[0], uses)
+    if given is None or writer.dst.dtype is not Dtype.F32:
+        return None
+    x = _laid_out(program, given.tensor, writer.dst.strides, writer, uses)
+    return Scaled(x.view(tensor.shape, tensor.strides, tensor.offset - writer.dst.offset), given.scale, given.zero)
+
+
+def _laid_out(
+    program: ir.Program, x: ir.Tensor, strides: Sequence[Dim], before: ir.Instruction, uses: Uses
+) -> ir.Tensor:
+    """Return an int8 tensor with other strides: what quantises it writes it so, too; else it is copied."""
+    made = ir.new_storage(x.name, Dtype.I8, x.shape, strides)
+    maker = next(iter(uses.writers.get(id(x.storage), [])), None)
+    if maker is not None and maker.op is Op.EW and maker.dst is not None and is_same_view(maker.dst, x):
+        again = ir.Instruction(Op.EW, made, maker.sources, maker.attributes, maker.node, maker.line)
+        program.instructions.insert(program.instructions.index(maker) + 1, again)
+    else:
+        copied = ir.Instruction(Op.COPY, made, (x,), {}, before.node, before.line)
+        program.instructions.insert(program.instructions.index(before), copied)
+    return made
+
+
 def _lie_alike(first: ir.Tensor, second: ir.Tensor) -> bool:
     """Whether elements of two tensors of one shape lie at the same places of their storages."""
     return all(
@@ -161,22 +190,6 @@ def _grid_of(weight: ir.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         return numbers, grid.steps.expand(rows)
     is_axis = equal(weight.strides[0], root.strides[grid.axis]) and rows == len(grid.steps) and equal(weight.offset, 0)
     return (numbers, grid.steps) if is_axis else None
-
-
-def _with_channels_inside(program: ir.Program, product: ir.Instruction, given: Scaled, uses: Uses) -> ir.Tensor | None:
-    """Return the int8 image with its channels innermost: what quantises it may as well write it so."""
-    x = given.tensor
-    if product.op is Op.GEMM or equal(x.strides[1], 1) or equal(x.shape[1], 1):
-        return x
-    writer = next(iter(uses.writers.get(id(x.storage), [])), None)
-    if writer is None or writer.op is not Op.EW or writer.dst is None or not is_same_view(writer.dst, x):
-        return x
-    _, channels, high, wide = x.shape
-    strides = (channels * high * wide, 1, wide * channels, channels)
-    made = ir.new_storage(x.name, Dtype.I8, x.shape, strides)
-    again = ir.Instruction(Op.EW, made, writer.sources, writer.attributes, writer.node, writer.line)
-    program.instructions.insert(program.instructions.index(writer) + 1, again)
-    return made
 
 
 def _end_of(program: ir.Program, product: ir.Instruction, uses: Uses) -> End:
