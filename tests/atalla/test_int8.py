@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -225,3 +228,15 @@ def test_a_network_after_pt2e_is_whole_inside() -> None:
     found = [atalla.load(made.data, isa=isa).run(inputs)[0].clone() for isa in sorted(sets_here() | {"reference"})]
     assert all(torch.equal(one, found[0]) for one in found)
     assert float((found[0] - wanted).abs().max()) <= 2 * step
+
+
+def test_a_file_of_a_quantised_program_opens_where_nothing_knows_its_operators_yet(tmp_path: Path) -> None:
+    """Their operators are torch's own, but torch has them only once their module is imported."""
+    path = tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(Linear(Weights(3, 4), nn.ReLU()).eval(), image(2, 4)), path)
+    by_atalla = "from atalla.cli._models import _read; _read(path, trust=False)"
+    by_toolkit = "from cross_backend.program.pt2 import load_pt2; load_pt2(path)"
+    for code in (by_atalla, by_toolkit):
+        script = f"import sys; from pathlib import Path; path = Path(sys.argv[1]); {code}"
+        done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
