@@ -6,6 +6,8 @@ option(RUNNER_ATALLA "Hold Atalla and AtallaBackend, where src/atalla/csrc is th
 # The instructions that a file of kernels may use, as in src/atalla/build.py.
 set(ATALLA_X86_FLAGS_kernels_avx2 -mavx2 -mfma)
 set(ATALLA_X86_FLAGS_kernels_avx512 -mavx512f -mavx2 -mfma -mprefer-vector-width=512)
+set(ATALLA_X86_FLAGS_kernels_vnni -mavx512f -mavx2 -mfma -mprefer-vector-width=512 -mavx512bw -mavx512vl -mavx512vnni)
+set(ATALLA_X86_FLAGS_kernels_amx -mavx512f -mavx2 -mfma -mprefer-vector-width=512 -mavx512bw -mavx512vl -mavx512vnni -mamx-tile -mamx-int8)
 
 function(link_atalla program)
   set(folder "${CMAKE_CURRENT_SOURCE_DIR}/../src/atalla/csrc")

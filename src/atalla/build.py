@@ -24,10 +24,14 @@ FLAGS = (
     *("-std=c11", "-D_GNU_SOURCE", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"),
     *("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
 )
+AVX512 = ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")
+VNNI = (*AVX512, "-mavx512bw", "-mavx512vl", "-mavx512vnni")
 SETS = {
     "kernels_base": (),
     "kernels_avx2": ("-mavx2", "-mfma"),
-    "kernels_avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512"),
+    "kernels_avx512": AVX512,
+    "kernels_vnni": VNNI,
+    "kernels_amx": (*VNNI, "-mamx-tile", "-mamx-int8"),
 }
 """File of kernels → the instructions that it may use."""
 

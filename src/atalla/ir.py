@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     import torch
 
 
+@dataclass(frozen=True)
+class Grid:
+    """What a constant was dequantised from: it is ``numbers · steps``."""
+
+    numbers: torch.Tensor
+    """int8, and they lie as the constant's elements do."""
+    steps: torch.Tensor
+    """float32, one for each channel of the axis, or one for all."""
+    axis: int
+
+
 @dataclass(eq=False)
 class Tensor:
     """A strided view of a storage; a root is its own storage."""
@@ -34,6 +45,8 @@ class Tensor:
     layout: Layout = Layout.STRIDED
     data: torch.Tensor | None = None
     """Elements of a CONST root, as they lie in the blob; of a STATE root, those that it has at first."""
+    grid: Grid | None = None
+    """Of a CONST root: the whole numbers that it was made of."""
 
     @property
     def storage(self) -> Tensor:

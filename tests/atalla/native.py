@@ -20,6 +20,8 @@ from atalla.dtypes import torch_dtype_of
 from tests import needs, surroundings
 
 HERE = Path(__file__).with_name("csrc")
+OF_INT8 = {"vnni", "amx"}
+"""Instruction sets that only have products of int8; all else is that of the set beneath."""
 
 
 def sets_here() -> set[str]:
@@ -30,6 +32,10 @@ def sets_here() -> set[str]:
         found.add("avx2")
     if {"avx2", "fma", "avx512f"} <= flags:
         found.add("avx512")
+    if found >= {"avx512"} and {"avx512bw", "avx512vl", "avx512_vnni"} <= flags:
+        found.add("vnni")
+    if found >= {"vnni"} and {"amx_tile", "amx_int8"} <= flags:
+        found.add("amx")
     return found
 
 

@@ -81,4 +81,5 @@ def test_the_table_claims_what_was_shown() -> None:
     shown = {
         name for name, found in table.items() if any({"native", "decomposed"} & set(one) for one in found.values())
     }
-    assert set(all_rules()) - shown == UNSHOWN
+    of_torch = {name for name in all_rules() if name.startswith("aten.")}  # the others are shown by test_int8
+    assert of_torch - shown == UNSHOWN

@@ -29,9 +29,10 @@ def test_numbers_are_part_of_the_format() -> None:
     }  # fmt: skip
     assert [one.name for one in isa.Op] == [
         "END", "CALL_HOST", "COPY", "FILL", "IOTA", "GATHER", "EW", "GEMM", "BMM", "CONV2D", "CONV2D_WINO", "DWCONV2D",
-        "POOL2D", "REDUCE", "SOFTMAX", "NORM", "ATTENTION", "CUMSUM", "RESIZE2D", "SCATTER", "SAMPLE2D",
+        "POOL2D", "REDUCE", "SOFTMAX", "NORM", "ATTENTION", "CUMSUM", "RESIZE2D", "SCATTER", "SAMPLE2D", "QGEMM",
+        "QCONV2D", "QDWCONV2D",
     ]  # fmt: skip
-    assert [one.value for one in isa.Op] == list(range(21))
+    assert [one.value for one in isa.Op] == list(range(24))
     assert set(isa.OPS) == set(isa.Op) and all(isa.OPS[one] for one in isa.Op)
 
 

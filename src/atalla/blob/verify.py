@@ -18,6 +18,12 @@ from atalla.blob.verify_symbols import check_symbols
 from atalla.isa import Dtype, Layout, Op, OutputKind, Space, Verdict
 from atalla.isa.format import LINE, MOST_BYTES, Bytes
 
+PACKED_TYPES = {
+    Layout.PANELS: {Dtype.F32}, Layout.DEPTHWISE: {Dtype.F32, Dtype.I8}, Layout.WINOGRAD: {Dtype.F32},
+    Layout.QUADS: {Dtype.I8},
+}  # fmt: skip
+"""Of packed weights."""
+
 
 def verify(data: Bytes, *, constants: bool = False, trust: bool = False) -> Listing:
     """Look at everything, but at what constants are only where it is asked for: no run leaves its memory for them.
@@ -106,7 +112,7 @@ def _check_bounds(listing: Listing, number: int) -> None:
     space = sizes[row.space]
     need(row.place % LINE == 0 and row.bytes <= space and row.place <= space - row.bytes, Verdict.BOUNDS)
     if not is_strided:
-        need(row.dtype is Dtype.F32, Verdict.BOUNDS)
+        need(row.dtype in PACKED_TYPES[row.layout], Verdict.BOUNDS)
         need(row.rank == (2 if row.layout is Layout.DEPTHWISE else 3), Verdict.BOUNDS)
         need(row.layout is not Layout.WINOGRAD or row.shape[1] == 36, Verdict.BOUNDS)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from atalla import isa
 from atalla.blob.reader import Listing
 from atalla.blob.rows import InstructionRow, TensorRow, float64_of, need, step_fields
-from atalla.isa import FEW_CHANNELS, OPS, PANEL, STEPS, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Step, Verdict
-from atalla.isa.format import MOST_ATTRIBUTE, MOST_FILTER_ROWS, MOST_SCALE, MOST_STEPS
+from atalla.isa import FEW_CHANNELS, OPS, PANEL, QUAD, STEPS, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Step, Verdict
+from atalla.isa.format import MOST_ATTRIBUTE, MOST_DEPTH, MOST_FILTER_ROWS, MOST_SCALE, MOST_STEPS, MOST_TAPS
 
 REDUCED = frozenset({Dtype.F32, Dtype.I64, Dtype.I32, Dtype.BOOL})
 _OF_ONE_DIM = frozenset({Reduce.ARGMAX, Reduce.ARGMIN, Reduce.MEDIAN})
@@ -71,6 +71,11 @@ def _weight(row: TensorRow, layout: Layout, form: Sequence[int], groups: int) ->
     return fits and row.bytes == panels * groups * PANEL * taps * k * 4
 
 
+def _filters(row: TensorRow, dtype: Dtype, form: tuple[int, int]) -> bool:
+    fits = row.layout == Layout.DEPTHWISE and row.dtype == dtype and row.shape == form
+    return fits and row.bytes == math.prod(form) * dtype.size
+
+
 def _epilogue(words: Sequence[int]) -> None:
     need(0 <= words[0] <= max(Act), Verdict.ATTRIBUTE)
     need(not math.isnan(float64_of(words[1])) and not math.isnan(float64_of(words[2])), Verdict.ATTRIBUTE)
@@ -88,8 +93,8 @@ def _gemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     _epilogue(row.words)
 
 
-def _image(row: TensorRow) -> bool:
-    return is_strided(row) and row.rank == 4 and is_dense(row, 1)
+def _image(row: TensorRow, dtype: Dtype = Dtype.F32) -> bool:
+    return is_strided(row, dtype) and row.rank == 4 and is_dense(row, 1)
 
 
 def _window(words: Sequence[int]) -> bool:
@@ -107,8 +112,7 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     need(channels % groups == 0 and columns % groups == 0, Verdict.OPERANDS)
     if row.op == Op.DWCONV2D:
         need(high <= MOST_FILTER_ROWS and groups == channels == columns, Verdict.ATTRIBUTE)
-        need(weight.layout == Layout.DEPTHWISE and weight.shape == (channels, taps), Verdict.OPERANDS)
-        need(weight.bytes == channels * taps * 4, Verdict.OPERANDS)
+        need(_filters(weight, Dtype.F32, (channels, taps)), Verdict.OPERANDS)
     elif row.op == Op.CONV2D_WINO:
         plain = (high, wide, groups) == (3, 3, 1) and set(row.words[:2]) | set(row.words[6:8]) == {1}
         need(plain, Verdict.ATTRIBUTE)
@@ -120,9 +124,61 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     _epilogue(row.words[11:])
 
 
+def _quads(row: TensorRow, form: Sequence[int], groups: int) -> bool:
+    n, taps, k = form
+    panels, quads = -(-(n // groups) // PANEL), -(-taps * k // QUAD)
+    fits = row.layout == Layout.QUADS and row.shape == (n, taps, k)
+    return fits and row.bytes == panels * groups * quads * PANEL * QUAD
+
+
+def _int8_or_float(row: TensorRow) -> bool:
+    return is_strided(row, Dtype.I8) or is_strided(row)
+
+
+def _made(dst: TensorRow, sources: Sources, columns: int, words: Sequence[int]) -> None:
+    """Check what follows the weight, and what is made of sums."""
+    sums, scale, offset = (_present(one) for one in sources[2:5])
+    need(is_strided(sums, Dtype.I32) and sums.shape == (columns,) and is_dense(sums, 0), Verdict.OPERANDS)
+    need(_vector(scale, columns) and _vector(offset, columns), Verdict.OPERANDS)
+    zero, low, high = words[0], float64_of(words[1]), float64_of(words[2])
+    need(-128 <= zero <= 127 and not math.isnan(low) and not math.isnan(high), Verdict.ATTRIBUTE)
+    need(dst.dtype is not Dtype.I8 or -128 <= low <= high <= 127, Verdict.ATTRIBUTE)
+
+
+def _qgemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
+    src, weight = _present(sources[0]), _present(sources[1])
+    need(is_strided(src, Dtype.I8) and _int8_or_float(dst) and src.rank == dst.rank >= 1, Verdict.OPERANDS)
+    last = src.rank - 1
+    need(src.shape[:-1] == dst.shape[:-1] and is_dense(src, last) and is_dense(dst, last), Verdict.OPERANDS)
+    need(src.shape[last] <= MOST_DEPTH, Verdict.OPERANDS)
+    need(_quads(weight, (dst.shape[last], 1, src.shape[last]), 1), Verdict.OPERANDS)
+    _made(dst, sources, dst.shape[last], row.words)
+
+
+def _qconv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
+    src, weight = _present(sources[0]), _present(sources[1])
+    need(is_strided(src, Dtype.I8) and src.rank == 4, Verdict.OPERANDS)
+    need(_int8_or_float(dst) and dst.rank == 4 and is_dense(dst, 1), Verdict.OPERANDS)
+    need(_window(row.words) and 1 <= row.words[10] <= MOST_ATTRIBUTE, Verdict.ATTRIBUTE)
+    high, wide, groups = row.words[8:11]
+    channels, columns, taps = src.shape[1], dst.shape[1], high * wide
+    need(src.shape[0] == dst.shape[0] and channels % groups == 0 and columns % groups == 0, Verdict.OPERANDS)
+    is_few = row.op == Op.QCONV2D and groups == 1 and channels <= FEW_CHANNELS
+    need(is_dense(src, 1) or is_few, Verdict.OPERANDS)
+    if row.op == Op.QDWCONV2D:
+        fits = high <= MOST_FILTER_ROWS and taps <= MOST_TAPS and groups == channels == columns
+        need(fits, Verdict.ATTRIBUTE)
+        need(_filters(weight, Dtype.I8, (channels, taps)), Verdict.OPERANDS)
+    else:
+        need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
+        need(_quads(weight, (columns, taps, channels // groups), groups), Verdict.OPERANDS)
+    _made(dst, sources, columns, row.words[11:])
+
+
 def _pool(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     src = _present(sources[0])
-    need(_image(src) and _image(dst) and src.shape[:2] == dst.shape[:2], Verdict.OPERANDS)
+    dtype = Dtype.I8 if src.dtype is Dtype.I8 and row.words[0] == Pool.MAX else Dtype.F32  # a mean is no whole number
+    need(_image(src, dtype) and _image(dst, dtype) and src.shape[:2] == dst.shape[:2], Verdict.OPERANDS)
     need(0 <= row.words[0] <= max(Pool) and _window(row.words[1:]), Verdict.ATTRIBUTE)
 
 
@@ -178,7 +234,7 @@ def _ew(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
 def _gather(_: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     table, index = _present(sources[0]), _present(sources[1])
     need(table.layout == Layout.STRIDED and table.dtype == dst.dtype and table.rank >= 1, Verdict.OPERANDS)
-    need(index.dtype in {Dtype.I64, Dtype.I32}, Verdict.OPERANDS)
+    need(index.dtype in {Dtype.I64, Dtype.I32, Dtype.U8}, Verdict.OPERANDS)
     need(dst.rank == index.rank + table.rank - 1 and is_contiguous(table) and is_contiguous(dst), Verdict.OPERANDS)
     need(dst.shape == (*index.shape, *table.shape[1:]), Verdict.OPERANDS)
 
@@ -255,4 +311,5 @@ _TABLE: dict[Op, Callable[[InstructionRow, TensorRow, Sources], None]] = {
     Op.CONV2D: _conv, Op.CONV2D_WINO: _conv, Op.DWCONV2D: _conv, Op.POOL2D: _pool, Op.REDUCE: _reduce,
     Op.SOFTMAX: _softmax, Op.NORM: _norm, Op.ATTENTION: _attention, Op.CUMSUM: _cumsum,
     Op.RESIZE2D: _resize, Op.SCATTER: _scatter, Op.SAMPLE2D: _sample,
+    Op.QGEMM: _qgemm, Op.QCONV2D: _qconv, Op.QDWCONV2D: _qconv,
 }  # fmt: skip

@@ -89,6 +89,7 @@ def _read(path: Path, *, trust: bool) -> torch.export.ExportedProgram:
         with path.open("rb") as file:
             code = None if trust else code_in(file)
         if code is None:
+            importlib.import_module("torch.ao.quantization.fx._decomposed")  # operators of quantised programs
             return torch.export.load(path)
     except Exception as error:
         raise CompileError(f"{path} is no exported program: {one_line(error)}") from error

@@ -26,7 +26,8 @@ static int (*const checks[AT_OP_COUNT])(const resolved_insn* l) = {
     [AT_OP_DWCONV2D] = at_check_conv,   [AT_OP_POOL2D] = at_check_pool,     [AT_OP_REDUCE] = at_check_reduce,
     [AT_OP_SOFTMAX] = at_check_softmax, [AT_OP_NORM] = at_check_norm,       [AT_OP_ATTENTION] = at_check_attention,
     [AT_OP_CUMSUM] = at_check_cumsum,   [AT_OP_RESIZE2D] = at_check_resize, [AT_OP_SCATTER] = at_check_scatter,
-    [AT_OP_SAMPLE2D] = at_check_sample,
+    [AT_OP_SAMPLE2D] = at_check_sample, [AT_OP_QGEMM] = at_check_qgemm,     [AT_OP_QCONV2D] = at_check_qconv,
+    [AT_OP_QDWCONV2D] = at_check_qconv,
 };
 
 int at_check_instruction(const atalla_blob* blob, const at_insn* insn) {

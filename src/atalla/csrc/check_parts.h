@@ -44,7 +44,11 @@ static inline bool is_float(uint8_t dtype) {
 }
 
 // NCHW by name, channels innermost.
-static inline bool is_image(const at_tensor* t) { return is_strided(t, AT_F32) && t->rank == 4 && is_dense(t, 1); }
+static inline bool is_image_of(const at_tensor* t, uint8_t dtype) {
+  return is_strided(t, dtype) && t->rank == 4 && is_dense(t, 1);
+}
+
+static inline bool is_image(const at_tensor* t) { return is_image_of(t, AT_F32); }
 
 static inline bool is_vector(const at_tensor* t, int64_t count) {
   return is_strided(t, AT_F32) && t->rank == 1 && t->dim[0] == count && is_dense(t, 0);
@@ -57,6 +61,8 @@ static inline bool is_reduced(uint8_t dtype) {
 // What the operations' own files give; 0 or a verdict each.
 int at_check_gemm(const resolved_insn* l);
 int at_check_conv(const resolved_insn* l);
+int at_check_qgemm(const resolved_insn* l);
+int at_check_qconv(const resolved_insn* l);
 int at_check_pool(const resolved_insn* l);
 int at_check_bmm(const resolved_insn* l);
 int at_check_attention(const resolved_insn* l);

@@ -4,7 +4,9 @@
 #include "check_parts.h"
 
 bool at_packed_fits(const at_tensor* t) {
-  if (t->dtype != AT_F32) return false;
+  const bool is_float = t->dtype == AT_F32 && t->layout != AT_QUADS;
+  const bool is_int8 = t->dtype == AT_I8 && (t->layout == AT_QUADS || t->layout == AT_DEPTHWISE);
+  if (!is_float && !is_int8) return false;
   if (t->layout == AT_DEPTHWISE) return t->rank == 2;
   return t->rank == 3 && (t->layout != AT_WINOGRAD || t->dim[1] == 36);
 }
@@ -14,6 +16,12 @@ static bool is_weight(const at_tensor* t, uint8_t layout, int64_t n, int64_t tap
   if (t->layout != layout || t->dim[0] != n || t->dim[1] != taps || t->dim[2] != k) return false;
   const __int128 panels = (n / groups + AT_PANEL - 1) / AT_PANEL;
   return (__int128)t->bytes == panels * groups * AT_PANEL * taps * k * 4;
+}
+
+// A filter for each channel, [C, taps].
+static bool is_filters(const at_tensor* t, uint8_t dtype, int64_t channels, int64_t taps) {
+  if (t->layout != AT_DEPTHWISE || t->dtype != dtype || t->dim[0] != channels || t->dim[1] != taps) return false;
+  return (__int128)t->bytes == (__int128)channels * taps * (__int128)at_size(dtype);
 }
 
 static int check_epilogue(const resolved_insn* l, int at) {
@@ -61,8 +69,7 @@ int at_check_conv(const resolved_insn* l) {
   if (l->insn->op == AT_OP_DWCONV2D) {
     const at_tensor* w = l->src[1];
     if (high > AT_MOST_FILTER_ROWS || groups != channels || columns != channels) return AT_BAD_ATTRIBUTE;
-    if (w->layout != AT_DEPTHWISE || w->dim[0] != channels || w->dim[1] != taps) return AT_BAD_OPERANDS;
-    if ((__int128)w->bytes != (__int128)channels * taps * 4) return AT_BAD_OPERANDS;
+    if (!is_filters(w, AT_F32, channels, taps)) return AT_BAD_OPERANDS;
   } else if (l->insn->op == AT_OP_CONV2D_WINO) {
     bool plain = high == 3 && wide == 3 && groups == 1;
     for (int i = 0; i < 2; ++i) {
@@ -78,9 +85,70 @@ int at_check_conv(const resolved_insn* l) {
   return check_epilogue(l, AT_CONV2D_ACT);
 }
 
+// An int8 weight [N, taps, K] in quads.
+static bool is_quads(const at_tensor* t, int64_t n, int64_t taps, int64_t k, int64_t groups) {
+  if (t->layout != AT_QUADS || t->dim[0] != n || t->dim[1] != taps || t->dim[2] != k) return false;
+  const __int128 panels = (n / groups + AT_PANEL - 1) / AT_PANEL, quads = ((__int128)taps * k + AT_QUAD - 1) / AT_QUAD;
+  return (__int128)t->bytes == panels * groups * quads * (AT_PANEL * AT_QUAD);
+}
+
+static bool is_int8_or_float(const at_tensor* t) { return is_strided(t, AT_I8) || is_strided(t, AT_F32); }
+
+// What follows the weight, and what is made of sums; `at` is the first attribute behind the window's.
+static int check_made(const resolved_insn* l, int64_t columns, int at) {
+  const at_tensor* sums = l->src[2];
+  if (!is_strided(sums, AT_I32) || sums->rank != 1 || sums->dim[0] != columns || !is_dense(sums, 0))
+    return AT_BAD_OPERANDS;
+  if (!is_vector(l->src[3], columns) || !is_vector(l->src[4], columns)) return AT_BAD_OPERANDS;
+  const double low = at_number(word(l, at + 1)), high = at_number(word(l, at + 2));
+  if (!in_range(word(l, at), INT8_MIN, INT8_MAX) || isnan(low) || isnan(high)) return AT_BAD_ATTRIBUTE;
+  if (l->dst->dtype == AT_I8 && !(low >= INT8_MIN && low <= high && high <= INT8_MAX)) return AT_BAD_ATTRIBUTE;
+  return 0;
+}
+
+int at_check_qgemm(const resolved_insn* l) {
+  const at_tensor *src = l->src[0], *dst = l->dst;
+  if (!is_strided(src, AT_I8) || !is_int8_or_float(dst) || src->rank != dst->rank || src->rank < 1)
+    return AT_BAD_OPERANDS;
+  const int last = src->rank - 1;
+  for (int i = 0; i < last; ++i) {
+    if (src->dim[i] != dst->dim[i]) return AT_BAD_OPERANDS;
+  }
+  if (!is_dense(src, last) || !is_dense(dst, last) || src->dim[last] > AT_MOST_DEPTH) return AT_BAD_OPERANDS;
+  if (!is_quads(l->src[1], dst->dim[last], 1, src->dim[last], 1)) return AT_BAD_OPERANDS;
+  return check_made(l, dst->dim[last], AT_QGEMM_ZERO);
+}
+
+int at_check_qconv(const resolved_insn* l) {
+  const at_tensor *src = l->src[0], *dst = l->dst;
+  if (!is_strided(src, AT_I8) || src->rank != 4 || !is_int8_or_float(dst) || dst->rank != 4 || !is_dense(dst, 1))
+    return AT_BAD_OPERANDS;
+  if (!is_window(l, AT_QCONV2D_STRIDE_H) || !in_range(word(l, AT_QCONV2D_GROUPS), 1, AT_MOST_ATTRIBUTE))
+    return AT_BAD_ATTRIBUTE;
+  const int64_t high = word(l, AT_QCONV2D_KERNEL_H), wide = word(l, AT_QCONV2D_KERNEL_W),
+                groups = word(l, AT_QCONV2D_GROUPS);
+  const int64_t taps = high * wide, channels = src->dim[1], columns = dst->dim[1];
+  if (src->dim[0] != dst->dim[0] || channels % groups || columns % groups) return AT_BAD_OPERANDS;
+  const bool few = l->insn->op == AT_OP_QCONV2D && groups == 1 && channels <= AT_FEW_CHANNELS;
+  if (!is_dense(src, 1) && !few) return AT_BAD_OPERANDS;
+  if (l->insn->op == AT_OP_QDWCONV2D) {
+    if (high > AT_MOST_FILTER_ROWS || taps > AT_MOST_TAPS || groups != channels || columns != channels)
+      return AT_BAD_ATTRIBUTE;
+    if (!is_filters(l->src[1], AT_I8, channels, taps)) return AT_BAD_OPERANDS;
+  } else {
+    const int64_t depth = channels / groups;
+    if (depth > AT_MOST_DEPTH || taps * depth > AT_MOST_DEPTH) return AT_BAD_ATTRIBUTE;
+    if (!is_quads(l->src[1], columns, taps, depth, groups)) return AT_BAD_OPERANDS;
+  }
+  return check_made(l, columns, AT_QCONV2D_ZERO);
+}
+
+// Whole numbers have a largest, but no mean that is one of them.
 int at_check_pool(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst;
-  if (!is_image(src) || !is_image(dst) || src->dim[0] != dst->dim[0] || src->dim[1] != dst->dim[1])
+  const bool is_int8 = src->dtype == AT_I8 && word(l, AT_POOL2D_KIND) == AT_POOL_MAX;
+  const uint8_t dtype = is_int8 ? AT_I8 : AT_F32;
+  if (!is_image_of(src, dtype) || !is_image_of(dst, dtype) || src->dim[0] != dst->dim[0] || src->dim[1] != dst->dim[1])
     return AT_BAD_OPERANDS;
   if (!in_range(word(l, AT_POOL2D_KIND), 0, AT_POOL_COUNT - 1) || !is_window(l, AT_POOL2D_STRIDE_H))
     return AT_BAD_ATTRIBUTE;

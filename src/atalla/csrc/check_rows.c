@@ -6,7 +6,7 @@
 int at_check_gather(const resolved_insn* l) {
   const at_tensor *table = l->src[0], *index = l->src[1], *dst = l->dst;
   if (table->layout != AT_STRIDED || table->dtype != dst->dtype || table->rank < 1) return AT_BAD_OPERANDS;
-  if (index->dtype != AT_I64 && index->dtype != AT_I32) return AT_BAD_OPERANDS;
+  if (index->dtype != AT_I64 && index->dtype != AT_I32 && index->dtype != AT_U8) return AT_BAD_OPERANDS;
   if (dst->rank != index->rank + table->rank - 1 || !is_contiguous(table) || !is_contiguous(dst))
     return AT_BAD_OPERANDS;
   for (int i = 0; i < dst->rank; ++i) {

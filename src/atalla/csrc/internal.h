@@ -84,7 +84,11 @@ typedef struct {
 } at_view;
 
 // What a kernel is called with.
-typedef struct {
+typedef struct at_call at_call;
+typedef int (*at_kernel)(const at_call* call);
+typedef size_t (*at_need)(const at_call* call);
+
+struct at_call {
   at_view dst;
   at_view src[AT_SOURCES];
   unsigned sources;
@@ -95,7 +99,8 @@ typedef struct {
   at_pool* pool;
   char* scratch;  // `scratch_bytes` for each thread, aligned to AT_LINE
   size_t scratch_bytes;
-} at_call;
+  at_kernel kernel;
+};
 
 // What an instruction costs: about as many multiplications.
 size_t at_work(uint16_t op, const at_call* call);
@@ -103,10 +108,7 @@ size_t at_work(uint16_t op, const at_call* call);
 // Bytes that were counted in 128 bits, or more than there can be.
 static inline size_t at_bytes(unsigned __int128 count) { return count > SIZE_MAX ? SIZE_MAX : (size_t)count; }
 
-typedef int (*at_kernel)(const at_call* call);
-typedef size_t (*at_need)(const at_call* call);
-
-// The kernels of one instruction set.
+// The kernels of one instruction set; those that are NULL are those of the set beneath it.
 typedef struct {
   const char* name;
   at_kernel run[AT_OP_COUNT];
@@ -116,9 +118,14 @@ typedef struct {
 extern const at_kernels at_kernels_base;
 extern const at_kernels at_kernels_avx2;
 extern const at_kernels at_kernels_avx512;
+extern const at_kernels at_kernels_vnni;
+extern const at_kernels at_kernels_amx;
 
 // The best instruction set of this processor, or the one of that name; NULL if it has it not.
 const at_kernels* at_choose(const char* name);
+
+// The chosen set, or the next one beneath it that has a kernel of an operation.
+const at_kernels* at_kernels_with(const at_kernels* chosen, uint16_t op);
 
 static inline uint16_t at_u16(const uint8_t* at) { return (uint16_t)(at[0] | at[1] << 8); }
 

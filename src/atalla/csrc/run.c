@@ -117,7 +117,10 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
   if (status == ATALLA_OK) {
     for (uint32_t i = 0; i < blob->insn_count; ++i) {
       prepare(context, i);
-      const at_need need = kernels->scratch[blob->insns[i].op];
+      const uint16_t op = blob->insns[i].op;
+      const at_kernels* having = at_kernels_with(kernels, op);
+      context->calls[i].kernel = having->run[op];
+      const at_need need = having->scratch[op];
       const size_t bytes = need ? need(&context->calls[i]) : 0;
       if (bytes > most) most = bytes;
     }
@@ -242,8 +245,8 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
 #ifdef ATALLA_DEBUG
     at_debug_before(context->debug, i);
 #endif
-    const int status = insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs)
-                                                   : context->kernels->run[insn->op](call);
+    const int status =
+        insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs) : call->kernel(call);
     if (context->times) context->times[i] = now() - began;
 #ifdef ATALLA_DEBUG
     if (status == ATALLA_OK && !at_debug_after(context->debug, i)) {

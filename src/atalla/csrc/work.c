@@ -11,13 +11,16 @@ static double work_of(uint16_t op, const at_call* call) {
   switch (op) {
     case AT_OP_GEMM:
     case AT_OP_BMM:
+    case AT_OP_QGEMM:
       return made * (double)first->dim[first->rank - 1];
     case AT_OP_CONV2D:
+    case AT_OP_QCONV2D:
       return made * (double)(call->words[AT_CONV2D_KERNEL_H] * call->words[AT_CONV2D_KERNEL_W]) *
              (double)(first->dim[1] / call->words[AT_CONV2D_GROUPS]);
     case AT_OP_CONV2D_WINO:
       return made * 4 * (double)first->dim[1];  // 36 products for 16 elements, and the transforms
     case AT_OP_DWCONV2D:
+    case AT_OP_QDWCONV2D:
       return made * (double)(call->words[AT_DWCONV2D_KERNEL_H] * call->words[AT_DWCONV2D_KERNEL_W]);
     case AT_OP_ATTENTION:
       return elements(first) * (double)call->src[1].dim[2] * 2;

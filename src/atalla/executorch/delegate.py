@@ -86,8 +86,8 @@ def beyond_core() -> list[Any]:
 
     found = []
     for name in all_rules():
-        _, packet, overload = name.split(".")
-        operator = getattr(getattr(torch.ops.aten, packet, None), overload, None)
+        namespace, packet, overload = name.split(".")
+        operator = getattr(getattr(getattr(torch.ops, namespace), packet, None), overload, None)
         if operator is not None and torch.Tag.core not in operator.tags:
             found.append(operator)
     return found

@@ -7,6 +7,7 @@ from atalla.isa.format import NodeKind as NodeKind
 from atalla.isa.format import OutputKind as OutputKind
 from atalla.isa.format import PatchKind as PatchKind
 from atalla.isa.operations import OPS as OPS
+from atalla.isa.operations import WEIGHTED as WEIGHTED
 from atalla.isa.operations import Act as Act
 from atalla.isa.operations import Norm as Norm
 from atalla.isa.operations import Op as Op
@@ -23,6 +24,7 @@ from atalla.isa.steps import StepSpec as StepSpec
 from atalla.isa.steps import float32_of as float32_of
 from atalla.isa.types import FEW_CHANNELS as FEW_CHANNELS
 from atalla.isa.types import PANEL as PANEL
+from atalla.isa.types import QUAD as QUAD
 from atalla.isa.types import Dtype as Dtype
 from atalla.isa.types import Layout as Layout
 from atalla.isa.types import Space as Space

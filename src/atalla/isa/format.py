@@ -3,6 +3,8 @@
 ``docs/atalla/blob.md`` tells of each. History of the format:
     1.0  sections STRT OPER TENS INSN ATTR IOTB HOST META CNST, and where they are needed STAT SYMS
     1.1  operations RESIZE2D, SCATTER, SAMPLE2D; REDUCE by MEDIAN; steps LOG2, LOG10
+    1.2  operations QGEMM, QCONV2D, QDWCONV2D; layout QUADS; steps DEQUANTIZE, QUANTIZE; POOL2D of int8 by MAX; GATHER
+         by uint8
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class Record:
 
 
 MAGIC = b"ATLB\r\n\x1a\n"
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 ENDIAN = 0x01020304
 NOTHING = 0xFFFFFFFF
 """The number of what is absent."""
@@ -59,6 +61,10 @@ MOST_ATTRIBUTE = 1 << 20
 """Sides, strides, padding and dilation of a window; groups."""
 MOST_FILTER_ROWS = 64
 """Of a DWCONV2D."""
+MOST_DEPTH = 1 << 16
+"""Products that QGEMM and QCONV2D add: their sums are int32."""
+MOST_TAPS = 512
+"""Of a QDWCONV2D: kernels may add its products as float32, which is exact so far."""
 MOST_SCALE = 1 << 20
 """Of a RESIZE2D; one that is not 0 is at least as small a part of 1."""
 MOST_FACTOR = 1 << 20

@@ -58,6 +58,14 @@ class Op(IntEnum):
     SAMPLE2D = 20
     """An image where a grid says: ``dst[n, c, y, x]`` is ``src[n, c]`` at ``grid[n, y, x]``, whose two numbers go from
     −1 to 1 over the width and over the height."""
+    QGEMM = 21
+    """Of int8: ``sum[m…, n] = Σₖ (src[m…, k] − zero) · weight[n, 0, k]``, in whole numbers, weight in QUADS; then, in
+    float32, each operation rounded, ``made = clamp(sum · scale[n] + offset[n], low, high)``; dst takes that as it is
+    if it is float32, or rounded half to even if it is int8. ``sums[n] = Σₖ weight[n, 0, k]`` helps the kernels."""
+    QCONV2D = 22
+    """The same for images, NCHW by name; weight in QUADS for each group; padding counts as ``zero``."""
+    QDWCONV2D = 23
+    """The same with one filter a channel, weight in DEPTHWISE."""
 
 
 class Act(IntEnum):
@@ -188,6 +196,8 @@ _CONV = (
     *("kernel_h", "kernel_w", "groups"),
 )
 _EPILOGUE = ("act", "low.", "high.")
+_QUANTISED = ("src", "weight", "sums", "scale", "offset")
+_MADE = ("zero", "low.", "high.")
 OPS: dict[Op, OpSpec] = {
     Op.END: OpSpec(()),
     Op.CALL_HOST: OpSpec(("inputs…",), ("call", "outputs…")),
@@ -210,5 +220,10 @@ OPS: dict[Op, OpSpec] = {
     Op.RESIZE2D: OpSpec(("src",), ("kind", "scale_h.", "scale_w.")),
     Op.SCATTER: OpSpec(("src", "index", "update"), ("kind",)),
     Op.SAMPLE2D: OpSpec(("src", "grid"), ("kind", "outside", "aligned")),
+    Op.QGEMM: OpSpec(_QUANTISED, _MADE),
+    Op.QCONV2D: OpSpec(_QUANTISED, (*_CONV, *_MADE)),
+    Op.QDWCONV2D: OpSpec(_QUANTISED, (*_CONV, *_MADE)),
 }
 """In the order of their numbers."""
+WEIGHTED = frozenset(op for op, spec in OPS.items() if "weight" in spec.sources)
+"""Operations with packed weights."""

@@ -78,6 +78,10 @@ class Step(IntEnum):
     BIT_NOT = 50
     LOG2 = 51
     LOG10 = 52
+    DEQUANTIZE = 53
+    """``(float32(a) − c) · b``."""
+    QUANTIZE = 54
+    """``round(a · b) + c``, half to even, between −128 and 127: an int8."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ _KINDS = {
     "HARDSWISH HARDSIGMOID SILU GELU GELU_TANH",
     "ff→f": "DIV POW",
     "ww→w": "AND OR XOR",
+    "wff→f": "DEQUANTIZE",
+    "fff→w": "QUANTIZE",
     "ss→s": "ADD SUB MUL MIN MAX FLOOR_DIV REMAINDER",
     "ss→w": "EQ NE LT LE GT GE",
     "wss→s": "WHERE",

@@ -60,12 +60,17 @@ class Layout(IntEnum):
     """Weights of GEMM and CONV2D, ``[N, taps, K]``: panels of :data:`PANEL` columns, each ``[taps][K][PANEL]``; the
     last one filled up with zeros."""
     DEPTHWISE = 2
-    """Weights of DWCONV2D, ``[C, taps]``: ``[taps][C]``."""
+    """Weights of DWCONV2D and QDWCONV2D, ``[C, taps]``: ``[taps][C]``."""
     WINOGRAD = 3
     """Weights of CONV2D_WINO, ``[N, 36, K]``, transformed: for each of the 36 places the panels of a GEMM."""
+    QUADS = 4
+    """Weights of QGEMM and QCONV2D, int8, ``[N, taps, K]``: panels of :data:`PANEL` columns, each
+    ``[⌈taps · K / 4⌉][PANEL][4]``; columns and depth filled up with zeros."""
 
 
 FEW_CHANNELS = 4
 """A CONV2D of one group with no more channels takes its image however it lies; others want the channels innermost."""
+QUAD = 4
+"""Neighbours in depth that lie together in QUADS: what one lane multiplies at once."""
 PANEL = 16
 """Columns of a panel: two vectors of AVX2, four of SSE2 or NEON."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from atalla.passes.rule import Rule
 
+QUANTISED = ("quantized_decomposed.", "torchao.")
+"""Operators that no blob calls on the host: what they lack is an error."""
 FOLDED_AT_MOST = 1 << 20
 """Elements of a constant that is larger than all it is made of."""
 
@@ -54,6 +56,11 @@ def _value(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
     try:
         return value_of(node, lowering, rules)
     except UnsupportedError as error:
+        if str(node.target).startswith(QUANTISED):
+            where = line_of(node)
+            raise CompileError(
+                f"{node.name}{f' ({where})' if where else ''}: {node.target} is not compiled: {error}"
+            ) from error
         lowering.fallbacks.append(Fallback(node.name, str(node.target), str(error), line_of(node)))
         return host_call(lowering, node, _resolved(node.args, lowering), _resolved(node.kwargs, lowering))
 
@@ -71,10 +78,10 @@ def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
         return _shape_arithmetic(node)
     if _is_complex(node, arguments, named):
         raise UnsupportedError("no instruction computes with complex numbers")
-    folded = _folded(node, arguments, named)
+    rule = rules.get(str(node.target))
+    folded = None if rule is not None and rule.folds else _folded(node, arguments, named)
     if folded is not None:
         return folded
-    rule = rules.get(str(node.target))
     if rule is None:
         raise UnsupportedError(what_is_missing(str(node.target)))
     return rule(lowering, *arguments, **named)

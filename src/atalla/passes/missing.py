@@ -21,6 +21,10 @@ WORDS = {
     "_upsample_bilinear2d_aa": "bilinear upsampling with antialias",
     "_weight_norm_interface": "a weight norm that is worked out in every run",
     "bucketize": "a search in sorted numbers",
+    **dict.fromkeys(
+        (f"choose_qparams{kind}" for kind in ("", "_symmetric", "_per_token", "_per_token_asymmetric")),
+        "scales that are worked out in every run",
+    ),
     "col2im": "patches that are put together to an image",
     "cummax": "a running maximum",
     "cummin": "a running minimum",

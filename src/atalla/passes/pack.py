@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from atalla import ir
-from atalla.isa import Dtype, Layout, Op, Space
-from atalla.layouts import pack_panels, winograd_weights
+from atalla.dtypes import dtype_of
+from atalla.isa import WEIGHTED, Layout, Op, Space
+from atalla.layouts import pack_panels, pack_quads, winograd_weights
 from atalla.passes.lowering import constant_data
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def pack(program: ir.Program, *, exact: bool) -> None:
     """Pack the weights of a fused program in place; ``exact`` forbids Winograd's."""
     made: dict[tuple[int, Op], ir.Tensor] = {}
     for instruction in program.instructions:
-        if instruction.op not in {Op.GEMM, Op.CONV2D, Op.DWCONV2D}:
+        if instruction.op not in WEIGHTED:
             continue
         if instruction.op is Op.CONV2D and not exact and suits_winograd(instruction):
             instruction.op = Op.CONV2D_WINO
@@ -55,7 +56,7 @@ def suits_winograd(instruction: ir.Instruction) -> bool:
 
 
 def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str) -> ir.Tensor:
-    if instruction.op is Op.DWCONV2D:
+    if instruction.op in {Op.DWCONV2D, Op.QDWCONV2D}:
         taps = data.reshape(data.shape[0], -1)
         return _constant(name, taps.shape, taps.t().contiguous(), Layout.DEPTHWISE)
     if instruction.op is Op.CONV2D_WINO:
@@ -66,9 +67,13 @@ def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str) -> ir.Te
         return _constant(name, transformed.shape, torch.cat([one.flatten() for one in places]), Layout.WINOGRAD)
     taps = data.flatten(2).transpose(1, 2) if data.dim() > 2 else data.unsqueeze(1)  # [N, taps, K]
     groups = instruction.whole("groups") or 1
+    if instruction.op in {Op.QGEMM, Op.QCONV2D}:
+        return _constant(name, taps.shape, pack_quads(taps, groups), Layout.QUADS)
     return _constant(name, taps.shape, pack_panels(taps, groups), Layout.PANELS)
 
 
 def _constant(name: str, shape: torch.Size, data: torch.Tensor, layout: Layout) -> ir.Tensor:
     dims = tuple(shape)
-    return ir.Tensor(name, Dtype.F32, dims, (0,) * len(dims), Space.CONST, layout=layout, data=data.flatten())
+    return ir.Tensor(
+        name, dtype_of(data.dtype), dims, (0,) * len(dims), Space.CONST, layout=layout, data=data.flatten()
+    )

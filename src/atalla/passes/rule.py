@@ -27,6 +27,8 @@ class Rule:
     """Instructions, apart from copies into another layout; none of a view."""
     constraints: tuple[Constraint, ...]
     signature: inspect.Signature
+    folds: bool = False
+    """Whether it makes constants of constants itself."""
 
     def __call__(self, low: Lowering, *arguments: Any, **named: Any) -> Any:
         """Lower a node.
@@ -50,13 +52,23 @@ RULES: dict[str, Rule] = {}
 """``aten.add.Tensor`` → its rule."""
 
 
-def rule(*names: str, makes: Sequence[Op] = (), needs: Sequence[Constraint] = ()) -> Callable[[AnyRule], AnyRule]:
-    """Enter a function as the rule of operators, without their ``aten.``; constraints are looked at in order."""
+def rule(
+    *names: str, makes: Sequence[Op] = (), needs: Sequence[Constraint] = (), folds: bool = False
+) -> Callable[[AnyRule], AnyRule]:
+    """Enter a function as the rule of operators; constraints are looked at in order.
+
+    Args:
+        names: of ATen's operators without their ``aten.``, of others with their namespace.
+        makes: instructions.
+        needs: what must hold of the arguments.
+        folds: it makes constants of constants itself.
+    """
 
     def enter(function: AnyRule) -> AnyRule:
         for name in names:
-            assert f"aten.{name}" not in RULES, f"two rules for {name}"
-            RULES[f"aten.{name}"] = Rule(function, tuple(makes), tuple(needs), inspect.signature(function))
+            full = name if name.count(".") > 1 else f"aten.{name}"
+            assert full not in RULES, f"two rules for {full}"
+            RULES[full] = Rule(function, tuple(makes), tuple(needs), inspect.signature(function), folds)
         return function
 
     return enter

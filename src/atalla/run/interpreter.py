@@ -10,9 +10,9 @@ from atalla.blob.reader import Listing
 from atalla.blob.rows import InstructionRow, TensorRow
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import KernelError
-from atalla.isa import Layout, Op, Space
+from atalla.isa import WEIGHTED, Layout, Op, Space
 from atalla.isa.format import LINE
-from atalla.layouts import unpack_panels, winograd_filters
+from atalla.layouts import unpack_panels, unpack_quads, winograd_filters
 from atalla.library import BUSY
 from atalla.run import reference
 
@@ -36,11 +36,7 @@ class Interpreter:
         self.state = torch.empty(max(listing.state_bytes, LINE), dtype=torch.uint8) if state is None else state
         if state is None:
             self.reset()
-        self._weights = {
-            row.sources[1]: self._unpacked(row)
-            for row in listing.instructions
-            if row.op in {Op.GEMM, Op.CONV2D, Op.CONV2D_WINO, Op.DWCONV2D}
-        }
+        self._weights = {row.sources[1]: self._unpacked(row) for row in listing.instructions if row.op in WEIGHTED}
 
     def reset(self) -> None:
         """Bring the state to what it is at first."""
@@ -105,8 +101,9 @@ class Interpreter:
         if row.layout is Layout.WINOGRAD:
             return winograd_filters(data, row.shape)
         n, _, k = row.shape
-        taps = unpack_panels(data, row.shape, instruction.attributes.get("groups", 1))
-        if instruction.op is Op.GEMM:
+        unpack = unpack_quads if row.layout is Layout.QUADS else unpack_panels
+        taps = unpack(data, row.shape, instruction.attributes.get("groups", 1))
+        if instruction.op in {Op.GEMM, Op.QGEMM}:
             return taps.reshape(n, k)
         return taps.transpose(1, 2).reshape(n, k, high, wide)
 

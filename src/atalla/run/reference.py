@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from atalla.chains import made_by
 from atalla.errors import KernelError
-from atalla.isa import STEPS, Act, Norm, Op, Pool, Reduce, Scatter, Step
-from atalla.library import BAD_INDEX, ZERO_DIVISOR
+from atalla.isa import Act, Norm, Op, Pool, Reduce, Scatter
+from atalla.library import BAD_INDEX
 from atalla.run import reference_images as images
+from atalla.run import reference_int8 as int8
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +52,7 @@ def gather(_: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     table, index = _present(sources[0]), _present(sources[1])
     if index.numel() and (int(index.min()) < 0 or int(index.max()) >= table.shape[0]):
         raise KernelError(BAD_INDEX, f"an index is out of the table's {table.shape[0]} rows")
-    dst.copy_(table[index])
+    dst.copy_(table[index.long()])
 
 
 def scatter(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -113,12 +115,19 @@ def pool(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     frame = (whole("left"), right, whole("top"), bottom)
     windows, inside = (
         _windows(functional.pad(one, frame, value=value), instruction, (high, wide))
-        for one, value in ((src, -torch.inf if kind is Pool.MAX else 0.0), (torch.ones_like(src), 0.0))
+        for one, value in ((src, _least(src.dtype) if kind is Pool.MAX else 0.0), (torch.ones_like(src), 0.0))
     )
     if kind is Pool.MAX:
         dst.copy_(windows.amax(-1))
     else:
         dst.copy_(windows.sum(-1) / (windows.shape[-1] if kind is Pool.MEAN_PADDED else inside.sum(-1)))
+
+
+def _least(dtype: torch.dtype) -> float:
+    """Return what no element is less than."""
+    import torch
+
+    return -torch.inf if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
 def _windows(image: torch.Tensor, instruction: Instruction, size: tuple[int, int]) -> torch.Tensor:
@@ -212,50 +221,8 @@ def elementwise(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -
     """EW."""
     import torch
 
-    values = [one.float() if one.dtype.is_floating_point else one.long() for one in map(_present, sources)]
-    for code, *operands in instruction.steps:
-        values.append(_step(Step(code), operands, values))
-    result = values[-1]
+    result = made_by(instruction.steps, [_present(one) for one in sources])
     dst.copy_(result if dst.dtype is not torch.bool else result != 0)
-
-
-def _step(code: Step, operands: Sequence[int], values: Sequence[torch.Tensor]) -> torch.Tensor:
-    import torch
-
-    if code is Step.FLOAT:
-        return torch.tensor(operands[0], dtype=torch.int32).view(torch.float32)
-    if code is Step.INT:
-        return torch.tensor(operands[0], dtype=torch.int64)
-    divisor = values[operands[1]] if code in {Step.FLOOR_DIV, Step.REMAINDER} else None
-    if divisor is not None and not divisor.is_floating_point() and not bool(divisor.all()):
-        raise KernelError(ZERO_DIVISOR, "a whole number is divided by zero")
-    return _steps()[code](*(values[place] for place in operands[: len(STEPS[code].operands)]))
-
-
-def _steps() -> dict[Step, Callable[..., torch.Tensor]]:
-    """Return the function of each step."""
-    import torch
-    from torch.nn import functional
-
-    return {
-        Step.TO_FLOAT: lambda a: a.float(), Step.TO_INT: lambda a: a.trunc().long(), Step.NEG: torch.neg,
-        Step.ABS: torch.abs, Step.SQRT: torch.sqrt, Step.RSQRT: torch.rsqrt, Step.RECIPROCAL: torch.reciprocal,
-        Step.EXP: torch.exp, Step.LOG: torch.log,
-        Step.LOG2: torch.log2, Step.LOG10: torch.log10, Step.TANH: torch.tanh, Step.ERF: torch.erf, Step.SIN: torch.sin,
-        Step.COS: torch.cos, Step.SIGMOID: torch.sigmoid, Step.FLOOR: torch.floor, Step.CEIL: torch.ceil,
-        Step.ROUND: torch.round, Step.TRUNC: torch.trunc, Step.RELU: torch.relu, Step.HARDSWISH: functional.hardswish,
-        Step.HARDSIGMOID: functional.hardsigmoid, Step.SILU: functional.silu, Step.GELU: functional.gelu,
-        Step.GELU_TANH: lambda a: functional.gelu(a, approximate="tanh"), Step.NOT: lambda a: (a == 0).long(),
-        Step.LOG1P: torch.log1p, Step.EXPM1: torch.expm1, Step.SIGN: torch.sign,
-        Step.IS_NAN: lambda a: torch.isnan(a).long(), Step.BIT_NOT: torch.bitwise_not,
-        Step.ADD: torch.add, Step.SUB: torch.sub, Step.MUL: torch.mul, Step.DIV: torch.div, Step.MIN: torch.minimum,
-        Step.MAX: torch.maximum, Step.POW: torch.pow, Step.EQ: lambda a, b: (a == b).long(),
-        Step.NE: lambda a, b: (a != b).long(), Step.LT: lambda a, b: (a < b).long(),
-        Step.LE: lambda a, b: (a <= b).long(), Step.GT: lambda a, b: (a > b).long(),
-        Step.GE: lambda a, b: (a >= b).long(), Step.AND: torch.bitwise_and, Step.OR: torch.bitwise_or,
-        Step.XOR: torch.bitwise_xor, Step.FLOOR_DIV: torch.floor_divide, Step.REMAINDER: torch.remainder,
-        Step.WHERE: lambda a, b, c: torch.where(a != 0, b, c),
-    }  # fmt: skip
 
 
 def _store(instruction: Instruction, dst: torch.Tensor, result: torch.Tensor, residual: torch.Tensor | None) -> None:
@@ -305,4 +272,7 @@ _TABLE: dict[Op, Execute] = {
     Op.RESIZE2D: images.resize,
     Op.SCATTER: scatter,
     Op.SAMPLE2D: images.sample,
+    Op.QGEMM: int8.gemm,
+    Op.QCONV2D: int8.convolution,
+    Op.QDWCONV2D: int8.convolution,
 }

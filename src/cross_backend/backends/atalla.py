@@ -11,9 +11,10 @@ from cross_backend.artifact import Artifact, Operators, Placement, count_operato
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.errors import LoadError, LowerError, UnsupportedError, one_line
+from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
@@ -38,7 +39,7 @@ class Atalla(Backend):
     runtime_modules = ("torch", "atalla.run.runtime")
     options = {
         "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
-        "precision": Option("arithmetic", "fp32", ("fp32",)),
+        "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
         "threads": THREADS,
     }
     limits = {"onnx_program": _NOT_ONNX}
@@ -55,8 +56,9 @@ class Atalla(Backend):
 
         if isinstance(program, OnnxProgram):
             raise UnsupportedError(_NOT_ONNX)
+        whole = _quantized(program, calibration) if options["precision"] == "int8" else program
         try:
-            compiled = atalla.compile(program, exact=options["exact"] == "yes")
+            compiled = atalla.compile(whole, exact=options["exact"] == "yes")
         except atalla.AtallaError as error:
             raise LowerError(f"Atalla cannot compile it: {one_line(error)}") from error
         payload = stem.with_name(stem.name + self.suffix)
@@ -87,6 +89,15 @@ class Atalla(Backend):
                 run()
                 recorded.append(session.timings())
         return typical(recorded[1:])
+
+
+def _quantized(program: Any, calibration: Calibration) -> Any:
+    """Return the program with int8 where XNNPACK's quantiser, of ExecuTorch, wants it."""
+    absent = missing_packages(("executorch", "torchao"), (), "executorch")
+    if absent is not None:
+        raise UnsupportedError(f"precision=int8 {absent.lower}")
+    with failing_as(LowerError, "the program cannot be quantised"):
+        return quantize(program, int8_quantizer(), calibration)
 
 
 def _placement(payload: Path) -> Placement:

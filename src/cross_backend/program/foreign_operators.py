@@ -19,7 +19,9 @@ _DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, Runtime
 
 
 def define_operators(path: Path) -> bool:
-    """Import torchvision where a file that could not be read calls its operators; say whether to read it again.
+    """Import what defines the operators that a file calls which could not be read; say whether to read it again.
+
+    They are torchvision's, and torch's own of quantised programs.
 
     Raises:
         CaptureError: the file calls an operator that nothing here defines.
@@ -29,6 +31,8 @@ def define_operators(path: Path) -> bool:
     if any(name.startswith("torchvision::") for name in before) and importlib.util.find_spec("torchvision"):
         make_importable()
         importlib.import_module("torchvision")
+    if any(name.startswith("quantized_decomposed::") for name in before):
+        importlib.import_module("torch.ao.quantization.fx._decomposed")
     missing = _missing(called)
     if missing:
         raise CaptureError(

@@ -5,20 +5,19 @@
 
 #include <stdatomic.h>
 
-#include "walk.h"
+#include "int8_pair.h"
+#include "steps.h"
 
 enum { MOST_VALUES = AT_SOURCES + AT_STEPS, BLOCK = 128 };
-
-typedef struct {
-  uint8_t code, a, b, c;  // numbers of values
-  int32_t constant;
-  uint8_t as_float, from_float;  // of the result, and of what it is made of
-} ew_step;
 
 typedef struct {
   spread spread;  // first, so that its pointer is the job's
   ew_step steps[AT_STEPS];
   unsigned count, sources;
+  uint8_t narrow[AT_SOURCES];  // whether a source of int8 is only dequantised: it is read as floats
+  uint8_t is_narrow;           // whether what is stored as int8 stays in floats until then
+  uint8_t is_pair;             // whether all of it is `pair`
+  int8_pair pair;
   atomic_int status;
 } ew_job;
 
@@ -27,260 +26,27 @@ typedef union {
   int64_t wholes[BLOCK];
 } ew_value;
 
-INLINE ew_step read_step(int64_t word) {
-  const at_step s = at_step_of(word);
-  return (ew_step){.code = s.code, .a = (uint8_t)s.a, .b = s.b, .c = s.c, .constant = (int32_t)s.a};
+INLINE void load_narrow(float* to, const int8_t* from, int64_t step, size_t count) {
+  size_t i = 0;
+  for (; step == 1 && i + VL <= count; i += VL) vstore(to + i, vload_int8(from + i));
+  for (; i < count; ++i) to[i] = from[(int64_t)i * step];
 }
 
-#define EACH_VECTOR(EXPRESSION)              \
-  do {                                       \
-    for (size_t i = 0; i < count; i += VL) { \
-      const vf x = vload(a + i);             \
-      vstore(out + i, (EXPRESSION));         \
-    }                                        \
-  } while (0)
-
-#define EACH_PAIR(EXPRESSION)                      \
-  do {                                             \
-    for (size_t i = 0; i < count; i += VL) {       \
-      const vf x = vload(a + i), y = vload(b + i); \
-      vstore(out + i, (EXPRESSION));               \
-    }                                              \
-  } while (0)
-
-#define EACH_FLOAT(EXPRESSION)           \
-  do {                                   \
-    for (size_t i = 0; i < count; ++i) { \
-      const float x = a[i];              \
-      out[i] = (EXPRESSION);             \
-    }                                    \
-  } while (0)
-
-// Rounded down, by what is left of the division: the quotient of floats may be rounded up to a whole number.
-INLINE float floor_quotient(float a, float b) {
-  if (b == 0) return a / b;
-  const float rest = fmodf(a, b);
-  float quotient = (a - rest) / b;
-  if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
-  if (quotient == 0) return copysignf(0.0f, a / b);
-  const float down = floorf(quotient);
-  return quotient - down > 0.5f ? down + 1 : down;
-}
-
-// Floats of floats; rows are read and written up to the next multiple of VL.
-static void step_floats(const ew_step* s, float* out, const float* a, const float* b, size_t count) {
-  switch (s->code) {
-    case AT_STEP_ADD:
-      EACH_PAIR(x + y);
-      break;
-    case AT_STEP_SUB:
-      EACH_PAIR(x - y);
-      break;
-    case AT_STEP_MUL:
-      EACH_PAIR(x * y);
-      break;
-    case AT_STEP_DIV:
-      EACH_PAIR(x / y);
-      break;
-    case AT_STEP_MIN:
-      EACH_PAIR(vselect(y != y, y, vmin(x, y)));
-      break;
-    case AT_STEP_MAX:
-      EACH_PAIR(vselect(y != y, y, vmax(x, y)));
-      break;
-    case AT_STEP_POW:
-      for (size_t i = 0; i < count; ++i) out[i] = powf(a[i], b[i]);
-      break;
-    case AT_STEP_NEG:
-      EACH_VECTOR(-x);
-      break;
-    case AT_STEP_ABS:
-      EACH_VECTOR(vabs(x));
-      break;
-    case AT_STEP_SQRT:
-      EACH_FLOAT(sqrtf(x));
-      break;
-    case AT_STEP_RSQRT:
-      EACH_FLOAT(1.0f / sqrtf(x));
-      break;
-    case AT_STEP_RECIPROCAL:
-      EACH_VECTOR(vset(1.0f) / x);
-      break;
-    case AT_STEP_EXP:
-      EACH_VECTOR(vexp(x));
-      break;
-    case AT_STEP_LOG:
-      EACH_VECTOR(vlog(x));
-      break;
-    case AT_STEP_LOG2:
-      EACH_FLOAT(log2f(x));
-      break;
-    case AT_STEP_LOG10:
-      EACH_FLOAT(log10f(x));
-      break;
-    case AT_STEP_LOG1P:
-      EACH_FLOAT(log1pf(x));
-      break;
-    case AT_STEP_EXPM1:
-      EACH_FLOAT(expm1f(x));
-      break;
-    case AT_STEP_TANH:
-      EACH_VECTOR(vtanh(x));
-      break;
-    case AT_STEP_ERF:
-      EACH_VECTOR(verf(x));
-      break;
-    case AT_STEP_SIN:
-      EACH_FLOAT(sinf(x));
-      break;
-    case AT_STEP_COS:
-      EACH_FLOAT(cosf(x));
-      break;
-    case AT_STEP_SIGMOID:
-      EACH_VECTOR(vsigmoid(x));
-      break;
-    case AT_STEP_FLOOR:
-      EACH_FLOAT(floorf(x));
-      break;
-    case AT_STEP_CEIL:
-      EACH_FLOAT(ceilf(x));
-      break;
-    case AT_STEP_ROUND:
-      EACH_FLOAT(nearbyintf(x));
-      break;
-    case AT_STEP_TRUNC:
-      EACH_FLOAT(truncf(x));
-      break;
-    case AT_STEP_RELU:
-      EACH_VECTOR(vrelu(x));
-      break;
-    case AT_STEP_HARDSWISH:
-      EACH_VECTOR(vhardswish(x));
-      break;
-    case AT_STEP_HARDSIGMOID:
-      EACH_VECTOR(vhardsigmoid(x));
-      break;
-    case AT_STEP_SILU:
-      EACH_VECTOR(x * vsigmoid(x));
-      break;
-    case AT_STEP_GELU:
-      EACH_VECTOR(vgelu(x));
-      break;
-    case AT_STEP_GELU_TANH:
-      EACH_VECTOR(vgelu_tanh(x));
-      break;
-    case AT_STEP_SIGN:
-      EACH_FLOAT(x != x ? x : (float)((x > 0) - (x < 0)));
-      break;
-    case AT_STEP_FLOOR_DIV:
-      for (size_t i = 0; i < count; ++i) out[i] = floor_quotient(a[i], b[i]);
-      break;
-    default: {  // REMAINDER, with the sign of the divisor
-      for (size_t i = 0; i < count; ++i) {
-        const float rest = fmodf(a[i], b[i]);
-        out[i] = rest != 0 && (rest < 0) != (b[i] < 0) ? rest + b[i] : rest;
-      }
-    }
-  }
-}
-
-// Truths of floats.
-static void step_compare(const ew_step* s, int64_t* out, const float* a, const float* b, size_t count) {
-#define COMPARE(OPERATOR)                                           \
-  do {                                                              \
-    for (size_t i = 0; i < count; ++i) out[i] = a[i] OPERATOR b[i]; \
-  } while (0)
-  switch (s->code) {
-    case AT_STEP_EQ:
-      COMPARE(==);
-      break;
-    case AT_STEP_NE:
-      COMPARE(!=);
-      break;
-    case AT_STEP_LT:
-      COMPARE(<);
-      break;
-    case AT_STEP_LE:
-      COMPARE(<=);
-      break;
-    case AT_STEP_GT:
-      COMPARE(>);
-      break;
-    case AT_STEP_GE:
-      COMPARE(>=);
-      break;
-    case AT_STEP_IS_NAN:
-      for (size_t i = 0; i < count; ++i) out[i] = a[i] != a[i];
-      break;
-    default:
-      for (size_t i = 0; i < count; ++i) out[i] = to_whole((double)a[i]);
-      break;
-  }
-#undef COMPARE
-}
-
-// Whole numbers of whole numbers; what overflows wraps around.
-INLINE int64_t whole_step(uint8_t code, int64_t a, int64_t b) {
-  switch (code) {
-    case AT_STEP_ADD:
-      return (int64_t)((uint64_t)a + (uint64_t)b);
-    case AT_STEP_SUB:
-      return (int64_t)((uint64_t)a - (uint64_t)b);
-    case AT_STEP_MUL:
-      return (int64_t)((uint64_t)a * (uint64_t)b);
-    case AT_STEP_MIN:
-      return a < b ? a : b;
-    case AT_STEP_MAX:
-      return a > b ? a : b;
-    case AT_STEP_NEG:
-      return (int64_t)(0 - (uint64_t)a);
-    case AT_STEP_ABS:
-      return a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
-    case AT_STEP_SIGN:
-      return (a > 0) - (a < 0);
-    case AT_STEP_RELU:
-      return a > 0 ? a : 0;
-    case AT_STEP_EQ:
-      return a == b;
-    case AT_STEP_NE:
-      return a != b;
-    case AT_STEP_LT:
-      return a < b;
-    case AT_STEP_LE:
-      return a <= b;
-    case AT_STEP_GT:
-      return a > b;
-    case AT_STEP_GE:
-      return a >= b;
-    case AT_STEP_AND:
-      return a & b;
-    case AT_STEP_OR:
-      return a | b;
-    case AT_STEP_XOR:
-      return a ^ b;
-    case AT_STEP_NOT:
-      return a == 0;
-    case AT_STEP_BIT_NOT:
-      return ~a;
-    case AT_STEP_FLOOR_DIV:
-    case AT_STEP_REMAINDER: {
-      if (b == 0) return 0;
-      if (b == -1) return code == AT_STEP_REMAINDER ? 0 : (int64_t)(0 - (uint64_t)a);
-      const int64_t quotient = a / b, rest = a % b;
-      const int down = rest != 0 && (rest < 0) != (b < 0);
-      return code == AT_STEP_REMAINDER ? rest + (down ? b : 0) : quotient - down;
-    }
-    default:
-      return a;
-  }
+INLINE void store_narrow(int8_t* to, const float* from, int64_t step, size_t count) {
+  size_t i = 0;
+  for (; step == 1 && i + VL <= count; i += VL) vstore_int8(to + i, vload(from + i));
+  for (; i < count; ++i) to[(int64_t)i * step] = (int8_t)to_whole((double)from[i]);
 }
 
 // Reads `count` elements of source `v` into its block from element `into` on.
-static void ew_load(const walk* w, unsigned v, const char* from, size_t into, size_t count, ew_value* values) {
+static void ew_load(const ew_job* job, const walk* w, unsigned v, const char* from, size_t into, size_t count,
+                    ew_value* values) {
   const uint8_t dtype = w->dtype[v + 1];
   const int64_t step = w->stride[v + 1][w->rank - 1] * (int64_t)w->size[v + 1];
   if (dtype == AT_F32 && step == 4) {
     memcpy(values[v].floats + into, from, count * sizeof(float));
+  } else if (job->narrow[v]) {
+    load_narrow(values[v].floats + into, (const int8_t*)from, step, count);
   } else if (is_float(dtype)) {
     for (size_t i = 0; i < count; ++i) values[v].floats[into + i] = load_float(from + (int64_t)i * step, dtype);
   } else {
@@ -294,6 +60,42 @@ INLINE int has_zero(const int64_t* at, size_t count) {
   return found;
 }
 
+// What is the same in all blocks.
+static void ew_constants(const ew_job* job, ew_value* values) {
+  for (unsigned n = 0; n < job->count; ++n) {
+    const ew_step* s = &job->steps[n];
+    ew_value* value = &values[job->sources + n];
+    if (s->code == AT_STEP_FLOAT) {
+      float constant;
+      memcpy(&constant, &s->constant, sizeof constant);
+      for (size_t i = 0; i < BLOCK; i += VL) vstore(value->floats + i, vset(constant));
+    } else if (s->code == AT_STEP_INT) {
+      for (size_t i = 0; i < BLOCK; ++i) value->wholes[i] = s->constant;
+    }
+  }
+}
+
+// `a` holds floats or whole numbers.
+INLINE void step_dequantize(const void* a, const float* scale, const float* zero, int narrow, float* out,
+                            size_t count) {
+  const float* floats = a;
+  const int64_t* wholes = a;
+  if (narrow) {
+    for (size_t i = 0; i < count; i += VL) {
+      vstore(out + i, (vload(floats + i) - vload(zero + i)) * vload(scale + i));
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) out[i] = ((float)wholes[i] - zero[i]) * scale[i];
+  }
+}
+
+INLINE void step_quantize(const float* a, const float* factor, const float* zero, float* out, size_t count) {
+  for (size_t i = 0; i < count; i += VL) {
+    const vf x = vnearest(vload(a + i) * vload(factor + i)) + vload(zero + i);
+    vstore(out + i, vceil_at(vfloor_at(x, vset(INT8_MIN)), vset(INT8_MAX)));
+  }
+}
+
 // Takes all steps over a block; the last one's result goes to `result` where there is one.
 static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* result, size_t count) {
   for (unsigned n = 0; n < job->count; ++n) {
@@ -302,11 +104,17 @@ static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* re
     float* out = result && n + 1 == job->count ? result : value->floats;
     rows[job->sources + n] = out;
     if (s->code == AT_STEP_FLOAT) {
-      float constant;
-      memcpy(&constant, &s->constant, sizeof constant);
-      for (size_t i = 0; i < count; i += VL) vstore(out + i, vset(constant));
+      if (out == result) memcpy(result, value->floats, count * sizeof(float));
     } else if (s->code == AT_STEP_INT) {
-      for (size_t i = 0; i < count; ++i) value->wholes[i] = s->constant;
+      continue;
+    } else if (s->code == AT_STEP_DEQUANTIZE) {
+      const int narrow = s->a < job->sources && job->narrow[s->a];
+      step_dequantize(rows[s->a], rows[s->b], rows[s->c], narrow, out, count);
+    } else if (s->code == AT_STEP_QUANTIZE) {
+      float whole[BLOCK];
+      const int is_last = n + 1 == job->count && job->is_narrow;
+      step_quantize(rows[s->a], rows[s->b], rows[s->c], is_last ? value->floats : whole, count);
+      for (size_t i = 0; i < count && !is_last; ++i) value->wholes[i] = to_whole((double)whole[i]);
     } else if (s->code == AT_STEP_TO_FLOAT) {
       const int64_t* a = rows[s->a];
       for (size_t i = 0; i < count; ++i) out[i] = (float)a[i];
@@ -341,6 +149,10 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
     memcpy(dst, floats, count * sizeof(float));
     return;
   }
+  if (job->is_narrow) {
+    store_narrow((int8_t*)dst, floats, step, count);
+    return;
+  }
   for (size_t i = 0; i < count; ++i, dst += step) {
     if (!as_float) {
       store_whole(dst, w->dtype[0], ((const int64_t*)result)[from + i]);
@@ -351,13 +163,12 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
 }
 
 // A piece of one row: whole vectors of dense floats are read and written where they are.
-static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count) {
-  ew_value values[MOST_VALUES];
+static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count, ew_value* values) {
   const void* rows[MOST_VALUES];
   for (unsigned v = 0; v < job->sources; ++v) {
     const int in_place = count % VL == 0 && w->dtype[v + 1] == AT_F32 && w->stride[v + 1][w->rank - 1] == 1;
     rows[v] = in_place ? (const void*)at[v + 1] : &values[v];
-    if (!in_place) ew_load(w, v, at[v + 1], 0, count, values);
+    if (!in_place) ew_load(job, w, v, at[v + 1], 0, count, values);
   }
   const int direct = w->dtype[0] == AT_F32 && w->stride[0][w->rank - 1] == 1 && count % VL == 0 && job->count > 0;
   ew_steps(job, values, rows, direct ? (float*)(void*)at[0] : NULL, count);
@@ -365,10 +176,9 @@ static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count) 
 }
 
 // Several rows fill a block. What lies densely over the rows is taken in place, what is the same in all is read once.
-static void ew_short_rows(ew_job* job, size_t first, size_t last) {
+static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_value* values) {
   const walk* w = &job->spread.walk;
   const size_t length = job->spread.length, together = BLOCK / length;
-  ew_value values[MOST_VALUES];
   const void* rows[MOST_VALUES];
   int in_place[WALKERS], fixed[WALKERS];
   for (unsigned v = 0; v < w->views; ++v) {
@@ -384,7 +194,7 @@ static void ew_short_rows(ew_job* job, size_t first, size_t last) {
       rows[v] = whole && in_place[v + 1] ? (const void*)at : &values[v];
       if (rows[v] == at || (fixed[v + 1] && row > first)) continue;
       const int64_t step = w->stride[v + 1][0] * (int64_t)w->size[v + 1];
-      for (size_t i = 0; i < here; ++i, at += step) ew_load(w, v, at, i * length, length, values);
+      for (size_t i = 0; i < here; ++i, at += step) ew_load(job, w, v, at, i * length, length, values);
     }
     char* out = w->data[0] + (int64_t)row * w->stride[0][0] * (int64_t)w->size[0];
     const int direct = whole && in_place[0];
@@ -404,8 +214,18 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
   const size_t from = item / s->pieces * s->rows_each, begin = item % s->pieces * s->length_each;
   const size_t count = s->length - begin < s->length_each ? s->length - begin : s->length_each;
   const size_t last = from + s->rows_each < s->rows ? from + s->rows_each : s->rows;
+  if (job->is_pair) {
+    for (size_t row = from; row < last; ++row) {
+      char* at[WALKERS];
+      walk_row(w, row, at);
+      pair_row(&job->pair, (const int8_t*)at[1] + begin, (const int8_t*)at[2] + begin, (int8_t*)at[0] + begin, count);
+    }
+    return;
+  }
+  ew_value values[MOST_VALUES];
+  ew_constants(job, values);
   if (s->length <= BLOCK / 2 && w->rank == 2 && job->count) {
-    ew_short_rows(job, from, last);
+    ew_short_rows(job, from, last, values);
     return;
   }
   for (size_t row = from; row < last; ++row) {
@@ -419,17 +239,87 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
       for (unsigned v = 0; v < w->views; ++v) {
         here[v] = at[v] + (int64_t)(begin + done) * w->stride[v][w->rank - 1] * (int64_t)w->size[v];
       }
-      ew_piece(job, w, here, block);
+      ew_piece(job, w, here, block, values);
       done += block;
     }
   }
+}
+
+// A source of int8 that no step reads but to dequantise it, and a result that a step quantises.
+static void find_narrow(ew_job* job, const at_call* call) {
+  for (unsigned v = 0; v < job->sources; ++v) job->narrow[v] = call->src[v].dtype == AT_I8 && job->count;
+  for (unsigned i = 0; i < job->count; ++i) {
+    const ew_step* s = &job->steps[i];
+    const uint8_t operands[] = {s->a, s->b, s->c};
+    const char* kinds = at_step_spec_of(s->code)->operands;
+    for (unsigned k = s->code == AT_STEP_DEQUANTIZE; kinds[k]; ++k) {
+      if (operands[k] < job->sources) job->narrow[operands[k]] = 0;
+    }
+  }
+  job->is_narrow = call->dst.dtype == AT_I8 && job->count && job->steps[job->count - 1].code == AT_STEP_QUANTIZE;
+}
+
+// The constant that a value is; 0 where it is none.
+INLINE int is_constant(const ew_job* job, unsigned value, float* constant) {
+  if (value < job->sources || job->steps[value - job->sources].code != AT_STEP_FLOAT) return 0;
+  memcpy(constant, &job->steps[value - job->sources].constant, sizeof *constant);
+  return 1;
+}
+
+// Whether a value is a source, dequantised by constants.
+INLINE int is_dequantised(const ew_job* job, unsigned value, unsigned source, int8_pair* pair) {
+  if (value < job->sources) return 0;
+  const ew_step* s = &job->steps[value - job->sources];
+  return s->code == AT_STEP_DEQUANTIZE && s->a == source && is_constant(job, s->b, &pair->scale[source]) &&
+         is_constant(job, s->c, &pair->zero[source]);
+}
+
+// Whether the chain is a pair, read backwards from its result, of views whose rows are dense.
+static int find_pair(ew_job* job) {
+  const walk* w = &job->spread.walk;
+  int8_pair* pair = &job->pair;
+  if (!job->is_narrow || job->sources != 2 || !job->narrow[0] || !job->narrow[1]) return 0;
+  for (unsigned v = 0; v < w->views; ++v) {
+    if (w->stride[v][w->rank - 1] != 1) return 0;
+  }
+  const ew_step* end = &job->steps[job->count - 1];
+  if (!is_constant(job, end->b, &pair->factor) || !is_constant(job, end->c, &pair->to_zero)) return 0;
+  if (end->a < job->sources) return 0;
+  const ew_step* s = &job->steps[end->a - job->sources];
+  pair->has_relu = s->code == AT_STEP_RELU;
+  if (pair->has_relu && s->a < job->sources) return 0;
+  if (pair->has_relu) s = &job->steps[s->a - job->sources];
+  pair->is_product = s->code == AT_STEP_MUL;
+  if (s->code != AT_STEP_ADD && s->code != AT_STEP_MUL) return 0;
+  // Sums and products are the same whichever comes first.
+  return (is_dequantised(job, s->a, 0, pair) && is_dequantised(job, s->b, 1, pair)) ||
+         (is_dequantised(job, s->a, 1, pair) && is_dequantised(job, s->b, 0, pair));
+}
+
+// A few elements in each row, as channels are that were images of their own: along the other dim there are more.
+INLINE void turn_short_rows(walk* w) {
+  enum { SHORT = 4 };
+  if (w->rank < 2 || w->dim[w->rank - 1] > SHORT) return;
+  const unsigned last = w->rank - 1;
+  for (unsigned v = 1; v < w->views; ++v) {
+    if (w->stride[v][last - 1] != 1) return;
+  }
+  for (unsigned v = 0; v < w->views; ++v) {
+    const int64_t stride = w->stride[v][last];
+    w->stride[v][last] = w->stride[v][last - 1];
+    w->stride[v][last - 1] = stride;
+  }
+  const int64_t extent = w->dim[last];
+  w->dim[last] = w->dim[last - 1];
+  w->dim[last - 1] = extent;
 }
 
 static int elementwise(const at_call* call) {
   if (at_elements(&call->dst) == 0) return 0;
   const at_view* views[WALKERS] = {&call->dst};
   for (unsigned i = 0; i < call->sources; ++i) views[i + 1] = &call->src[i];
-  const walk w = walk_of(views, call->sources + 1);
+  walk w = walk_of(views, call->sources + 1);
+  turn_short_rows(&w);
   ew_job job = {.spread = spread_of(call, &w), .count = call->word_count, .sources = call->sources};
   uint8_t floats[MOST_VALUES];
   for (unsigned i = 0; i < call->sources; ++i) floats[i] = (uint8_t)is_float(call->src[i].dtype);
@@ -440,10 +330,13 @@ static int elementwise(const at_call* call) {
     if (is_constant) s.a = s.b = s.c = 0;
     s.as_float = (uint8_t)at_step_is_float(s.code, s.from_float, floats[s.b]);
     // A step of one operand reads that twice: the other number is 0, and what it means may be shorter.
-    if (!is_constant && s.code != AT_STEP_WHERE && floats[s.a] != floats[s.b]) s.b = s.a;
+    const int is_mixed = s.code == AT_STEP_WHERE || s.code == AT_STEP_DEQUANTIZE;
+    if (!is_constant && !is_mixed && floats[s.a] != floats[s.b]) s.b = s.a;
     floats[job.sources + i] = s.as_float;
     job.steps[i] = s;
   }
+  find_narrow(&job, call);
+  job.is_pair = (uint8_t)find_pair(&job);
   at_pool_run(call->pool, job.spread.items, ew_item, &job);
   return atomic_load_explicit(&job.status, memory_order_relaxed);
 }

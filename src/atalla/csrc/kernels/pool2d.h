@@ -1,6 +1,7 @@
 // POOL2D: the largest or the mean of each window; channels are innermost.
 #pragma once
 
+#include "narrow.h"
 #include "walk.h"
 
 // The taps of a window, one each `step` from `first`, that lie within an image's extent.
@@ -14,31 +15,46 @@ INLINE taps_inside clip(int64_t first, int64_t step, int64_t count, int64_t exte
   return (taps_inside){from, most > from ? most : from};
 }
 
-static void pool_item(void* argument, size_t item, unsigned thread) {
-  (void)thread;
-  const at_call* call = *(const at_call* const*)argument;
+// The largest numbers of int8 are found as floats, which they are exactly.
+INLINE vf pool_load(const char* at, size_t count, const int is_int8) {
+  if (is_int8) return count == VL ? vload_int8((const int8_t*)at) : vload_int8_part((const int8_t*)at, count);
+  const float* floats = (const float*)(const void*)at;
+  return count == VL ? vload(floats) : vload_part(floats, count);
+}
+
+INLINE void pool_store(char* at, vf found, size_t count, const int is_int8) {
+  float* floats = (float*)(void*)at;
+  if (is_int8) {
+    count == VL ? vstore_int8((int8_t*)at, found) : vstore_int8_part((int8_t*)at, found, count);
+  } else {
+    count == VL ? vstore(floats, found) : vstore_part(floats, found, count);
+  }
+}
+
+INLINE void pool_row(const int is_int8, const at_call* call, size_t item) {
   const at_view *dst = &call->dst, *src = &call->src[0];
-  const int64_t *words = call->words, kind = words[AT_POOL2D_KIND];
+  const int64_t size = is_int8 ? 1 : sizeof(float), *words = call->words, kind = words[AT_POOL2D_KIND];
   const int64_t high = dst->dim[2], wide = dst->dim[3], n = (int64_t)item / high, y = (int64_t)item % high;
   const size_t channels = (size_t)dst->dim[1];
-  const float* image = (const float*)(const void*)src->data + n * src->stride[0];
+  const char* image = src->data + n * src->stride[0] * size;
+  const float least = is_int8 ? INT8_MIN : -INFINITY;
   for (int64_t x = 0; x < wide; ++x) {
     const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
     const int64_t left = x * words[AT_POOL2D_STRIDE_W] - words[AT_POOL2D_LEFT];
-    float* out = (float*)(void*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
+    char* out = dst->data + (n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3]) * size;
     const taps_inside rows = clip(top, words[AT_POOL2D_DILATION_H], words[AT_POOL2D_KERNEL_H], src->dim[2]);
     const taps_inside columns = clip(left, words[AT_POOL2D_DILATION_W], words[AT_POOL2D_KERNEL_W], src->dim[3]);
     int64_t inside = (rows.to - rows.from) * (columns.to - columns.from);
     if (kind == AT_POOL_MEAN_PADDED) inside = words[AT_POOL2D_KERNEL_H] * words[AT_POOL2D_KERNEL_W];
     for (size_t c = 0; c < channels; c += VL) {
       const size_t count = channels - c < VL ? channels - c : VL;
-      vf found = vset(kind == AT_POOL_MAX ? -INFINITY : 0.0f);
+      vf found = vset(kind == AT_POOL_MAX ? least : 0.0f);
       for (int64_t i = rows.from; i < rows.to; ++i) {
         const int64_t row = top + i * words[AT_POOL2D_DILATION_H];
         for (int64_t j = columns.from; j < columns.to; ++j) {
           const int64_t column = left + j * words[AT_POOL2D_DILATION_W];
-          const float* at = image + row * src->stride[2] + column * src->stride[3] + c;
-          const vf value = count == VL ? vload(at) : vload_part(at, count);
+          const char* at = image + (row * src->stride[2] + column * src->stride[3] + (int64_t)c) * size;
+          const vf value = pool_load(at, count, is_int8);
           if (kind == AT_POOL_MAX) {
             found = vselect((value > found) | (value != value), value, found);
           } else {
@@ -47,12 +63,52 @@ static void pool_item(void* argument, size_t item, unsigned thread) {
         }
       }
       if (kind != AT_POOL_MAX) found = found / vset((float)inside);
-      if (count == VL) {
-        vstore(out + c, found);
-      } else {
-        vstore_part(out + c, found, count);
-      }
+      pool_store(out + (int64_t)c * size, found, count, is_int8);
     }
+  }
+}
+
+typedef int8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
+
+// The largest of int8, sixteen channels at a time, where there are as many: some of them again at the end.
+static void pool_bytes(const at_call* call, size_t item) {
+  const at_view *dst = &call->dst, *src = &call->src[0];
+  const int64_t* words = call->words;
+  const int64_t high = dst->dim[2], wide = dst->dim[3], n = (int64_t)item / high, y = (int64_t)item % high;
+  const size_t channels = (size_t)dst->dim[1];
+  const int8_t* image = (const int8_t*)src->data + n * src->stride[0];
+  const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
+  const taps_inside rows = clip(top, words[AT_POOL2D_DILATION_H], words[AT_POOL2D_KERNEL_H], src->dim[2]);
+  for (int64_t x = 0; x < wide; ++x) {
+    const int64_t left = x * words[AT_POOL2D_STRIDE_W] - words[AT_POOL2D_LEFT];
+    const taps_inside columns = clip(left, words[AT_POOL2D_DILATION_W], words[AT_POOL2D_KERNEL_W], src->dim[3]);
+    int8_t* out = (int8_t*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
+    for (size_t done = 0; done < channels; done += 16) {
+      const size_t c = done + 16 <= channels ? done : channels - 16;
+      bytes16 found = (bytes16){0} + INT8_MIN;
+      for (int64_t i = rows.from; i < rows.to; ++i) {
+        const int8_t* line = image + (top + i * words[AT_POOL2D_DILATION_H]) * src->stride[2] + c;
+        for (int64_t j = columns.from; j < columns.to; ++j) {
+          const int64_t column = left + j * words[AT_POOL2D_DILATION_W];
+          const bytes16 value = *(const bytes16*)(line + column * src->stride[3]);
+          const bytes16 above = value > found;
+          found = (value & above) | (found & ~above);
+        }
+      }
+      *(bytes16*)(out + c) = found;
+    }
+  }
+}
+
+static void pool_item(void* argument, size_t item, unsigned thread) {
+  (void)thread;
+  const at_call* call = *(const at_call* const*)argument;
+  if (call->dst.dtype != AT_I8) {
+    pool_row(0, call, item);
+  } else if (call->dst.dim[1] >= 16) {
+    pool_bytes(call, item);
+  } else {
+    pool_row(1, call, item);
   }
 }
 

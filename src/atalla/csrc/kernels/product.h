@@ -8,6 +8,7 @@
 // alone, so that every tiling gives the same bits.
 #pragma once
 
+#include "cut.h"
 #include "tile.h"
 
 enum {
@@ -112,24 +113,8 @@ static void multiply_block(const product* p, size_t rows, size_t from, size_t to
 
 enum { WHOLE = (int)USUAL > (int)NV ? (int)USUAL / (int)NV : 1 };  // panels of a full tile
 
-// How a product is cut into items for threads: blocks of rows, and chunks of panels.
-typedef struct {
-  size_t rows, block, blocks, panels, chunk, chunks;
-} cut;
-
-INLINE cut cut_product(size_t rows, size_t columns, unsigned threads) {
-  cut found = {.rows = rows, .panels = (columns + AT_PANEL - 1) / AT_PANEL};
-  found.blocks = (rows + MOST_ROWS - 1) / MOST_ROWS;
-  found.block = ((rows + found.blocks - 1) / found.blocks + MOST_2 - 1) / MOST_2 * MOST_2;
-  if (found.block > MOST_ROWS) found.block = MOST_ROWS;
-  found.blocks = (rows + found.block - 1) / found.block;
-  found.chunk = found.panels;
-  while (threads > 1 && found.chunk > WHOLE &&
-         found.blocks * ((found.panels + found.chunk - 1) / found.chunk) < 4 * threads) {
-    found.chunk = ((found.chunk + 1) / 2 + WHOLE - 1) / WHOLE * WHOLE;
-  }
-  found.chunks = found.panels ? (found.panels + found.chunk - 1) / found.chunk : 0;
-  return found;
+INLINE cut cut_rows(const at_call* call, size_t rows, size_t columns) {
+  return cut_product(rows, columns, at_pool_threads(call->pool), MOST_ROWS, MOST_2, WHOLE);
 }
 
 INLINE void run_item(const product* p, const cut* cut, size_t chunk, size_t rows) {

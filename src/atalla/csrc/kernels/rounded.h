@@ -3,29 +3,24 @@
 
 #include "vec.h"
 
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_assoc_barrier)
-#define ROUNDED(VALUE) __builtin_assoc_barrier(VALUE)
-#endif
+// What the compiler must take for a value that somebody else made.
+#if defined(__x86_64__)
+#define KEPT "+v"
+#elif defined(__aarch64__)
+#define KEPT "+w"
+#else
+#define KEPT "+m"
 #endif
 
 // `a · b`: no compiler makes one instruction of it and a sum.
 INLINE vf vrounded(vf a, vf b) {
-#ifdef ROUNDED
-  return ROUNDED(a * b);
-#else
   vf product = a * b;
-  __asm__("" : "+m"(product));
+  __asm__("" : KEPT(product));
   return product;
-#endif
 }
 
 INLINE float rounded(float a, float b) {
-#ifdef ROUNDED
-  return ROUNDED(a * b);
-#else
   float product = a * b;
-  __asm__("" : "+m"(product));
+  __asm__("" : KEPT(product));
   return product;
-#endif
 }

@@ -45,25 +45,36 @@ static inline int is_even(const way* w) {
   return 1;
 }
 
+// A row's number along each dim, and where it begins.
+typedef struct {
+  int64_t index[AT_DIMS], offset;
+} row_place;
+
+static inline row_place place_of(const way* w, size_t row) {
+  row_place found = {.offset = 0};
+  for (unsigned i = w->rank; i-- > 0;) {
+    found.index[i] = (int64_t)(row % (size_t)w->dim[i]);
+    found.offset += found.index[i] * w->stride[i];
+    row /= (size_t)w->dim[i];
+  }
+  return found;
+}
+
+static inline void next_row(const way* w, row_place* place) {
+  for (unsigned i = w->rank; i-- > 0;) {
+    place->offset += w->stride[i];
+    if (++place->index[i] < w->dim[i]) break;
+    place->offset -= w->dim[i] * w->stride[i];
+    place->index[i] = 0;
+  }
+}
+
 // `count` rows from row `from` on; pointers go to `room` where the way is not even.
 static inline rows rows_from(const way* w, float* data, size_t from, size_t count, float** room) {
   if (w->rank == 0) return (rows){.first = data};
   const unsigned last = w->rank - 1;
   if (is_even(w)) return (rows){.first = data + (int64_t)from * w->stride[last], .step = w->stride[last]};
-  int64_t index[AT_DIMS], offset = 0;
-  for (unsigned i = w->rank; i-- > 0;) {
-    index[i] = (int64_t)(from % (size_t)w->dim[i]);
-    offset += index[i] * w->stride[i];
-    from /= (size_t)w->dim[i];
-  }
-  for (size_t done = 0; done < count; ++done) {
-    room[done] = data + offset;
-    for (unsigned i = w->rank; i-- > 0;) {
-      offset += w->stride[i];
-      if (++index[i] < w->dim[i]) break;
-      offset -= w->dim[i] * w->stride[i];
-      index[i] = 0;
-    }
-  }
+  row_place place = place_of(w, from);
+  for (size_t done = 0; done < count; ++done, next_row(w, &place)) room[done] = data + place.offset;
   return (rows){.at = room};
 }

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 
+#include "vec.h"
 #include "walk.h"
 
 typedef struct {
@@ -21,14 +22,14 @@ INLINE int64_t row_number(const at_view* index, size_t number) {
   return load_whole(index->data + offset * (int64_t)at_size(index->dtype), index->dtype);
 }
 
-// Whether the indices are int64s behind each other.
+// Whether the indices lie behind each other.
 INLINE int are_neighbours(const at_view* index) {
   int64_t step = 1;
   for (unsigned d = index->rank; d-- > 0;) {
     if (index->dim[d] != 1 && index->stride[d] != step) return 0;
     step *= index->dim[d];
   }
-  return index->dtype == AT_I64;
+  return 1;
 }
 
 INLINE void copy_bytes(char* to, const char* from, size_t bytes) {
@@ -46,7 +47,8 @@ static void gather_item(void* argument, size_t item, unsigned thread) {
   row_job* job = argument;
   const at_view *dst = &job->call->dst, *table = &job->call->src[0], *index = &job->call->src[1];
   const size_t first = item * job->each, last = first + job->each < job->count ? first + job->each : job->count;
-  const int64_t* plain = are_neighbours(index) ? (const int64_t*)(const void*)index->data : NULL;
+  const int64_t* plain =
+      index->dtype == AT_I64 && are_neighbours(index) ? (const int64_t*)(const void*)index->data : NULL;
   for (size_t i = first; i < last; ++i) {
     const int64_t row = plain ? plain[i] : row_number(index, i);
     if (row < 0 || row >= table->dim[0]) {
@@ -57,6 +59,43 @@ static void gather_item(void* argument, size_t item, unsigned thread) {
   }
 }
 
+// A table of 256 bytes, and bytes behind each other that choose from it: none of them is out of bounds.
+INLINE int is_table(const at_call* call) {
+  const at_view *table = &call->src[0], *index = &call->src[1];
+  const int is_whole = table->rank == 1 && table->dim[0] == 256 && at_size(table->dtype) == 1;
+  return is_whole && index->dtype == AT_U8 && are_neighbours(index);
+}
+
+#if defined(__AVX512F__) && defined(__x86_64__)
+// Sixty-four at once, as many times as they fill; returns how many were done. Two registers hold half of the table.
+static __attribute__((target("avx512f,avx512bw,avx512vbmi"))) size_t look_up_fast(const uint8_t* table,
+                                                                                  const uint8_t* at, uint8_t* to,
+                                                                                  size_t count) {
+  const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
+  const __m512i c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+  size_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    const __m512i x = _mm512_loadu_si512(at + i);
+    const __m512i low = _mm512_permutex2var_epi8(a, x, b), high = _mm512_permutex2var_epi8(c, x, d);
+    _mm512_storeu_si512(to + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high));
+  }
+  return i;
+}
+#endif
+
+static void look_up_item(void* argument, size_t item, unsigned thread) {
+  (void)thread;
+  const row_job* job = argument;
+  const uint8_t *table = (const uint8_t*)job->call->src[0].data, *at = (const uint8_t*)job->call->src[1].data;
+  uint8_t* to = (uint8_t*)job->call->dst.data;
+  const size_t first = item * job->each, last = first + job->each < job->count ? first + job->each : job->count;
+  size_t i = first;
+#if defined(__AVX512F__) && defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vbmi")) i += look_up_fast(table, at + first, to + first, last - first);
+#endif
+  for (; i < last; ++i) to[i] = table[at[i]];
+}
+
 static int gather(const at_call* call) {
   const size_t elements = at_elements(&call->dst);
   row_job job = {.call = call, .count = at_elements(&call->src[1])};
@@ -65,7 +104,7 @@ static int gather(const at_call* call) {
   job.bytes = length * at_size(call->dst.dtype);
   job.each = at_pool_threads(call->pool) > 1 ? (WORTH_AN_ITEM + length - 1) / length : job.count;
   if (job.each > job.count) job.each = job.count;
-  at_pool_run(call->pool, (job.count + job.each - 1) / job.each, gather_item, &job);
+  at_pool_run(call->pool, (job.count + job.each - 1) / job.each, is_table(call) ? look_up_item : gather_item, &job);
   return atomic_load_explicit(&job.status, memory_order_relaxed);
 }
 
@@ -105,7 +144,8 @@ static void scatter_item(void* argument, size_t item, unsigned thread) {
   const at_view *dst = &call->dst, *index = &call->src[1], *update = &call->src[2];
   const int64_t first = (int64_t)(item * job->each), last = first + (int64_t)job->each;
   const size_t length = job->bytes / at_size(dst->dtype);
-  const int64_t* plain = are_neighbours(index) ? (const int64_t*)(const void*)index->data : NULL;
+  const int64_t* plain =
+      index->dtype == AT_I64 && are_neighbours(index) ? (const int64_t*)(const void*)index->data : NULL;
   for (size_t i = 0; i < job->count; ++i) {
     const int64_t row = plain ? plain[i] : row_number(index, i);
     if (row < 0 || row >= dst->dim[0]) {

@@ -13,24 +13,26 @@
 #include "resize.h"
 #include "sample.h"
 #include "scatter.h"
+#include "table.h"
 #include "winograd.h"
-
-#define JOINED(A, B) A##B
-#define TABLE(NAME) JOINED(at_kernels_, NAME)
-#define TEXT(NAME) #NAME
-#define QUOTED(NAME) TEXT(NAME)
+#if VL < 16  // wider ones have sets of their own
+#include "int8.h"
+#endif
 
 const at_kernels TABLE(NAME) = {
     .name = QUOTED(NAME),
     .run =
         {
-            [AT_OP_COPY] = copy,       [AT_OP_FILL] = fill,       [AT_OP_IOTA] = iota,
-            [AT_OP_GATHER] = gather,   [AT_OP_EW] = elementwise,  [AT_OP_GEMM] = gemm,
-            [AT_OP_BMM] = bmm,         [AT_OP_CONV2D] = conv,     [AT_OP_CONV2D_WINO] = wino,
-            [AT_OP_DWCONV2D] = dwconv, [AT_OP_POOL2D] = pool2d,   [AT_OP_REDUCE] = reduce,
-            [AT_OP_SOFTMAX] = softmax, [AT_OP_NORM] = norm,       [AT_OP_ATTENTION] = attention,
-            [AT_OP_CUMSUM] = cumsum,   [AT_OP_RESIZE2D] = resize, [AT_OP_SCATTER] = scatter,
-            [AT_OP_SAMPLE2D] = sample,
+            [AT_OP_COPY] = copy,       [AT_OP_FILL] = fill,        [AT_OP_IOTA] = iota,
+            [AT_OP_GATHER] = gather,   [AT_OP_EW] = elementwise,   [AT_OP_GEMM] = gemm,
+            [AT_OP_BMM] = bmm,         [AT_OP_CONV2D] = conv,      [AT_OP_CONV2D_WINO] = wino,
+            [AT_OP_DWCONV2D] = dwconv, [AT_OP_POOL2D] = pool2d,    [AT_OP_REDUCE] = reduce,
+            [AT_OP_SOFTMAX] = softmax, [AT_OP_NORM] = norm,        [AT_OP_ATTENTION] = attention,
+            [AT_OP_CUMSUM] = cumsum,   [AT_OP_RESIZE2D] = resize,  [AT_OP_SCATTER] = scatter,
+            [AT_OP_SAMPLE2D] = sample, [AT_OP_QDWCONV2D] = dwconv,
+#if VL < 16
+            [AT_OP_QGEMM] = qgemm,     [AT_OP_QCONV2D] = qconv,
+#endif
         },
     .scratch =
         {
@@ -41,5 +43,10 @@ const at_kernels TABLE(NAME) = {
             [AT_OP_ATTENTION] = attention_need,
             [AT_OP_REDUCE] = reduce_need,
             [AT_OP_RESIZE2D] = resize_need,
+            [AT_OP_QDWCONV2D] = dw_need,
+#if VL < 16
+            [AT_OP_QGEMM] = qgemm_need,
+            [AT_OP_QCONV2D] = qconv_need,
+#endif
         },
 };

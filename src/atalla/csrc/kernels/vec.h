@@ -140,6 +140,18 @@ INLINE vf vround(vf a) {
   return (a + shift) - shift;
 }
 
+// To the nearest whole number, half to even, whatever the size.
+#if defined(__AVX__) && VL == 8
+INLINE vf vnearest(vf a) { return (vf)_mm256_round_ps((__m256)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+#elif defined(__AVX512F__) && VL == 16
+INLINE vf vnearest(vf a) { return (vf)_mm512_roundscale_ps((__m512)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+#else
+INLINE vf vnearest(vf a) {
+  for (int i = 0; i < VL; ++i) a[i] = nearbyintf(a[i]);
+  return a;
+}
+#endif
+
 // For −87.3 ≤ x ≤ 88.7: 2^n · (1 + r + r² · P(r)), n the nearest whole number to x · log2(e), |r| ≤ ln 2 / 2, P a
 // minimax fit. The exponent of the second factor is at least −1, so n is added to its bits.
 INLINE vf vexp_inside(vf x) {

@@ -24,20 +24,20 @@ def _joined(ew: ir.Instruction, uses: Uses) -> ir.Instruction | None:
             continue
         if len(ew.sources) + len(producer.sources) - 1 > MOST_SOURCES:
             continue
-        first, second = producer.steps, ew.steps
-        if len(first) + len(second) + 2 > MOST_STEPS:
+        if len(producer.steps) + len(ew.steps) + 2 > MOST_STEPS:
             continue
-        producer.sources, steps = _chained(producer, ew, place, first, second, is_bool=tensor.dtype is Dtype.BOOL)
+        producer.sources, steps = chained(producer, ew, place, is_bool=tensor.dtype is Dtype.BOOL)
         producer.attributes = {"steps": tuple(steps)}
         producer.node, producer.line = ew.node, ew.line
         return producer
     return None
 
 
-def _chained(
-    producer: ir.Instruction, ew: ir.Instruction, place: int, first: ir.Steps, second: ir.Steps, *, is_bool: bool
+def chained(
+    producer: ir.Instruction, ew: ir.Instruction, place: int, *, is_bool: bool = False
 ) -> tuple[tuple[ir.Tensor | None, ...], ir.Steps]:
-    """Return the sources and steps of two chains behind each other."""
+    """Return the sources and steps of two chains behind each other: one makes the other's source of that number."""
+    first, second = producer.steps, ew.steps
     rest = [one for i, one in enumerate(ew.sources) if i != place]
     sources = [*producer.sources]
     numbers = []

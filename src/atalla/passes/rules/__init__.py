@@ -16,6 +16,7 @@ from atalla.passes.rules import (  # noqa: F401  each enters its rules
     movement,
     norms,
     pools,
+    quantized,
     reductions,
     resizing,
     scattering,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages, missing_toolchain
+from cross_backend.backends._quantize import quantize
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends.executorch._bundled import BUNDLED
 from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
-from cross_backend.backends.executorch._quantize import quantize
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Gap, Missing, Option, Options
 from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
 from cross_backend.errors import LoadError, one_line
 
@@ -27,7 +28,7 @@ class AtallaDelegate(ExecuTorchBackend):
     rejections = "atalla.executorch.delegate:AtallaPartitioner.refuse"
     options = {
         "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
-        "precision": Option("arithmetic", "fp32", ("fp32",)),
+        "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
         "threads": THREADS,
     }
     limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a delegated blob holds one size of every tensor"}
@@ -37,6 +38,9 @@ class AtallaDelegate(ExecuTorchBackend):
 
     def depends_on(self, options: Options) -> str | None:
         return compiler_digest()
+
+    def quantizer(self, options: Options) -> Any:
+        return int8_quantizer()
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         from atalla.executorch.delegate import AtallaPartitioner

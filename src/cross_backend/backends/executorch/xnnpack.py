@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from cross_backend.backend import THREADS, Option, Options
+from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_in, flatbuffer_json
 
 
@@ -28,12 +29,7 @@ class Xnnpack(ExecuTorchBackend):
     }
 
     def quantizer(self, options: Options) -> Any:
-        from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
-            XNNPACKQuantizer,
-            get_symmetric_quantization_config,
-        )
-
-        return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+        return int8_quantizer()
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner

@@ -8,6 +8,16 @@ from cross_backend.backend import Calibration
 from cross_backend.backends._to_torch import to_torch
 
 
+def int8_quantizer() -> Any:
+    """Return XNNPACK's quantiser: weights by a scale for each channel, all else by a scale and a zero point."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+
+    return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+
+
 def quantize(program: Any, quantizer: Any, calibration: Calibration) -> Any:
     """Return the program with quantise and dequantise operators where the quantiser wants them.
 

@@ -1,0 +1,24 @@
+// Cut: how a product is divided into items for threads: blocks of rows, and chunks of panels.
+#pragma once
+
+#include "../internal.h"
+
+typedef struct {
+  size_t rows, block, blocks, panels, chunk, chunks;
+} cut;
+
+// Blocks of at most `most` rows, as even as multiples of `high` can be; chunks are whole tiles of `wide` panels.
+static inline cut cut_product(size_t rows, size_t columns, unsigned threads, size_t most, size_t high, size_t wide) {
+  cut found = {.rows = rows, .panels = (columns + AT_PANEL - 1) / AT_PANEL};
+  found.blocks = (rows + most - 1) / most;
+  found.block = ((rows + found.blocks - 1) / found.blocks + high - 1) / high * high;
+  if (found.block > most) found.block = most;
+  found.blocks = (rows + found.block - 1) / found.block;
+  found.chunk = found.panels;
+  while (threads > 1 && found.chunk > wide &&
+         found.blocks * ((found.panels + found.chunk - 1) / found.chunk) < 4 * threads) {
+    found.chunk = ((found.chunk + 1) / 2 + wide - 1) / wide * wide;
+  }
+  found.chunks = found.panels ? (found.panels + found.chunk - 1) / found.chunk : 0;
+  return found;
+}
