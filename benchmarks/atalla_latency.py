@@ -4,8 +4,8 @@ python benchmarks/atalla_latency.py [--models NAME …] [--threads 1 2] [--round
 
 A round gives each runtime as many calls as fill ``--seconds``, in an order that changes; a ratio is the median over the
 rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a noisy
-machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts. With ``--int8``
-Atalla and XNNPACK run the same quantised program; the others keep float32.
+machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts.
+With ``--int8`` Atalla and XNNPACK run the same quantised program; the others keep float32.
 """
 
 from __future__ import annotations
