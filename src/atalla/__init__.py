@@ -49,7 +49,7 @@ def load(
         data: its bytes, or the path of its file, which is mapped: weights are read when they are used. The file must
             stay as it is as long as the blob is used.
         threads: of the kernels, the caller's among them.
-        isa: ``avx512``, ``avx2``, ``base`` or ``reference``; None for the best that is here.
+        isa: ``amx``, ``vnni``, ``avx512``, ``avx2``, ``base`` or ``reference``; None for the best that is here.
         profile: keep the time of each instruction.
         verify_constants: read all weights, and compare them with their checksum. Without it damaged weights give
             wrong numbers, never a wrong access to memory.

@@ -71,7 +71,7 @@ typedef int (*atalla_host)(void* user, uint32_t call, const atalla_tensor* tenso
 typedef struct {
   size_t struct_size;
   uint32_t threads; /* 0: one */
-  const char* isa;  /* "avx512", "avx2", "base"; NULL: the best that this processor has */
+  const char* isa;  /* "amx", "vnni", "avx512", "avx2", "base"; NULL: the best that this processor has */
   atalla_host host;
   void* user;
   int profile; /* not 0: keep the time of each instruction */
