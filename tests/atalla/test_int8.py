@@ -138,6 +138,18 @@ def test_sums_products_tables_and_pools_give_the_bits_of_torch() -> None:
     assert sorted(one.dtype.name for one in pools if one is not None) == ["F32", "I8"]
 
 
+class Divided(nn.Module):
+    """A whole number by each element, of which none is 0 when it runs."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(x, 100).floor_divide(x)
+
+
+def test_a_table_that_cannot_be_worked_out_whole_stays_a_chain() -> None:
+    made = agree([(Divided(), (torch.tensor([1, -3, 7], dtype=torch.int8),))], bits=True)
+    assert operations(made)["EW"] == 1 and not operations(made)["GATHER"]
+
+
 class Types(nn.Module):
     """Quantised types and ranges that have no product of their own."""
 
