@@ -164,6 +164,9 @@ def pool(seed: int) -> Given:
     return _program(dst, ir.Instruction(Op.POOL2D, dst, (src,), attributes), [src], made)
 
 
+MAKERS = (product, convolution, chain, table, pool)
+
+
 def _program(dst: ir.Tensor, one: ir.Instruction, inputs: list[ir.Tensor], made: Made) -> Given:
     program = ir.Program(inputs, [dst], [one])
     meta: Mapping[str, Any] = {"producer": "tests"}

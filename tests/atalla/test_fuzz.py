@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from atalla.isa import Verdict
+from tests.atalla import int8_programs as programs
 from tests.atalla.native import executable
 from tests.atalla.test_compile import compiled
 from tests.atalla.test_dynamic import compiled as any_size
@@ -31,6 +33,17 @@ def test_mutated_networks_are_refused_or_run(name: str, tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(made.data)
     command = [program, "-mutations=400", tmp_path / "blob"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", programs.MAKERS)
+def test_mutated_programs_of_int8_are_refused_or_run(make: Callable[[int], programs.Given], tmp_path: Path) -> None:
+    program = executable(FUZZ / "fuzz_blob.c", ADDRESS)
+    for seed in range(12):
+        (tmp_path / f"{seed}").write_bytes(make(seed)[0])
+    command = [program, "-mutations=400", *sorted(tmp_path.iterdir())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
 
 

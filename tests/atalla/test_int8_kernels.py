@@ -12,8 +12,7 @@ from tests.atalla import int8_programs as programs
 from tests.atalla.native import OF_INT8, sets_here
 
 Make = Callable[[int], programs.Given]
-PRODUCTS = (programs.product, programs.convolution)
-REST = (programs.chain, programs.table, programs.pool)
+PRODUCTS, REST = programs.MAKERS[:2], programs.MAKERS[2:]
 
 
 def agree(make: Make, seeds: range, isas: set[str]) -> None:
@@ -37,7 +36,7 @@ def test_all_else_gives_the_bits_of_the_reference(make: Make) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [*PRODUCTS, *REST])
+@pytest.mark.parametrize("make", programs.MAKERS)
 def test_many_forms_give_the_bits_of_the_reference(make: Make) -> None:
     agree(make, range(100, 600), sets_here())
 

@@ -118,6 +118,14 @@ static void run_specialized(const atalla_blob* blob, int64_t more) {
   atalla_close(made);
 }
 
+static bool holds_int8(const atalla_blob* blob) {
+  for (uint32_t i = 0; i < blob->insn_count; ++i) {
+    const uint16_t op = blob->insns[i].op;
+    if (op == AT_OP_QGEMM || op == AT_OP_QCONV2D) return true;
+  }
+  return false;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   atalla_error error = {.struct_size = sizeof error};
   atalla_blob* blob = NULL;
@@ -126,6 +134,10 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (status == ATALLA_OK) {
     run(blob, NULL);
     run(blob, "base");
+    if (holds_int8(blob)) {  // whose products have sets of their own
+      run(blob, "vnni");
+      run(blob, "avx2");
+    }
     for (int64_t more = 0; more < 3; ++more) run_specialized(blob, more * more);
     atalla_close(blob);
   }
