@@ -111,13 +111,15 @@ INLINE void dw_vector(const int is_int8, const int pixels, const int kernel_w, c
 INLINE void dw_channels(const int is_int8, const int pixels, const int kernel_w, const int stride, const int64_t act,
                         const dw_tile* t) {
   size_t c = 0;
-  for (; c + VL <= t->channels; c += VL) dw_vector(is_int8, pixels, kernel_w, stride, 1, act, t, c, VL);
-  if (c == t->channels) return;
-  if (is_int8 && c) {  // a part of a vector of bytes is slow: some channels again, which gives the same
-    dw_vector(is_int8, pixels, kernel_w, stride, 1, act, t, t->channels - VL, VL);
-  } else {
-    dw_vector(is_int8, pixels, kernel_w, stride, 0, act, t, c, t->channels - c);
+  if (is_int8) {  // a part of a vector of bytes is slow: at the end some channels again, which gives the same
+    for (; c < t->channels; c += VL) {
+      const size_t most = t->channels - VL;
+      dw_vector(is_int8, pixels, kernel_w, stride, 1, act, t, c < most ? c : most, VL);
+    }
+    return;
   }
+  for (; c + VL <= t->channels; c += VL) dw_vector(is_int8, pixels, kernel_w, stride, 1, act, t, c, VL);
+  if (c < t->channels) dw_vector(is_int8, pixels, kernel_w, stride, 0, act, t, c, t->channels - c);
 }
 
 INLINE void dw_pixels(const int kernel_w, const int stride, const dw_tile* t) {
@@ -222,7 +224,8 @@ static void dw_item(void* argument, size_t item, unsigned thread) {
     t.out_int8 = dst->dtype == AT_I8;
   }
   const int plain = is_bounds(job->act.act) || job->act.act == AT_ACT_HARDSWISH;
-  const int fast = t.dilation == 1 && (t.stride == 1 || t.stride == 2) && (t.kernel_w == 3 || t.kernel_w == 5);
+  const int fills = !job->is_int8 || job->channels >= VL;
+  const int fast = fills && t.dilation == 1 && (t.stride == 1 || t.stride == 2) && (t.kernel_w == 3 || t.kernel_w == 5);
   for (int64_t left = 0; left < wide; left += PIXELS) {
     // The last tile begins earlier, so that it is whole: what it makes again is the same.
     const int64_t x = left + PIXELS <= wide || wide < PIXELS || !plain ? left : wide - PIXELS;
