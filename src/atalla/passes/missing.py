@@ -22,9 +22,13 @@ WORDS = {
     "_weight_norm_interface": "a weight norm that is worked out in every run",
     "bucketize": "a search in sorted numbers",
     **dict.fromkeys(
-        (f"choose_qparams{kind}" for kind in ("", "_symmetric", "_per_token", "_per_token_asymmetric")),
+        (
+            *(f"choose_qparams{kind}" for kind in ("", "_symmetric", "_per_token", "_per_token_asymmetric")),
+            *("_choose_qparams_per_token_asymmetric_impl", "quantize_per_token", "dequantize_per_token"),
+        ),
         "scales that are worked out in every run",
     ),
+    **dict.fromkeys(("quantize_per_channel_group", "dequantize_per_channel_group"), "scales of groups within a row"),
     "col2im": "patches that are put together to an image",
     "cummax": "a running maximum",
     "cummin": "a running minimum",
@@ -43,7 +47,7 @@ WORDS = {
     "searchsorted": "a search in sorted numbers",
     "topk": "the largest elements, sorted",
 }
-"""Packet of ATen → what it does."""
+"""Packet of ATen, or of quantised operators → what it does."""
 
 
 def what_is_missing(target: str) -> str:

@@ -86,7 +86,7 @@ class Interpreter:
         if root.space in {Space.INPUT, Space.OUTPUT}:
             given = (inputs if root.space is Space.INPUT else outputs)[root.place]
             assert given is not None, "an output that is written is a tensor"
-            return _strided(given, row)
+            return _strided(given if row.dtype is root.dtype else given.view(torch_dtype_of(row.dtype)), row)
         space = {Space.ARENA: self._arena, Space.STATE: self.state}.get(root.space, self._constants)
         return _strided(_typed(space, root.place, root.bytes, row), row)
 

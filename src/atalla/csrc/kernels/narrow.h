@@ -5,7 +5,7 @@
 
 typedef int8_t vb __attribute__((vector_size(VL), aligned(1), may_alias));
 
-// Numbers between -128 and 127 become int8 half to even.
+// Numbers between -128 and 127 become int8 half to even, NaN 0.
 //
 // Compilers take vectors of so different widths apart, so both ways are said by hand.
 #if defined(__AVX512F__) && VL == 16
@@ -16,9 +16,9 @@ INLINE vb vto_int8(vf x) { return (vb)_mm512_cvtepi32_epi8(_mm512_cvtps_epi32((_
 INLINE vf vfrom_int8(vb x) { return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32((__m128i)(__v2di){(int64_t)x, 0})); }
 
 INLINE vb vto_int8(vf x) {
-  const __m256i wholes = _mm256_cvtps_epi32((__m256)x);
-  const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(wholes), _mm256_extracti128_si256(wholes, 1));
-  return (vb)((__v2di)_mm_packs_epi16(halves, halves))[0];
+  const __m256i bytes = _mm256_and_si256(_mm256_cvtps_epi32((__m256)x), _mm256_set1_epi32(0xff));
+  const __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+  return (vb)((__v2di)_mm_packus_epi16(halves, halves))[0];
 }
 #else
 INLINE vf vfrom_int8(vb x) { return __builtin_convertvector(x, vf); }

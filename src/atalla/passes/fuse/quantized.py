@@ -241,17 +241,18 @@ def _quantizes(ew: ir.Instruction) -> Scaled | None:
 
 
 def _integer_pool(program: ir.Program, pool: ir.Instruction) -> None:
-    """The largest float stands for the largest whole number, where both ends have one scale."""
+    """The largest float stands for the largest whole number, where both ends give each number itself again."""
     import torch
 
     uses = Uses.of(program)
     src, dst = pool.sources[0], pool.dst
     assert src is not None and dst is not None, "a pool reads and writes"
-    given, follower = _dequantized(src, uses), _sole_reader(dst, uses)
+    given, follower = _dequantized(src, uses) or _dequantized_copy(program, src, uses), _sole_reader(dst, uses)
     to = None if follower is None else _quantizes(follower)
     if given is None or follower is None or to is None or not _lie_alike(dst, to.tensor):
         return
-    if to.zero != given.zero or float(torch.tensor(1.0 / given.scale, dtype=torch.float32)) != to.scale:
+    every = torch.arange(-128.0, 128.0)
+    if not torch.equal(((every - given.zero) * given.scale * to.scale).round() + to.zero, every):
         return
     pool.sources, pool.dst = (given.tensor,), to.tensor
     program.instructions.remove(follower)

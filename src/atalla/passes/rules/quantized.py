@@ -115,7 +115,8 @@ def quantize_channels(
 ) -> ir.Tensor:
     """The same with a scale and a zero point for each channel."""
     factors = constant(1.0 / _data(scales), "factors")
-    chain, operands = _along(x, (factors, _floats(scales, zero_points)), axis)
+    zeros = constant(_zeros(scales, zero_points).float(), "zero_points")
+    chain, operands = _along(x, (factors, zeros), axis)
     return chain.emit(low, _quantized(chain, operands, (quant_min, quant_max), dtype), like=[x])
 
 
@@ -148,7 +149,8 @@ def dequantize(
 
     data, step, zero = constant_data(x), _number(scale), _number(zero_point)
     if data is not None:
-        return _known(low, data, torch.tensor([step]), torch.tensor([int(zero)]), 0)
+        grid = ir.Grid(data.contiguous(), torch.tensor([step], dtype=torch.float32), 0) if zero == 0 else None
+        return _known(low, (data.float() - zero) * step, grid)
     chain = Chain()
     value = chain.read(x)
     return chain.emit(low, chain.step(
@@ -170,25 +172,28 @@ def dequantize_channels(
     out_dtype: torch.dtype | None = None,
 ) -> ir.Tensor:
     """The same with a scale and a zero point for each channel."""
-    data, zeros = constant_data(x), _floats(scales, zero_points)
+    data, zeros = constant_data(x), _zeros(scales, zero_points)
     if data is not None:
-        return _known(low, data, _data(scales), _data(zeros).long(), axis % len(x.shape))
-    chain, operands = _along(x, (scales, zeros), axis)
-    return chain.emit(low, chain.step(Step.DEQUANTIZE, *operands), like=[x])
+        axis %= data.dim()
+        form = [-1 if i == axis else 1 for i in range(data.dim())]
+        steps, is_plain = _data(scales).float(), _is_real(zeros) and not bool(zeros.any())
+        grid = ir.Grid(data.contiguous(), steps, axis) if is_plain else None
+        return _known(low, (data.long() - zeros.view(form)) * steps.view(form), grid)
+    if x.dtype in EXACT:
+        chain, operands = _along(x, (scales, constant(zeros.float(), "zero_points")), axis)
+        return chain.emit(low, chain.step(Step.DEQUANTIZE, *operands), like=[x])
+    chain, (value, step, zero) = _along(x, (scales, constant(zeros, "zero_points")), axis)
+    apart = chain.to(chain.step(Step.SUB, value, zero), as_float=True)
+    return chain.emit(low, chain.step(Step.MUL, apart, step), like=[x])
 
 
-def _known(low: Lowering, data: torch.Tensor, steps: torch.Tensor, zeros: torch.Tensor, axis: int) -> ir.Tensor:
-    """Return the floats that whole numbers stand for, as a constant that remembers them where their zero is 0."""
+def _known(low: Lowering, made: torch.Tensor, grid: ir.Grid | None) -> ir.Tensor:
+    """Return the floats that whole numbers stand for, as a constant that remembers int8 whose zero is 0."""
     import torch
 
-    data = data.contiguous()
-    form = [-1 if i == axis else 1 for i in range(data.dim())]
-    made = (
-        (data.float() - zeros.view(form)) * steps.float().view(form) if data.dim() else (data.float() - zeros) * steps
-    )
-    result = constant(made.contiguous().view(data.shape), low.node.name if low.node is not None else "known")
-    if data.dtype is torch.int8 and _is_real(zeros) and not bool(zeros.any()):
-        result.grid = ir.Grid(data, steps.float(), axis)
+    result = constant(made.contiguous(), low.node.name if low.node is not None else "known")
+    if grid is not None and grid.numbers.dtype is torch.int8:
+        result.grid = grid
     return result
 
 
@@ -202,10 +207,9 @@ def _along(x: ir.Tensor, channels: Sequence[ir.Tensor], axis: int) -> tuple[Chai
     return chain, (value, first, second)
 
 
-def _floats(scales: ir.Tensor, zero_points: ir.Tensor | None) -> ir.Tensor:
-    """Return zero points as floats; none is 0."""
-    data = _data(scales) * 0 if zero_points is None else _data(zero_points).float()
-    return constant(data, "zero_points")
+def _zeros(scales: ir.Tensor, zero_points: ir.Tensor | None) -> torch.Tensor:
+    """Return zero points as int64; none is 0."""
+    return (_data(scales) * 0 if zero_points is None else _data(zero_points)).long()
 
 
 def _data(tensor: ir.Tensor) -> torch.Tensor:

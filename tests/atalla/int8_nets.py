@@ -1,0 +1,89 @@
+"""Quantised modules for tests: operators of ``quantized_decomposed`` in a module's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.ao.quantization.fx._decomposed
+from torch import nn
+from torch.nn import functional
+
+Q = torch.ops.quantized_decomposed
+INT8 = (-128, 127, torch.int8)
+
+
+class Calls(nn.Module):
+    """A function of tensors, as a module."""
+
+    def __init__(self, function: Callable[..., Any], **buffers: torch.Tensor) -> None:
+        super().__init__()
+        self.function = function
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer)
+        self.names = list(buffers)
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs, *(getattr(self, name) for name in self.names))
+
+
+def quantized(x: torch.Tensor, scale: float = 0.05, zero: int = 0) -> torch.Tensor:
+    """Quantise to int8."""
+    return Q.quantize_per_tensor(x, scale, zero, *INT8)
+
+
+def floats(x: torch.Tensor, scale: float = 0.05, zero: int = 0) -> torch.Tensor:
+    """Dequantise int8."""
+    return Q.dequantize_per_tensor(x, scale, zero, *INT8)
+
+
+def emulated(x: torch.Tensor, scale: float = 0.05, zero: int = 0) -> torch.Tensor:
+    """Quantise to int8 and back."""
+    return floats(quantized(x, scale, zero), scale, zero)
+
+
+class Product(nn.Module):
+    """A quantised product: what is read is quantised, its weight whole numbers, and what is made may be quantised."""
+
+    def __init__(
+        self,
+        multiply: Callable[..., torch.Tensor],
+        weight: Sequence[int],
+        *,
+        bias: bool = True,
+        act: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        to: tuple[float, int] | None = (0.04, 5),
+        given: tuple[float, int] = (0.03, -7),
+        axis: int | None = 0,
+        zeros: int = 0,
+    ) -> None:
+        super().__init__()
+        numbers = torch.Generator().manual_seed(len(weight))
+        self.multiply, self.act, self.to, self.given, self.axis = multiply, act, to, given, axis
+        self.register_buffer("weight", torch.randint(-127, 128, tuple(weight), generator=numbers).to(torch.int8))
+        steps = 1 if axis is None else weight[axis]
+        self.register_buffer("scales", (torch.rand(steps, generator=numbers) + 0.2) * 0.01)
+        self.register_buffer("zeros", torch.full((steps,), zeros))
+        self.bias = nn.Parameter(torch.randn(weight[0], generator=numbers)) if bias else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = emulated(x, *self.given)
+        if self.axis is None:
+            weight = Q.dequantize_per_tensor(self.weight, 0.005, 0, *INT8)
+        else:
+            weight = Q.dequantize_per_channel(self.weight, self.scales, self.zeros, self.axis, *INT8)
+        made = self.multiply(x, weight, self.bias)
+        made = made if self.act is None else self.act(made)
+        return made if self.to is None else emulated(made, *self.to)
+
+
+def linear(columns: int, depth: int, **options: Any) -> Product:
+    """A quantised linear layer."""
+    return Product(functional.linear, (columns, depth), **options)
+
+
+def convolution(weight: Sequence[int], options: Sequence[Any] = (), *, one_dim: bool = False, **more: Any) -> Product:
+    """A quantised convolution; ``options`` are stride, padding, dilation and groups."""
+    convolve = functional.conv1d if one_dim else functional.conv2d
+    return Product(lambda x, w, b: convolve(x, w, b, *options), weight, **more)
