@@ -87,3 +87,25 @@ def convolution(weight: Sequence[int], options: Sequence[Any] = (), *, one_dim: 
     """A quantised convolution; ``options`` are stride, padding, dilation and groups."""
     convolve = functional.conv1d if one_dim else functional.conv2d
     return Product(lambda x, w, b: convolve(x, w, b, *options), weight, **more)
+
+
+class Network(nn.Module):
+    """Every instruction of int8: a stem, a depthwise and a pointwise layer, a residual, a table, a pool, a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = convolution((8, 3, 3, 3), (2, 1), given=(0.03, -2), to=(0.05, -4))
+        self.depth = convolution((8, 1, 3, 3), (1, 1, 1, 8), given=(0.05, 7), to=(0.04, -128), act=functional.relu)
+        self.point = convolution((8, 8, 1, 1), given=(0.04, -128), to=(0.05, 7))
+        self.head = linear(5, 8, given=(0.05, 0), to=None)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = emulated(functional.hardswish(self.stem(x)), 0.05, 7)
+        x = emulated(functional.relu(x + self.point(self.depth(x))), 0.06, -128)
+        x = emulated(functional.max_pool2d(x, 2), 0.06, -128)
+        return self.head(x.mean((2, 3)))
+
+
+def network() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Give it, and an input."""
+    return Network(), (torch.randn(1, 3, 12, 12, generator=torch.Generator().manual_seed(0)),)

@@ -21,7 +21,7 @@ from torch import nn
 
 import atalla
 from atalla.blob.disasm import disassemble
-from tests.atalla import dynamic_nets, nets, test_state
+from tests.atalla import dynamic_nets, int8_nets, nets, test_state
 
 FOLDER = Path(__file__).parent
 Made = tuple[bytes, list[tuple[torch.Tensor, ...]], nn.Module]
@@ -54,6 +54,7 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_state": _kept,
     "v1_1_warped": lambda: _plain(nets.warped),
     "v1_1_messages": lambda: _plain(nets.messages),
+    "v1_2_int8": lambda: _plain(int8_nets.network),
 }
 
 

@@ -18,12 +18,18 @@ def net() -> tuple[torch.nn.Module, torch.Tensor]:
     )
 
 
-def test_xnnpack_int8_is_smaller_and_near(net: tuple[torch.nn.Module, torch.Tensor]) -> None:
+@pytest.mark.parametrize(
+    ("backend", "delegates"),
+    [("xnnpack", {"XnnpackBackend": 1}), ("atalla", {}), ("executorch.atalla", {"AtallaBackend": 1})],
+)
+def test_int8_is_smaller_and_near(
+    net: tuple[torch.nn.Module, torch.Tensor], backend: str, delegates: dict[str, int]
+) -> None:
     model, x = net
     program = xb.capture(model, (x,))
-    full, quantised = xb.lower(program, "xnnpack"), xb.lower(program, "xnnpack?precision=int8")
+    full, quantised = xb.lower(program, backend), xb.lower(program, f"{backend}?precision=int8")
     assert quantised.size_bytes < full.size_bytes / 2
-    assert quantised.placement.delegates == {"XnnpackBackend": 1}
+    assert quantised.placement.delegates == delegates and quantised.placement.left_count == 0
     with xb.load(quantised) as session:
         comparison = compare_outputs({"expected": [model(x).detach().numpy()]}, [[session(x.numpy())]], "int8")
     assert comparison.verdict
