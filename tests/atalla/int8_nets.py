@@ -90,7 +90,7 @@ def convolution(weight: Sequence[int], options: Sequence[Any] = (), *, one_dim: 
 
 
 class Network(nn.Module):
-    """Every instruction of int8: a stem, a depthwise and a pointwise layer, a residual, a table, a pool, a classifier."""
+    """Every instruction of int8: convolutions of each kind, a residual, a table, a pool, a classifier."""
 
     def __init__(self) -> None:
         super().__init__()
