@@ -124,7 +124,7 @@ static void pack_pixels(const int8_job* job, size_t group, size_t first, size_t 
 
 // Rows that lie in memory as packed ones would: pixels behind each other, each a whole number of ROUND bytes.
 INLINE const packed* rows_in_place(const int8_job* job, size_t first, size_t rows) {
-  if (sizeof(packed) != 1 || FLIP || job->taps != 1 || job->depth % ROUND || rows % high_of(rows)) return NULL;
+  if (sizeof(packed) != 1 || FLIP != 0 || job->taps != 1 || job->depth % ROUND || rows % high_of(rows)) return NULL;
   const at_call* call = job->call;
   const at_view *src = &call->src[0], *dst = &call->dst;
   const int64_t* words = call->words;

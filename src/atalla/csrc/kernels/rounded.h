@@ -3,10 +3,10 @@
 
 #include "vec.h"
 
-// What the compiler must take for a value that somebody else made.
-#if defined(__x86_64__)
+// What the compiler must take for a value that somebody else made: in a register, where one holds a whole vector.
+#if defined(__x86_64__) && (VL == 4 || (VL == 8 && defined(__AVX__)) || (VL == 16 && defined(__AVX512F__)))
 #define KEPT "+v"
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && VL == 4
 #define KEPT "+w"
 #else
 #define KEPT "+m"
