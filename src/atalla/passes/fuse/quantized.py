@@ -81,13 +81,14 @@ def _integer_product(program: ir.Program, product: ir.Instruction) -> None:
 
     uses = Uses.of(program)
     src, weight, bias = (*product.sources, None)[:3]
-    given = None if src is None else _dequantized(src, uses) or _dequantized_copy(program, src, uses)
     found = None if weight is None else _grid_of(weight)
-    if given is None or found is None or len(product.sources) > 3 or product.attributes.get("act"):
+    if src is None or weight is None or found is None or len(product.sources) > 3 or product.attributes.get("act"):
         return
     numbers, steps = found
-    depth, most = math.prod(numbers.shape[1:]), MOST_TAPS if product.op is Op.DWCONV2D else MOST_DEPTH
-    if depth > most:
+    if math.prod(numbers.shape[1:]) > (MOST_TAPS if product.op is Op.DWCONV2D else MOST_DEPTH):
+        return
+    given = _dequantized(src, uses) or _dequantized_copy(program, src, uses)
+    if given is None:
         return
     added = torch.zeros(1) if bias is None else constant_data(bias)
     assert added is not None, "a bias is a constant"
@@ -105,7 +106,6 @@ def _integer_product(program: ir.Program, product: ir.Instruction) -> None:
     sums = numbers.flatten(1).sum(1, dtype=torch.int32)
     parts = {"sums": sums, "scale": scale.float(), "offset": offset.float()}
     constants = [constant(data.contiguous(), f"{product.node}.{name}") for name, data in parts.items()]
-    assert weight is not None, "looked at above"
     product.op = OF_INT8[product.op]
     product.sources = (x, constant(numbers, weight.name), *constants)
     product.attributes = {**product.attributes, "zero": int(given.zero), "low": low, "high": high}
