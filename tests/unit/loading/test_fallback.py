@@ -202,6 +202,7 @@ def test_wrong_outputs_are_never_opened_again(folder: Path, fresh: Path, caplog:
         load_best(folder, "web")
 
 
+@pytest.mark.fresh_workers  # a fork may have answered before a busy machine lets its parent look
 def test_a_child_that_takes_too_long_is_tried_last_next_time(
     folder: Path, fresh: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
