@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -151,6 +153,29 @@ def test_runs_on_as_many_threads_as_asked(depthwise: torch.export.ExportedProgra
         assert threading.active_count() == python
         assert count() - before == most
     torch.testing.assert_close(output, module(*inputs), rtol=1e-4, atol=1e-5)
+
+
+_SESSIONS = """
+import faulthandler, sys
+import numpy as np
+import cross_backend as xb
+artifact, x = xb.Artifact.read(sys.argv[1]), np.load(sys.argv[2])
+for _ in range(3000):
+    faulthandler.dump_traceback_later(60, exit=True)
+    with xb.load(artifact, threads=3) as session:
+        session(x)
+"""
+
+
+@pytest.mark.slow
+def test_no_session_waits_for_ever_as_it_closes(depthwise: torch.export.ExportedProgram, tmp_path: Path) -> None:
+    """One of a thousand did: a thread of IREE's wanted the interpreter from whoever waited for it."""
+    needs.no_space()
+    artifact = xb.lower(depthwise, "iree.llvm_cpu", name="depthwise")
+    np.save(tmp_path / "x.npy", _depthwise()[1][0].numpy())
+    command = [sys.executable, "-c", _SESSIONS, str(artifact.manifest_path), str(tmp_path / "x.npy")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 class _Attention(nn.Module):
