@@ -75,9 +75,9 @@ def main(pairs: str = "12") -> int:
         sys.exit(f"{RUNNER} is not there; build it with 'make runner'.")
     cli, same, rows = [sys.executable, "-m", "cross_backend"], ["--threads", "1", "--json", "--seconds", "60"], []
     with tempfile.TemporaryDirectory() as folder:
-        bundling = [*cli, "bundle", *MODELS, "--output-dir", folder, "--backends", "xnnpack"]
-        subprocess.run(bundling, check=True, capture_output=True)
         for model, calls in MODELS.items():
+            bundling = [*cli, "bundle", model, "--output-dir", folder, "--backends", "xnnpack"]
+            subprocess.run(bundling, check=True, capture_output=True)
             bundle = str(Path(folder, model))
             found = measured(
                 [*cli, "run", bundle, "--num-runs", str(calls), *same],
