@@ -87,6 +87,7 @@ def _processor(system: str) -> tuple[str, tuple[str, ...]]:
     return os.environ.get("PROCESSOR_IDENTIFIER", ""), ()
 
 
+@functools.cache
 def version_of(distribution: str) -> str | None:
     """Return the installed version of a distribution without importing it, or None."""
     try:
