@@ -50,7 +50,7 @@ static void ew_load(const ew_job* job, const walk* w, unsigned v, const char* fr
   } else if (is_float(dtype)) {
     for (size_t i = 0; i < count; ++i) values[v].floats[into + i] = load_float(from + (int64_t)i * step, dtype);
   } else {
-    for (size_t i = 0; i < count; ++i) values[v].wholes[into + i] = load_whole(from + (int64_t)i * step, dtype);
+    load_wholes(values[v].wholes + into, from, dtype, step, count);
   }
 }
 
@@ -136,7 +136,7 @@ static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* re
       if ((s->code == AT_STEP_FLOOR_DIV || s->code == AT_STEP_REMAINDER) && has_zero(b, count)) {
         atomic_store_explicit(&job->status, ATALLA_ZERO_DIVISOR, memory_order_relaxed);
       }
-      for (size_t i = 0; i < count; ++i) value->wholes[i] = whole_step(s->code, a[i], b[i]);
+      step_wholes(s->code, value->wholes, a, b, count);
     }
   }
 }
@@ -147,6 +147,10 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
   const float* floats = (const float*)result + from;
   if (as_float && w->dtype[0] == AT_F32 && step == 4) {
     memcpy(dst, floats, count * sizeof(float));
+    return;
+  }
+  if (!as_float && w->dtype[0] == AT_I64 && step == 8) {
+    memcpy(dst, (const int64_t*)result + from, count * sizeof(int64_t));
     return;
   }
   if (job->is_narrow) {
@@ -166,7 +170,8 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
 static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count, ew_value* values) {
   const void* rows[MOST_VALUES];
   for (unsigned v = 0; v < job->sources; ++v) {
-    const int in_place = count % VL == 0 && w->dtype[v + 1] == AT_F32 && w->stride[v + 1][w->rank - 1] == 1;
+    const int is_dense = w->stride[v + 1][w->rank - 1] == 1, is_floats = w->dtype[v + 1] == AT_F32 && count % VL == 0;
+    const int in_place = is_dense && (is_floats || w->dtype[v + 1] == AT_I64);
     rows[v] = in_place ? (const void*)at[v + 1] : &values[v];
     if (!in_place) ew_load(job, w, v, at[v + 1], 0, count, values);
   }

@@ -256,3 +256,30 @@ INLINE int64_t whole_step(uint8_t code, int64_t a, int64_t b) {
       return a;
   }
 }
+
+// A loop for each step that is often taken: what it does is known to the compiler then.
+static void step_wholes(uint8_t code, int64_t* out, const int64_t* a, const int64_t* b, size_t count) {
+#define EACH_WHOLE(CODE)                                                      \
+  case CODE:                                                                  \
+    for (size_t i = 0; i < count; ++i) out[i] = whole_step(CODE, a[i], b[i]); \
+    break;
+  switch (code) {
+    EACH_WHOLE(AT_STEP_ADD)
+    EACH_WHOLE(AT_STEP_SUB)
+    EACH_WHOLE(AT_STEP_MUL)
+    EACH_WHOLE(AT_STEP_MIN)
+    EACH_WHOLE(AT_STEP_MAX)
+    EACH_WHOLE(AT_STEP_EQ)
+    EACH_WHOLE(AT_STEP_NE)
+    EACH_WHOLE(AT_STEP_LT)
+    EACH_WHOLE(AT_STEP_LE)
+    EACH_WHOLE(AT_STEP_GT)
+    EACH_WHOLE(AT_STEP_GE)
+    EACH_WHOLE(AT_STEP_AND)
+    EACH_WHOLE(AT_STEP_OR)
+    EACH_WHOLE(AT_STEP_NOT)
+    default:
+      for (size_t i = 0; i < count; ++i) out[i] = whole_step(code, a[i], b[i]);
+  }
+#undef EACH_WHOLE
+}

@@ -197,6 +197,24 @@ INLINE int64_t load_whole(const char* at, uint8_t dtype) {
   }
 }
 
+// `count` of them, `step` bytes apart.
+INLINE void load_wholes(int64_t* to, const char* from, uint8_t dtype, int64_t step, size_t count) {
+#define EACH_OF(DTYPE)                                                                      \
+  case DTYPE:                                                                               \
+    for (size_t i = 0; i < count; ++i) to[i] = load_whole(from + (int64_t)i * step, DTYPE); \
+    break;
+  switch (dtype) {
+    EACH_OF(AT_I64)
+    EACH_OF(AT_I32)
+    EACH_OF(AT_I16)
+    EACH_OF(AT_I8)
+    EACH_OF(AT_U8)
+    default:
+      for (size_t i = 0; i < count; ++i) to[i] = load_whole(from + (int64_t)i * step, AT_BOOL);
+  }
+#undef EACH_OF
+}
+
 INLINE void store_whole(char* at, uint8_t dtype, int64_t value) {
   switch (dtype) {
     case AT_I64:

@@ -60,7 +60,9 @@ def _flat_places(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor) -> ir
         counts.append(chain.read(broadcast(count.view(shape, steps), index.shape)))
     zero, extent = (chain.number(n, as_float=False) for n in (0, x.shape[axis]))
     outside = chain.step(Step.OR, chain.step(Step.LT, number, zero), chain.step(Step.GE, number, extent))
-    found = chain.step(Step.MUL, number, chain.number(strides[axis], as_float=False))
+    found = number
+    if not equal(strides[axis], 1):
+        found = chain.step(Step.MUL, number, chain.number(strides[axis], as_float=False))
     for other in counts:
         found = chain.step(Step.ADD, found, other)
     chain.step(Step.WHERE, outside, chain.number(-1, as_float=False), found)  # GATHER and SCATTER refuse it
