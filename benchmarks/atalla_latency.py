@@ -1,11 +1,12 @@
 """Atalla's kernels beside the float32 runtimes: one process a model, all of them in turn, round after round.
 
-python benchmarks/atalla_latency.py [--models NAME …] [--threads 1 2] [--rounds 30] [--rivals xnnpack cpu …] [--int8]
+python benchmarks/atalla_latency.py [--models NAME …] [--threads 1 2] [--rounds 30] [--rivals cpu …] [--precision int8]
 
 A round gives each runtime as many calls as fill ``--seconds``, in an order that changes; a ratio is the median over the
 rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a noisy
 machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts.
-With ``--int8`` Atalla and XNNPACK run the same quantised program; the others keep float32.
+With ``--precision int8`` Atalla and XNNPACK run the same quantised program, with ``bf16`` Atalla and OpenVINO multiply
+in bfloat16; the others keep float32.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ sys.path.append(sys.path.pop(0))  # this file has the name of the package that i
 
 MODELS = ("mobilenet_v3_small", "mobilenet_v3_large", "resnet50", "bert_base", "whisper_tiny")
 RIVALS = ("xnnpack", "cpu", "openvino", "eager", "eager (channels last)", "compile")
-OF_INT8 = {"atalla", "xnnpack"}
-"""Those that run the quantised program where int8 is asked for."""
+NARROW = {"fp32": set(), "bf16": {"atalla", "openvino"}, "int8": {"atalla", "xnnpack"}}
+"""Precision → those that run in it; the others keep float32."""
 GOALS = {
     "mobilenet_v3_small": {"xnnpack": 1.5, "best": 1.25},
     "mobilenet_v3_large": {"xnnpack": 1.35, "best": 1.2},
@@ -39,13 +40,13 @@ GOALS = {
 }
 """Times that Atalla is to be faster at one thread with AVX-512; ``best`` is the fastest rival of the run."""
 
-GOALS_OF_INT8 = {"mobilenet_v3_large": {"xnnpack": 1.2}, "resnet50": {"xnnpack": 1.1}}
+GOALS_OF = {"fp32": GOALS, "bf16": {}, "int8": {"mobilenet_v3_large": {"xnnpack": 1.2}, "resnet50": {"xnnpack": 1.1}}}
 
 Call = Callable[[], Any]
 
 
 def _sessions(
-    model: str, rivals: list[str], threads: int, stack: ExitStack, *, is_int8: bool
+    model: str, rivals: list[str], threads: int, stack: ExitStack, *, precision: str
 ) -> tuple[dict[str, Call], str]:
     """Open every runtime on the same captured program and the same inputs; name Atalla's instruction set."""
     import torch
@@ -59,7 +60,7 @@ def _sessions(
 
     torch.set_num_threads(threads)
     lowered = ["atalla", *(rival for rival in rivals if not rival.startswith("eager"))]
-    targets = [f"{name}?precision=int8" if is_int8 and name in OF_INT8 else name for name in lowered]
+    targets = [f"{name}?precision={precision}" if name in NARROW[precision] else name for name in lowered]
     captured, (own, *exported) = export(find_workload(model), targets, ExportSettings(Cache()))
     inputs = load_tensors(captured.sample_path)["input"]
     program = load_pt2(captured.folder / captured.program_name)
@@ -107,11 +108,11 @@ def _block(call: Call, count: int) -> tuple[float, float]:
 
 
 def measure(
-    model: str, threads: int, rivals: list[str], rounds: int, seconds: float, *, is_int8: bool
+    model: str, threads: int, rivals: list[str], rounds: int, seconds: float, *, precision: str
 ) -> tuple[dict[str, list[Any]], str]:
     """Give, for each runtime, (wall, processor) seconds of a call in every round, and Atalla's instruction set."""
     with ExitStack() as stack:
-        calls, isa = _sessions(model, rivals, threads, stack, is_int8=is_int8)
+        calls, isa = _sessions(model, rivals, threads, stack, precision=precision)
         counts = {}
         for name, call in calls.items():
             for _ in range(3):
@@ -134,18 +135,18 @@ def _interval(values: list[float]) -> str:
     return f"{statistics.median(values):.2f} ({low:.2f}–{high:.2f})"
 
 
-def table(model: str, threads: int, found: dict[str, list[Any]], isa: str, *, is_int8: bool) -> None:
+def table(model: str, threads: int, found: dict[str, list[Any]], isa: str, *, precision: str) -> None:
     """Print one table."""
     rows = []
     own = found["atalla"]
     for name, rounds in sorted(found.items(), key=lambda item: statistics.median(cpu for _, cpu in item[1])):
         wall, cpu = (statistics.median(one[i] for one in rounds) * 1e3 for i in (0, 1))
         ratios = [[theirs[i] / ours[i] for theirs, ours in zip(rounds, own, strict=True)] for i in (1, 0)]
-        goal = (GOALS_OF_INT8 if is_int8 else GOALS).get(model, {}).get(name.split(" ")[0]) if threads == 1 else None
+        goal = GOALS_OF[precision].get(model, {}).get(name.split(" ")[0]) if threads == 1 else None
         rows.append((name, f"{wall:.3f}", f"{cpu:.3f}", *map(_interval, ratios), f"{goal}" if goal else ""))
     headers = ("runtime", "wall ms", "CPU ms", "CPU: rival / atalla", "wall: rival / atalla", "goal")
     show(
-        f"{model}, {'int8' if is_int8 else 'float32'}, {isa}, {threads} thread{'s' * (threads > 1)}, {len(own)} rounds",
+        f"{model}, {precision}, {isa}, {threads} thread{'s' * (threads > 1)}, {len(own)} rounds",
         headers,
         rows,
     )
@@ -159,12 +160,12 @@ def main() -> int:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=30, help="at least 6")
     parser.add_argument("--seconds", type=float, default=0.2, help="of calls of one runtime in a round")
-    parser.add_argument("--int8", action="store_true", help="Atalla and XNNPACK run the quantised program")
+    parser.add_argument("--precision", choices=list(NARROW), default="fp32")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
         measured = measure(
-            asked.models[0], asked.threads[0], asked.rivals, asked.rounds, asked.seconds, is_int8=asked.int8
+            asked.models[0], asked.threads[0], asked.rivals, asked.rounds, asked.seconds, precision=asked.precision
         )
         print(json.dumps(measured))
         return 0
@@ -172,11 +173,11 @@ def main() -> int:
         for threads in asked.threads:
             command = [sys.executable, str(Path(__file__)), "--one", "--models", model, "--threads", str(threads)]
             command += ["--rounds", str(asked.rounds), "--seconds", str(asked.seconds), "--rivals", *asked.rivals]
-            command += ["--int8"] * asked.int8
+            command += ["--precision", asked.precision]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
             if done.returncode:
                 return done.returncode
-            table(model, threads, *json.loads(done.stdout.splitlines()[-1]), is_int8=asked.int8)
+            table(model, threads, *json.loads(done.stdout.splitlines()[-1]), precision=asked.precision)
     return 0
 
 

@@ -7,7 +7,7 @@ option(RUNNER_ATALLA "Hold Atalla and AtallaBackend, where src/atalla/csrc is th
 set(ATALLA_X86_FLAGS_kernels_avx2 -mavx2 -mfma)
 set(ATALLA_X86_FLAGS_kernels_avx512 -mavx512f -mavx2 -mfma -mprefer-vector-width=512)
 set(ATALLA_X86_FLAGS_kernels_vnni -mavx512f -mavx2 -mfma -mprefer-vector-width=512 -mavx512bw -mavx512vl -mavx512vnni)
-set(ATALLA_X86_FLAGS_kernels_amx -mavx512f -mavx2 -mfma -mprefer-vector-width=512 -mavx512bw -mavx512vl -mavx512vnni -mamx-tile -mamx-int8)
+set(ATALLA_X86_FLAGS_kernels_amx -mavx512f -mavx2 -mfma -mprefer-vector-width=512 -mavx512bw -mavx512vl -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 
 function(link_atalla program)
   set(folder "${CMAKE_CURRENT_SOURCE_DIR}/../src/atalla/csrc")

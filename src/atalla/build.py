@@ -31,7 +31,7 @@ SETS = {
     "kernels_avx2": ("-mavx2", "-mfma"),
     "kernels_avx512": AVX512,
     "kernels_vnni": VNNI,
-    "kernels_amx": (*VNNI, "-mamx-tile", "-mamx-int8"),
+    "kernels_amx": (*VNNI, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
 }
 """File of kernels → the instructions that it may use."""
 

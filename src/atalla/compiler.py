@@ -41,7 +41,11 @@ class Compiled:
 
 
 def compile(  # noqa: A001  the verb
-    program: torch.export.ExportedProgram, *, exact: bool = False, shapes: Sequence[Sequence[int]] | None = None
+    program: torch.export.ExportedProgram,
+    *,
+    exact: bool = False,
+    bf16: bool = False,
+    shapes: Sequence[Sequence[int]] | None = None,
 ) -> Compiled:
     """Compile an exported program.
 
@@ -49,17 +53,22 @@ def compile(  # noqa: A001  the verb
         program: what ``torch.export`` gives; it stays as it is. Where it has dynamic shapes, the blob runs with all
             of them.
         exact: never reorder sums: no convolution by Winograd's.
+        bf16: multiply by weights in bfloat16 and add in float32; all else stays float32.
         shapes: of the inputs, for which alone a program with dynamic shapes is compiled.
 
     Raises:
         CompileError: it holds something that neither the accelerator nor the host can do.
         InputError: ``shapes`` are not of those for which the program was exported.
     """
-    return compile_normal(normalize(program), exact=exact, shapes=shapes)
+    return compile_normal(normalize(program), exact=exact, bf16=bf16, shapes=shapes)
 
 
 def compile_normal(
-    program: torch.export.ExportedProgram, *, exact: bool = False, shapes: Sequence[Sequence[int]] | None = None
+    program: torch.export.ExportedProgram,
+    *,
+    exact: bool = False,
+    bf16: bool = False,
+    shapes: Sequence[Sequence[int]] | None = None,
 ) -> Compiled:
     """Compile a program that is made of the operators that :func:`normalize` leaves; see :func:`compile`."""
     lowering = lower(program, all_rules())
@@ -70,12 +79,17 @@ def compile_normal(
     check_program(lowering.program, "fuse")
     hosted = {one.node for one in lowering.program.instructions if one.op is Op.CALL_HOST}
     fallbacks = tuple(one for one in lowering.fallbacks if one.node in hosted)
-    pack(lowering.program, exact=exact)
+    pack(lowering.program, exact=exact, bf16=bf16)
     check_program(lowering.program, "pack")
     dynamic = resolve_symbols(lowering.program) if shapes is None else None
     check_program(lowering.program, "resolve_symbols")
     arena = plan_arena(lowering.program)
-    meta = {"producer": "atalla", "exact": exact, "fallbacks": {one.node: one.reason for one in fallbacks}}
+    meta = {
+        "producer": "atalla",
+        "exact": exact,
+        "bf16": bf16,
+        "fallbacks": {one.node: one.reason for one in fallbacks},
+    }
     data = encode(lowering.program, meta, arena, dynamic)
     check_blob(data)
     return Compiled(data, lowering.program, fallbacks, arena.plan.peak, arena.plan.bound)

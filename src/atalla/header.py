@@ -17,7 +17,7 @@ LIMITS = {
     "PAGE": format.PAGE, "MOST_SECTIONS": format.MOST_SECTIONS, "MOST_ROWS": format.MOST_ROWS,
     "MOST_ATTRIBUTE": format.MOST_ATTRIBUTE, "MOST_FILTER_ROWS": format.MOST_FILTER_ROWS,
     "MOST_FACTOR": format.MOST_FACTOR, "MOST_SCALE": format.MOST_SCALE, "MOST_DEPTH": format.MOST_DEPTH,
-    "MOST_TAPS": format.MOST_TAPS, "PANEL": isa.PANEL, "QUAD": isa.QUAD,
+    "MOST_TAPS": format.MOST_TAPS, "PANEL": isa.PANEL, "QUAD": isa.QUAD, "PAIR": isa.PAIR, "LANE": isa.LANE,
     "FEW_CHANNELS": isa.FEW_CHANNELS, "MAJOR": format.MAJOR,
     "ENDIAN": format.ENDIAN, "REQUIRED_SECTIONS": len(format.REQUIRED),
     "KNOWN_SECTIONS": len(format.REQUIRED + format.OPTIONAL),

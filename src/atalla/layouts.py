@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from atalla.isa import PANEL, QUAD
+from atalla.isa import PANEL
 
 if TYPE_CHECKING:
     import torch
@@ -29,24 +29,24 @@ def unpack_panels(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> to
     return whole[:, :each].reshape(n, taps, k)
 
 
-def pack_quads(weight: torch.Tensor, groups: int) -> torch.Tensor:
-    """Return ``[groups, panels, quads, PANEL, QUAD]`` of ``[N, taps, K]``, filled up with zeros."""
+def pack_deep(weight: torch.Tensor, groups: int, deep: int) -> torch.Tensor:
+    """Return ``[groups, panels, ⌈taps · K / deep⌉, PANEL, deep]`` of ``[N, taps, K]``, filled up with zeros."""
     from torch.nn import functional
 
     n, taps, k = weight.shape
     each, depth = n // groups, taps * k
-    whole = functional.pad(weight.reshape(groups, each, depth), (0, -depth % QUAD, 0, -each % PANEL))
-    panels, quads = whole.shape[1] // PANEL, whole.shape[2] // QUAD
-    return whole.reshape(groups, panels, PANEL, quads, QUAD).permute(0, 1, 3, 2, 4).contiguous()
+    whole = functional.pad(weight.reshape(groups, each, depth), (0, -depth % deep, 0, -each % PANEL))
+    panels, steps = whole.shape[1] // PANEL, whole.shape[2] // deep
+    return whole.reshape(groups, panels, PANEL, steps, deep).permute(0, 1, 3, 2, 4).contiguous()
 
 
-def unpack_quads(data: torch.Tensor, shape: tuple[int, ...], groups: int) -> torch.Tensor:
-    """Return ``[N, taps, K]`` of quads: the inverse of :func:`pack_quads`."""
+def unpack_deep(data: torch.Tensor, shape: tuple[int, ...], groups: int, deep: int) -> torch.Tensor:
+    """Return ``[N, taps, K]``: the inverse of :func:`pack_deep`."""
     n, taps, k = shape
     each, depth = n // groups, taps * k
-    panels, quads = -(-each // PANEL), -(-depth // QUAD)
-    whole = data.reshape(groups, panels, quads, PANEL, QUAD).permute(0, 1, 3, 2, 4)
-    return whole.reshape(groups, panels * PANEL, quads * QUAD)[:, :each, :depth].reshape(n, taps, k)
+    panels, steps = -(-each // PANEL), -(-depth // deep)
+    whole = data.reshape(groups, panels, steps, PANEL, deep).permute(0, 1, 3, 2, 4)
+    return whole.reshape(groups, panels * PANEL, steps * deep)[:, :each, :depth].reshape(n, taps, k)
 
 
 def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:

@@ -21,7 +21,7 @@ from tests import needs, surroundings
 
 HERE = Path(__file__).with_name("csrc")
 OF_INT8 = {"vnni", "amx"}
-"""Instruction sets that only have products of int8; all else is that of the set beneath."""
+"""Instruction sets that only have narrow products; all else is that of the set beneath."""
 
 
 def sets_here() -> set[str]:
@@ -34,7 +34,7 @@ def sets_here() -> set[str]:
         found.add("avx512")
     if found >= {"avx512"} and {"avx512bw", "avx512vl", "avx512_vnni"} <= flags:
         found.add("vnni")
-    if found >= {"vnni"} and {"amx_tile", "amx_int8"} <= flags:
+    if found >= {"vnni"} and {"amx_tile", "amx_int8", "amx_bf16", "avx512_bf16"} <= flags:
         found.add("amx")
     return found
 

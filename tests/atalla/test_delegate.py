@@ -157,6 +157,17 @@ def test_exact_means_no_winograd(exact: bool) -> None:
     assert (Op.CONV2D_WINO in kinds, Op.CONV2D in kinds) == (not exact, exact)
 
 
+def test_a_partition_multiplies_in_bfloat16(run: Run) -> None:
+    torch.manual_seed(0)
+    module, inputs = NETS["winograd"]()
+    lowered = edge(module, inputs, bf16=True)
+    (blob,) = blobs(lowered)
+    kinds = {row.op for row in parse(blob).instructions}
+    assert Op.BCONV2D in kinds and not kinds & {Op.CONV2D, Op.CONV2D_WINO}
+    (found,), wanted = run(lowered.to_executorch().buffer, *inputs), module(*inputs)
+    assert 0 < (found - wanted).norm() < 0.02 * wanted.norm()
+
+
 def blobs(lowered: Any) -> list[bytes]:
     from executorch.exir.lowered_backend_module import get_lowered_submodules
 

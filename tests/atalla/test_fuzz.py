@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from atalla.isa import Verdict
-from tests.atalla import int8_programs as programs
+from tests.atalla import bf16_programs, int8_programs
 from tests.atalla.native import executable
+from tests.atalla.one_instruction import Given
 from tests.atalla.test_compile import compiled
 from tests.atalla.test_dynamic import compiled as any_size
 from tests.atalla.test_sanitizers import ADDRESS
@@ -37,8 +38,8 @@ def test_mutated_networks_are_refused_or_run(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", programs.MAKERS)
-def test_mutated_programs_of_int8_are_refused_or_run(make: Callable[[int], programs.Given], tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [*int8_programs.MAKERS, *bf16_programs.MAKERS])
+def test_mutated_programs_of_narrow_numbers_are_refused_or_run(make: Callable[[int], Given], tmp_path: Path) -> None:
     program = executable(FUZZ / "fuzz_blob.c", ADDRESS)
     for seed in range(12):
         (tmp_path / f"{seed}").write_bytes(make(seed)[0])

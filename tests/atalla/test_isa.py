@@ -30,9 +30,9 @@ def test_numbers_are_part_of_the_format() -> None:
     assert [one.name for one in isa.Op] == [
         "END", "CALL_HOST", "COPY", "FILL", "IOTA", "GATHER", "EW", "GEMM", "BMM", "CONV2D", "CONV2D_WINO", "DWCONV2D",
         "POOL2D", "REDUCE", "SOFTMAX", "NORM", "ATTENTION", "CUMSUM", "RESIZE2D", "SCATTER", "SAMPLE2D", "QGEMM",
-        "QCONV2D", "QDWCONV2D",
+        "QCONV2D", "QDWCONV2D", "BGEMM", "BCONV2D",
     ]  # fmt: skip
-    assert [one.value for one in isa.Op] == list(range(24))
+    assert [one.value for one in isa.Op] == list(range(26))
     assert set(isa.OPS) == set(isa.Op) and all(isa.OPS[one] for one in isa.Op)
 
 

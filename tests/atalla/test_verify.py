@@ -10,7 +10,7 @@ import os
 import random
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -21,7 +21,9 @@ from atalla.blob.verify import verify
 from atalla.isa import Op, Verdict
 from atalla.isa.format import HEADER, INSTRUCTION, SECTION, TENSOR
 from atalla.run.kernels import OpenBlob
+from tests.atalla import bf16_programs, int8_programs
 from tests.atalla.nets import NETS
+from tests.atalla.one_instruction import Given
 from tests.atalla.test_compile import compiled
 
 MUTATIONS = int(os.environ.get("ATALLA_MUTATIONS", "200"))
@@ -116,6 +118,22 @@ def test_both_loaders_give_the_same_verdict(name: str) -> None:
         verdict = python(made)
         assert verdict == c(made)
         seen.add(verdict)
+    assert len(seen) > 6, "the mutations reach most checks"
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.timeout(300 + MUTATIONS)
+@pytest.mark.parametrize("make", [*int8_programs.MAKERS, *bf16_programs.MAKERS])
+def test_both_loaders_give_the_same_verdict_on_narrow_numbers(make: Callable[[int], Given]) -> None:
+    chance, seen = random.Random(0), set()
+    for seed in range(4):
+        data = make(seed)[0]
+        assert python(data) == c(data) == Verdict.SOUND
+        for _ in range(MUTATIONS // 2):
+            made = mutated(data, chance)
+            verdict = python(made)
+            assert verdict == c(made)
+            seen.add(verdict)
     assert len(seen) > 6, "the mutations reach most checks"
 
 

@@ -20,7 +20,7 @@ from atalla.isa.format import LINE, MOST_BYTES, Bytes
 
 PACKED_TYPES = {
     Layout.PANELS: {Dtype.F32}, Layout.DEPTHWISE: {Dtype.F32, Dtype.I8}, Layout.WINOGRAD: {Dtype.F32},
-    Layout.QUADS: {Dtype.I8},
+    Layout.QUADS: {Dtype.I8}, Layout.PAIRS: {Dtype.BF16},
 }  # fmt: skip
 """Of packed weights."""
 

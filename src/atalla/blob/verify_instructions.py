@@ -8,7 +8,24 @@ from collections.abc import Callable, Sequence
 from atalla import isa
 from atalla.blob.reader import Listing
 from atalla.blob.rows import InstructionRow, TensorRow, float64_of, need, step_fields
-from atalla.isa import FEW_CHANNELS, OPS, PANEL, QUAD, STEPS, Act, Dtype, Layout, Norm, Op, Pool, Reduce, Step, Verdict
+from atalla.isa import (
+    FEW_CHANNELS,
+    LANE,
+    OPS,
+    PAIR,
+    PANEL,
+    QUAD,
+    STEPS,
+    Act,
+    Dtype,
+    Layout,
+    Norm,
+    Op,
+    Pool,
+    Reduce,
+    Step,
+    Verdict,
+)
 from atalla.isa.format import MOST_ATTRIBUTE, MOST_DEPTH, MOST_FILTER_ROWS, MOST_SCALE, MOST_STEPS, MOST_TAPS
 
 REDUCED = frozenset({Dtype.F32, Dtype.I64, Dtype.I32, Dtype.BOOL})
@@ -71,6 +88,21 @@ def _weight(row: TensorRow, layout: Layout, form: Sequence[int], groups: int) ->
     return fits and row.bytes == panels * groups * PANEL * taps * k * 4
 
 
+def _deep(row: TensorRow, layout: Layout, form: Sequence[int], groups: int, deep: int) -> bool:
+    n, taps, k = form
+    panels, steps = -(-(n // groups) // PANEL), -(-taps * k // deep)
+    fits = row.layout == layout and row.shape == (n, taps, k)
+    return fits and row.bytes == panels * groups * steps * PANEL * LANE
+
+
+def _quads(row: TensorRow, form: Sequence[int], groups: int) -> bool:
+    return _deep(row, Layout.QUADS, form, groups, QUAD)
+
+
+def _pairs(row: TensorRow, form: Sequence[int], groups: int) -> bool:
+    return _deep(row, Layout.PAIRS, form, groups, PAIR)
+
+
 def _filters(row: TensorRow, dtype: Dtype, form: tuple[int, int]) -> bool:
     fits = row.layout == Layout.DEPTHWISE and row.dtype == dtype and row.shape == form
     return fits and row.bytes == math.prod(form) * dtype.size
@@ -86,7 +118,11 @@ def _gemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     need(is_strided(src) and is_strided(dst) and src.rank == dst.rank >= 1, Verdict.OPERANDS)
     last = src.rank - 1
     need(src.shape[:-1] == dst.shape[:-1] and is_dense(src, last) and is_dense(dst, last), Verdict.OPERANDS)
-    need(_weight(weight, Layout.PANELS, (dst.shape[last], 1, src.shape[last]), 1), Verdict.OPERANDS)
+    form = dst.shape[last], 1, src.shape[last]
+    if row.op == Op.BGEMM:
+        need(src.shape[last] <= MOST_DEPTH and _pairs(weight, form, 1), Verdict.OPERANDS)
+    else:
+        need(_weight(weight, Layout.PANELS, form, 1), Verdict.OPERANDS)
     need(bias is None or _vector(bias, dst.shape[last]), Verdict.OPERANDS)
     if residual is not None:
         need(is_strided(residual) and residual.shape == dst.shape and is_dense(residual, last), Verdict.OPERANDS)
@@ -103,7 +139,7 @@ def _window(words: Sequence[int]) -> bool:
 
 def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     src, weight, bias, residual = _present(sources[0]), _present(sources[1]), sources[2], sources[3]
-    is_few = row.op == Op.CONV2D and row.words[10] == 1 and is_strided(src) and src.rank == 4
+    is_few = row.op in {Op.CONV2D, Op.BCONV2D} and row.words[10] == 1 and is_strided(src) and src.rank == 4
     fits = _image(src) or (is_few and src.shape[1] <= FEW_CHANNELS)
     need(fits and _image(dst) and src.shape[0] == dst.shape[0], Verdict.OPERANDS)
     need(_window(row.words) and 1 <= row.words[10] <= MOST_ATTRIBUTE, Verdict.ATTRIBUTE)
@@ -117,18 +153,14 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
         plain = (high, wide, groups) == (3, 3, 1) and set(row.words[:2]) | set(row.words[6:8]) == {1}
         need(plain, Verdict.ATTRIBUTE)
         need(_weight(weight, Layout.WINOGRAD, (columns, 36, channels), 1), Verdict.OPERANDS)
+    elif row.op == Op.BCONV2D:
+        need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
+        need(_pairs(weight, (columns, taps, channels // groups), groups), Verdict.OPERANDS)
     else:
         need(_weight(weight, Layout.PANELS, (columns, taps, channels // groups), groups), Verdict.OPERANDS)
     need(bias is None or _vector(bias, columns), Verdict.OPERANDS)
     need(residual is None or (_image(residual) and residual.shape == dst.shape), Verdict.OPERANDS)
     _epilogue(row.words[11:])
-
-
-def _quads(row: TensorRow, form: Sequence[int], groups: int) -> bool:
-    n, taps, k = form
-    panels, quads = -(-(n // groups) // PANEL), -(-taps * k // QUAD)
-    fits = row.layout == Layout.QUADS and row.shape == (n, taps, k)
-    return fits and row.bytes == panels * groups * quads * PANEL * QUAD
 
 
 def _int8_or_float(row: TensorRow) -> bool:
@@ -311,5 +343,5 @@ _TABLE: dict[Op, Callable[[InstructionRow, TensorRow, Sources], None]] = {
     Op.CONV2D: _conv, Op.CONV2D_WINO: _conv, Op.DWCONV2D: _conv, Op.POOL2D: _pool, Op.REDUCE: _reduce,
     Op.SOFTMAX: _softmax, Op.NORM: _norm, Op.ATTENTION: _attention, Op.CUMSUM: _cumsum,
     Op.RESIZE2D: _resize, Op.SCATTER: _scatter, Op.SAMPLE2D: _sample,
-    Op.QGEMM: _qgemm, Op.QCONV2D: _qconv, Op.QDWCONV2D: _qconv,
+    Op.QGEMM: _qgemm, Op.QCONV2D: _qconv, Op.QDWCONV2D: _qconv, Op.BGEMM: _gemm, Op.BCONV2D: _conv,
 }  # fmt: skip

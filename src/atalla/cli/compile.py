@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact", action="store_true", help="never reorder sums: no convolution by Winograd's algorithm"
     )
+    parser.add_argument("--bf16", action="store_true", help="multiply by weights in bfloat16 and add in float32")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random weights and inputs (default: 0)")
     parser.add_argument("--trust", action="store_true", help="open a .pt2 file although it holds code, pickles say")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -39,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     name, program = capture(args.model, args.weights, args.seed, trust=args.trust)
     captured = time.perf_counter()
-    compiled = atalla.compile(program, exact=args.exact)
+    compiled = atalla.compile(program, exact=args.exact, bf16=args.bf16)
     done = time.perf_counter()
     path = args.output or Path(f"{name}.atalla")
     path.write_bytes(compiled.data)

@@ -27,7 +27,7 @@ static int (*const checks[AT_OP_COUNT])(const resolved_insn* l) = {
     [AT_OP_SOFTMAX] = at_check_softmax, [AT_OP_NORM] = at_check_norm,       [AT_OP_ATTENTION] = at_check_attention,
     [AT_OP_CUMSUM] = at_check_cumsum,   [AT_OP_RESIZE2D] = at_check_resize, [AT_OP_SCATTER] = at_check_scatter,
     [AT_OP_SAMPLE2D] = at_check_sample, [AT_OP_QGEMM] = at_check_qgemm,     [AT_OP_QCONV2D] = at_check_qconv,
-    [AT_OP_QDWCONV2D] = at_check_qconv,
+    [AT_OP_QDWCONV2D] = at_check_qconv, [AT_OP_BGEMM] = at_check_gemm,      [AT_OP_BCONV2D] = at_check_conv,
 };
 
 int at_check_instruction(const atalla_blob* blob, const at_insn* insn) {

@@ -4,9 +4,10 @@
 #include "check_parts.h"
 
 bool at_packed_fits(const at_tensor* t) {
-  const bool is_float = t->dtype == AT_F32 && t->layout != AT_QUADS;
+  const bool is_float = t->dtype == AT_F32 && t->layout != AT_QUADS && t->layout != AT_PAIRS;
   const bool is_int8 = t->dtype == AT_I8 && (t->layout == AT_QUADS || t->layout == AT_DEPTHWISE);
-  if (!is_float && !is_int8) return false;
+  const bool is_bf16 = t->dtype == AT_BF16 && t->layout == AT_PAIRS;
+  if (!is_float && !is_int8 && !is_bf16) return false;
   if (t->layout == AT_DEPTHWISE) return t->rank == 2;
   return t->rank == 3 && (t->layout != AT_WINOGRAD || t->dim[1] == 36);
 }
@@ -16,6 +17,13 @@ static bool is_weight(const at_tensor* t, uint8_t layout, int64_t n, int64_t tap
   if (t->layout != layout || t->dim[0] != n || t->dim[1] != taps || t->dim[2] != k) return false;
   const __int128 panels = (n / groups + AT_PANEL - 1) / AT_PANEL;
   return (__int128)t->bytes == panels * groups * AT_PANEL * taps * k * 4;
+}
+
+// The same in QUADS or PAIRS, of `deep` neighbours.
+static bool is_deep(const at_tensor* t, uint8_t layout, int64_t n, int64_t taps, int64_t k, int64_t groups, int deep) {
+  if (t->layout != layout || t->dim[0] != n || t->dim[1] != taps || t->dim[2] != k) return false;
+  const __int128 panels = (n / groups + AT_PANEL - 1) / AT_PANEL, steps = ((__int128)taps * k + deep - 1) / deep;
+  return (__int128)t->bytes == panels * groups * steps * (AT_PANEL * AT_LANE);
 }
 
 // A filter for each channel, [C, taps].
@@ -39,7 +47,12 @@ int at_check_gemm(const resolved_insn* l) {
     if (src->dim[i] != dst->dim[i]) return AT_BAD_OPERANDS;
   }
   if (!is_dense(src, last) || !is_dense(dst, last)) return AT_BAD_OPERANDS;
-  if (!is_weight(l->src[1], AT_PANELS, dst->dim[last], 1, src->dim[last], 1)) return AT_BAD_OPERANDS;
+  if (l->insn->op == AT_OP_BGEMM) {
+    if (src->dim[last] > AT_MOST_DEPTH) return AT_BAD_OPERANDS;
+    if (!is_deep(l->src[1], AT_PAIRS, dst->dim[last], 1, src->dim[last], 1, AT_PAIR)) return AT_BAD_OPERANDS;
+  } else if (!is_weight(l->src[1], AT_PANELS, dst->dim[last], 1, src->dim[last], 1)) {
+    return AT_BAD_OPERANDS;
+  }
   if (bias && !is_vector(bias, dst->dim[last])) return AT_BAD_OPERANDS;
   if (residual && (!is_strided(residual, AT_F32) || !same_shape(residual, dst) || !is_dense(residual, last))) {
     return AT_BAD_OPERANDS;
@@ -57,8 +70,9 @@ static bool is_window(const resolved_insn* l, int at) {
 
 int at_check_conv(const resolved_insn* l) {
   const at_tensor *src = l->src[0], *dst = l->dst, *bias = l->src[2], *residual = l->src[3];
-  const bool few = l->insn->op == AT_OP_CONV2D && word(l, AT_CONV2D_GROUPS) == 1 && src->rank == 4 &&
-                   src->dim[1] <= AT_FEW_CHANNELS && is_strided(src, AT_F32);
+  const bool any = l->insn->op == AT_OP_CONV2D || l->insn->op == AT_OP_BCONV2D;
+  const bool few = any && word(l, AT_CONV2D_GROUPS) == 1 && src->rank == 4 && src->dim[1] <= AT_FEW_CHANNELS &&
+                   is_strided(src, AT_F32);
   if ((!is_image(src) && !few) || !is_image(dst) || src->dim[0] != dst->dim[0]) return AT_BAD_OPERANDS;
   if (!is_window(l, AT_CONV2D_STRIDE_H) || !in_range(word(l, AT_CONV2D_GROUPS), 1, AT_MOST_ATTRIBUTE))
     return AT_BAD_ATTRIBUTE;
@@ -77,19 +91,16 @@ int at_check_conv(const resolved_insn* l) {
     }
     if (!plain) return AT_BAD_ATTRIBUTE;
     if (!is_weight(l->src[1], AT_WINOGRAD, columns, 36, channels, 1)) return AT_BAD_OPERANDS;
+  } else if (l->insn->op == AT_OP_BCONV2D) {
+    const int64_t depth = channels / groups;
+    if (depth > AT_MOST_DEPTH || taps * depth > AT_MOST_DEPTH) return AT_BAD_ATTRIBUTE;
+    if (!is_deep(l->src[1], AT_PAIRS, columns, taps, depth, groups, AT_PAIR)) return AT_BAD_OPERANDS;
   } else if (!is_weight(l->src[1], AT_PANELS, columns, taps, channels / groups, groups)) {
     return AT_BAD_OPERANDS;
   }
   if (bias && !is_vector(bias, columns)) return AT_BAD_OPERANDS;
   if (residual && (!is_image(residual) || !same_shape(residual, dst))) return AT_BAD_OPERANDS;
   return check_epilogue(l, AT_CONV2D_ACT);
-}
-
-// An int8 weight [N, taps, K] in quads.
-static bool is_quads(const at_tensor* t, int64_t n, int64_t taps, int64_t k, int64_t groups) {
-  if (t->layout != AT_QUADS || t->dim[0] != n || t->dim[1] != taps || t->dim[2] != k) return false;
-  const __int128 panels = (n / groups + AT_PANEL - 1) / AT_PANEL, quads = ((__int128)taps * k + AT_QUAD - 1) / AT_QUAD;
-  return (__int128)t->bytes == panels * groups * quads * (AT_PANEL * AT_QUAD);
 }
 
 static bool is_int8_or_float(const at_tensor* t) { return is_strided(t, AT_I8) || is_strided(t, AT_F32); }
@@ -115,7 +126,7 @@ int at_check_qgemm(const resolved_insn* l) {
     if (src->dim[i] != dst->dim[i]) return AT_BAD_OPERANDS;
   }
   if (!is_dense(src, last) || !is_dense(dst, last) || src->dim[last] > AT_MOST_DEPTH) return AT_BAD_OPERANDS;
-  if (!is_quads(l->src[1], dst->dim[last], 1, src->dim[last], 1)) return AT_BAD_OPERANDS;
+  if (!is_deep(l->src[1], AT_QUADS, dst->dim[last], 1, src->dim[last], 1, AT_QUAD)) return AT_BAD_OPERANDS;
   return check_made(l, dst->dim[last], AT_QGEMM_ZERO);
 }
 
@@ -138,7 +149,7 @@ int at_check_qconv(const resolved_insn* l) {
   } else {
     const int64_t depth = channels / groups;
     if (depth > AT_MOST_DEPTH || taps * depth > AT_MOST_DEPTH) return AT_BAD_ATTRIBUTE;
-    if (!is_quads(l->src[1], columns, taps, depth, groups)) return AT_BAD_OPERANDS;
+    if (!is_deep(l->src[1], AT_QUADS, columns, taps, depth, groups, AT_QUAD)) return AT_BAD_OPERANDS;
   }
   return check_made(l, columns, AT_QCONV2D_ZERO);
 }

@@ -18,9 +18,11 @@ static bool has_vnni(void) {
 // The system gives a process the tiles' registers when it asks for them.
 static bool has_amx(void) {
 #if defined(__linux__)
-  enum { AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25, ASK_FOR_STATE = 0x1023, TILE_DATA = 18 };
+  enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25, AVX512_BF16 = 1 << 5 };
+  enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18, ALL = AMX_BF16 | AMX_TILE | AMX_INT8 };
   unsigned a, b, c, d;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_TILE) || !(d & AMX_INT8)) return false;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & ALL) != ALL) return false;
+  if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return false;
   return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
 #else
   return false;

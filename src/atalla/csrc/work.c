@@ -12,9 +12,11 @@ static double work_of(uint16_t op, const at_call* call) {
     case AT_OP_GEMM:
     case AT_OP_BMM:
     case AT_OP_QGEMM:
+    case AT_OP_BGEMM:
       return made * (double)first->dim[first->rank - 1];
     case AT_OP_CONV2D:
     case AT_OP_QCONV2D:
+    case AT_OP_BCONV2D:
       return made * (double)(call->words[AT_CONV2D_KERNEL_H] * call->words[AT_CONV2D_KERNEL_W]) *
              (double)(first->dim[1] / call->words[AT_CONV2D_GROUPS]);
     case AT_OP_CONV2D_WINO:

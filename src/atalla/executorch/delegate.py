@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 logger = logging.getLogger(__name__)
-EXACT, THREADS = "exact", "threads"
+EXACT, BF16, THREADS = "exact", "bf16", "threads"
 """Keys of compile specs: a decimal number each."""
 _IDLE = "what is delegated with it computes nothing"
 
@@ -57,9 +57,9 @@ class AtallaBackend(BackendDetails):  # type: ignore[misc]  # executorch has no 
             CompileError: it holds something that no instruction does, or a compile spec that is not known.
         """
         options = {spec.key: int(bytes(spec.value)) for spec in compile_specs}
-        if unknown := set(options) - {EXACT, THREADS}:
+        if unknown := set(options) - {EXACT, BF16, THREADS}:
             raise CompileError(f"unknown compile specs: {', '.join(sorted(unknown))}")
-        compiled = compile_normal(to_aten(edge_program), exact=bool(options.get(EXACT)))
+        compiled = compile_normal(to_aten(edge_program), exact=bool(options.get(EXACT)), bf16=bool(options.get(BF16)))
         if compiled.fallbacks:
             first = compiled.fallbacks[0]
             raise CompileError(f"{first.target} ({first.node}) is in a partition, and {first.reason}")
@@ -97,15 +97,17 @@ def beyond_core() -> list[Any]:
 class AtallaPartitioner(Partitioner):  # type: ignore[misc]
     """Takes every node that has a rule, in as few partitions as the graph allows."""
 
-    def __init__(self, *, exact: bool = False, threads: int = 1) -> None:
+    def __init__(self, *, exact: bool = False, bf16: bool = False, threads: int = 1) -> None:
         """Keep how partitions are compiled.
 
         Args:
             exact: never reorder sums: no convolution by Winograd's.
+            bf16: multiply by weights in bfloat16 and add in float32.
             threads: of a run, unless whoever loads the program says otherwise.
         """
         super().__init__()
-        specs = [CompileSpec(EXACT, b"%d" % exact), CompileSpec(THREADS, b"%d" % threads)]
+        options = {EXACT: exact, BF16: bf16, THREADS: threads}
+        specs = [CompileSpec(name, b"%d" % value) for name, value in options.items()]
         self._spec = DelegationSpec(AtallaBackend.__name__, specs)
         self._asked: torch.export.ExportedProgram | None = None
         self._kept: set[str] = set()

@@ -23,6 +23,8 @@ from atalla.isa.steps import Step as Step
 from atalla.isa.steps import StepSpec as StepSpec
 from atalla.isa.steps import float32_of as float32_of
 from atalla.isa.types import FEW_CHANNELS as FEW_CHANNELS
+from atalla.isa.types import LANE as LANE
+from atalla.isa.types import PAIR as PAIR
 from atalla.isa.types import PANEL as PANEL
 from atalla.isa.types import QUAD as QUAD
 from atalla.isa.types import Dtype as Dtype

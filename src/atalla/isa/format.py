@@ -5,6 +5,7 @@
     1.1  operations RESIZE2D, SCATTER, SAMPLE2D; REDUCE by MEDIAN; steps LOG2, LOG10
     1.2  operations QGEMM, QCONV2D, QDWCONV2D; layout QUADS; steps DEQUANTIZE, QUANTIZE; POOL2D of int8 by MAX; GATHER
          by uint8
+    1.3  operations BGEMM, BCONV2D; layout PAIRS
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Record:
 
 
 MAGIC = b"ATLB\r\n\x1a\n"
-MAJOR, MINOR = 1, 2
+MAJOR, MINOR = 1, 3
 ENDIAN = 0x01020304
 NOTHING = 0xFFFFFFFF
 """The number of what is absent."""
@@ -62,7 +63,7 @@ MOST_ATTRIBUTE = 1 << 20
 MOST_FILTER_ROWS = 64
 """Of a DWCONV2D."""
 MOST_DEPTH = 1 << 16
-"""Products that QGEMM and QCONV2D add: their sums are int32."""
+"""Products that QGEMM and QCONV2D add, whose sums are int32, and those of bfloat16."""
 MOST_TAPS = 512
 """Of a QDWCONV2D: kernels may add its products as float32, which is exact so far."""
 MOST_SCALE = 1 << 20

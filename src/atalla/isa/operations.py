@@ -66,10 +66,17 @@ class Op(IntEnum):
     """The same for images, NCHW by name; weight in QUADS for each group; padding counts as ``zero``."""
     QDWCONV2D = 23
     """The same with one filter a channel, weight in DEPTHWISE."""
+    BGEMM = 24
+    """GEMM of bfloat16, weight in PAIRS: src is float32 and rounded half to even. Sums are float32 and begin with the
+    bias: for every 32 of the depth, ``sum += Σ even + Σ odd``, each Σ from 0 on by fused multiplication and addition in
+    the order of the depth. Each operation takes, and makes, what is smaller than the smallest normal number as zero.
+    That is what AMX computes."""
+    BCONV2D = 25
+    """The same for images, NCHW by name; weight in PAIRS for each group."""
 
 
 class Act(IntEnum):
-    """What happens to the results of GEMM, CONV2D, CONV2D_WINO and DWCONV2D before they are stored."""
+    """What happens to the results of GEMM, CONV2D, CONV2D_WINO, DWCONV2D, BGEMM and BCONV2D before they are stored."""
 
     NONE = 0
     RELU = 1
@@ -196,6 +203,7 @@ _CONV = (
     *("kernel_h", "kernel_w", "groups"),
 )
 _EPILOGUE = ("act", "low.", "high.")
+_PRODUCT = ("src", "weight", "bias?", "residual?")
 _QUANTISED = ("src", "weight", "sums", "scale", "offset")
 _MADE = ("zero", "low.", "high.")
 OPS: dict[Op, OpSpec] = {
@@ -206,11 +214,11 @@ OPS: dict[Op, OpSpec] = {
     Op.IOTA: OpSpec((), ("start.", "step.")),
     Op.GATHER: OpSpec(("table", "index")),
     Op.EW: OpSpec(("inputs…",), ("steps…",), MOST_SOURCES),
-    Op.GEMM: OpSpec(("src", "weight", "bias?", "residual?"), _EPILOGUE),
+    Op.GEMM: OpSpec(_PRODUCT, _EPILOGUE),
     Op.BMM: OpSpec(("a", "b"), ("scale.",)),
-    Op.CONV2D: OpSpec(("src", "weight", "bias?", "residual?"), (*_CONV, *_EPILOGUE)),
-    Op.CONV2D_WINO: OpSpec(("src", "weight", "bias?", "residual?"), (*_CONV, *_EPILOGUE)),
-    Op.DWCONV2D: OpSpec(("src", "weight", "bias?", "residual?"), (*_CONV, *_EPILOGUE)),
+    Op.CONV2D: OpSpec(_PRODUCT, (*_CONV, *_EPILOGUE)),
+    Op.CONV2D_WINO: OpSpec(_PRODUCT, (*_CONV, *_EPILOGUE)),
+    Op.DWCONV2D: OpSpec(_PRODUCT, (*_CONV, *_EPILOGUE)),
     Op.POOL2D: OpSpec(("src",), ("kind", *_CONV[:10])),
     Op.REDUCE: OpSpec(("src",), ("kind", "dims", "correction.")),
     Op.SOFTMAX: OpSpec(("src",), ("axis", "log")),
@@ -223,6 +231,8 @@ OPS: dict[Op, OpSpec] = {
     Op.QGEMM: OpSpec(_QUANTISED, _MADE),
     Op.QCONV2D: OpSpec(_QUANTISED, (*_CONV, *_MADE)),
     Op.QDWCONV2D: OpSpec(_QUANTISED, (*_CONV, *_MADE)),
+    Op.BGEMM: OpSpec(_PRODUCT, _EPILOGUE),
+    Op.BCONV2D: OpSpec(_PRODUCT, (*_CONV, *_EPILOGUE)),
 }
 """In the order of their numbers."""
 WEIGHTED = frozenset(op for op, spec in OPS.items() if "weight" in spec.sources)

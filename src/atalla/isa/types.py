@@ -66,11 +66,17 @@ class Layout(IntEnum):
     QUADS = 4
     """Weights of QGEMM and QCONV2D, int8, ``[N, taps, K]``: panels of :data:`PANEL` columns, each
     ``[⌈taps · K / 4⌉][PANEL][4]``; columns and depth filled up with zeros."""
+    PAIRS = 5
+    """Weights of BGEMM and BCONV2D, bfloat16, ``[N, taps, K]``: the same with two neighbours in depth for four."""
 
 
 FEW_CHANNELS = 4
 """A CONV2D of one group with no more channels takes its image however it lies; others want the channels innermost."""
 QUAD = 4
 """Neighbours in depth that lie together in QUADS: what one lane multiplies at once."""
+PAIR = 2
+"""The same in PAIRS."""
+LANE = 4
+"""Bytes of these neighbours, in either layout."""
 PANEL = 16
 """Columns of a panel: two vectors of AVX2, four of SSE2 or NEON."""

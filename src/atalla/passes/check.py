@@ -19,7 +19,7 @@ SAME_SHAPE = frozenset({Op.COPY, Op.EW, Op.SOFTMAX, Op.NORM, Op.CUMSUM})
 """Operations whose first source has the shape of what they make."""
 WITH_WEIGHTS = {Op.GEMM: Layout.PANELS, Op.CONV2D: Layout.PANELS, Op.CONV2D_WINO: Layout.WINOGRAD,
                 Op.DWCONV2D: Layout.DEPTHWISE, Op.QGEMM: Layout.QUADS, Op.QCONV2D: Layout.QUADS,
-                Op.QDWCONV2D: Layout.DEPTHWISE}  # fmt: skip
+                Op.QDWCONV2D: Layout.DEPTHWISE, Op.BGEMM: Layout.PAIRS, Op.BCONV2D: Layout.PAIRS}  # fmt: skip
 
 
 def check_program(program: ir.Program, step: str) -> None:
@@ -143,7 +143,7 @@ class _Checker:
             self.need(
                 not packed or weight.layout is WITH_WEIGHTS[one.op], "the weight {} is packed for another", weight
             )
-            channels = one.dst.shape[-1 if one.op in {Op.GEMM, Op.QGEMM} else 1]
+            channels = one.dst.shape[-1 if one.op in {Op.GEMM, Op.QGEMM, Op.BGEMM} else 1]
             self.need(equal(weight.shape[0], channels), "the weight {} does not make {}", weight, one.dst)
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from atalla import ir
 from atalla.dtypes import dtype_of
-from atalla.isa import WEIGHTED, Layout, Op, Space
-from atalla.layouts import pack_panels, pack_quads, winograd_weights
+from atalla.isa import PAIR, QUAD, WEIGHTED, Layout, Op, Space
+from atalla.isa.format import MOST_DEPTH
+from atalla.layouts import pack_deep, pack_panels, winograd_weights
 from atalla.passes.lowering import constant_data
 
 if TYPE_CHECKING:
@@ -22,17 +23,22 @@ LEAST_TILES = 9
 """Below it the weights, four times as many, are read for too few rows."""
 
 
-def pack(program: ir.Program, *, exact: bool) -> None:
-    """Pack the weights of a fused program in place; ``exact`` forbids Winograd's."""
+OF_BF16 = {Op.GEMM: Op.BGEMM, Op.CONV2D: Op.BCONV2D}
+
+
+def pack(program: ir.Program, *, exact: bool, bf16: bool) -> None:
+    """Pack the weights of a fused program in place; ``exact`` forbids Winograd's, ``bf16`` multiplies in bfloat16."""
     made: dict[tuple[int, Op], ir.Tensor] = {}
     for instruction in program.instructions:
         if instruction.op not in WEIGHTED:
             continue
-        if instruction.op is Op.CONV2D and not exact and suits_winograd(instruction):
-            instruction.op = Op.CONV2D_WINO
         weight = instruction.sources[1]
         data = constant_data(weight)
         assert weight is not None and data is not None, "weights are constants"
+        if bf16 and math.prod(data.shape[1:]) <= MOST_DEPTH:
+            instruction.op = OF_BF16.get(instruction.op, instruction.op)
+        elif instruction.op is Op.CONV2D and not exact and suits_winograd(instruction):
+            instruction.op = Op.CONV2D_WINO
         key = (data.data_ptr() if weight.root is None else id(weight), instruction.op)
         if key not in made:
             made[key] = _packed(instruction, data, weight.name)
@@ -68,7 +74,9 @@ def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str) -> ir.Te
     taps = data.flatten(2).transpose(1, 2) if data.dim() > 2 else data.unsqueeze(1)  # [N, taps, K]
     groups = instruction.whole("groups") or 1
     if instruction.op in {Op.QGEMM, Op.QCONV2D}:
-        return _constant(name, taps.shape, pack_quads(taps, groups), Layout.QUADS)
+        return _constant(name, taps.shape, pack_deep(taps, groups, QUAD), Layout.QUADS)
+    if instruction.op in {Op.BGEMM, Op.BCONV2D}:
+        return _constant(name, taps.shape, pack_deep(taps.bfloat16(), groups, PAIR), Layout.PAIRS)
     return _constant(name, taps.shape, pack_panels(taps, groups), Layout.PANELS)
 
 

@@ -10,9 +10,9 @@ from atalla.blob.reader import Listing
 from atalla.blob.rows import InstructionRow, TensorRow
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import KernelError
-from atalla.isa import WEIGHTED, Layout, Op, Space
+from atalla.isa import PAIR, QUAD, WEIGHTED, Layout, Op, Space
 from atalla.isa.format import LINE
-from atalla.layouts import unpack_panels, unpack_quads, winograd_filters
+from atalla.layouts import unpack_deep, unpack_panels, winograd_filters
 from atalla.library import BUSY
 from atalla.run import reference
 
@@ -101,9 +101,12 @@ class Interpreter:
         if row.layout is Layout.WINOGRAD:
             return winograd_filters(data, row.shape)
         n, _, k = row.shape
-        unpack = unpack_quads if row.layout is Layout.QUADS else unpack_panels
-        taps = unpack(data, row.shape, instruction.attributes.get("groups", 1))
-        if instruction.op in {Op.GEMM, Op.QGEMM}:
+        groups = instruction.attributes.get("groups", 1)
+        if row.layout is Layout.PANELS:
+            taps = unpack_panels(data, row.shape, groups)
+        else:
+            taps = unpack_deep(data, row.shape, groups, QUAD if row.layout is Layout.QUADS else PAIR)
+        if instruction.op in {Op.GEMM, Op.QGEMM, Op.BGEMM}:
             return taps.reshape(n, k)
         return taps.transpose(1, 2).reshape(n, k, high, wide)
 

@@ -9,6 +9,7 @@ from atalla.chains import made_by
 from atalla.errors import KernelError
 from atalla.isa import Act, Norm, Op, Pool, Reduce, Scatter
 from atalla.library import BAD_INDEX
+from atalla.run import reference_bf16 as bf16
 from atalla.run import reference_images as images
 from atalla.run import reference_int8 as int8
 
@@ -84,6 +85,12 @@ def gemm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     _store(instruction, dst, functional.linear(_present(src), _present(weight), bias), residual)
 
 
+def bgemm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """BGEMM."""
+    src, weight, bias, residual = _padded(sources, 4)
+    _store(instruction, dst, bf16.linear(_present(src), _present(weight), bias), residual)
+
+
 def bmm(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
     """BMM."""
     dst.copy_((_present(sources[0]) @ _present(sources[1])) * instruction.number("scale"))
@@ -99,6 +106,12 @@ def convolution(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -
     stride, dilation = (whole("stride_h"), whole("stride_w")), (whole("dilation_h"), whole("dilation_w"))
     result = functional.conv2d(image, _present(weight), bias, stride, 0, dilation, whole("groups"))
     _store(instruction, dst, result[..., : dst.shape[2], : dst.shape[3]], residual)
+
+
+def bconvolution(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
+    """BCONV2D."""
+    src, weight, bias, residual = _padded(sources, 4)
+    _store(instruction, dst, bf16.convolution(instruction, dst.shape, _present(src), _present(weight), bias), residual)
 
 
 def pool(instruction: Instruction, dst: torch.Tensor, sources: Tensors) -> None:
@@ -275,4 +288,6 @@ _TABLE: dict[Op, Execute] = {
     Op.QGEMM: int8.gemm,
     Op.QCONV2D: int8.convolution,
     Op.QDWCONV2D: int8.convolution,
+    Op.BGEMM: bgemm,
+    Op.BCONV2D: bconvolution,
 }

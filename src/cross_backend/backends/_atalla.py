@@ -8,7 +8,13 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from cross_backend.backend import Gap
+from cross_backend.backend import Gap, Option
+
+PRECISION = Option(
+    "float32; products of bfloat16 with sums of float32; or int8 quantised on the calibration inputs",
+    "fp32",
+    ("fp32", "bf16", "int8"),
+)
 
 
 def kernels_gap() -> Gap | None:

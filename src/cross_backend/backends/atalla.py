@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact, Operators, Placement, count_operators, group_left
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
-from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends._atalla import PRECISION, compiler_digest, instruction_counts, kernels_gap
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.backends._timings import typical
@@ -39,7 +39,7 @@ class Atalla(Backend):
     runtime_modules = ("torch", "atalla.run.runtime")
     options = {
         "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
-        "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
+        "precision": PRECISION,
         "threads": THREADS,
     }
     limits = {"onnx_program": _NOT_ONNX}
@@ -58,7 +58,7 @@ class Atalla(Backend):
             raise UnsupportedError(_NOT_ONNX)
         whole = _quantized(program, calibration) if options["precision"] == "int8" else program
         try:
-            compiled = atalla.compile(whole, exact=options["exact"] == "yes")
+            compiled = atalla.compile(whole, exact=options["exact"] == "yes", bf16=options["precision"] == "bf16")
         except atalla.AtallaError as error:
             raise LowerError(f"Atalla cannot compile it: {one_line(error)}") from error
         payload = stem.with_name(stem.name + self.suffix)

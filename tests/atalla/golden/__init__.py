@@ -21,7 +21,7 @@ from torch import nn
 
 import atalla
 from atalla.blob.disasm import disassemble
-from tests.atalla import dynamic_nets, int8_nets, nets, test_state
+from tests.atalla import bf16_programs, dynamic_nets, int8_nets, nets, test_state
 
 FOLDER = Path(__file__).parent
 Made = tuple[bytes, list[tuple[torch.Tensor, ...]], nn.Module]
@@ -37,6 +37,11 @@ def _dynamic(make: Callable[[], dynamic_nets.Net], *others: tuple[tuple[int, ...
     program = torch.export.export(module.eval(), inputs, dynamic_shapes=sizes)
     runs = [inputs, *(tuple(map(dynamic_nets.like, inputs, shapes)) for shapes in others)]
     return atalla.compile(program).data, runs, module
+
+
+def _bf16() -> Made:
+    module, inputs = bf16_programs.whole_numbers()
+    return atalla.compile(torch.export.export(module, inputs), bf16=True).data, [inputs], module
 
 
 def _kept() -> Made:
@@ -55,6 +60,7 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_1_warped": lambda: _plain(nets.warped),
     "v1_1_messages": lambda: _plain(nets.messages),
     "v1_2_int8": lambda: _plain(int8_nets.network),
+    "v1_3_bf16": _bf16,
 }
 
 

@@ -6,11 +6,14 @@
 // element, which VNNI wants unsigned. What lies behind the depth is multiplied by zeros, so it may be anything.
 #pragma once
 
-#include "vec.h"
+#include "packed.h"
+#if defined(__AMX_INT8__)
+#include "amx.h"
+#endif
 
 #if defined(__AMX_INT8__)
 typedef int8_t packed;
-enum { FLIP = 0, ROUND = 64, HIGH = 32, WIDE = 2, TILE_STEP = 16 };
+enum { FLIP = 0, ROUND = 64, HIGH = TILES_HIGH, WIDE = TILES_WIDE, TILE_STEP = TILE_ROWS };
 #elif defined(__AVX512VNNI__)
 typedef uint8_t packed;
 enum { FLIP = 128, ROUND = 4, HIGH = 12, WIDE = 4, TILE_STEP = 12 };
@@ -21,88 +24,14 @@ enum { FLIP = 0, ROUND = 4, HIGH = 2, WIDE = 1, TILE_STEP = 2 };
 typedef int16_t packed;
 enum { FLIP = 0, ROUND = 4, HIGH = 4, WIDE = 1, TILE_STEP = 4 };
 #endif
-enum { SUMS = WIDE * AT_PANEL, QUAD_BYTES = AT_PANEL * AT_QUAD };
-
-// Some panels of weights, one after the other.
-typedef struct {
-  const int8_t* weight;
-  size_t panels, quads;
-  const int32_t* start;  // [panels][16]
-  const int8_t* tail;    // of AMX: [panels], the last quads of each and zeros behind them, where 16 do not divide them
-} quad_panels;
+enum { SUMS = WIDE * AT_PANEL };
 
 #if defined(__AMX_INT8__)
-enum { TILE_ROWS = 16 };
+INLINE size_t high_of(size_t rows) { return tiles_high(rows); }
 
-typedef struct {
-  uint8_t palette, start_row, reserved[14];
-  uint16_t bytes[16];
-  uint8_t rows[16];
-} tile_config;
-
-// The height of one tile of `rows`, as even as can be: AMX takes as long for rows that are not there.
-INLINE size_t tile_height(size_t rows) {
-  const size_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
-  return (rows + tiles - 1) / tiles;
-}
-
-// Rows that are taken at once of a block.
-INLINE size_t high_of(size_t rows) { return rows > TILE_ROWS ? 2 * tile_height(rows) : rows; }
-
-// Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 weights.
-INLINE void begin_tiles(size_t rows) {
-  tile_config config = {.palette = 1};
-  for (int i = 0; i < 8; ++i) {
-    config.bytes[i] = 64;
-    config.rows[i] = i < 6 ? (uint8_t)tile_height(rows) : 16;
-  }
-  _tile_loadconfig(&config);
-}
+INLINE void begin_tiles(size_t rows) { configure_tiles(rows); }
 
 INLINE void end_tiles(void) { _tile_release(); }
-
-enum { TAIL_BYTES = 16 * QUAD_BYTES };
-
-INLINE void find_tail(quad_panels* p, int8_t* room) {
-  const size_t left = p->quads % 16 * QUAD_BYTES, whole = p->quads * QUAD_BYTES;
-  p->tail = room;
-  for (size_t panel = 0; left && panel < p->panels; ++panel, room += TAIL_BYTES) {
-    memcpy(room, p->weight + (panel + 1) * whole - left, left);
-    memset(room + left, 0, TAIL_BYTES - left);
-  }
-}
-
-// 64 bytes of depth of a panel.
-INLINE const int8_t* weights_from(const quad_panels* p, size_t panel, size_t quad) {
-  return p->quads - quad >= 16 ? p->weight + (panel * p->quads + quad) * QUAD_BYTES : p->tail + panel * TAIL_BYTES;
-}
-
-INLINE void amx_tiles(const int two_high, const int two_wide, const packed* a, size_t pitch, size_t below,
-                      const quad_panels* p, int32_t* sums) {
-  _tile_loadd(0, p->start, 0);
-  if (two_wide) _tile_loadd(1, p->start + AT_PANEL, 0);
-  if (two_high) _tile_loadd(2, p->start, 0);
-  if (two_high && two_wide) _tile_loadd(3, p->start + AT_PANEL, 0);
-  for (size_t quad = 0; quad < p->quads; quad += 16) {
-    const packed* at = a + quad * AT_QUAD;
-    _tile_loadd(6, weights_from(p, 0, quad), QUAD_BYTES);
-    _tile_loadd(4, at, pitch);
-    _tile_dpbssd(0, 4, 6);
-    if (two_wide) {
-      _tile_loadd(7, weights_from(p, 1, quad), QUAD_BYTES);
-      _tile_dpbssd(1, 4, 7);
-    }
-    if (two_high) {
-      _tile_loadd(5, at + below * pitch, pitch);
-      _tile_dpbssd(2, 5, 6);
-      if (two_wide) _tile_dpbssd(3, 5, 7);
-    }
-  }
-  _tile_stored(0, sums, SUMS * sizeof *sums);
-  if (two_wide) _tile_stored(1, sums + AT_PANEL, SUMS * sizeof *sums);
-  if (two_high) _tile_stored(2, sums + below * SUMS, SUMS * sizeof *sums);
-  if (two_high && two_wide) _tile_stored(3, sums + below * SUMS + AT_PANEL, SUMS * sizeof *sums);
-}
 
 INLINE size_t panels_at_once(size_t left, size_t rows) {
   (void)rows;
@@ -110,20 +39,15 @@ INLINE size_t panels_at_once(size_t left, size_t rows) {
 }
 
 // `high` is that of the block.
-static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const quad_panels* p, int32_t* sums) {
-  const size_t below = high > TILE_ROWS ? high / 2 : high;
-  if (rows > below) {
-    p->panels == 2 ? amx_tiles(1, 1, a, pitch, below, p, sums) : amx_tiles(1, 0, a, pitch, below, p, sums);
-  } else {
-    p->panels == 2 ? amx_tiles(0, 1, a, pitch, below, p, sums) : amx_tiles(0, 0, a, pitch, below, p, sums);
-  }
+static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
+  amx_sums(0, rows, high, a, pitch, p, sums);
 }
 
 #else
 
 enum { TAIL_BYTES = 1 };
 
-INLINE void find_tail(quad_panels* p, int8_t* room) { p->tail = room; }
+INLINE void find_tail(deep_panels* p, int8_t* room) { p->tail = room; }
 
 INLINE void begin_tiles(size_t rows) { (void)rows; }
 
@@ -138,7 +62,7 @@ INLINE size_t high_of(size_t rows) {
 #if defined(__AVX512VNNI__)
 enum { FEW_ROWS = 5 };  // by four panels
 
-INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t pitch, const quad_panels* p,
+INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t pitch, const deep_panels* p,
                       int32_t* sums) {
   __m512i acc[HIGH][WIDE];
   _Pragma("GCC unroll 12") for (int r = 0; r < rows; ++r) {
@@ -147,8 +71,8 @@ INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t 
     }
   }
   const int8_t* w = p->weight;
-  const size_t apart = p->quads * QUAD_BYTES;
-  for (size_t quad = 0; quad < p->quads; ++quad, w += QUAD_BYTES, a += AT_QUAD) {
+  const size_t apart = p->steps * STEP_BYTES;
+  for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES, a += AT_QUAD) {
     __m512i weights[WIDE];
     _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) { weights[c] = _mm512_loadu_si512(w + (size_t)c * apart); }
     _Pragma("GCC unroll 12") for (int r = 0; r < rows; ++r) {
@@ -171,14 +95,14 @@ INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t 
 #define EACH_12(X, V) EACH_1(X, V) X(V, 6) X(V, 7) X(V, 8) X(V, 9) X(V, 10) X(V, 11) X(V, 12)
 #define EACH_VNNI(X) EACH_12(X, 1) EACH_12(X, 2) EACH_1(X, 3) EACH_1(X, 4)
 #define DEFINE_VNNI(PANELS, ROWS)                                                                                   \
-  static __attribute__((noinline)) void vnni_##PANELS##_##ROWS(const packed* a, size_t pitch, const quad_panels* p, \
+  static __attribute__((noinline)) void vnni_##PANELS##_##ROWS(const packed* a, size_t pitch, const deep_panels* p, \
                                                                int32_t* sums) {                                     \
     vnni_tile(ROWS, PANELS, a, pitch, p, sums);                                                                     \
   }
 EACH_VNNI(DEFINE_VNNI)
 #undef DEFINE_VNNI
 #define NAME_VNNI(PANELS, ROWS) [PANELS][ROWS] = vnni_##PANELS##_##ROWS,
-static void (*const VNNI[WIDE + 1][HIGH + 1])(const packed*, size_t, const quad_panels*,
+static void (*const VNNI[WIDE + 1][HIGH + 1])(const packed*, size_t, const deep_panels*,
                                               int32_t*) = {EACH_VNNI(NAME_VNNI)};
 #undef NAME_VNNI
 
@@ -187,7 +111,7 @@ INLINE size_t panels_at_once(size_t left, size_t rows) {
   return left < most ? left : most;
 }
 
-INLINE void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const quad_panels* p, int32_t* sums) {
+INLINE void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
   (void)high;
   VNNI[p->panels][rows](a, pitch, p, sums);
 }
@@ -202,13 +126,13 @@ INLINE size_t panels_at_once(size_t left, size_t rows) {
 
 #if defined(__AVX2__)
 // A lane holds half of a column's sum: a product of two pairs.
-INLINE void pairs_tile(const int rows, const packed* a, size_t pitch, const quad_panels* p, int32_t* sums) {
+INLINE void pairs_tile(const int rows, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
   __m256i acc[HIGH][4];
   for (int r = 0; r < rows; ++r) {
     for (int c = 0; c < 4; ++c) acc[r][c] = _mm256_setzero_si256();
   }
   const int8_t* w = p->weight;
-  for (size_t quad = 0; quad < p->quads; ++quad, w += QUAD_BYTES, a += AT_QUAD) {
+  for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES, a += AT_QUAD) {
     __m256i x[HIGH];
     _Pragma("GCC unroll 2") for (int r = 0; r < rows; ++r) {
       int64_t four;
@@ -232,19 +156,19 @@ INLINE void pairs_tile(const int rows, const packed* a, size_t pitch, const quad
   }
 }
 
-static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const quad_panels* p, int32_t* sums) {
+static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
   (void)high;
   rows == 2 ? pairs_tile(2, a, pitch, p, sums) : pairs_tile(1, a, pitch, p, sums);
 }
 #else
-static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const quad_panels* p, int32_t* sums) {
+static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
   (void)high;
   for (size_t r = 0; r < rows; ++r) {
     uint32_t acc[AT_PANEL];  // a stranger's start may wrap around
     for (int c = 0; c < AT_PANEL; ++c) acc[c] = (uint32_t)p->start[c];
     const packed* x = a + r * pitch;
     const int8_t* w = p->weight;
-    for (size_t quad = 0; quad < p->quads; ++quad, w += QUAD_BYTES, x += AT_QUAD) {
+    for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES, x += AT_QUAD) {
       for (int c = 0; c < AT_PANEL; ++c) {
         int32_t sum = 0;
         for (int i = 0; i < AT_QUAD; ++i) sum += x[i] * w[c * AT_QUAD + i];

@@ -1,5 +1,6 @@
 // All kernels, for one instruction set. Needs VL and NAME, as "kernels_avx2.c" gives them.
 #include "attention.h"
+#include "bf16.h"
 #include "bmm.h"
 #include "conv.h"
 #include "depthwise.h"
@@ -29,7 +30,8 @@ const at_kernels TABLE(NAME) = {
             [AT_OP_DWCONV2D] = dwconv, [AT_OP_POOL2D] = pool2d,    [AT_OP_REDUCE] = reduce,
             [AT_OP_SOFTMAX] = softmax, [AT_OP_NORM] = norm,        [AT_OP_ATTENTION] = attention,
             [AT_OP_CUMSUM] = cumsum,   [AT_OP_RESIZE2D] = resize,  [AT_OP_SCATTER] = scatter,
-            [AT_OP_SAMPLE2D] = sample, [AT_OP_QDWCONV2D] = dwconv,
+            [AT_OP_SAMPLE2D] = sample, [AT_OP_QDWCONV2D] = dwconv, [AT_OP_BGEMM] = bgemm,
+            [AT_OP_BCONV2D] = bconv,
 #if VL < 16
             [AT_OP_QGEMM] = qgemm,     [AT_OP_QCONV2D] = qconv,
 #endif
@@ -44,6 +46,8 @@ const at_kernels TABLE(NAME) = {
             [AT_OP_REDUCE] = reduce_need,
             [AT_OP_RESIZE2D] = resize_need,
             [AT_OP_QDWCONV2D] = dw_need,
+            [AT_OP_BGEMM] = bgemm_need,
+            [AT_OP_BCONV2D] = bconv_need,
 #if VL < 16
             [AT_OP_QGEMM] = qgemm_need,
             [AT_OP_QCONV2D] = qconv_need,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Gap, Missing, Option, Options
-from cross_backend.backends._atalla import compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends._atalla import PRECISION, compiler_digest, instruction_counts, kernels_gap
 from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
 from cross_backend.errors import LoadError, one_line
@@ -28,7 +28,7 @@ class AtallaDelegate(ExecuTorchBackend):
     rejections = "atalla.executorch.delegate:AtallaPartitioner.refuse"
     options = {
         "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
-        "precision": Option("float32, or int8 quantised on the calibration inputs", "fp32", ("fp32", "int8")),
+        "precision": PRECISION,
         "threads": THREADS,
     }
     limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a delegated blob holds one size of every tensor"}
@@ -45,7 +45,7 @@ class AtallaDelegate(ExecuTorchBackend):
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         from atalla.executorch.delegate import AtallaPartitioner
 
-        return (AtallaPartitioner(exact=options["exact"] == "yes"),)
+        return (AtallaPartitioner(exact=options["exact"] == "yes", bf16=options["precision"] == "bf16"),)
 
     def beyond_core(self) -> Sequence[Any]:
         from atalla.executorch.delegate import beyond_core
