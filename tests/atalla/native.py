@@ -20,7 +20,7 @@ from atalla.dtypes import torch_dtype_of
 from tests import needs, surroundings
 
 HERE = Path(__file__).with_name("csrc")
-OF_INT8 = {"vnni", "amx"}
+OF_NARROW_PRODUCTS = {"vnni", "amx"}
 """Instruction sets that only have narrow products; all else is that of the set beneath."""
 
 

@@ -95,14 +95,6 @@ def _deep(row: TensorRow, layout: Layout, form: Sequence[int], groups: int, deep
     return fits and row.bytes == panels * groups * steps * PANEL * LANE
 
 
-def _quads(row: TensorRow, form: Sequence[int], groups: int) -> bool:
-    return _deep(row, Layout.QUADS, form, groups, QUAD)
-
-
-def _pairs(row: TensorRow, form: Sequence[int], groups: int) -> bool:
-    return _deep(row, Layout.PAIRS, form, groups, PAIR)
-
-
 def _filters(row: TensorRow, dtype: Dtype, form: tuple[int, int]) -> bool:
     fits = row.layout == Layout.DEPTHWISE and row.dtype == dtype and row.shape == form
     return fits and row.bytes == math.prod(form) * dtype.size
@@ -120,7 +112,7 @@ def _gemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     need(src.shape[:-1] == dst.shape[:-1] and is_dense(src, last) and is_dense(dst, last), Verdict.OPERANDS)
     form = dst.shape[last], 1, src.shape[last]
     if row.op == Op.BGEMM:
-        need(src.shape[last] <= MOST_DEPTH and _pairs(weight, form, 1), Verdict.OPERANDS)
+        need(src.shape[last] <= MOST_DEPTH and _deep(weight, Layout.PAIRS, form, 1, PAIR), Verdict.OPERANDS)
     else:
         need(_weight(weight, Layout.PANELS, form, 1), Verdict.OPERANDS)
     need(bias is None or _vector(bias, dst.shape[last]), Verdict.OPERANDS)
@@ -155,7 +147,7 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
         need(_weight(weight, Layout.WINOGRAD, (columns, 36, channels), 1), Verdict.OPERANDS)
     elif row.op == Op.BCONV2D:
         need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
-        need(_pairs(weight, (columns, taps, channels // groups), groups), Verdict.OPERANDS)
+        need(_deep(weight, Layout.PAIRS, (columns, taps, channels // groups), groups, PAIR), Verdict.OPERANDS)
     else:
         need(_weight(weight, Layout.PANELS, (columns, taps, channels // groups), groups), Verdict.OPERANDS)
     need(bias is None or _vector(bias, columns), Verdict.OPERANDS)
@@ -183,7 +175,7 @@ def _qgemm(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     last = src.rank - 1
     need(src.shape[:-1] == dst.shape[:-1] and is_dense(src, last) and is_dense(dst, last), Verdict.OPERANDS)
     need(src.shape[last] <= MOST_DEPTH, Verdict.OPERANDS)
-    need(_quads(weight, (dst.shape[last], 1, src.shape[last]), 1), Verdict.OPERANDS)
+    need(_deep(weight, Layout.QUADS, (dst.shape[last], 1, src.shape[last]), 1, QUAD), Verdict.OPERANDS)
     _made(dst, sources, dst.shape[last], row.words)
 
 
@@ -203,7 +195,7 @@ def _qconv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
         need(_filters(weight, Dtype.I8, (channels, taps)), Verdict.OPERANDS)
     else:
         need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
-        need(_quads(weight, (columns, taps, channels // groups), groups), Verdict.OPERANDS)
+        need(_deep(weight, Layout.QUADS, (columns, taps, channels // groups), groups, QUAD), Verdict.OPERANDS)
     _made(dst, sources, columns, row.words[11:])
 
 

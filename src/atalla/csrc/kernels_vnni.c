@@ -1,4 +1,4 @@
 // Products of int8 by AVX-512's VNNI: four products in each of 16 lanes.
 #define VL 16
 #define NAME vnni
-#include "kernels/int8_template.h"
+#include "kernels/narrow_template.h"

@@ -21,9 +21,8 @@ LEAST_CHANNELS = 32
 """Below it the transforms of Winograd's cost more than they save."""
 LEAST_TILES = 9
 """Below it the weights, four times as many, are read for too few rows."""
-
-
 OF_BF16 = {Op.GEMM: Op.BGEMM, Op.CONV2D: Op.BCONV2D}
+"""The same products by weights of bfloat16."""
 
 
 def pack(program: ir.Program, *, exact: bool, bf16: bool) -> None:

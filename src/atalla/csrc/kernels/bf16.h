@@ -64,9 +64,8 @@ static void bf16_item(void* argument, size_t item, unsigned thread) {
   const bf16_job* job = argument;
   const packed_job* all = &job->rows;
   const at_call* call = all->call;
-  const size_t group = item / all->items, within = item % all->items, chunk = within % all->cut.chunks;
-  const size_t first = within / all->cut.chunks * all->cut.block;
-  const size_t rows = all->cut.rows - first < all->cut.block ? all->cut.rows - first : all->cut.block;
+  const packed_item of_job = item_of(all, item);
+  const size_t group = of_job.group, first = of_job.first, rows = of_job.rows, last = of_job.last;
   int64_t to[MOST_PACKED_ROWS], of[MOST_PACKED_ROWS];
   find_places(all, &call->dst, first, rows, to);
   if (call->present >> 3 & 1) find_places(all, &call->src[3], first, rows, of);
@@ -75,11 +74,10 @@ static void bf16_item(void* argument, size_t item, unsigned thread) {
   const size_t pairs = (all->taps * all->depth + AT_PAIR - 1) / AT_PAIR, high = bf16_high(rows);
   const int8_t* weight = (const int8_t*)call->src[1].data + group * all->cut.panels * pairs * STEP_BYTES;
   const float* bias = call->present >> 2 & 1 ? (const float*)(const void*)call->src[2].data : NULL;
-  const size_t last = (chunk + 1) * all->cut.chunk < all->cut.panels ? (chunk + 1) * all->cut.chunk : all->cut.panels;
   int8_t tail[BF16_TAIL] __attribute__((aligned(64)));
   float start[BF16_SUMS] __attribute__((aligned(64))), sums[BF16_HIGH * BF16_SUMS] __attribute__((aligned(64)));
   begin_bf16(rows);
-  for (size_t panel = chunk * all->cut.chunk; panel < last;) {
+  for (size_t panel = of_job.panel; panel < last;) {
     const size_t panels = last - panel < BF16_WIDE ? last - panel : BF16_WIDE, column = panel * AT_PANEL;
     const size_t left = all->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
     const size_t begin = group * all->columns + column;

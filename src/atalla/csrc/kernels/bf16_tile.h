@@ -19,23 +19,8 @@ enum { DEEP = 32 };  // depth whose even and odd products are added by themselve
 typedef uint16_t bf16;
 enum { BF16_HIGH = TILES_HIGH, BF16_STEP = TILE_ROWS, BF16_WIDE = TILES_WIDE };
 
-// Half to even, NaN quiet, tiny ones zero.
-INLINE char* put_bf16(const packed_job* job, char* at, const char* from, int64_t step, size_t count) {
-  (void)job;
-  bf16* to = (bf16*)(void*)at;
-  const float* numbers = (const float*)(const void*)from;
-  for (size_t i = 0; i < count; i += VL) {
-    const size_t here = count - i < VL ? count - i : VL;
-    vf x = vset(0.0f);
-    if (numbers && step == 1) {
-      x = here == VL ? vload(numbers + i) : vload_part(numbers + i, here);
-    } else if (numbers) {
-      for (size_t k = 0; k < here; ++k) x[k] = numbers[(int64_t)(i + k) * step];
-    }
-    const __m256i made = (__m256i)_mm512_cvtneps_pbh((__m512)x);
-    _mm256_mask_storeu_epi16(to + i, (__mmask16)((1u << here) - 1), made);
-  }
-  return (char*)(to + count);
+INLINE void store_bf16(bf16* to, vf x, size_t count) {
+  _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh((__m512)x));
 }
 
 INLINE size_t bf16_high(size_t rows) { return tiles_high(rows); }
@@ -63,21 +48,8 @@ INLINE vf vbf16(vf x) {
   return vselect(size < viset(0x800000), (vf)sign, found);
 }
 
-INLINE char* put_bf16(const packed_job* job, char* at, const char* from, int64_t step, size_t count) {
-  (void)job;
-  float* to = (float*)(void*)at;
-  const float* numbers = (const float*)(const void*)from;
-  for (size_t i = 0; i < count; i += VL) {
-    const size_t here = count - i < VL ? count - i : VL;
-    vf x = vset(0.0f);
-    if (numbers && step == 1) {
-      x = here == VL ? vload(numbers + i) : vload_part(numbers + i, here);
-    } else if (numbers) {
-      for (size_t k = 0; k < here; ++k) x[k] = numbers[(int64_t)(i + k) * step];
-    }
-    here == VL ? vstore(to + i, vbf16(x)) : vstore_part(to + i, vbf16(x), here);
-  }
-  return (char*)(to + count);
+INLINE void store_bf16(bf16* to, vf x, size_t count) {
+  count == VL ? vstore(to, vbf16(x)) : vstore_part(to, vbf16(x), count);
 }
 
 // As even as can be.
@@ -203,3 +175,21 @@ INLINE void end_bf16(void) {}
 
 INLINE void find_bf16_tail(deep_panels* p, int8_t* room) { p->tail = room; }
 #endif
+
+// Numbers become bfloat16: half to even, NaN quiet, tiny ones zero.
+INLINE char* put_bf16(const packed_job* job, char* at, const char* from, int64_t step, size_t count) {
+  (void)job;
+  bf16* to = (bf16*)(void*)at;
+  const float* numbers = (const float*)(const void*)from;
+  for (size_t i = 0; i < count; i += VL) {
+    const size_t here = count - i < VL ? count - i : VL;
+    vf x = vset(0.0f);
+    if (numbers && step == 1) {
+      x = here == VL ? vload(numbers + i) : vload_part(numbers + i, here);
+    } else if (numbers) {
+      for (size_t k = 0; k < here; ++k) x[k] = numbers[(int64_t)(i + k) * step];
+    }
+    store_bf16(to + i, x, here);
+  }
+  return (char*)(to + count);
+}

@@ -115,22 +115,22 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
   const int8_job* job = argument;
   const packed_job* all = &job->rows;
   const at_call* call = all->call;
-  const size_t group = item / all->items, within = item % all->items, chunk = within % all->cut.chunks;
-  const size_t first = within / all->cut.chunks * all->cut.block;
-  const size_t rows = all->cut.rows - first < all->cut.block ? all->cut.rows - first : all->cut.block;
+  const packed_item of_job = item_of(all, item);
+  const size_t group = of_job.group, first = of_job.first, rows = of_job.rows, last = of_job.last;
   int64_t at[MOST_PACKED_ROWS];
   find_places(all, &call->dst, first, rows, at);
   char* room = call->scratch + thread * call->scratch_bytes;
   const char* a = rows_in_place(all, first, rows);
-  if (!a) pack_int8(job, group, first, rows, room);
-  if (!a) a = room;
+  if (!a) {
+    pack_int8(job, group, first, rows, room);
+    a = room;
+  }
   const size_t quads = (all->taps * all->depth + AT_QUAD - 1) / AT_QUAD, high = high_of(rows);
   const int8_t* weight = (const int8_t*)call->src[1].data + group * all->cut.panels * quads * STEP_BYTES;
-  const size_t last = (chunk + 1) * all->cut.chunk < all->cut.panels ? (chunk + 1) * all->cut.chunk : all->cut.panels;
   int8_t tail[WIDE * TAIL_BYTES] __attribute__((aligned(64)));
   int32_t start[SUMS] __attribute__((aligned(64))), sums[HIGH * SUMS] __attribute__((aligned(64)));
   begin_tiles(rows);
-  for (size_t panel = chunk * all->cut.chunk; panel < last;) {
+  for (size_t panel = of_job.panel; panel < last;) {
     const size_t column = panel * AT_PANEL, panels = panels_at_once(last - panel, rows);
     const size_t left = all->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
     find_start(job, group * all->columns + column, count, start);

@@ -59,6 +59,19 @@ INLINE void cut_packed(packed_job* job, size_t step, size_t wide) {
   job->items = job->cut.blocks * job->cut.chunks;
 }
 
+// What an item of the job is: rows of a group, and the panels that they are multiplied by.
+typedef struct {
+  size_t group, first, rows, panel, last;
+} packed_item;
+
+INLINE packed_item item_of(const packed_job* job, size_t item) {
+  const cut* cut = &job->cut;
+  const size_t within = item % job->items, chunk = within % cut->chunks, first = within / cut->chunks * cut->block;
+  const size_t panel = chunk * cut->chunk, left = cut->rows - first;
+  const size_t last = panel + cut->chunk < cut->panels ? panel + cut->chunk : cut->panels;
+  return (packed_item){item / job->items, first, left < cut->block ? left : cut->block, panel, last};
+}
+
 // The taps of one row of the filter; `line` is the image's row, `left` the column of the first tap.
 INLINE char* pack_line(const packed_job* job, put_elements* put, char* to, const char* line, int64_t left) {
   const at_call* call = job->call;
