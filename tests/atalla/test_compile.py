@@ -60,6 +60,17 @@ def test_kernels_give_what_eager_gives(name: str, isa: str, threads: int) -> Non
 
 
 @pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    ("inside", "outside", "size", "pays"),
+    [(16, 16, 13, True), (16, 16, 12, False), (32, 48, 12, True), (32, 32, 8, False), (12, 64, 56, False)],
+)
+def test_winograd_is_chosen_where_it_was_measured_to_pay(inside: int, outside: int, size: int, pays: bool) -> None:
+    """The fewer channels decide; an image of 13 × 13 has sixteen tiles, one of 12 × 12 nine."""
+    module, x = torch.nn.Conv2d(inside, outside, 3, padding=1), torch.randn(1, inside, size, size)
+    made = atalla.compile(torch.export.export(module.eval(), (x,)))
+    assert ("CONV2D_WINO" in {one.op.name for one in made.program.instructions}) == pays
+
+
 def test_exact_means_no_winograd() -> None:
     (fast, _, _), (exact, inputs, wanted) = compiled("winograd"), compiled("winograd", exact=True)
     assert "CONV2D_WINO" in {row.op.name for row in atalla.load(fast.data).listing.instructions}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +14,15 @@ import torch
 from torch import nn
 
 import atalla
-from atalla.build import build
+from atalla.build import AVX512, build
 from tests.atalla.native import sets_here
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled, same
 
 COLUMNS = (1, 7, 8, 16, 20, 32, 45, 100)
 SETS = ("base", "avx2", "avx512")
+SHARED = (1 << 40, 1)
+"""Work from which on threads share it: never, and always."""
 
 
 class Products(nn.Module):
@@ -202,6 +206,34 @@ def test_bits_depend_neither_on_the_tiles_nor_on_the_threads(isa: str) -> None:
         for count in counts:
             found = loaded.run((x[:count],))
             assert all(torch.equal(one, every[:count]) for one, every in zip(found, whole, strict=True)), count
+
+
+@pytest.mark.slow
+def test_tiles_of_two_and_of_three_vectors_give_the_same_bits(tmp_path: Path) -> None:
+    """Which of them a processor takes, by its maker, was measured; so was what threads share: here nothing, and all."""
+    if "avx2" not in sets_here():
+        return
+    sets = {"kernels_base": (), "kernels_avx512": AVX512 if "avx512" in sets_here() else ("-mavx2", "-mfma")}
+    code, digests = "from tests.atalla.test_kernels import digest; print(digest())", []
+    for by_threes in (0, 1):
+        path = tmp_path / f"{by_threes}.so"
+        flags = ("-DATALLA_ALL_SETS", f"-DATALLA_BY_THREES={by_threes}", f"-DATALLA_WORTH_SHARING={SHARED[by_threes]}")
+        build(path, (*flags, "-Wno-psabi"), sets)
+        environment = {**os.environ, "ATALLA_LIBRARY": str(path)}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        digests.append(done.stdout.strip().splitlines()[-1])
+    assert digests[0] == digests[1]
+
+
+def digest() -> str:
+    """Return one of all outputs of the products and convolutions, one thread and two."""
+    found = hashlib.sha256()
+    for name in (name for name in cases() if name.startswith(("product", "stem"))):
+        blob, x, _ = made(name)
+        for threads in (1, 2):
+            for one in atalla.load(blob, isa="avx512", threads=threads).run((x,)):
+                found.update(one.contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 @pytest.mark.slow

@@ -20,9 +20,9 @@ from tests.atalla.test_compile import compiled, same
 
 pytestmark = pytest.mark.slow
 UNDEFINED = ("-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all")
-ADDRESS = ("-O1", "-fsanitize=address", *UNDEFINED, "-fno-omit-frame-pointer")
-THREAD = ("-O1", "-fsanitize=thread")
-DEBUG = ("-O1", "-DATALLA_DEBUG")
+ADDRESS = ("-O1", "-fsanitize=address", *UNDEFINED, "-fno-omit-frame-pointer", "-DATALLA_WORTH_SHARING=1")
+THREAD = ("-O1", "-fsanitize=thread", "-DATALLA_WORTH_SHARING=1")
+DEBUG = ("-O1", "-DATALLA_DEBUG", "-DATALLA_WORTH_SHARING=1")
 ARM, QEMU = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 DRIVER = HERE / "run_blob.c"
 

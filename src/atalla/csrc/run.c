@@ -13,6 +13,13 @@
 // Bytes of scratch that no machine has.
 static const size_t MOST_SCRATCH = SIZE_MAX / 2;
 
+// A view of the caller's memory, which is elsewhere in each run: of input or output `place`, `offset` bytes from there.
+typedef struct {
+  at_view* view;
+  int64_t place, offset;
+  bool is_input;
+} loan;
+
 struct atalla_context {
   const atalla_blob* blob;
   const at_kernels* kernels;
@@ -22,7 +29,9 @@ struct atalla_context {
   char *arena, *state, *scratch;
   bool owns_state;
   atomic_flag is_busy;  // from the beginning of a run or a reset to its end
-  at_call* calls;       // one an instruction; data of the caller's tensors is filled in for each run
+  at_call* calls;       // one an instruction
+  loan* loans;          // what is filled in for each run
+  size_t loan_count;
   uint64_t* times;
 #ifdef ATALLA_DEBUG
   at_debug* debug;
@@ -63,6 +72,16 @@ static at_view view_of(const atalla_context* context, uint32_t number) {
 
 static uint32_t operand(const atalla_blob* blob, uint32_t at) { return at_u32(blob->operands + 4 * (size_t)at); }
 
+// Makes a view of a tensor, and remembers it where the storage is the caller's.
+static void make_view(atalla_context* context, uint32_t number, at_view* view) {
+  const at_tensor* tensor = &context->blob->tensors[number];
+  const at_tensor* root = &context->blob->tensors[tensor->root];
+  *view = view_of(context, number);
+  if (view->data || (root->space != AT_INPUT && root->space != AT_OUTPUT)) return;
+  const int64_t offset = tensor->offset * (int64_t)at_size(tensor->dtype);
+  context->loans[context->loan_count++] = (loan){view, root->place, offset, root->space == AT_INPUT};
+}
+
 // Fills in what an instruction is called with, but for scratch.
 static void prepare(atalla_context* context, uint32_t number) {
   const atalla_blob* blob = context->blob;
@@ -70,17 +89,17 @@ static void prepare(atalla_context* context, uint32_t number) {
   at_call* call = &context->calls[number];
   call->words = (const int64_t*)(const void*)(blob->words + 8 * (size_t)insn->first_word);
   call->word_count = insn->words;
-  if (insn->dst != AT_NOTHING) call->dst = view_of(context, insn->dst);
+  if (insn->dst != AT_NOTHING) make_view(context, insn->dst, &call->dst);
   if (insn->op == AT_OP_CALL_HOST) return;
   call->sources = insn->sources;
   for (unsigned i = 0; i < insn->sources; ++i) {
     const uint32_t source = operand(blob, insn->first_source + i);
     if (source == AT_NOTHING) continue;
     call->present |= 1u << i;
-    call->src[i] = view_of(context, source);
+    make_view(context, source, &call->src[i]);
   }
   call->work = at_work(insn->op, call);
-  call->pool = call->work < AT_WORTH_SHARING ? context->alone : context->pool;
+  call->pool = call->work < ATALLA_WORTH_SHARING ? context->alone : context->pool;
 }
 
 int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** result,
@@ -107,11 +126,15 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
   context->owns_state = !(options && options->state);
   context->state = context->owns_state ? memory(blob->state_bytes) : options->state;
   context->calls = calloc(blob->insn_count, sizeof *context->calls);
+  size_t views = 1;
+  for (uint32_t i = 0; i < blob->insn_count; ++i) views += 1u + blob->insns[i].sources;
+  context->loans = calloc(views, sizeof *context->loans);
   if (options && options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
   int status = at_pool_new(threads, &context->pool);
   if (status == ATALLA_OK) status = at_pool_new(1, &context->alone);
   size_t most = AT_LINE;
-  if (!context->arena || !context->state || !context->calls || (options && options->profile && !context->times)) {
+  if (!context->arena || !context->state || !context->calls || !context->loans ||
+      (options && options->profile && !context->times)) {
     status = ATALLA_OUT_OF_MEMORY;
   }
   if (status == ATALLA_OK) {
@@ -161,6 +184,7 @@ void atalla_context_free(atalla_context* context) {
   if (context->owns_state) free(context->state);
   free(context->scratch);
   free(context->calls);
+  free(context->loans);
   free(context->times);
   free(context);
 }
@@ -225,21 +249,26 @@ static bool is_apart(const atalla_blob* blob, void* const* inputs, void* const* 
   return true;
 }
 
+// Asks for what the next instruction is called with: weights may have thrown it out of the caches since the last run.
+static void fetch(const at_call* call) {
+  for (size_t at = 0; at < sizeof *call; at += AT_LINE) __builtin_prefetch((const char*)call + at);
+}
+
 static int run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
   const atalla_blob* blob = context->blob;
   if (!is_apart(blob, inputs, outputs)) {
     return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or an output that shares memory with another tensor");
+  }
+  for (size_t i = 0; i < context->loan_count; ++i) {
+    const loan* of = &context->loans[i];
+    of->view->data = (char*)(of->is_input ? inputs : outputs)[of->place] + of->offset;
   }
   for (uint32_t i = 0; i < blob->insn_count; ++i) {
     const at_insn* insn = &blob->insns[i];
     if (insn->op == AT_OP_END) break;
     at_call* call = &context->calls[i];
     if (insn->dst != AT_NOTHING && at_elements(&call->dst) == 0) continue;
-    if (insn->dst != AT_NOTHING) attach(context, insn->dst, inputs, outputs, &call->dst);
-    for (unsigned s = 0; s < call->sources; ++s) {
-      if (call->present >> s & 1)
-        attach(context, operand(blob, insn->first_source + s), inputs, outputs, &call->src[s]);
-    }
+    fetch(call + 1);
     at_pool_expect(context->pool, call->work);
     const uint64_t began = context->times ? now() : 0;
 #ifdef ATALLA_DEBUG

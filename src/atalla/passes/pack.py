@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from atalla import ir
+from atalla.dims import Dim
 from atalla.dtypes import dtype_of
 from atalla.isa import PAIR, QUAD, WEIGHTED, Layout, Op, Space
 from atalla.isa.format import MOST_DEPTH
@@ -13,14 +14,16 @@ from atalla.layouts import pack_deep, pack_panels, winograd_weights
 from atalla.passes.lowering import constant_data
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
 TILE = 4
 """Rows and columns of outputs that one tile of Winograd's makes, F(4 × 4, 3 × 3)."""
-LEAST_CHANNELS = 32
-"""Below it the transforms of Winograd's cost more than they save."""
-LEAST_TILES = 9
-"""Below it the weights, four times as many, are read for too few rows."""
+WINOGRAD_PAYS = {16: 16, 32: 9}
+"""Channels, at least → tiles from which on Winograd's is faster, as benchmarks/atalla_choices.py measured it. With few
+channels its transforms cost more than they save; with few tiles its weights, four times as many, are read for few rows.
+"""
 OF_BF16 = {Op.GEMM: Op.BGEMM, Op.CONV2D: Op.BCONV2D}
 """The same products by weights of bfloat16."""
 
@@ -54,10 +57,15 @@ def suits_winograd(instruction: ir.Instruction) -> bool:
         (whole("kernel_h"), whole("kernel_w")) == (3, 3)
         and (whole("stride_h"), whole("stride_w"), whole("dilation_h"), whole("dilation_w")) == (1, 1, 1, 1)
         and whole("groups") == 1
-        and min(int(weight.shape[0]), int(weight.shape[1])) >= LEAST_CHANNELS
         and len(size) == 2
-        and batch * math.prod(-(-extent // TILE) for extent in size) >= LEAST_TILES
+        and batch * math.prod(-(-extent // TILE) for extent in size) >= least_tiles(weight.shape[:2])
     )
+
+
+def least_tiles(channels: Sequence[Dim]) -> float:
+    """Return the tiles from which on Winograd's pays, where a convolution has so many channels, out and in."""
+    fewest = min(int(one) for one in channels)
+    return WINOGRAD_PAYS[max(known)] if (known := [one for one in WINOGRAD_PAYS if one <= fewest]) else math.inf
 
 
 def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str) -> ir.Tensor:

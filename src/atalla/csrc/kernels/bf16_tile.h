@@ -44,8 +44,8 @@ INLINE vf vbf16(vf x) {
   const vi size = (vi)bits & viset(INT32_MAX);
   const vu rounded = (bits + (vu)viset(0x7fff) + (bits >> 16 & (vu)viset(1))) & (vu)viset((int32_t)0xffff0000);
   const vu quiet = (bits | (vu)viset(0x400000)) & (vu)viset((int32_t)0xffff0000);
-  const vf found = vselect(size > viset(0x7f800000), (vf)quiet, (vf)rounded);
-  return vselect(size < viset(0x800000), (vf)sign, found);
+  const vf found = vselect(viless(viset(0x7f800000), size), (vf)quiet, (vf)rounded);
+  return vselect(viless(size, viset(0x800000)), (vf)sign, found);
 }
 
 INLINE void store_bf16(bf16* to, vf x, size_t count) {

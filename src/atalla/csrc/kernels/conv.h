@@ -26,13 +26,14 @@ INLINE int is_plain(const at_call* call) {
 }
 
 // One tap's pointers of a run of pixels in a line of the output, from column `x` on: to zeros outside of the image.
-INLINE void find_run(const at_call* call, float* line, float* zeros, int64_t left, int64_t x, size_t count, float** a) {
+INLINE void find_run(const at_call* call, float* line, float* zeros, int64_t left, int64_t x, int64_t count,
+                     float** a) {
   const at_view* view = &call->src[0];
-  const int64_t stride = call->words[AT_CONV2D_STRIDE_W];
-  int64_t column = x * stride + left;
-  for (size_t i = 0; i < count; ++i, column += stride) {
-    a[i] = line && column >= 0 && column < view->dim[3] ? line + column * view->stride[3] : zeros;
-  }
+  const int64_t stride = call->words[AT_CONV2D_STRIDE_W], start = x * stride + left, pixel = view->stride[3];
+  const span in = line ? span_inside(start, stride, view->dim[3], count) : (span){count, count};
+  for (int64_t i = 0; i < in.from; ++i) a[i] = zeros;
+  for (int64_t i = in.from; i < in.to; ++i) a[i] = line + (start + i * stride) * pixel;
+  for (int64_t i = in.to; i < count; ++i) a[i] = zeros;
 }
 
 // The pointers of a block of pixels for all taps.
@@ -50,7 +51,8 @@ static void find_taps(const at_call* call, size_t group_at, float* zeros, size_t
           (int64_t)y * words[AT_CONV2D_STRIDE_H] - words[AT_CONV2D_TOP] + i * words[AT_CONV2D_DILATION_H];
       float* line = row >= 0 && row < view->dim[2] ? image + row * view->stride[2] : NULL;
       for (int64_t j = 0; j < words[AT_CONV2D_KERNEL_W]; ++j, at += rows) {
-        find_run(call, line, zeros, j * words[AT_CONV2D_DILATION_W] - words[AT_CONV2D_LEFT], (int64_t)x, count, at);
+        find_run(call, line, zeros, j * words[AT_CONV2D_DILATION_W] - words[AT_CONV2D_LEFT], (int64_t)x, (int64_t)count,
+                 at);
       }
     }
     done += count;

@@ -198,11 +198,12 @@ static void dw_item(void* argument, size_t item, unsigned thread) {
     inside[i] = is_row || job->is_int8;  // sums begin with what all taps of the zero point add
     if (!inside[i]) continue;
     const char** found = columns + (size_t)i * job->reach;
-    for (size_t at = 0; at < job->reach; ++at) {
-      const int64_t x = (int64_t)at - words[AT_DWCONV2D_LEFT];
-      found[at] =
-          is_row && x >= 0 && x < src->dim[3] ? image + (row * src->stride[2] + x * src->stride[3]) * size : zeros;
-    }
+    const int64_t reach = (int64_t)job->reach, left = words[AT_DWCONV2D_LEFT], step = src->stride[3] * size;
+    const span in = is_row ? span_inside(-left, 1, src->dim[3], reach) : (span){reach, reach};
+    const char* line = is_row ? image + row * src->stride[2] * size : NULL;
+    for (int64_t at = 0; at < in.from; ++at) found[at] = zeros;
+    for (int64_t at = in.from; at < in.to; ++at) found[at] = line + (at - left) * step;
+    for (int64_t at = in.to; at < reach; ++at) found[at] = zeros;
   }
   dw_tile t = {.inside = inside,
                .reach = job->reach,

@@ -56,7 +56,7 @@ INLINE void pool_row(const int is_int8, const at_call* call, size_t item) {
           const char* at = image + (row * src->stride[2] + column * src->stride[3] + (int64_t)c) * size;
           const vf value = pool_load(at, count, is_int8);
           if (kind == AT_POOL_MAX) {
-            found = vselect((value > found) | (value != value), value, found);
+            found = vselect(vless(found, value) | vnan(value), value, found);
           } else {
             found += value;
           }

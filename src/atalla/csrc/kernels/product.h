@@ -76,12 +76,23 @@ INLINE void pass_of_tiles(pass* s, size_t rows, size_t vectors) {
   }
 }
 
+// Whether tiles of three vectors are the fastest: of AVX-512 on Intel's. See benchmarks/atalla_choices.py.
+INLINE int by_threes(void) {
+#if VL == 16 && defined(ATALLA_BY_THREES)
+  return ATALLA_BY_THREES;
+#elif VL == 16
+  return __builtin_cpu_is("intel");
+#else
+  return 0;
+#endif
+}
+
 // How many vectors are taken at once of those that are left: more where few rows would leave registers empty.
 INLINE size_t group_of(size_t left, size_t rows) {
   if (left <= MOST_VECTORS && rows <= HIGHEST[left]) return left;
   if (rows <= MOST_4) return left < MOST_VECTORS ? left : MOST_VECTORS;
-  if (USUAL == 2 && MOST_3 == MOST_2 && left == 3) return 3;
-  return left < USUAL ? left : USUAL;
+  if (!by_threes()) return left < USUAL || (VL == 16 && left == 3) ? left : USUAL;
+  return left < 3 ? left : left % 3 == 0 || left == 5 ? 3 : 4;
 }
 
 // All rows of a block by the panels from `from` to `to`. As many slices of a panel follow each other as rows of the

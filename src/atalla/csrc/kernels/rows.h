@@ -78,3 +78,16 @@ static inline rows rows_from(const way* w, float* data, size_t from, size_t coun
   for (size_t done = 0; done < count; ++done, next_row(w, &place)) room[done] = data + place.offset;
   return (rows){.at = room};
 }
+
+// Which of `count` places lie inside of `size`, the first at `start` and `stride` from one to the next.
+typedef struct {
+  int64_t from, to;
+} span;
+
+static inline span span_inside(int64_t start, int64_t stride, int64_t size, int64_t count) {
+  const int64_t from = start >= 0 ? 0 : (-start + stride - 1) / stride;
+  const int64_t to = start >= size ? 0 : (size - start + stride - 1) / stride;
+  span found = {from < count ? from : count, to < count ? to : count};
+  if (found.to < found.from) found.to = found.from;
+  return found;
+}

@@ -1,5 +1,6 @@
 // CONV2D of few channels, however the image lies in memory: rows of pixels are laid out anew, one for each channel and
 // row of the filter, padded, and split by the columns' stride, so that neighbours of the output are neighbours there.
+// Rows of the image that the next row of the output reads, too, stay as they are.
 #pragma once
 
 #include "product.h"
@@ -7,7 +8,8 @@
 typedef struct {
   const at_call* call;
   size_t channels, kernel_h, kernel_w, stride, dilation, wide, high;
-  size_t phase, line;  // floats of one phase of a row, and of all of them
+  size_t phase, line;    // floats of one phase of a row, and of all of them
+  size_t block, blocks;  // rows of the output that one item makes, and items of an image
 } stem_job;
 
 INLINE int suits_stem(const at_call* call) {
@@ -32,26 +34,64 @@ INLINE stem_job stem_of(const at_call* call) {
 static size_t stem_need(const at_call* call) {
   const stem_job job = stem_of(call);
   const unsigned __int128 rows = job.kernel_h * job.channels;
-  return at_bytes(rows * job.kernel_w * sizeof(float*) + rows * job.line * sizeof(float) + 2 * AT_LINE);
+  const unsigned __int128 bytes = rows * job.kernel_w * sizeof(float*) + rows * job.line * sizeof(float);
+  return at_bytes(bytes + job.kernel_h * sizeof(int64_t) + 2 * AT_LINE);
+}
+
+INLINE void set_zeros(float* at, int64_t count) {
+  for (int64_t i = 0; i < count; i += VL) vstore_part(at + i, vset(0.0f), (size_t)(count - i < VL ? count - i : VL));
 }
 
 // Column x of the padded row becomes [x % stride][x / stride].
 static void stem_line(const stem_job* job, const float* row, int64_t step, int64_t left, int64_t columns, float* line) {
-  const int64_t stride = (int64_t)job->stride;
-  for (int64_t p = 0; p < stride; ++p, line += job->phase) {
-    const int64_t phase = (int64_t)job->phase, start = p - left;  // of the image, at line[0]
-    int64_t from = start >= 0 ? 0 : (-start + stride - 1) / stride;
-    int64_t to = start >= columns ? 0 : (columns - start + stride - 1) / stride;
-    if (from > phase) from = phase;
-    if (to > phase) to = phase;
-    if (to < from) to = from;
-    memset(line, 0, (size_t)from * sizeof(float));
-    memset(line + to, 0, (size_t)(phase - to) * sizeof(float));
-    const float* at = row + (start + from * stride) * step;
+  const int64_t stride = (int64_t)job->stride, phase = (int64_t)job->phase;
+  for (int64_t p = 0; p < stride; ++p, line += phase) {
+    const int64_t start = p - left;  // of the image, at line[0]
+    const span in = span_inside(start, stride, columns, phase);
+    set_zeros(line, in.from);
+    set_zeros(line + in.to, phase - in.to);
+    const float* at = row + (start + in.from * stride) * step;
     if (step == 1 && stride == 2) {
-      for (int64_t i = 0; i < to - from; ++i) line[from + i] = at[2 * i];
+      for (int64_t i = 0; i < in.to - in.from; ++i) line[in.from + i] = at[2 * i];
     } else {
-      for (int64_t i = 0; i < to - from; ++i) line[from + i] = at[i * stride * step];
+      for (int64_t i = 0; i < in.to - in.from; ++i) line[in.from + i] = at[i * stride * step];
+    }
+  }
+}
+
+// What a thread keeps: where the taps are, the rows of the image that were laid out anew, and their numbers.
+typedef struct {
+  float** taps;
+  int64_t* held;
+  float* lines;
+} stem_room;
+
+// Lays out what a row of the output reads and is not there yet.
+static void stem_row(const stem_job* job, const stem_room* room, int64_t n, int64_t y) {
+  const at_call* call = job->call;
+  const at_view* src = &call->src[0];
+  const int64_t *words = call->words, high = (int64_t)job->kernel_h;
+  const float* image = (const float*)(const void*)src->data + n * src->stride[0];
+  for (int64_t i = 0; i < high; ++i) {
+    const int64_t dilation = words[AT_CONV2D_DILATION_H];
+    const int64_t row = y * words[AT_CONV2D_STRIDE_H] - words[AT_CONV2D_TOP] + i * dilation;
+    const int64_t place = dilation == 1 ? (row % high + high) % high : i;
+    const int is_there = room->held[place] == row;
+    room->held[place] = row;
+    float* lines = room->lines + (size_t)place * job->channels * job->line;
+    for (size_t c = 0; c < job->channels && !is_there; ++c) {
+      float* line = lines + c * job->line;
+      if (row >= 0 && row < src->dim[2]) {
+        stem_line(job, image + row * src->stride[2] + (int64_t)c * src->stride[1], src->stride[3],
+                  words[AT_CONV2D_LEFT], src->dim[3], line);
+      } else {
+        memset(line, 0, job->line * sizeof(float));
+      }
+    }
+    float** taps = room->taps + (size_t)i * job->kernel_w * job->channels;
+    for (size_t j = 0; j < job->kernel_w; ++j, taps += job->channels) {
+      const size_t column = j * job->dilation, at = column % job->stride * job->phase + column / job->stride;
+      for (size_t c = 0; c < job->channels; ++c) taps[c] = lines + c * job->line + at;
     }
   }
 }
@@ -59,35 +99,21 @@ static void stem_line(const stem_job* job, const float* row, int64_t step, int64
 static void stem_item(void* argument, size_t item, unsigned thread) {
   const stem_job* job = argument;
   const at_call* call = job->call;
-  const at_view *dst = &call->dst, *src = &call->src[0], *res = &call->src[3];
-  const int64_t* words = call->words;
+  const at_view *dst = &call->dst, *res = &call->src[3];
   const int has_residual = call->present >> 3 & 1;
-  const int64_t n = (int64_t)(item / job->high), y = (int64_t)(item % job->high);
-  char* scratch = call->scratch + thread * call->scratch_bytes;
-  float** taps = (float**)(void*)scratch;
+  const int64_t n = (int64_t)(item / job->blocks), first = (int64_t)(item % job->blocks * job->block);
+  const int64_t end = first + (int64_t)job->block < dst->dim[2] ? first + (int64_t)job->block : dst->dim[2];
   const size_t depth = job->kernel_h * job->kernel_w * job->channels;
-  float* lines = (float*)(void*)(scratch + (depth * sizeof(float*) + AT_LINE - 1) / AT_LINE * AT_LINE);
-  const float* image = (const float*)(const void*)src->data + n * src->stride[0];
-  for (size_t i = 0; i < job->kernel_h; ++i) {
-    const int64_t row = y * words[AT_CONV2D_STRIDE_H] - words[AT_CONV2D_TOP] + (int64_t)i * words[AT_CONV2D_DILATION_H];
-    const int inside = row >= 0 && row < src->dim[2];
-    for (size_t c = 0; c < job->channels; ++c) {
-      float* line = lines + (i * job->channels + c) * job->line;
-      if (inside) {
-        stem_line(job, image + row * src->stride[2] + (int64_t)c * src->stride[1], src->stride[3],
-                  words[AT_CONV2D_LEFT], src->dim[3], line);
-      } else {
-        memset(line, 0, job->line * sizeof(float));
-      }
-      for (size_t j = 0; j < job->kernel_w; ++j) {
-        const size_t column = j * job->dilation;
-        taps[(i * job->kernel_w + j) * job->channels + c] =
-            line + column % job->stride * job->phase + column / job->stride;
-      }
-    }
-  }
+  char* scratch = call->scratch + thread * call->scratch_bytes;
+  const size_t pointers = depth * sizeof(float*), numbers = job->kernel_h * sizeof(int64_t);
+  const stem_room room = {
+      .taps = (float**)(void*)scratch,
+      .held = (int64_t*)(void*)(scratch + pointers),
+      .lines = (float*)(void*)(scratch + (pointers + numbers + AT_LINE - 1) / AT_LINE * AT_LINE),
+  };
+  for (size_t i = 0; i < job->kernel_h; ++i) room.held[i] = INT64_MIN;
   product p = {
-      .lines = taps,
+      .lines = room.taps,
       .taps = 1,
       .depth = depth,
       .weight = (const float*)(const void*)call->src[1].data,
@@ -96,22 +122,28 @@ static void stem_item(void* argument, size_t item, unsigned thread) {
       .act = read_activation(call->words + AT_CONV2D_ACT),
   };
   const size_t panels = (p.columns + AT_PANEL - 1) / AT_PANEL;
-  for (size_t first = 0; first < job->wide; first += MOST_ROWS) {
-    const size_t count = job->wide - first < MOST_ROWS ? job->wide - first : MOST_ROWS;
-    const int64_t x = (int64_t)first;
-    float* out = (float*)(void*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
-    p.out = (rows){.first = out, .step = dst->stride[3]};
-    if (has_residual) {
-      float* of = (float*)(void*)res->data + n * res->stride[0] + y * res->stride[2] + x * res->stride[3];
-      p.residual = (rows){.first = of, .step = res->stride[3]};
+  for (int64_t y = first; y < end; ++y) {
+    stem_row(job, &room, n, y);
+    for (size_t at = 0; at < job->wide; at += MOST_ROWS) {
+      const size_t count = job->wide - at < MOST_ROWS ? job->wide - at : MOST_ROWS;
+      const int64_t x = (int64_t)at;
+      float* out = (float*)(void*)dst->data + n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3];
+      p.out = (rows){.first = out, .step = dst->stride[3]};
+      if (has_residual) {
+        float* of = (float*)(void*)res->data + n * res->stride[0] + y * res->stride[2] + x * res->stride[3];
+        p.residual = (rows){.first = of, .step = res->stride[3]};
+      }
+      p.ahead = at;
+      multiply_block(&p, count, 0, panels);
     }
-    p.ahead = first;
-    multiply_block(&p, count, 0, panels);
   }
 }
 
 static int stem(const at_call* call) {
-  const stem_job job = stem_of(call);
-  at_pool_run(call->pool, (size_t)call->dst.dim[0] * job.high, stem_item, (void*)&job);
+  stem_job job = stem_of(call);
+  const size_t threads = at_pool_threads(call->pool);
+  job.block = threads > 1 ? (job.high + 4 * threads - 1) / (4 * threads) : job.high;
+  job.blocks = (job.high + job.block - 1) / job.block;
+  at_pool_run(call->pool, (size_t)call->dst.dim[0] * job.blocks, stem_item, &job);
   return 0;
 }

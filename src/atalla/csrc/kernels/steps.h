@@ -65,10 +65,10 @@ static void step_floats(const ew_step* s, float* out, const float* a, const floa
       EACH_PAIR(x / y);
       break;
     case AT_STEP_MIN:
-      EACH_PAIR(vselect(y != y, y, vmin(x, y)));
+      EACH_PAIR(vselect(vnan(y), y, vmin(x, y)));
       break;
     case AT_STEP_MAX:
-      EACH_PAIR(vselect(y != y, y, vmax(x, y)));
+      EACH_PAIR(vselect(vnan(y), y, vmax(x, y)));
       break;
     case AT_STEP_POW:
       for (size_t i = 0; i < count; ++i) out[i] = powf(a[i], b[i]);

@@ -17,8 +17,8 @@ enum { NV = AT_PANEL / VL };
 #define UP_TO_8(X, V) UP_TO_6(X, V) X(V, 7) X(V, 8)
 #define UP_TO_12(X, V) UP_TO_8(X, V) X(V, 9) X(V, 10) X(V, 11) X(V, 12)
 #if VL == 16
-enum { MOST_1 = 12, MOST_2 = 8, MOST_3 = 8, MOST_4 = 6, USUAL = 2 };
-#define EACH_TILE(X) UP_TO_12(X, 1) UP_TO_8(X, 2) UP_TO_8(X, 3) UP_TO_6(X, 4)
+enum { MOST_1 = 12, MOST_2 = 8, MOST_3 = 9, MOST_4 = 6, USUAL = 2 };
+#define EACH_TILE(X) UP_TO_12(X, 1) UP_TO_8(X, 2) UP_TO_8(X, 3) X(3, 9) UP_TO_6(X, 4)
 #elif VL == 8
 enum { MOST_1 = 8, MOST_2 = 6, MOST_3 = 4, MOST_4 = 2, USUAL = 2 };
 #define EACH_TILE(X) UP_TO_8(X, 1) UP_TO_6(X, 2) UP_TO_4(X, 3) UP_TO_2(X, 4)
@@ -75,18 +75,18 @@ INLINE vf add_product(const int is_many, vf sum, vf x, vf w) {
   return sum + x * w;
 }
 
+enum { STEPS = 4 };  // of k in which each of at most four panels is asked for once
+
 INLINE void multiply(const int rows, const int vectors, const pass* s, size_t first, vf acc[][MOST_VECTORS]) {
   const product* p = s->product;
   const size_t apart = p->taps * p->depth * AT_PANEL, share = s->share;
   const float* b = s->weight;
   uintptr_t next = s->next;
+#define FETCH(PANEL) __builtin_prefetch((const void*)(next + (size_t)(PANEL) * apart * sizeof(float)), 0, 2)
 #define MULTIPLY(X)                                                                                                    \
   do {                                                                                                                 \
     vf w[MOST_VECTORS];                                                                                                \
     UNROLL for (int v = 0; v < vectors; ++v) w[v] = vload(b + (size_t)(v / NV) * apart + v % NV * VL);                 \
-    UNROLL for (int v = 0; v < vectors; v += NV) {                                                                     \
-      __builtin_prefetch((const void*)(next + (size_t)(v / NV) * apart * sizeof(float)), 0, 2);                        \
-    }                                                                                                                  \
     UNROLL for (int r = 0; r < rows; ++r) {                                                                            \
       const vf x = vset(X);                                                                                            \
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] = add_product(rows >= 4 && vectors >= 2, acc[r][v], x, w[v]); \
@@ -94,18 +94,32 @@ INLINE void multiply(const int rows, const int vectors, const pass* s, size_t fi
   } while (0)
   if (p->lines) {
     const size_t ahead = p->ahead + first;
-    for (size_t k = 0; k < p->depth; ++k, b += AT_PANEL, next += share) {
+    for (size_t k = 0; k < p->depth; ++k, b += AT_PANEL) {
       const float* line = p->lines[k] + ahead;
       __asm__("" : "+r"(line));  // one pointer for all rows, not an offset for each
       MULTIPLY(line[r]);
     }
     return;
   }
+  const int panels = (vectors + NV - 1) / NV;
   for (size_t t = s->tap; t < s->tap + s->taps; ++t) {
     float* row[MOST_HIGH];
     find_rows(rows, &p->a, t * p->pitch + first, s->from, row);
-    for (size_t k = 0; k < s->depth; ++k, b += AT_PANEL, next += share) MULTIPLY(row[r][k]);
+    size_t k = 0;
+    if (rows >= 4 && STEPS * share <= AT_LINE) {  // fewer tiles have to ask with each step
+      for (; k + STEPS <= s->depth; k += STEPS, next += STEPS * share) {
+        UNROLL for (int i = 0; i < STEPS; ++i, b += AT_PANEL) {
+          if (i < panels) FETCH(i);
+          MULTIPLY(row[r][k + (size_t)i]);
+        }
+      }
+    }
+    for (; k < s->depth; ++k, b += AT_PANEL, next += share) {
+      UNROLL for (int i = 0; i < panels; ++i) FETCH(i);
+      MULTIPLY(row[r][k]);
+    }
   }
+#undef FETCH
 #undef MULTIPLY
 }
 

@@ -100,20 +100,42 @@ INLINE void vtranspose(vf x[VL]) {
   }
 }
 
-// mask ? yes : no; masks are all ones or all zeros, as comparisons of vectors give them.
-#if defined(__AVX2__) && VL == 8
-INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask); }
-#elif defined(__AVX512F__) && VL == 16
-INLINE vf vselect(vi mask, vf yes, vf no) {
-  return (vf)_mm512_mask_blend_ps(_mm512_test_epi32_mask((__m512i)mask, (__m512i)mask), (__m512)no, (__m512)yes);
-}
+// What comparisons give, and mask ? yes : no.
+#if defined(__AVX512F__) && VL == 16
+typedef __mmask16 vm;
+
+INLINE vm vless(vf a, vf b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
+
+INLINE vm vsame(vf a, vf b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ); }
+
+INLINE vm vnan(vf a) { return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q); }
+
+INLINE vm viless(vi a, vi b) { return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b); }
+
+INLINE vf vselect(vm mask, vf yes, vf no) { return (vf)_mm512_mask_blend_ps(mask, (__m512)no, (__m512)yes); }
 #else
-INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+typedef vi vm;  // all ones or all zeros
+
+INLINE vm vless(vf a, vf b) { return a < b; }
+
+INLINE vm vsame(vf a, vf b) { return a == b; }
+
+INLINE vm vnan(vf a) { return a != a; }
+
+INLINE vm viless(vi a, vi b) { return a < b; }
+
+INLINE vf vselect(vm mask, vf yes, vf no) {
+#if defined(__AVX2__) && VL == 8
+  return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask);
+#else
+  return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+#endif
+}
 #endif
 
-INLINE vf vmax(vf a, vf b) { return vselect((a > b) | (a != a), a, b); }  // NaN if one of them is
+INLINE vf vmax(vf a, vf b) { return vselect(vless(b, a) | vnan(a), a, b); }  // NaN if one of them is
 
-INLINE vf vmin(vf a, vf b) { return vselect((a < b) | (a != a), a, b); }
+INLINE vf vmin(vf a, vf b) { return vselect(vless(a, b) | vnan(a), a, b); }
 
 INLINE vf vabs(vf a) { return (vf)((vi)a & viset(0x7fffffff)); }
 
@@ -127,9 +149,9 @@ INLINE vf vfloor_at(vf a, vf low) { return (vf)_mm512_max_ps((__m512)low, (__m51
 
 INLINE vf vceil_at(vf a, vf high) { return (vf)_mm512_min_ps((__m512)high, (__m512)a); }
 #else
-INLINE vf vfloor_at(vf a, vf low) { return vselect(low > a, low, a); }
+INLINE vf vfloor_at(vf a, vf low) { return vselect(vless(a, low), low, a); }
 
-INLINE vf vceil_at(vf a, vf high) { return vselect(high < a, high, a); }
+INLINE vf vceil_at(vf a, vf high) { return vselect(vless(high, a), high, a); }
 #endif
 
 INLINE vf vclamp(vf a, float low, float high) { return vceil_at(vfloor_at(a, vset(low)), vset(high)); }
@@ -170,14 +192,14 @@ INLINE vf vexp_inside(vf x) {
 
 INLINE vf vexp(vf x) {
   const vf found = vexp_inside(vclamp(x, -87.3f, 88.72283f));
-  const vf small = vselect(x < vset(-87.3f), vset(0.0f), found);
-  return vselect(x != x, x, vselect(x > vset(88.72283f), vset(INFINITY), small));
+  const vf small = vselect(vless(x, vset(-87.3f)), vset(0.0f), found);
+  return vselect(vnan(x), x, vselect(vless(vset(88.72283f), x), vset(INFINITY), small));
 }
 
 // Where x is not above 0.
 INLINE vf vexp_down(vf x) {
-  const vf found = vselect(x < vset(-87.3f), vset(0.0f), vexp_inside(vfloor_at(x, vset(-87.3f))));
-  return vselect(x != x, x, found);
+  const vf found = vselect(vless(x, vset(-87.3f)), vset(0.0f), vexp_inside(vfloor_at(x, vset(-87.3f))));
+  return vselect(vnan(x), x, found);
 }
 
 // x + x³ · P(x²) near zero, P the series; else 1 − 2 / (exp(2x) + 1).
@@ -189,7 +211,7 @@ INLINE vf vtanh(vf x) {
   p = p * square - vset(1.0f / 3);
   const vf near = x + x * square * p;
   const vf far = vset(1.0f) - vset(2.0f) / (vexp(x + x) + vset(1.0f));
-  return vselect(vabs(x) < vset(0.25f), near, far);
+  return vselect(vless(vabs(x), vset(0.25f)), near, far);
 }
 
 INLINE vf vsigmoid(vf x) { return vset(1.0f) / (vset(1.0f) + vexp(-x)); }
@@ -204,7 +226,7 @@ INLINE vf verf(vf x) {
   p = p * square + vset(0.112835975f);
   p = p * square - vset(0.376126269f);
   p = p * square + vset(1.12837917f);
-  const vf bounded = vselect(a > vset(4.0f), vset(4.0f), a);
+  const vf bounded = vselect(vless(vset(4.0f), a), vset(4.0f), a);
   vf q = vset(-1.81733614e-05f);
   q = q * bounded + vset(0.000396334025f);
   q = q * bounded - vset(0.00396501356f);
@@ -215,7 +237,7 @@ INLINE vf verf(vf x) {
   q = q * bounded + vset(5.53295989e-05f);
   const vf far = vset(1.0f) - vexp(q);
   const vf signed_far = (vf)((vi)far | ((vi)x & viset((int32_t)0x80000000)));
-  return vselect(x != x, x, vselect(a < vset(1.0f), x * p, signed_far));
+  return vselect(vnan(x), x, vselect(vless(a, vset(1.0f)), x * p, signed_far));
 }
 
 // max(x, 0) − |x| / 2 · erfc(|x| / √2); erfc(a) = exp(a · P(a)) up to 4, P a fit to 7e-8 of 1, and nothing beyond.
@@ -229,7 +251,7 @@ INLINE vf vgelu(vf x) {
   p = p * bounded - vset(0.102919601f);
   p = p * bounded - vset(0.636597753f);
   p = p * bounded - vset(1.1283803f);
-  const vf share = vselect(a > vset(4.0f), vset(0.0f), vexp_inside(p * bounded));
+  const vf share = vselect(vless(vset(4.0f), a), vset(0.0f), vexp_inside(p * bounded));
   // Infinity is as eager has it: times nothing it is NaN below 0, and itself above, where a bound keeps it out.
   return vfloor_at(x, vset(0.0f)) - vabs(vceil_at(x, vset(100.0f))) * vset(0.5f) * share;
 }
@@ -247,7 +269,7 @@ INLINE vf vrelu(vf x) { return vfloor_at(x, vset(0.0f)); }
 
 // log(m · 2^e) = e · ln 2 + log(1 + f), m between √½ and √2; P is a least-squares fit.
 INLINE vf vlog(vf x) {
-  const vi tiny = (x < vset(1.17549435e-38f)) & (x > vset(0.0f));
+  const vm tiny = vless(x, vset(1.17549435e-38f)) & vless(vset(0.0f), x);
   const vf normal = vselect(tiny, x * vset(8388608.0f), x);
   const vi bits = (vi)((vu)normal - (vu)viset(0x3f3504f3));  // √½
   const vi e = bits >> 23;
@@ -264,6 +286,6 @@ INLINE vf vlog(vf x) {
   const vf square = f * f;
   const vf low = power * vset(-2.12194440e-4f) + (square * f * p - square * vset(0.5f));
   const vf found = f + low + power * vset(0.693359375f);
-  const vf edge = vselect(x == vset(0.0f), vset(-INFINITY), vselect(x < vset(0.0f), vset(NAN), x));
-  return vselect((x > vset(0.0f)) & (x < vset(INFINITY)), found, edge);
+  const vf edge = vselect(vsame(x, vset(0.0f)), vset(-INFINITY), vselect(vless(x, vset(0.0f)), vset(NAN), x));
+  return vselect(vless(vset(0.0f), x) & vless(x, vset(INFINITY)), found, edge);
 }

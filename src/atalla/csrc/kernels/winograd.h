@@ -160,9 +160,9 @@ static int wino(const at_call* call) {
                   .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
   job.panels = (job.columns + AT_PANEL - 1) / AT_PANEL;
   job.tiles = job.across * job.down * (size_t)dst->dim[0];
-  const size_t threads = at_pool_threads(call->pool), most = (job.tiles + threads - 1) / threads;
-  const size_t blocks = (job.tiles + WINO_TILES - 1) / WINO_TILES, each = (job.tiles + blocks - 1) / blocks;
-  job.block = most < each ? most : each;
+  const size_t threads = at_pool_threads(call->pool), fewest = (job.tiles + WINO_TILES - 1) / WINO_TILES;
+  const size_t blocks = (fewest + threads - 1) / threads * threads;
+  job.block = (job.tiles + blocks - 1) / blocks;
   at_pool_run(call->pool, (job.tiles + job.block - 1) / job.block, wino_item, &job);
   return 0;
 }
