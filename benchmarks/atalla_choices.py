@@ -1,0 +1,184 @@
+"""What Atalla chooses between, side by side: tiles of two or of three vectors, convolutions direct or by Winograd's.
+
+python benchmarks/atalla_choices.py [--rounds 100] [--isa avx512] [--only winograd]
+
+Both give the second way's speed over the first's, above 1 the second is faster: the ratio of the processor time of the
+fastest quarter of all visits, which other work disturbs least. All of it runs on one processor. Tiles are chosen by the
+kernels (``by_threes`` in csrc/kernels/product.h) and change no bit; Winograd's by the compiler (``WINOGRAD_PAYS`` in
+passes/pack.py), which does not know the processor. Its weights are four times as many, so there are as many layers as
+do not fit into a cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from _table import show
+
+PRODUCTS = (
+    *((128, 768, 768), (128, 768, 3072), (128, 3072, 768), (1500, 384, 384), (1500, 384, 1536), (1500, 1536, 384)),
+    *((3136, 64, 256), (3136, 256, 64), (784, 128, 512), (784, 512, 128), (196, 256, 1024), (196, 1024, 256)),
+    *((49, 512, 2048), (49, 2048, 512), (3136, 16, 72), (784, 72, 24), (196, 40, 240), (49, 96, 576), (16, 512, 512)),
+)
+"""Rows, depth and columns, of BERT, Whisper, ResNet-50 and MobileNetV3."""
+CHANNELS, SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512), (7, 10, 14, 28, 56)
+"""Of images that a filter of 3 × 3 keeps as they are."""
+VISIT_S = 0.003
+"""What one visit takes, about."""
+CALM = 0.25
+"""Share of the visits that count."""
+COLD_BYTES, MOST_LAYERS = 16 << 20, 32
+"""Weights of Winograd's that one call reads, if that takes no more layers than these."""
+
+
+class Process:
+    """A process that opens one library, and times calls of programs when it is asked to."""
+
+    def __init__(self, library: Path | None, isa: str | None) -> None:
+        """Start it; ``library`` is the package's own where it is None, ``isa`` the best that the processor has."""
+        environment = {**os.environ, **({"ATALLA_LIBRARY": str(library)} if library else {})}
+        command = [sys.executable, __file__, "--serve", *(("--isa", isa) if isa else ())]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def time_ns(self, blob: Path, calls: int) -> float:
+        """Return the nanoseconds of processor time of one of so many calls."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([str(blob), calls]) + "\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate()
+
+
+def serve(isa: str | None) -> None:
+    """Answer what :meth:`Process.time_ns` asks until there is nothing more."""
+    import torch
+
+    import atalla
+
+    calls: dict[str, Any] = {}
+    for line in sys.stdin:
+        path, count = json.loads(line)
+        if path not in calls:
+            loaded = atalla.load(path, threads=1, isa=isa)
+            torch.manual_seed(0)
+            given = [torch.randn(loaded.listing.tensors[number].shape) for number in loaded.listing.inputs]
+            calls[path] = loaded.bind(given)
+        call = calls[path]
+        call()
+        began = time.process_time_ns()
+        for _ in range(count):
+            call()
+        print((time.process_time_ns() - began) / count, flush=True)
+
+
+def ratio(ways: Sequence[tuple[Process, Path]], rounds: int) -> tuple[float, float]:
+    """Return the speed of the second way over the first's, and the first's microseconds."""
+    counts = [max(1, round(VISIT_S * 1e9 / process.time_ns(blob, 2))) for process, blob in ways]
+    found: list[list[float]] = [[], []]
+    for turn in range(rounds):
+        for i in (0, 1) if turn % 2 else (1, 0):
+            found[i].append(ways[i][0].time_ns(ways[i][1], counts[i]))
+    first, second = (statistics.fmean(sorted(one)[: max(1, round(rounds * CALM))]) for one in found)
+    return first / second, first / 1e3
+
+
+def compiled(folder: Path, module: Any, shape: Sequence[int], *, exact: bool) -> Path:
+    """Return a compiled file of a module."""
+    import torch
+
+    import atalla
+
+    path = folder / f"{len(list(folder.iterdir()))}.atalla"
+    program = torch.export.export(module.eval(), (torch.randn(*shape),))
+    path.write_bytes(atalla.compile(program, exact=exact).data)
+    return path
+
+
+def tiles(folder: Path, rounds: int, isa: str | None) -> None:
+    """Print the products, by tiles of two and of three vectors."""
+    import torch
+
+    from atalla.build import build
+
+    libraries = [folder / f"by_threes_{by_threes}.so" for by_threes in (0, 1)]
+    for by_threes, library in enumerate(libraries):
+        build(library, [f"-DATALLA_BY_THREES={by_threes}"])
+    rows = []
+    with ExitStack() as stack:
+        processes = [stack.enter_context(Process(library, isa)) for library in libraries]
+        for height, depth, columns in PRODUCTS:
+            torch.manual_seed(0)
+            blob = compiled(folder, torch.nn.Linear(depth, columns, bias=False), (height, depth), exact=True)
+            faster, first_us = ratio([(process, blob) for process in processes], rounds)
+            gflops = 2e-3 * height * depth * columns / first_us
+            rows.append((f"{height} × {depth} × {columns}", f"{first_us:.1f}", f"{gflops:.0f}", f"{faster:.2f}"))
+    show(
+        "Products: tiles of two vectors, and of three",
+        ("rows × depth × columns", "by twos µs", "GFLOP/s", "by threes"),
+        rows,
+    )
+
+
+def winograd(folder: Path, rounds: int, isa: str | None) -> None:
+    """Print the convolutions, direct and by Winograd's."""
+    import torch
+
+    from atalla.passes import pack
+
+    rows = []
+    pack.WINOGRAD_PAYS = {1: 1}
+    with Process(None, isa) as process:
+        for channels in CHANNELS:
+            row = [str(channels)]
+            for size in SIZES:
+                torch.manual_seed(0)
+                count = min(-(-COLD_BYTES // (36 * 4 * channels**2)), MOST_LAYERS)
+                layers = [torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(count)]
+                module = torch.nn.Sequential(*layers)
+                blobs = [compiled(folder, module, (1, channels, size, size), exact=exact) for exact in (True, False)]
+                row.append(f"{ratio([(process, blob) for blob in blobs], rounds)[0]:.2f}")
+            rows.append(row)
+    show("Convolutions of 3 × 3: direct, and by Winograd's", ("channels", *(f"{n} × {n}" for n in SIZES)), rows)
+
+
+def main() -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=100, help="at least 4")
+    parser.add_argument("--isa", help="instruction set, of those that the processor has")
+    parser.add_argument("--only", choices=("tiles", "winograd"), help="one of the tables")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.serve:
+        serve(asked.isa)
+        return 0
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    with tempfile.TemporaryDirectory() as folder:
+        for table in (tiles, winograd):
+            if asked.only in {None, table.__name__}:
+                table(Path(folder), asked.rounds, asked.isa)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
