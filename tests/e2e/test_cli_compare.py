@@ -79,19 +79,25 @@ def test_without_a_number_launching_goes_on_until_it_is_decided(linear, cli, doc
     assert (found["settings"]["launches"], found["settings"]["margin"]) == (None, None)
     first, second, wrong = found["results"]
     assert first["latency_ms"]["n"] == second["latency_ms"]["n"] == 18 and wrong["outcome"] == "MISMATCH"
-    assert first["rank"] == second["rank"] == 1
+    assert (second["rank"] == 1) == (second["ratio"]["low"] <= 1), "a rank is what the interval says"
     told = cli("compare", "--help").stdout
     assert f"a difference of {Settings.found_from * 100:g} % would surely be found" in " ".join(told.split())
     assert f"no launch begins after {BOX_S:g} s" in " ".join(told.split())
 
 
 def test_the_same_target_twice_is_a_tie(linear, cli, document):
-    """In one launch two processes of one program may differ by more than its floor; three see how much they do."""
+    """In one launch two processes of one program may differ by more than its floor; three see how much they do.
+
+    A verdict is right in 95 of 100, so one may be wrong; three in a row may not.
+    """
     args = ("--seconds", "2", "--launches", "3", "--json")
-    found = document(cli("compare", "linear_regression", "--backends", "cpu", "cpu", *args))
-    assert found["settings"]["launches"] == 3 and found["settings"]["margin"] is None
-    assert [row["rank"] for row in found["results"]] == [1, 1]
-    assert isinstance(found["noise_floor"], float)
+    ranks = []
+    while len(ranks) < 3 and [1, 1] not in ranks:
+        found = document(cli("compare", "linear_regression", "--backends", "cpu", "cpu", *args))
+        assert found["settings"]["launches"] == 3 and found["settings"]["margin"] is None
+        assert isinstance(found["noise_floor"], float)
+        ranks.append([row["rank"] for row in found["results"]])
+    assert [1, 1] in ranks, ranks
 
 
 def test_closing_table_follows_the_demo(linear, cli, plain):
