@@ -72,6 +72,25 @@ def test_a_run_is_not_disturbed_by_another_thread(
         same([one.result() for one in found], [around(Call(around), x) for x in (first, second)], 1e-6)
 
 
+@pytest.mark.parametrize("threads", [2, 5])
+def test_bits_stay_while_the_first_runs_try_what_threads_share(threads: int) -> None:
+    """Thresholds are tried in turn, and the matrix, the sum and the picture lie between them."""
+
+    def forward(m: Call, x: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = m.wide(x)
+        return m.back(torch.nn.functional.gelu(y) * 2 + y), m.picture(picture).mean((2, 3))
+
+    torch.manual_seed(0)
+    module = Call(
+        forward, wide=torch.nn.Linear(48, 200), back=torch.nn.Linear(200, 48), picture=torch.nn.Conv2d(3, 24, 3)
+    ).eval()
+    given = torch.randn(30, 48), torch.randn(1, 3, 40, 40)
+    blob = atalla.compile(torch.export.export(module, given)).data
+    wanted, shared = atalla.load(blob).run(given), atalla.load(blob, threads=threads)
+    for _ in range(40):
+        assert all(map(torch.equal, shared.run(given), wanted))
+
+
 def test_a_context_refuses_a_second_run(blob: bytes) -> None:
     """In the C ABI, from the host that it calls: the same that another thread is told."""
     x, y, told = torch.randn(4, 5), torch.empty(4, 5), []

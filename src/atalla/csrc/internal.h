@@ -71,10 +71,6 @@ void at_pool_free(at_pool* pool);
 unsigned at_pool_threads(const at_pool* pool);
 // How much work the next run is, see "work.c": threads that sleep are woken for what takes longer than that.
 void at_pool_expect(at_pool* pool, size_t work);
-// Below it the caller's thread is as fast alone: what the others need of it comes through a cache that is far away.
-#ifndef ATALLA_WORTH_SHARING  // some tests share everything
-#define ATALLA_WORTH_SHARING (1 << 21)
-#endif
 // Calls `body` once for each item, in any order, from all threads; returns when all are done.
 void at_pool_run(at_pool* pool, size_t items, at_body body, void* argument);
 

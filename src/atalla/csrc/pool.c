@@ -1,8 +1,10 @@
 // A small pool of threads: items are handed out one by one; the caller's thread works, too.
 //
-// An item is taken by counting down `left`, which holds the number of the round as well: who succeeds has an item of
-// the round that is under way, and it stays so until that item is finished. The caller waits for items, not for
-// threads: one that comes late, because the system gave its processor to someone else, finds nothing left.
+// Neighbouring items are one thread's: what it wrote in the round before is in its cache, and mostly the same part of
+// the next. Who is done with its own takes those of the others. An item is taken by counting down what is `left` of
+// some thread's, which holds the number of the round as well: who succeeds has an item of the round that is under way,
+// and it stays so until that item is finished. The caller waits for items, not for threads: one that comes late,
+// because the system gave its processor to someone else, finds nothing left.
 //
 // Whoever waits looks for a while before it sleeps, since the next instruction is microseconds away. A thread says that
 // it sleeps (`asleep`, `waiting`) before it looks a last time, and the other side looks for sleepers after it wrote
@@ -10,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -17,6 +20,10 @@ enum {
   PATIENCE = 2000,         // looks, of some 40 cycles each
   WORTH_WAKING = 1 << 22,  // of work: some ten microseconds on a wide vector unit, as long as a thread needs to begin
 };
+
+typedef struct {
+  _Alignas(AT_LINE) atomic_uint_fast64_t left;  // items that nobody took; above them, the number of the round
+} share;
 
 struct at_pool {
   unsigned threads;
@@ -30,7 +37,8 @@ struct at_pool {
   atomic_uint asleep;   // threads that wait for `begin`
   atomic_bool waiting;  // the caller waits for `done`
   atomic_bool closing;
-  _Alignas(AT_LINE) atomic_uint_fast64_t left;  // items that nobody took; above them, the number of the round
+  share* shares;  // one a thread
+  _Alignas(AT_LINE) atomic_uint_fast64_t round;
   _Alignas(AT_LINE) atomic_uint_fast64_t finished;
 };
 
@@ -49,38 +57,49 @@ static void look_again(void) {
 #endif
 }
 
-static void work(at_pool* pool, unsigned number) {
-  uint_fast64_t seen = atomic_load(&pool->left);
+// The first item of a thread's; behind all of them, that of the next.
+static size_t first_of(const at_pool* pool, uint64_t items, unsigned thread) {
+  return (size_t)(items * thread / pool->threads);
+}
+
+static void work_on(at_pool* pool, unsigned owner, unsigned number) {
+  atomic_uint_fast64_t* left = &pool->shares[owner].left;
+  uint_fast64_t seen = atomic_load(left);
   while (seen & MOST_ITEMS) {
-    if (!atomic_compare_exchange_weak(&pool->left, &seen, seen - 1)) continue;
+    if (!atomic_compare_exchange_weak(left, &seen, seen - 1)) continue;
     const uint64_t items = pool->items;
-    pool->body(pool->argument, (size_t)(items - (seen & MOST_ITEMS)), number);
+    pool->body(pool->argument, first_of(pool, items, owner + 1) - (size_t)(seen & MOST_ITEMS), number);
     if (atomic_fetch_add(&pool->finished, 1) + 1 == items && atomic_load(&pool->waiting)) {
       pthread_mutex_lock(&pool->lock);
       pthread_cond_signal(&pool->done);
       pthread_mutex_unlock(&pool->lock);
     }
-    seen = atomic_load(&pool->left);
+    seen = atomic_load(left);
   }
 }
 
-static bool is_idle(at_pool* pool) { return !(atomic_load(&pool->left) & MOST_ITEMS) && !atomic_load(&pool->closing); }
+static void work(at_pool* pool, unsigned number) {
+  for (unsigned i = 0; i < pool->threads; ++i) work_on(pool, (number + i) % pool->threads, number);
+}
+
+static bool is_idle(at_pool* pool, uint_fast64_t round) {
+  return atomic_load(&pool->round) == round && !atomic_load(&pool->closing);
+}
 
 static void* serve(void* argument) {
   const worker me = *(worker*)argument;
   free(argument);
   at_pool* pool = me.pool;
-  for (;;) {
-    for (unsigned i = 0; i < PATIENCE && is_idle(pool); ++i) look_again();
-    if (is_idle(pool)) {
+  for (uint_fast64_t round = 0;; round = atomic_load(&pool->round), work(pool, me.number)) {
+    for (unsigned i = 0; i < PATIENCE && is_idle(pool, round); ++i) look_again();
+    if (is_idle(pool, round)) {
       pthread_mutex_lock(&pool->lock);
       atomic_fetch_add(&pool->asleep, 1);
-      while (is_idle(pool)) pthread_cond_wait(&pool->begin, &pool->lock);
+      while (is_idle(pool, round)) pthread_cond_wait(&pool->begin, &pool->lock);
       atomic_fetch_sub(&pool->asleep, 1);
       pthread_mutex_unlock(&pool->lock);
     }
     if (atomic_load(&pool->closing)) return NULL;
-    work(pool, me.number);
   }
 }
 
@@ -89,6 +108,12 @@ int at_pool_new(unsigned threads, at_pool** result) {
   if (posix_memalign(&place, AT_LINE, sizeof(at_pool)) != 0) return ATALLA_OUT_OF_MEMORY;
   at_pool* pool = place;
   *pool = (at_pool){.threads = 1};
+  place = NULL;
+  if (posix_memalign(&place, AT_LINE, threads * sizeof(share)) != 0) {
+    free(pool);
+    return ATALLA_OUT_OF_MEMORY;
+  }
+  pool->shares = memset(place, 0, threads * sizeof(share));
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->begin, NULL);
   pthread_cond_init(&pool->done, NULL);
@@ -118,6 +143,7 @@ void at_pool_free(at_pool* pool) {
   pthread_cond_destroy(&pool->begin);
   pthread_mutex_destroy(&pool->lock);
   free(pool->handles);
+  free(pool->shares);
   free(pool);
 }
 
@@ -137,8 +163,11 @@ void at_pool_run(at_pool* pool, size_t items, at_body body, void* argument) {
   pool->argument = argument;
   pool->items = items;
   atomic_store_explicit(&pool->finished, 0, memory_order_relaxed);
-  const uint_fast64_t round = atomic_load(&pool->left) & ~MOST_ITEMS;
-  atomic_store(&pool->left, (round + MOST_ITEMS + 1) | items);
+  const uint_fast64_t round = atomic_load(&pool->round) + MOST_ITEMS + 1;
+  for (unsigned i = 0; i < pool->threads; ++i) {
+    atomic_store(&pool->shares[i].left, round | (first_of(pool, items, i + 1) - first_of(pool, items, i)));
+  }
+  atomic_store(&pool->round, round);
   if (atomic_load(&pool->asleep)) {
     pthread_mutex_lock(&pool->lock);
     pthread_cond_broadcast(&pool->begin);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "sharing.h"
 #ifdef ATALLA_DEBUG
 #include "debug.h"
 #endif
@@ -23,7 +23,7 @@ typedef struct {
 struct atalla_context {
   const atalla_blob* blob;
   const at_kernels* kernels;
-  at_pool *pool, *alone;  // of all threads, and of the caller's
+  sharing sharing;
   atalla_host host;
   void* user;
   char *arena, *state, *scratch;
@@ -99,7 +99,15 @@ static void prepare(atalla_context* context, uint32_t number) {
     make_view(context, source, &call->src[i]);
   }
   call->work = at_work(insn->op, call);
-  call->pool = call->work < ATALLA_WORTH_SHARING ? context->alone : context->pool;
+}
+
+// Bytes of scratch that a thread needs for a call, whoever shares it.
+static size_t scratch_of(const sharing* sharing, at_need need, at_call* call) {
+  call->pool = sharing->alone;
+  const size_t alone = need(call);
+  call->pool = sharing->pool;
+  const size_t shared = need(call);
+  return alone > shared ? alone : shared;
 }
 
 int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** result,
@@ -130,8 +138,8 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
   for (uint32_t i = 0; i < blob->insn_count; ++i) views += 1u + blob->insns[i].sources;
   context->loans = calloc(views, sizeof *context->loans);
   if (options && options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
-  int status = at_pool_new(threads, &context->pool);
-  if (status == ATALLA_OK) status = at_pool_new(1, &context->alone);
+  int status = at_pool_new(threads, &context->sharing.pool);
+  if (status == ATALLA_OK) status = at_pool_new(1, &context->sharing.alone);
   size_t most = AT_LINE;
   if (!context->arena || !context->state || !context->calls || !context->loans ||
       (options && options->profile && !context->times)) {
@@ -144,7 +152,7 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
       const at_kernels* having = at_kernels_with(kernels, op);
       context->calls[i].kernel = having->run[op];
       const at_need need = having->scratch[op];
-      const size_t bytes = need ? need(&context->calls[i]) : 0;
+      const size_t bytes = need ? scratch_of(&context->sharing, need, &context->calls[i]) : 0;
       if (bytes > most) most = bytes;
     }
     if (most < MOST_SCRATCH) {
@@ -169,6 +177,9 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
     context->calls[i].scratch = context->scratch;
     context->calls[i].scratch_bytes = most;
   }
+  context->sharing.calls = context->calls;
+  context->sharing.count = blob->insn_count;
+  begin_sharing(&context->sharing);
   *result = context;
   return ATALLA_OK;
 }
@@ -178,8 +189,8 @@ void atalla_context_free(atalla_context* context) {
 #ifdef ATALLA_DEBUG
   at_debug_free(context->debug);
 #endif
-  at_pool_free(context->pool);
-  at_pool_free(context->alone);
+  at_pool_free(context->sharing.pool);
+  at_pool_free(context->sharing.alone);
   free(context->arena);
   if (context->owns_state) free(context->state);
   free(context->scratch);
@@ -269,7 +280,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
     at_call* call = &context->calls[i];
     if (insn->dst != AT_NOTHING && at_elements(&call->dst) == 0) continue;
     fetch(call + 1);
-    at_pool_expect(context->pool, call->work);
+    at_pool_expect(context->sharing.pool, call->work);
     const uint64_t began = context->times ? now() : 0;
 #ifdef ATALLA_DEBUG
     at_debug_before(context->debug, i);
@@ -302,7 +313,11 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
   if (atomic_flag_test_and_set_explicit(&context->is_busy, memory_order_acquire)) {
     return fail(error, ATALLA_BUSY, "the context is running already: one call at a time");
   }
+  const bool is_trial = is_trying(&context->sharing);
+  if (is_trial) begin_trial(&context->sharing);
+  const uint64_t began = is_trial ? now() : 0;
   const int status = run(context, inputs, outputs, error);
+  if (is_trial && status == ATALLA_OK) end_trial(&context->sharing, now() - began);
   atomic_flag_clear_explicit(&context->is_busy, memory_order_release);
   return status;
 }

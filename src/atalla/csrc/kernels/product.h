@@ -76,12 +76,12 @@ INLINE void pass_of_tiles(pass* s, size_t rows, size_t vectors) {
   }
 }
 
-// Whether tiles of three vectors are the fastest: of AVX-512 on Intel's. See benchmarks/atalla_choices.py.
+// Whether tiles of three vectors are the fastest: of AVX-512 on Intel's and Zen 4. See benchmarks/atalla_choices.py.
 INLINE int by_threes(void) {
 #if VL == 16 && defined(ATALLA_BY_THREES)
   return ATALLA_BY_THREES;
 #elif VL == 16
-  return __builtin_cpu_is("intel");
+  return __builtin_cpu_is("intel") || __builtin_cpu_is("amdfam19h");
 #else
   return 0;
 #endif
@@ -124,8 +124,8 @@ static void multiply_block(const product* p, size_t rows, size_t from, size_t to
 
 enum { WHOLE = (int)USUAL > (int)NV ? (int)USUAL / (int)NV : 1 };  // panels of a full tile
 
-INLINE cut cut_rows(const at_call* call, size_t rows, size_t columns) {
-  return cut_product(rows, columns, at_pool_threads(call->pool), MOST_ROWS, MOST_2, WHOLE);
+INLINE cut cut_rows(const at_call* call, size_t rows, size_t columns, size_t depth) {
+  return cut_product(rows, columns, depth, at_pool_threads(call->pool), MOST_ROWS, MOST_2, WHOLE);
 }
 
 INLINE void run_item(const product* p, const cut* cut, size_t chunk, size_t rows) {

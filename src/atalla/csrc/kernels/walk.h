@@ -91,9 +91,10 @@ INLINE spread spread_of(const at_call* call, const walk* w) {
   spread s = {.call = call, .walk = *w, .rows = walk_rows(w), .length = (size_t)w->dim[w->rank - 1]};
   s.length_each = s.length;
   s.rows_each = s.rows;
-  if (at_pool_threads(call->pool) > 1 && s.length) {
-    s.rows_each = (WORTH_AN_ITEM + s.length - 1) / s.length;
-    if (s.rows_each > s.rows) s.rows_each = s.rows ? s.rows : 1;
+  const size_t threads = at_pool_threads(call->pool);
+  if (threads > 1 && s.length && s.rows) {
+    const size_t items = (s.rows * s.length + threads * WORTH_AN_ITEM - 1) / (threads * WORTH_AN_ITEM) * threads;
+    s.rows_each = (s.rows + items - 1) / items;
     if (s.length > 2 * WORTH_AN_ITEM) s.length_each = WORTH_AN_ITEM;
   }
   s.pieces = s.length_each ? (s.length + s.length_each - 1) / s.length_each : 0;
