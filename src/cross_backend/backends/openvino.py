@@ -44,6 +44,7 @@ class OpenVino(Backend):
 
     The CPU plugin's own default on processors with bfloat16 units is bfloat16, twice as fast with errors up to 1e-1; a
     target says ``precision=bf16`` to have that, and then its row says so. What was really computed in is read back.
+    Where float16 is asked of a processor that has bfloat16 alone, the plugin takes that, and we do not run it.
     """
 
     name = "openvino"
@@ -188,6 +189,12 @@ class _OpenVinoSession(Session):
             if device != "cpu":
                 _require(core, device)
             self._compiled = core.compile_model(self.artifact.payload_path / "model.xml", device.upper(), settings)
+        taken = self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+        if (self.options["precision"], taken) == ("fp16", "bf16"):
+            raise UnavailableError(
+                f"OpenVINO computes in bfloat16 where float16 is asked of this {device.upper()}, which has none",
+                "say precision=bf16, or run it where there is some",
+            )
 
     def execution(self) -> Execution:
         """Return what the plugin recorded since the session was opened with ``counts``."""

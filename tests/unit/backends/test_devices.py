@@ -95,6 +95,23 @@ def test_openvino_says_the_arithmetic_that_it_used_and_not_what_was_asked(
     assert used in {"bf16", "f32"}
 
 
+def test_openvino_does_not_call_bfloat16_float16(program: torch.export.ExportedProgram) -> None:
+    """What processors without float16 arithmetic are given is eight times as coarse, and was judged as float16."""
+    import openvino
+
+    artifact = xb.lower(program, "openvino", name="net")
+    if "BF16" in (has := openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")) and "FP16" not in has:
+        with (
+            pytest.raises(UnavailableError, match="computes in bfloat16") as caught,
+            xb.load(artifact, precision="fp16"),
+        ):
+            pass
+        assert "precision=bf16" in caught.value.remedy
+        return
+    precision = _execution(artifact, "openvino?precision=fp16").precision
+    assert precision is not None and "bf16" not in precision
+
+
 def test_torch_says_which_blas_it_was_built_with(program: torch.export.ExportedProgram) -> None:
     device = _execution(xb.lower(program, "torch", name="net"), "torch").device
     assert device.startswith("CPU (")
