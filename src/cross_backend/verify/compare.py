@@ -29,7 +29,7 @@ class Precision:
 
 
 PRECISIONS: Mapping[str, Precision] = {
-    "fp32": Precision(16.0, 1e-6, 1e-2),
+    "fp32": Precision(12.0, 1e-6, 1e-2),
     "fp16": Precision(4.0 * 2**13, 1e-2, 2.0, mean=0.15),
     "bf16": Precision(4.0 * 2**16, 5e-2, 2.0, mean=0.3),
     "int8": Precision(0.0, 4.0, 4.0, mean=0.4),
