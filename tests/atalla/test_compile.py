@@ -59,7 +59,6 @@ def test_kernels_give_what_eager_gives(name: str, isa: str, threads: int) -> Non
     same(loaded.run(inputs), wanted, 2e-5)  # what the first run left in memory changes nothing
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize(
     ("inside", "outside", "size", "pays"),
     [(16, 16, 13, True), (16, 16, 12, False), (32, 48, 12, True), (32, 32, 8, False), (12, 64, 56, False)],
@@ -71,6 +70,7 @@ def test_winograd_is_chosen_where_it_was_measured_to_pay(inside: int, outside: i
     assert ("CONV2D_WINO" in {one.op.name for one in made.program.instructions}) == pays
 
 
+@pytest.mark.usefixtures("library")
 def test_exact_means_no_winograd() -> None:
     (fast, _, _), (exact, inputs, wanted) = compiled("winograd"), compiled("winograd", exact=True)
     assert "CONV2D_WINO" in {row.op.name for row in atalla.load(fast.data).listing.instructions}

@@ -70,7 +70,7 @@ typedef int (*atalla_host)(void* user, uint32_t call, const atalla_tensor* tenso
 
 typedef struct {
   size_t struct_size;
-  uint32_t threads; /* 0: one */
+  uint32_t threads; /* 0: one; with several the first runs, 24 at most, find out what is worth sharing */
   const char* isa;  /* "amx", "vnni", "avx512", "avx2", "base"; NULL: the best that this processor has */
   atalla_host host;
   void* user;

@@ -55,8 +55,8 @@ INLINE packed_job packed_job_of(const at_call* call, int is_conv, size_t bytes) 
 
 INLINE void cut_packed(packed_job* job, size_t step, size_t wide) {
   const size_t rows = at_elements(&job->call->dst) / (job->columns * job->groups);
-  const size_t threads = at_pool_threads(job->call->pool), depth = job->taps * job->depth;
-  job->cut = cut_product(rows, job->columns, depth, (unsigned)threads, packed_rows(job, step), step, wide);
+  const unsigned threads = at_pool_threads(job->call->pool);
+  job->cut = cut_product(rows, job->columns, job->taps * job->depth, threads, packed_rows(job, step), step, wide);
   job->items = job->cut.blocks * job->cut.chunks;
 }
 
