@@ -79,25 +79,17 @@ INLINE void find_start(const int8_job* job, size_t first, size_t count, int32_t*
   for (size_t c = 0; c < SUMS; ++c) start[c] = c < count ? (int32_t)(factor * (uint32_t)sums[c]) : 0;
 }
 
-// Sums become what they stand for; `first` is the first column, `at` where each row of dst begins.
-INLINE void finish_sums(const int8_job* job, size_t rows, size_t first, size_t count, const int32_t* sums,
-                        const int64_t* at) {
-  const at_view* dst = &job->rows.call->dst;
-  const float* scale = (const float*)(const void*)job->rows.call->src[3].data + first;
-  const float* offset = (const float*)(const void*)job->rows.call->src[4].data + first;
-  const vf low = vset(job->low), high = vset(job->high);
-  const int is_int8 = dst->dtype == AT_I8;
+// Sums become what they stand for.
+INLINE void finish_sums(const finishing* f, size_t rows, size_t count, const int32_t* sums) {
   for (size_t c = 0; c < count; c += VL) {
     const size_t here = count - c < VL ? count - c : VL;
-    const vf factor = here == VL ? vload(scale + c) : vload_part(scale + c, here);
-    const vf summand = here == VL ? vload(offset + c) : vload_part(offset + c, here);
+    const vf scale = here == VL ? vload(f->scale + c) : vload_part(f->scale + c, here);
+    const vf offset = here == VL ? vload(f->offset + c) : vload_part(f->offset + c, here);
     for (size_t r = 0; r < rows; ++r) {
-      const vf sum = __builtin_convertvector(*(const vi*)(sums + r * SUMS + c), vf);
-      const vf made = vceil_at(vfloor_at(vrounded(sum, factor) + summand, low), high);
-      const int64_t place = at[r] + (int64_t)(first + c);
-      int8_t* bytes = (int8_t*)dst->data + place;
-      float* floats = (float*)(void*)dst->data + place;
-      if (is_int8) {
+      const vf made = finished(f, *(const vi*)(sums + r * SUMS + c), scale, offset);
+      int8_t* bytes = (int8_t*)f->out + f->at[r] + c;
+      float* floats = (float*)(void*)f->out + f->at[r] + c;
+      if (f->is_int8) {
         here == VL ? vstore_int8(bytes, made) : vstore_int8_part(bytes, made, here);
       } else {
         here == VL ? vstore(floats, made) : vstore_part(floats, made, here);
@@ -133,14 +125,24 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
   for (size_t panel = of_job.panel; panel < last;) {
     const size_t column = panel * AT_PANEL, panels = panels_at_once(last - panel, rows);
     const size_t left = all->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
-    find_start(job, group * all->columns + column, count, start);
+    const size_t first_column = group * all->columns + column;
+    find_start(job, first_column, count, start);
     deep_panels p = {weight + panel * quads * STEP_BYTES, panels, quads, start, NULL};
     find_tail(&p, tail);
+    finishing f = {.scale = (const float*)(const void*)call->src[3].data + first_column,
+                   .offset = (const float*)(const void*)call->src[4].data + first_column,
+                   .low = job->low,
+                   .high = job->high,
+                   .is_int8 = call->dst.dtype == AT_I8,
+                   .out = call->dst.data + first_column * at_size(call->dst.dtype)};
+    const int is_whole = f.is_int8 && count == panels * AT_PANEL;
     for (size_t r = 0; r < rows; r += high) {
       const size_t here = rows - r < high ? rows - r : high;
       const packed* from = (const packed*)(const void*)(a + r * all->pitch);
+      f.at = at + r;
+      if (is_whole && make_tile(here, from, all->pitch / sizeof(packed), &p, &f)) continue;
       sum_tile(here, high, from, all->pitch / sizeof(packed), &p, sums);
-      finish_sums(job, here, group * all->columns + column, count, sums, at + r);
+      finish_sums(&f, here, count, sums);
     }
     panel += panels;
   }

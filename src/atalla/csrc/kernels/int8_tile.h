@@ -6,7 +6,9 @@
 // element, which VNNI wants unsigned. What lies behind the depth is multiplied by zeros, so it may be anything.
 #pragma once
 
+#include "narrow.h"
 #include "packed.h"
+#include "rounded.h"
 #if defined(__AMX_INT8__)
 #include "amx.h"
 #endif
@@ -25,6 +27,20 @@ typedef int16_t packed;
 enum { FLIP = 0, ROUND = 4, HIGH = 4, WIDE = 1, TILE_STEP = 4 };
 #endif
 enum { SUMS = WIDE * AT_PANEL };
+
+// What sums become, and where: row r begins at element `at[r]` of `out`, which is of int8 or of float32.
+typedef struct {
+  const float *scale, *offset;  // of the first column
+  float low, high;
+  int is_int8;
+  char* out;
+  const int64_t* at;
+} finishing;
+
+INLINE vf finished(const finishing* f, vi sums, vf scale, vf offset) {
+  const vf made = vrounded(__builtin_convertvector(sums, vf), scale) + offset;
+  return vceil_at(vfloor_at(made, vset(f->low)), vset(f->high));
+}
 
 #if defined(__AMX_INT8__)
 INLINE size_t high_of(size_t rows) { return tiles_high(rows); }
@@ -63,7 +79,7 @@ INLINE size_t high_of(size_t rows) {
 enum { FEW_ROWS = 5 };  // by four panels
 
 INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t pitch, const deep_panels* p,
-                      int32_t* sums) {
+                      const finishing* f, int32_t* sums) {
   __m512i acc[HIGH][WIDE];
   _Pragma("GCC unroll 12") for (int r = 0; r < rows; ++r) {
     _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
@@ -84,6 +100,20 @@ INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t 
       }
     }
   }
+  if (f) {
+    vf scale[WIDE], offset[WIDE];
+    _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
+      scale[c] = vload(f->scale + c * AT_PANEL);
+      offset[c] = vload(f->offset + c * AT_PANEL);
+    }
+    _Pragma("GCC unroll 12") for (int r = 0; r < rows; ++r) {
+      int8_t* out = (int8_t*)f->out + f->at[r];
+      _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
+        vstore_int8(out + c * AT_PANEL, finished(f, (vi)acc[r][c], scale[c], offset[c]));
+      }
+    }
+    return;
+  }
   _Pragma("GCC unroll 12") for (int r = 0; r < rows; ++r) {
     _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
       _mm512_storeu_si512(sums + r * SUMS + c * AT_PANEL, acc[r][c]);
@@ -96,13 +126,13 @@ INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t 
 #define EACH_VNNI(X) EACH_12(X, 1) EACH_12(X, 2) EACH_1(X, 3) EACH_1(X, 4)
 #define DEFINE_VNNI(PANELS, ROWS)                                                                                   \
   static __attribute__((noinline)) void vnni_##PANELS##_##ROWS(const packed* a, size_t pitch, const deep_panels* p, \
-                                                               int32_t* sums) {                                     \
-    vnni_tile(ROWS, PANELS, a, pitch, p, sums);                                                                     \
+                                                               const finishing* f, int32_t* sums) {                 \
+    vnni_tile(ROWS, PANELS, a, pitch, p, f, sums);                                                                  \
   }
 EACH_VNNI(DEFINE_VNNI)
 #undef DEFINE_VNNI
 #define NAME_VNNI(PANELS, ROWS) [PANELS][ROWS] = vnni_##PANELS##_##ROWS,
-static void (*const VNNI[WIDE + 1][HIGH + 1])(const packed*, size_t, const deep_panels*,
+static void (*const VNNI[WIDE + 1][HIGH + 1])(const packed*, size_t, const deep_panels*, const finishing*,
                                               int32_t*) = {EACH_VNNI(NAME_VNNI)};
 #undef NAME_VNNI
 
@@ -113,7 +143,13 @@ INLINE size_t panels_at_once(size_t left, size_t rows) {
 
 INLINE void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
   (void)high;
-  VNNI[p->panels][rows](a, pitch, p, sums);
+  VNNI[p->panels][rows](a, pitch, p, NULL, sums);
+}
+
+// Makes int8 of sums that are still in registers; whether this set does.
+INLINE int make_tile(size_t rows, const packed* a, size_t pitch, const deep_panels* p, const finishing* f) {
+  VNNI[p->panels][rows](a, pitch, p, f, NULL);
+  return 1;
 }
 
 #else
@@ -180,4 +216,11 @@ static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, co
 }
 #endif
 #endif
+#endif
+
+#if !defined(__AVX512VNNI__) || defined(__AMX_INT8__)
+INLINE int make_tile(size_t rows, const packed* a, size_t pitch, const deep_panels* p, const finishing* f) {
+  (void)rows, (void)a, (void)pitch, (void)p, (void)f;
+  return 0;
+}
 #endif
