@@ -1,4 +1,5 @@
-// Sums of products of int8, some rows by some panels at a time: by AMX, by VNNI, by pairs of 16 bits, or one by one.
+// Sums of products of int8, some rows by some panels at a time: by AMX, by VNNI, by pairs of 16 bits, or one by one;
+// and what such a sum becomes, which VNNI makes before sums leave their registers.
 //
 //   sums[r][c] = start[c] + Σ_d a[r][d] · w[panel(c)][d / 4][c % 16][d % 4]
 //
