@@ -19,9 +19,11 @@ from tests.atalla.odd import odd
 from tests.atalla.test_compile import compiled, same
 
 pytestmark = pytest.mark.slow
+ALL = ("-DATALLA_WORTH_SHARING=1", "-DATALLA_WORTH_PAIRING=1")
+"""What threads can share is shared, and what can run in one pass does."""
 UNDEFINED = ("-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all")
-ADDRESS = ("-O1", "-fsanitize=address", *UNDEFINED, "-fno-omit-frame-pointer", "-DATALLA_WORTH_SHARING=1")
-THREAD = ("-O1", "-fsanitize=thread", "-DATALLA_WORTH_SHARING=1")
+ADDRESS = ("-O1", "-fsanitize=address", *UNDEFINED, "-fno-omit-frame-pointer", *ALL)
+THREAD = ("-O1", "-fsanitize=thread", *ALL)
 DEBUG = ("-O1", "-DATALLA_DEBUG", "-DATALLA_WORTH_SHARING=1")
 ARM, QEMU = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 DRIVER = HERE / "run_blob.c"

@@ -98,6 +98,7 @@ struct at_call {
   char* scratch;  // `scratch_bytes` for each thread, aligned to AT_LINE
   size_t scratch_bytes;
   at_kernel kernel;
+  const at_call* behind;  // the next instruction's, where it is computed in the same pass; see "pairs.c"
 };
 
 // What an instruction costs: about as many multiplications.
@@ -111,6 +112,8 @@ typedef struct {
   const char* name;
   at_kernel run[AT_OP_COUNT];
   at_need scratch[AT_OP_COUNT];  // bytes that one thread needs; NULL for none
+  at_kernel pair;                // CONV2D and the DWCONV2D behind it
+  at_need pair_scratch;
 } at_kernels;
 
 extern const at_kernels at_kernels_base;

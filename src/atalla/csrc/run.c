@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pairs.h"
 #include "sharing.h"
 #ifdef ATALLA_DEBUG
 #include "debug.h"
@@ -110,6 +111,27 @@ static size_t scratch_of(const sharing* sharing, at_need need, at_call* call) {
   return alone > shared ? alone : shared;
 }
 
+// Finds instructions that run in one pass with the next, and what scratch they need. Whoever asks for times wants each
+// instruction's own, and debug builds look at what each wrote.
+static size_t pair_up(atalla_context* context, unsigned threads) {
+  size_t most = 0;
+#ifndef ATALLA_DEBUG
+  for (uint32_t i = 0; i < context->blob->insn_count && !context->times; ++i) {
+    if (!at_is_pair(context->blob, i, context->calls, threads)) continue;
+    at_call* call = &context->calls[i];
+    const at_kernels* having = at_kernels_with(context->kernels, AT_OP_DWCONV2D);
+    call->behind = call + 1;
+    call->kernel = having->pair;
+    call->work += call->behind->work;
+    const size_t bytes = scratch_of(&context->sharing, having->pair_scratch, call);
+    if (bytes > most) most = bytes;
+  }
+#else
+  (void)context, (void)threads;
+#endif
+  return most;
+}
+
 int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** result,
                        atalla_error* error) {
   if (!blob || !result || (options && options->struct_size < sizeof *options)) {
@@ -146,8 +168,8 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
     status = ATALLA_OUT_OF_MEMORY;
   }
   if (status == ATALLA_OK) {
+    for (uint32_t i = 0; i < blob->insn_count; ++i) prepare(context, i);
     for (uint32_t i = 0; i < blob->insn_count; ++i) {
-      prepare(context, i);
       const uint16_t op = blob->insns[i].op;
       const at_kernels* having = at_kernels_with(kernels, op);
       context->calls[i].kernel = having->run[op];
@@ -155,6 +177,8 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
       const size_t bytes = need ? scratch_of(&context->sharing, need, &context->calls[i]) : 0;
       if (bytes > most) most = bytes;
     }
+    const size_t together = pair_up(context, threads);
+    if (together > most) most = together;
     if (most < MOST_SCRATCH) {
       most = (most + AT_LINE - 1) / AT_LINE * AT_LINE;
 #ifdef ATALLA_DEBUG
@@ -302,6 +326,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
       if (status == ATALLA_ZERO_DIVISOR) snprintf(text, sizeof text, "a whole number is divided by zero");
       return fail(error, status, text);
     }
+    if (call->behind) ++i;
   }
   return ATALLA_OK;
 }

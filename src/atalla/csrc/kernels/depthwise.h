@@ -20,6 +20,7 @@ typedef struct {
   activation act;          // of int8 the bounds
   int64_t zero;
   int is_int8;
+  int64_t ring, origin;  // lines of the source that are there, which go round, and the first ever; 0: all
 } dw_job;
 
 typedef struct {
@@ -200,7 +201,8 @@ static void dw_item(void* argument, size_t item, unsigned thread) {
     const char** found = columns + (size_t)i * job->reach;
     const int64_t reach = (int64_t)job->reach, left = words[AT_DWCONV2D_LEFT], step = src->stride[3] * size;
     const span in = is_row ? span_inside(-left, 1, src->dim[3], reach) : (span){reach, reach};
-    const char* line = is_row ? image + row * src->stride[2] * size : NULL;
+    const int64_t at_line = job->ring ? (row - job->origin) % job->ring : row;
+    const char* line = is_row ? image + at_line * src->stride[2] * size : NULL;
     for (int64_t at = 0; at < in.from; ++at) found[at] = zeros;
     for (int64_t at = in.from; at < in.to; ++at) found[at] = line + (at - left) * step;
     for (int64_t at = in.to; at < reach; ++at) found[at] = zeros;
@@ -251,10 +253,8 @@ static void dw_item(void* argument, size_t item, unsigned thread) {
   }
 }
 
-static int dwconv(const at_call* call) {
-  const at_view* dst = &call->dst;
-  if (at_elements(dst) == 0) return 0;
-  dw_job job = {.call = call, .channels = (size_t)dst->dim[1], .reach = dw_pointers(call)};
+INLINE dw_job dw_job_of(const at_call* call) {
+  dw_job job = {.call = call, .channels = (size_t)call->dst.dim[1], .reach = dw_pointers(call)};
   job.is_int8 = call->src[0].dtype == AT_I8;
   if (job.is_int8) {
     const int64_t* made = call->words + AT_QDWCONV2D_ZERO;
@@ -263,6 +263,13 @@ static int dwconv(const at_call* call) {
   } else {
     job.act = read_activation(call->words + AT_DWCONV2D_ACT);
   }
+  return job;
+}
+
+static int dwconv(const at_call* call) {
+  const at_view* dst = &call->dst;
+  if (at_elements(dst) == 0) return 0;
+  dw_job job = dw_job_of(call);
   at_pool_run(call->pool, (size_t)(dst->dim[0] * dst->dim[2]), dw_item, &job);
   return 0;
 }

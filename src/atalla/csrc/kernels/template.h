@@ -8,6 +8,7 @@
 #include "gemm.h"
 #include "move.h"
 #include "norm.h"
+#include "pair.h"
 #include "pool2d.h"
 #include "product.h"
 #include "reduce.h"
@@ -53,4 +54,6 @@ const at_kernels TABLE(NAME) = {
             [AT_OP_QCONV2D] = qconv_need,
 #endif
         },
+    .pair = pair,
+    .pair_scratch = pair_need,
 };
