@@ -29,6 +29,8 @@ class Finding:
     executor: str
     """Its name; ``compile`` before any has run."""
     detail: str
+    like: str = ""
+    """What its outputs shall be like: ``eager``, an executor's name, or nothing where it is no matter of outputs."""
     tolerance: float = 0.0
 
     def resembles(self, other: Finding | None) -> bool:
@@ -84,7 +86,7 @@ def examine(graph: Graph, executors: Sequence[Executor]) -> Outcome:
         except Exception as error:
             return Outcome("finding", finding=Finding("error", "compile", _line(error)), operators=operators)
         kinds = tuple(sorted({one.op.name for one in made.program.instructions}))
-        found = _run_all(made.data, inputs, executors, _Wanted(graph, single, exact, tolerances))
+        found = _run_all(made.data, inputs, executors, _Wanted(single, exact, tolerances, same_bits(graph, kinds)))
     status = "finding" if found else "same"
     return Outcome(status, "", found, operators, len(made.fallbacks), kinds)
 
@@ -103,10 +105,10 @@ def built(graph: Graph) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
 class _Wanted:
     """What outputs shall be."""
 
-    graph: Graph
     single: list[torch.Tensor]
     exact: list[torch.Tensor]
     tolerances: list[float]
+    same_bits: bool
 
 
 def _run_all(
@@ -120,18 +122,18 @@ def _run_all(
             for number in range(RUNS):
                 found = [value.clone() for value in one.run(data, inputs)]
                 if number and not all(map(_same, found, results[one.name])):
-                    return Finding("bits", one.name, "another run gives other bits")
+                    return Finding("bits", one.name, "another run gives other bits", one.name)
                 results[one.name] = found
         except Exception as error:
             told = error if isinstance(error, AtallaError) else f"{type(error).__name__}: {_line(error)}"
             return Finding("error", one.name, str(told))
         fault = _fault(found, wanted)
         if fault:
-            return Finding("differs", one.name, *fault)
-        like = one.like or (REFERENCE if same_bits(wanted.graph) else "")
+            return Finding("differs", one.name, fault[0], "eager", fault[1])
+        like = one.like or (REFERENCE if wanted.same_bits else "")
         for number, value in enumerate(found):
             if like in results and not _same(value, results[like][number]):
-                return Finding("bits", one.name, f"output {number} has other bits than {like} gives")
+                return Finding("bits", one.name, f"output {number} has other bits than {like} gives", like)
         if not all(map(_same, before, inputs)):
             return Finding("bits", one.name, "it wrote into its inputs")
     return None

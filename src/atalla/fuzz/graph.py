@@ -145,6 +145,7 @@ class Graph:
 PRELUDE = """import torch
 import torch.ao.quantization.fx._decomposed
 import atalla
+torch.set_grad_enabled(False)
 aten, quantized_decomposed = torch.ops.aten, torch.ops.quantized_decomposed
 def rand(seed, *shape): return torch.randn(shape, generator=torch.Generator().manual_seed(seed))"""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from atalla.fuzz.graph import Graph, Node
 
 
@@ -40,21 +42,31 @@ SAME_BITS = MOVES | CHOICES | SUMS | PRODUCTS
 What multiplies and adds in float32 is not among them: some processors round once where others round twice.
 """
 
+SAME_INSTRUCTIONS = frozenset(
+    "END COPY FILL IOTA GATHER SCATTER EW POOL2D REDUCE RESIZE2D BGEMM BCONV2D QGEMM QCONV2D QDWCONV2D".split()
+)
+"""Of these instructions :data:`SAME_BITS` may be made; a product that stays float32 is none of them."""
 
-def same_bits(graph: Graph) -> bool:
-    """Whether every executor is to give the bits of the reference, as it is for int8 and bf16 where nothing else rounds."""
-    if graph.precision == "float32":
+
+def same_bits(graph: Graph, instructions: Collection[str]) -> bool:
+    """Whether every executor is to give the bits of the reference, as it is for int8 and bf16 where nothing else rounds.
+
+    Args:
+        graph: the program.
+        instructions: the kinds of what it was compiled to.
+    """
+    if graph.precision == "float32" or not SAME_INSTRUCTIONS.issuperset(instructions):
         return False
     pruned = graph.pruned()
     return all(_is_same(node, pruned) for node in pruned.nodes if node.operator)
 
 
 def _is_same(node: Node, graph: Graph) -> bool:
+    """Whether a node is of those, or a function that lies between int8 and int8: a table, which the compiler made."""
     if node.operator in SAME_BITS or "quantize" in node.operator:
         return True
     made = {one.name: one for one in graph.nodes}
-    between = [made[name].operator if name in made else "" for name in node.operands]
+    read = [made[name].operator if name in made else "" for name in node.operands]
     readers = [one.operator for one in graph.nodes if node.name in one.operands]
-    return all("dequantize" in name for name in between) and all(".quantize" in name for name in readers) and (
-        node.name not in graph.outputs
-    )
+    is_stored = node.name not in graph.outputs and all(".quantize" in name for name in readers)
+    return is_stored and all("dequantize" in name for name in read)

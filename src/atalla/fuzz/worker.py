@@ -18,6 +18,8 @@ PATIENCE_S = 60.0
 """A program that takes longer hangs."""
 START_S = 180.0
 """So long may a worker take to be there: torch is imported."""
+LEAVE_S = 10.0
+"""So long may it take to go."""
 
 
 class Worker:
@@ -37,7 +39,7 @@ class Worker:
             pipe.send(graph.to_dict())
             if not pipe.poll(self._patience_s):
                 executor = self._where()
-                self.close()
+                self.close(hangs=True)
                 return _ended("hang", executor, f"nothing after {self._patience_s:g} s")
             found: Outcome = pipe.recv()
         except (EOFError, OSError):
@@ -66,10 +68,11 @@ class Worker:
     def _where(self) -> str:
         return bytes(self._place.value).decode(errors="replace") or "compile"
 
-    def close(self) -> None:
-        """End the process."""
+    def close(self, *, hangs: bool = False) -> None:
+        """End the process; one that hangs is not waited for."""
         if self._pipe is not None:
             self._pipe.close()
+            self._process.join(0 if hangs else LEAVE_S)
             self._process.kill()
             self._process.join()
         self._pipe = self._process = None
