@@ -36,7 +36,7 @@ class Draw:
     """A program that grows."""
 
     def __init__(self, seed: int, precision: str) -> None:
-        self.random = random.Random(seed)
+        self.random = random.Random(seed)  # noqa: S311  no secret
         self.precision = precision
         self.values = Values(precision)
         self.leaves: list[Leaf] = []
@@ -213,8 +213,9 @@ class Draw:
 
     def back_to(self, mark: tuple[int, int]) -> None:
         """Forget what came after a mark."""
-        for one in (*self.leaves[mark[0] :], *self.nodes[mark[1] :]):
-            self.values.known.pop(one.name, None)
+        names = [leaf.name for leaf in self.leaves[mark[0] :]] + [node.name for node in self.nodes[mark[1] :]]
+        for name in names:
+            self.values.known.pop(name, None)
         del self.leaves[mark[0] :], self.nodes[mark[1] :]
 
 

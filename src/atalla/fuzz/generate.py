@@ -11,7 +11,6 @@ from atalla.fuzz.rounding import SAME_BITS
 from atalla.fuzz.values import RefusedError
 
 PRECISIONS = ("float32", "int8", "bf16")
-OF_INT8 = ("float32", "int64", "bool", "int8")
 
 
 def generate(seed: int, precision: str = "float32", operators: Collection[str] | None = None) -> Graph:
@@ -28,7 +27,7 @@ def generate(seed: int, precision: str = "float32", operators: Collection[str] |
         _grow(draw, names)
     if not draw.nodes:
         draw.emit("aten.relu.default", draw.new(draw.theme))
-    return _finished(draw, seed)
+    return _finished(draw)
 
 
 def _names(precision: str) -> list[str]:
@@ -57,13 +56,13 @@ def _grow(draw: Draw, names: list[str]) -> None:
             draw.back_to(mark)
 
 
-def _finished(draw: Draw, seed: int) -> Graph:
+def _finished(draw: Draw) -> Graph:
     """Return the program with its outputs: the last value, those that nothing reads, and some others."""
     read = {name for node in draw.nodes for name in node.operands}
     tensors = [name for name in draw.names() if name.startswith("v")]
     outputs = [name for name in tensors if name not in read and draw.maybe(0.8)]
     outputs += [name for name in draw.names() if draw.maybe(0.1) and name not in outputs]
     outputs = outputs or tensors[-1:]
-    options = ("bf16=True" if draw.precision == "bf16" else "exact=True" if draw.maybe(0.2) else "")
+    options = "bf16=True" if draw.precision == "bf16" else "exact=True" if draw.maybe(0.2) else ""
     draw.random.shuffle(outputs)
     return Graph(tuple(draw.leaves), tuple(draw.nodes), tuple(outputs), options, draw.precision)

@@ -154,7 +154,9 @@ def prelude(graph: Graph) -> str:
     """Return the lines before the module."""
     if any(node.operator.startswith("quantized") for node in graph.nodes):
         return PRELUDE
-    lines = PRELUDE.replace(", quantized_decomposed = torch.ops.aten, torch.ops.quantized_decomposed", " = torch.ops.aten")
+    lines = PRELUDE.replace(
+        ", quantized_decomposed = torch.ops.aten, torch.ops.quantized_decomposed", " = torch.ops.aten"
+    )
     return "\n".join(line for line in lines.splitlines() if "quantization" not in line)
 
 
@@ -166,7 +168,11 @@ def module_source(graph: Graph) -> str:
         lines += ["    def __init__(self):", "        super().__init__()"]
     for leaf in own:
         made = f"torch.nn.Parameter({leaf.source})" if leaf.name.startswith("p") else leaf.source
-        text = f"self.{leaf.name} = {made}" if leaf.name.startswith("p") else f'self.register_buffer("{leaf.name}", {made})'
+        text = (
+            f"self.{leaf.name} = {made}"
+            if leaf.name.startswith("p")
+            else f'self.register_buffer("{leaf.name}", {made})'
+        )
         lines.append(f"        {text}")
     lines.append(f"    def forward({', '.join(['self', *(leaf.name for leaf in graph.inputs)])}):")
     lines += [f"        {node.name} = {_owned(node.call)}" for node in graph.nodes]

@@ -10,6 +10,8 @@ from dataclasses import replace
 from atalla.fuzz.graph import NAME, Graph, Leaf, Node
 from atalla.fuzz.values import RefusedError, Values
 
+NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+"""A whole number in a call."""
 Fails = Callable[[Graph], bool]
 """Whether a program fails in the way that is looked for; one that does not run does not."""
 
@@ -50,7 +52,7 @@ def _weight(graph: Graph) -> tuple[int, ...]:
             count *= size
         elements += count
         odd += (leaf.layout != "plain") + (leaf.kind not in PLAIN) + (not leaf.name.startswith("x")) + len(leaf.shape)
-    numbers = sum(map(int, re.findall(r"(?<![\w.])\d+(?![\w.])", " ".join(node.call for node in graph.nodes))))
+    numbers = sum(map(int, NUMBER.findall(" ".join(node.call for node in graph.nodes))))
     return len(graph.nodes), len(graph.outputs), len(graph.leaves), elements, odd + bool(graph.options), numbers
 
 
@@ -147,29 +149,32 @@ def _with(graph: Graph, old: Leaf, new: Leaf) -> Graph:
 
 
 def _smaller_sizes(graph: Graph) -> Iterator[Graph]:
-    """Make a size smaller, wherever its number stands; then a dim of one leaf alone; then a number of a call."""
-    for size in sorted({size for leaf in graph.leaves for size in leaf.shape if size > 1}, reverse=True):
-        for less in sorted({1, 2, 3, size // 2, size - 1}):
-            if less < size:
-                leaves = tuple(
-                    replace(leaf, shape=tuple(less if one == size else one for one in leaf.shape), bound=leaf.bound)
-                    for leaf in graph.leaves
-                )
-                nodes = tuple(replace(node, call=_with_number(node.call, size, less)) for node in graph.nodes)
-                yield replace(graph, leaves=leaves, nodes=nodes)
-                yield replace(graph, leaves=leaves)
+    """Make a size smaller, wherever its number stands, or in leaves alone; then one dim; then a number of a call."""
+    for size in sorted({size for leaf in graph.leaves for size in leaf.shape}, reverse=True):
+        for less in _less(size):
+            shapes = [tuple(less if one == size else one for one in leaf.shape) for leaf in graph.leaves]
+            leaves = tuple(replace(leaf, shape=shape) for leaf, shape in zip(graph.leaves, shapes, strict=True))
+            nodes = tuple(replace(node, call=_with_number(node.call, size, less)) for node in graph.nodes)
+            yield replace(graph, leaves=leaves, nodes=nodes)
+            yield replace(graph, leaves=leaves)
     for leaf in graph.leaves:
         for place, size in enumerate(leaf.shape):
-            for less in sorted({1, 2, size // 2, size - 1}):
-                if 0 < less < size:
-                    shape = (*leaf.shape[:place], less, *leaf.shape[place + 1 :])
-                    yield _with(graph, leaf, replace(leaf, shape=shape))
+            for less in _less(size):
+                yield _with(graph, leaf, replace(leaf, shape=(*leaf.shape[:place], less, *leaf.shape[place + 1 :])))
+    yield from _smaller_numbers(graph)
+
+
+def _less(size: int) -> list[int]:
+    """Return smaller sizes, the smallest first."""
+    return sorted({one for one in (1, 2, 3, size // 2, size - 1) if 0 < one < size})
+
+
+def _smaller_numbers(graph: Graph) -> Iterator[Graph]:
     for at, node in enumerate(graph.nodes):
-        for number in sorted({int(one) for one in re.findall(r"(?<![\w.])\d+(?![\w.])", node.call)}, reverse=True):
-            for less in {0, 1, number // 2}:
-                if less < number:
-                    made = replace(node, call=_with_number(node.call, number, less))
-                    yield replace(graph, nodes=(*graph.nodes[:at], made, *graph.nodes[at + 1 :]))
+        for number in sorted({int(one) for one in NUMBER.findall(node.call)}, reverse=True):
+            for less in sorted({0, 1, number // 2} - {number}):
+                made = replace(node, call=_with_number(node.call, number, less))
+                yield replace(graph, nodes=(*graph.nodes[:at], made, *graph.nodes[at + 1 :]))
 
 
 def _with_number(call: str, old: int, new: int) -> str:

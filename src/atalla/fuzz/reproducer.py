@@ -42,7 +42,9 @@ def script(graph: Graph, finding: Finding, executors: Sequence[Executor]) -> str
     if executor is not None and finding.like:
         lines.append(f"wanted = {'model(*inputs)' if finding.like == 'eager' else known[finding.like].source}")
         lines.append("for one, other in zip(found, wanted, strict=True):")
-        lines.append(f"    torch.testing.assert_close(one, other, rtol=0, atol={finding.tolerance:.3g}, equal_nan=True)")
+        lines.append(
+            f"    torch.testing.assert_close(one, other, rtol=0, atol={finding.tolerance:.3g}, equal_nan=True)"
+        )
     return "\n".join(lines) + "\n"
 
 

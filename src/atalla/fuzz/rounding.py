@@ -13,8 +13,9 @@ def _names(text: str) -> frozenset[str]:
 
 MOVES = _names(
     "view reshape _unsafe_view permute transpose.int t expand unsqueeze squeeze squeeze.dim squeeze.dims select.int "
-    "slice.Tensor split_with_sizes split.Tensor unbind.int diagonal unfold clone alias detach lift_fresh_copy contiguous "
-    "dropout copy cat stack repeat flip constant_pad_nd tril triu slice_scatter full_like full empty.memory_format "
+    "slice.Tensor split_with_sizes split.Tensor unbind.int diagonal unfold clone alias detach "
+    "lift_fresh_copy "
+    "contiguous dropout copy cat stack repeat flip constant_pad_nd tril triu slice_scatter full_like full empty.memory_format "
     "empty_permuted embedding index_select index.Tensor gather scatter.src scatter.value "
     "upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec _upsample_nearest_exact1d.vec "
     "_upsample_nearest_exact2d.vec _upsample_nearest_exact3d.vec"
@@ -43,13 +44,29 @@ What multiplies and adds in float32 is not among them: some processors round onc
 """
 
 SAME_INSTRUCTIONS = frozenset(
-    "END COPY FILL IOTA GATHER SCATTER EW POOL2D REDUCE RESIZE2D BGEMM BCONV2D QGEMM QCONV2D QDWCONV2D".split()
+    {
+        "END",
+        "COPY",
+        "FILL",
+        "IOTA",
+        "GATHER",
+        "SCATTER",
+        "EW",
+        "POOL2D",
+        "REDUCE",
+        "RESIZE2D",
+        "BGEMM",
+        "BCONV2D",
+        "QGEMM",
+        "QCONV2D",
+        "QDWCONV2D",
+    }
 )
 """Of these instructions :data:`SAME_BITS` may be made; a product that stays float32 is none of them."""
 
 
 def same_bits(graph: Graph, instructions: Collection[str]) -> bool:
-    """Whether every executor is to give the bits of the reference, as it is for int8 and bf16 where nothing else rounds.
+    """Whether every executor is to give the reference's bits, as it is for int8 and bf16 where nothing else rounds.
 
     Args:
         graph: the program.

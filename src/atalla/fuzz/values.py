@@ -121,7 +121,7 @@ class Values:
         known = self.known[name]
         spread = max((_distance(one, known.exact) for one in known.noisy), default=0.0)
         if not known.single.is_floating_point():
-            return max(1.0, math.ceil(spread)) if spread or self.precision == "int8" and _is_int8(known.single) else 0.0
+            return max(1.0, math.ceil(spread)) if spread or _is_int8(known.single) else 0.0
         return spread * NOISE[self.precision].share + 2.0**-20 * _size(known.exact)
 
     def _widened(self, value: torch.Tensor) -> torch.Tensor:
@@ -195,6 +195,7 @@ def evaluate(text: str, names: dict[str, Value]) -> Value:
 
 
 def rand(seed: int, *shape: int) -> torch.Tensor:
+    """Return normal numbers."""
     import torch
 
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))

@@ -7,12 +7,16 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atalla.fuzz.compare import Finding, Outcome, examine
-from atalla.fuzz.executors import executors
+from atalla.fuzz.executors import Executor, executors
 from atalla.fuzz.graph import Graph
+
+if TYPE_CHECKING:
+    import torch
 
 PATIENCE_S = 60.0
 """A program that takes longer hangs."""
@@ -101,11 +105,11 @@ def _serve(pipe: Connection, place: Any, precision: str, more: Sequence[str]) ->
         pipe.send(examine(Graph.from_dict(given), ours))
 
 
-def _told(one: Any, place: Any) -> Any:
-    from dataclasses import replace
+def _told(one: Executor, place: Any) -> Executor:
+    """Return an executor that tells its name before it runs."""
 
     def run(data: bytes, inputs: Sequence[torch.Tensor]) -> Sequence[Any]:
         place.value = one.name.encode()[:199]
-        return one.run(data, inputs)  # type: ignore[no-any-return]
+        return one.run(data, inputs)
 
     return replace(one, run=run)

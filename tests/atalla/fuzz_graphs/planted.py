@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 import atalla
 from atalla.blob.reader import parse
 from atalla.isa import Op
+
+if TYPE_CHECKING:
+    import torch
 
 
 def one_more(data: bytes, inputs: Sequence[torch.Tensor]) -> Sequence[Any]:

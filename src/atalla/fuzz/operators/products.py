@@ -136,9 +136,7 @@ def convolution(draw: Draw, name: str, x: str | None = None) -> str:
         shape = (channels, columns // groups, *shape[2:])
         more = [draw.whole(0, max(s, d) - 1) for s, d in zip(stride, dilation, strict=True)]
     bias = draw.one("None", draw.weight(columns))
-    return draw.emit(
-        name, x, draw.weight(*shape), bias, stride, padding, dilation, is_transposed, more, groups
-    )
+    return draw.emit(name, x, draw.weight(*shape), bias, stride, padding, dilation, is_transposed, more, groups)
 
 
 @makes("scaled_dot_product_attention.default")
