@@ -122,7 +122,7 @@ class Values:
         spread = max((_distance(one, known.exact) for one in known.noisy), default=0.0)
         if not known.single.is_floating_point():
             return max(1.0, math.ceil(spread)) if spread or _is_int8(known.single) else 0.0
-        return spread * NOISE[self.precision].share + 2.0**-20 * _size(known.exact)
+        return spread * NOISE[self.precision].share + 2.0**-20 * _size(known.exact) + 2.0**-126
 
     def _widened(self, value: torch.Tensor) -> torch.Tensor:
         return value.double() if value.is_floating_point() and self.precision != "int8" else value
