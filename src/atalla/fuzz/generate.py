@@ -7,7 +7,7 @@ from collections.abc import Collection
 from atalla.fuzz.draw import Draw
 from atalla.fuzz.graph import Graph
 from atalla.fuzz.operators import makers, motifs, quantized
-from atalla.fuzz.rounding import SAME_BITS
+from atalla.fuzz.rounding import CHOICES, MOVES, SAME_BITS
 from atalla.fuzz.values import RefusedError
 
 PRECISIONS = ("float32", "int8", "bf16")
@@ -23,7 +23,7 @@ def generate(seed: int, precision: str = "float32", operators: Collection[str] |
     """
     draw = Draw(seed, precision)
     names = sorted(operators if operators is not None else _names(precision))
-    for _ in range(draw.whole(2, 8) if precision != "int8" else draw.whole(1, 4)):
+    for _ in range(draw.whole(2, 8) if precision != "int8" else draw.whole(1, 5)):
         _grow(draw, names)
     if not draw.nodes:
         draw.emit("aten.relu.default", draw.new(draw.theme))
@@ -35,7 +35,7 @@ def _names(precision: str) -> list[str]:
         weighted = [name for name in makers() if "linear" in name or "conv" in name]
         return [name for name in (*makers(), *weighted * 12) if name in SAME_BITS]
     if precision == "int8":
-        return [name for name in makers() if name.startswith("quantized")]
+        return [name for name in makers() if name.startswith("quantized") or name in MOVES | CHOICES]
     return [name for name in makers() if not name.startswith("quantized")]
 
 
@@ -44,7 +44,7 @@ def _grow(draw: Draw, names: list[str]) -> None:
     for _ in range(6):
         mark = draw.mark()
         try:
-            if draw.precision == "int8" and draw.maybe(0.85):
+            if draw.precision == "int8" and draw.maybe(0.7):
                 draw.one(*quantized.MOTIFS)(draw)
             elif draw.precision == "float32" and draw.maybe(0.3):
                 draw.one(*motifs.MOTIFS)(draw)
