@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from atalla.errors import AtallaError, CompileError
+from atalla.errors import CompileError
 from atalla.fuzz import values
 from atalla.fuzz.executors import REFERENCE, Executor
 from atalla.fuzz.graph import Graph, inputs_source, module_source
@@ -125,8 +125,7 @@ def _run_all(
                     return Finding("bits", one.name, "another run gives other bits", one.name)
                 results[one.name] = found
         except Exception as error:
-            told = error if isinstance(error, AtallaError) else f"{type(error).__name__}: {_line(error)}"
-            return Finding("error", one.name, str(told))
+            return Finding("error", one.name, _line(error))
         fault = _fault(found, wanted)
         if fault:
             return Finding("differs", one.name, fault[0], "eager", fault[1])
