@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from atalla.fuzz.graph import Leaf, Node
-from atalla.fuzz.values import UNFILLED, Values
+from atalla.fuzz.values import UNFILLED, RefusedError, Values
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +47,13 @@ class Draw:
         """The shape that many new tensors have, so that they go together."""
 
     def one(self, *options: T) -> T:
-        """Return one of them."""
+        """Return one of them.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        if not options:
+            raise RefusedError("nothing to choose from")
         return self.random.choice(options)
 
     def maybe(self, share: float = 0.5) -> bool:
@@ -59,7 +65,13 @@ class Draw:
         return round(self.random.uniform(low, high), 2)
 
     def whole(self, low: int, high: int) -> int:
-        """Return a whole number; both ends are in."""
+        """Return a whole number; both ends are in.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        if low > high:
+            raise RefusedError("nothing to choose from")
         return self.random.randint(low, high)
 
     def size(self) -> int:
@@ -67,13 +79,15 @@ class Draw:
         return self.one(*LARGE) if self.is_large and self.maybe(0.6) else self.one(*SIZES)
 
     def new_shape(self, rank: int) -> tuple[int, ...]:
-        """Return a shape of few enough elements; batches are small."""
+        """Return a shape of few enough elements; batches are small. Now and then it has none."""
         shape = [self.size() for _ in range(rank)]
         if rank > 2:
             shape[0] = self.one(1, 1, 2, 3)
         while _count(shape) > MOST_NEW // (1 if self.is_large else 10):
             widest = shape.index(max(shape))
             shape[widest] = max(1, shape[widest] // 2)
+        if rank and self.maybe(0.02):
+            shape[self.whole(0, rank - 1)] = 0
         return tuple(shape)
 
     def tensor(self, name: str) -> torch.Tensor:

@@ -24,6 +24,8 @@ Value = Any
 MOST_ELEMENTS = 300_000
 LARGEST = 1e5
 """Greater numbers are left out."""
+FLOOR = 2.0**-36
+"""What is allowed in any case: float64 rounds, too, where numbers of common size cancel."""
 UNSTEADY = 0.03
 """A node is refused where noise moves it by more than this part of its largest element."""
 
@@ -122,7 +124,7 @@ class Values:
         spread = max((_distance(one, known.exact) for one in known.noisy), default=0.0)
         if not known.single.is_floating_point():
             return max(1.0, math.ceil(spread)) if spread or _is_int8(known.single) else 0.0
-        return spread * NOISE[self.precision].share + 2.0**-20 * _size(known.exact) + 2.0**-126
+        return spread * NOISE[self.precision].share + 2.0**-20 * _size(known.exact) + FLOOR
 
     def _widened(self, value: torch.Tensor) -> torch.Tensor:
         return value.double() if value.is_floating_point() and self.precision != "int8" else value
