@@ -19,7 +19,7 @@ Fails = Callable[[Graph], bool]
 def minimize(graph: Graph, fails: Fails, seconds: float = 60.0) -> Graph:
     """Return the smallest program that was found within a time; at worst the one that was given."""
     until = time.monotonic() + seconds
-    best = graph
+    best, seen = graph, {graph}
 
     def tried(candidates: Iterator[Graph]) -> bool:
         """Take the first candidate that fails, and return whether there was one."""
@@ -28,7 +28,10 @@ def minimize(graph: Graph, fails: Fails, seconds: float = 60.0) -> Graph:
             if time.monotonic() > until:
                 return False
             smaller = one.pruned()
-            if _weight(smaller) < _weight(best) and fails(smaller):
+            if smaller in seen or _weight(smaller) >= _weight(best):
+                continue
+            seen.add(smaller)
+            if fails(smaller):
                 best = smaller
                 return True
         return False
