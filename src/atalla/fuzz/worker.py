@@ -11,6 +11,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from atalla.errors import AtallaError
 from atalla.fuzz.compare import Finding, Outcome, examine
 from atalla.fuzz.executors import Executor, executors
 from atalla.fuzz.graph import Graph
@@ -37,7 +38,11 @@ class Worker:
         self._place: Any = None
 
     def examine(self, graph: Graph) -> Outcome:
-        """Return what becomes of a program; a crash or a hang, too, is an outcome."""
+        """Return what becomes of a program; a crash or a hang, too, is an outcome.
+
+        Raises:
+            AtallaError: the process does not start.
+        """
         pipe = self._pipe or self._start()
         try:
             pipe.send(graph.to_dict())
@@ -64,9 +69,12 @@ class Worker:
         self._pipe = ours
         if not ours.poll(START_S):
             self.close()
-            raise TimeoutError("a worker did not start")
-        with contextlib.suppress(EOFError):
+            raise AtallaError("a worker did not start")
+        try:
             ours.recv()
+        except EOFError as error:
+            self.close()
+            raise AtallaError("a worker ended as it started: it imports what this process does") from error
         return ours
 
     def _where(self) -> str:

@@ -81,11 +81,12 @@ def test_what_nobody_can_be_held_to_is_refused() -> None:
             known.add_node(Node("v3", call))
 
 
-def test_a_planted_fault_is_found_and_made_a_script_that_fails() -> None:
+def test_a_planted_fault_is_found_and_made_a_script_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atalla.fuzz.campaign.generate", lambda *_: SOFTMAX)
     under_test = executors("float32", (f"{PLANTED}:one_more",))
     outcome = examine(SOFTMAX, under_test)
     assert outcome.finding and outcome.finding.kind == "differs" and "one_more" in outcome.finding.executor
-    report = fuzz(Plan(cases=1, seed=_with_softmax(), more=(f"{PLANTED}:one_more",), small_s=60))
+    report = fuzz(Plan(cases=1, more=(f"{PLANTED}:one_more",), small_s=60))
     (found,) = report.found
     assert report.outcomes == {"finding": 1} and found.is_confirmed
     assert len(found.script.splitlines()) <= MOST_LINES and len(found.graph.nodes) <= 2
@@ -94,10 +95,10 @@ def test_a_planted_fault_is_found_and_made_a_script_that_fails() -> None:
         exec(right.replace("torch.set_grad_enabled(False)", ""), {})
 
 
-def _with_softmax() -> int:
-    """Return the seed of a program that has one, and little else, so that it is small soon."""
-    programs = ((seed, generate(seed).pruned()) for seed in range(1000))
-    return next(seed for seed, one in programs if "softmax.int(" in str(one) and len(one.nodes) <= 4)
+@pytest.mark.slow
+def test_a_planted_fault_is_found_among_random_programs() -> None:
+    report = fuzz(Plan(cases=30, more=(f"{PLANTED}:one_more",), small_s=10))
+    assert report.found and all(len(one.script.splitlines()) <= MOST_LINES for one in report.found[:3])
 
 
 def test_the_smallest_program_is_what_matters_alone() -> None:
@@ -178,7 +179,7 @@ def test_wrong_arguments_are_one_line(arguments: list[str], told: str, capsys: p
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_hundreds_of_programs_are_the_same_everywhere(precision: str) -> None:
-    report = fuzz(Plan(cases=300, seed=0, precision=precision, seconds=50))
+    report = fuzz(Plan(cases=300, seed=0, precision=precision, seconds=45))
     assert not report.found, report.found[0].script
     assert report.outcomes["same"] > 0.9 * report.cases > 0
     if precision == "float32" and report.cases == 300:
