@@ -89,6 +89,21 @@ def settled(channels: int, dims: int) -> nn.Module:
     return norm
 
 
+@pytest.mark.parametrize("batch", [2, 3])
+def test_lines_of_one_row_that_are_strided_are_found_again_for_each_image(batch: int) -> None:
+    """A dim of one row has no step of its own: the next image begins where it begins, not a step further."""
+    line = torch.empty_strided((batch, 1, 2, 8), (64, 64, 8, 1)).normal_()
+    agree(
+        [
+            (nn.Conv1d(5, 1, 1, 2), (torch.randn(batch, 5, 3),)),
+            (nn.Conv1d(8, 24, 1, 2), (torch.randn(batch, 8, 9),)),
+            (nn.Conv2d(8, 5, 1, (1, 2)), (torch.randn(batch, 8, 1, 7).to(memory_format=torch.channels_last),)),
+            (nn.ConvTranspose1d(5, 1, 1, 2), (torch.randn(batch, 5, 1),)),
+            (nn.Linear(8, 3), (line,)),
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [

@@ -19,6 +19,7 @@ from atalla.plain import plain
 COMMANDS = {
     "compile": "compile a model to a blob",
     "disasm": "list a blob: instructions, tensors with their places, and your lines of Python",
+    "fuzz": "run random programs everywhere; a difference, crash or hang becomes a script",
     "info": "say what a blob holds: operations, memory, segments",
     "run": "run a blob, time it, and profile it by instruction",
     "support": "say what becomes of each operator of PyTorch, and why",

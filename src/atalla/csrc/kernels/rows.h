@@ -37,10 +37,13 @@ static inline way pixels_of(const at_view* view, const at_view* like, int64_t do
                .stride = {view->stride[0], view->stride[2] * down, view->stride[3] * right}};
 }
 
-// Whether all steps are the same.
+// Whether all steps are the same; a dim of one row has none, whatever its stride is.
 static inline int is_even(const way* w) {
-  for (unsigned i = 0; i + 1 < w->rank; ++i) {
-    if (w->dim[i] > 1 && w->stride[i] != w->dim[i + 1] * w->stride[i + 1]) return 0;
+  int64_t step = w->stride[w->rank - 1] * w->dim[w->rank - 1];
+  for (unsigned i = w->rank - 1; i-- > 0;) {
+    if (w->dim[i] == 1) continue;
+    if (w->stride[i] != step) return 0;
+    step *= w->dim[i];
   }
   return 1;
 }
