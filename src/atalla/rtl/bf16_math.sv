@@ -52,40 +52,49 @@ package bf16_math;
     logic [24:0] a_digits;
     logic [63:0] larger, smaller, shifted, total;
     logic larger_sign, smaller_sign, up;
-    logic [31:0] made;
+    logic [30:0] made;
     a_exponent = a[30:23] == 0 ? NOTHING : int'({24'd0, a[30:23]});
     a_digits = a[30:23] == 0 ? 25'd0 : {2'b01, a[22:0]};
     if (a_digits == 0 && digits == 0) return {a[31] & sign, 31'd0};
     if (exponent >= a_exponent) begin
-      {most, distance} = {exponent, exponent - a_exponent};
-      {larger_sign, smaller_sign} = {sign, a[31]};
-      {larger, smaller} = {12'd0, digits, 27'd0, 12'd0, a_digits, 27'd0};
+      most = exponent;
+      distance = exponent - a_exponent;
+      larger = {12'd0, digits, 27'd0};
+      smaller = {12'd0, a_digits, 27'd0};
+      larger_sign = sign;
+      smaller_sign = a[31];
     end else begin
-      {most, distance} = {a_exponent, a_exponent - exponent};
-      {larger_sign, smaller_sign} = {a[31], sign};
-      {larger, smaller} = {12'd0, a_digits, 27'd0, 12'd0, digits, 27'd0};
+      most = a_exponent;
+      distance = a_exponent - exponent;
+      larger = {12'd0, a_digits, 27'd0};
+      smaller = {12'd0, digits, 27'd0};
+      larger_sign = a[31];
+      smaller_sign = sign;
     end
     if (distance > 63) distance = 63;
     shifted = smaller >> distance[5:0];
     shifted[0] |= (shifted << distance[5:0]) != smaller;
     total = larger_sign == smaller_sign ? larger + shifted : larger - shifted;
-    if (total[63]) {total, larger_sign} = {-total, smaller_sign};
+    if (total[63]) begin
+      total = -total;
+      larger_sign = smaller_sign;
+    end
     if (total == 0) return 32'd0;
 
     // The leading one goes to bit 63.
     top = 63;
-    if (total[63:32] == 0) {total, top} = {total << 32, top - 32};
-    if (total[63:48] == 0) {total, top} = {total << 16, top - 16};
-    if (total[63:56] == 0) {total, top} = {total << 8, top - 8};
-    if (total[63:60] == 0) {total, top} = {total << 4, top - 4};
-    if (total[63:62] == 0) {total, top} = {total << 2, top - 2};
-    if (!total[63]) {total, top} = {total << 1, top - 1};
+    for (int unsigned step = 32; step != 0; step >>= 1) begin
+      if (total >> (64 - step) == 0) begin
+        total <<= step;
+        top -= step;
+      end
+    end
     at = most + top - 50;
     if (at <= 0) return {larger_sign, 7'd0, at == 0 && &total[63:40], 23'd0};
     if (at >= 255) return {larger_sign, 8'hff, 23'd0};
     up = total[39] && (total[38:0] != 0 || total[40]);
-    made = {1'b0, at[7:0], total[62:40]} + {31'd0, up};  // the exponent takes the carry; above all numbers is infinity
-    return {larger_sign, made[30:0]};
+    made = {at[7:0], total[62:40]} + {30'd0, up};  // the exponent takes the carry; above all numbers is infinity
+    return {larger_sign, made};
   endfunction
 
 endpackage

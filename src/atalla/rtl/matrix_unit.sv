@@ -79,7 +79,7 @@ module matrix_unit #(
   logic [31:0] even[ROWS*SIZE];
   logic [31:0] odd[ROWS*SIZE];
 
-  logic is_taken, weight_is_taken;
+  logic is_full, is_taken, weight_is_taken;
   logic [BITS-1:0] used;
   logic [31:0] top, top_passed;
 
@@ -88,14 +88,16 @@ module matrix_unit #(
     on_its_way = 0;
     for (int unsigned i = 1; i <= SIZE; i++) on_its_way |= on[i] && at[i] == row_at;
   end
-  assign weight_ready = filled != SIZE;
-  assign row_ready = !(row_first && filled != SIZE) && !on_its_way;
+  assign is_full = filled == (LANE + 1)'(SIZE);
+  assign weight_ready = !is_full;
+  assign row_ready = !(row_first && !is_full) && !on_its_way;
   assign idle = on[WAY-1:1] == 0;
 
   function automatic logic [31:0] int8_step(input logic [31:0] a, input logic [7:0] b, input logic [7:0] c);
     return a + 32'($signed(b)) * 32'($signed(c));
   endfunction
 
+  /* verilator lint_off BLKSEQ */
   always_ff @(posedge clk) begin
     is_taken = row_valid && row_ready;
     weight_is_taken = weight_valid && weight_ready;
