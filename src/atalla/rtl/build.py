@@ -34,7 +34,7 @@ _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 
 
 def build(size: int, kind: Kind, sources: Path = SOURCES) -> Path:
-    """Return the library of a matrix unit, which is built if it is not there: some 10 to 20 seconds.
+    """Return the library of a matrix unit, which is built if it is not there: some 10 seconds.
 
     Args:
         size: one of ``SIZES``.
@@ -55,7 +55,7 @@ def build(size: int, kind: Kind, sources: Path = SOURCES) -> Path:
     library = _cache() / f"matrix-unit-{kind}-{size}-{key}.so"
     if library.exists():
         return library
-    print(f"building the {kind} matrix unit of {size} × {size} (about 20 seconds, once)", file=sys.stderr)  # noqa: T201
+    print(f"building the {kind} matrix unit of {size} × {size} (about 10 seconds, once)", file=sys.stderr)  # noqa: T201
     root = {"VERILATOR_ROOT": str(verilator.root)} if verilator.program.endswith("_bin") else {}
     try:
         library.parent.mkdir(parents=True, exist_ok=True)

@@ -37,6 +37,7 @@ struct atalla_rtl_tile {
   int64_t sums_stride;
   int64_t m, k, n;         // 1 to ROWS, 1 or more, 1 to SIZE
   int32_t accumulate;      // whether sums begin with those in memory
+  uint32_t stalls;         // seed of clocks in which nothing is offered, to try the handshake; 0: none
   uint64_t edges;          // given back: of all
   uint64_t compute_edges;  // given back: from the first weight to the last sum in its accumulator
 };
@@ -105,18 +106,28 @@ void put_row(Vmatrix_unit& unit, const atalla_rtl_tile* tile, int64_t m, int64_t
 #endif
 }
 
+// A bit of a xorshift generator, one of four times.
+bool stalls(uint32_t* seed) {
+  *seed ^= *seed << 13;
+  *seed ^= *seed >> 17;
+  *seed ^= *seed << 5;
+  return *seed >> 30 == 1;
+}
+
 void multiply(atalla_rtl* rtl, const atalla_rtl_tile* tile) {
   Vmatrix_unit& unit = rtl->unit;
   const int64_t depth = (tile->k + SIZE - 1) / SIZE * SIZE;
   int64_t weight = 0, first = 0, m = 0;
+  uint32_t seed = tile->stalls;
   for (;;) {
-    unit.weight_valid = weight < depth;
+    unit.weight_valid = weight < depth && !stalls(&seed);
     if (unit.weight_valid) put_weights(unit, tile, weight);
-    unit.row_valid = first < depth;
+    unit.row_valid = first < depth && !stalls(&seed);
     if (unit.row_valid) put_row(unit, tile, m, first);
     settle(rtl);
-    if (!unit.row_valid && unit.idle) return;
-    const bool weight_is_taken = unit.weight_valid && unit.weight_ready, row_is_taken = unit.row_valid && unit.row_ready;
+    if (first >= depth && unit.idle) return;
+    const bool weight_is_taken = unit.weight_valid && unit.weight_ready,
+               row_is_taken = unit.row_valid && unit.row_ready;
     rise(rtl);
     weight += weight_is_taken;
     m += row_is_taken;

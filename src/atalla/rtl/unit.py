@@ -33,6 +33,7 @@ class CTile(ctypes.Structure):
         ("k", ctypes.c_int64),
         ("n", ctypes.c_int64),
         ("accumulate", ctypes.c_int32),
+        ("stalls", ctypes.c_uint32),
         ("edges", ctypes.c_uint64),
         ("compute_edges", ctypes.c_uint64),
     )
@@ -56,9 +57,16 @@ class MatrixUnit:
     Each of its two types is a library of its own, built when it is first used.
     """
 
-    def __init__(self, size: int = 32, sources: Path = SOURCES) -> None:
-        """Say what unit; ``size`` is 8, 16 or 32, ``sources`` the folder with its SystemVerilog and shim."""
+    def __init__(self, size: int = 32, sources: Path = SOURCES, *, stalls: int = 0) -> None:
+        """Say what unit.
+
+        Args:
+            size: 8, 16 or 32.
+            sources: the folder with its SystemVerilog and shim.
+            stalls: seed of random clocks in which it is offered nothing, to try its handshake; 0 for none.
+        """
         self.size = size
+        self._stalls = stalls
         self._sources = sources
         self._units: dict[Kind, _Simulation] = {}
 
@@ -120,6 +128,7 @@ class MatrixUnit:
                 tile = CTile(ctypes.sizeof(CTile), a[m].data_ptr(), depth, b[:, n:].data_ptr(), *b.stride())
                 tile.sums, tile.sums_stride = sums[m, n:].data_ptr(), columns
                 tile.m, tile.k, tile.n, tile.accumulate = height, depth, wide, start is not None
+                tile.stalls = self._stalls
                 unit.multiply(tile)
                 cycles += tile.edges
                 compute_cycles += tile.compute_edges
