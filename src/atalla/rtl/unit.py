@@ -104,9 +104,7 @@ class MatrixUnit:
         """
         import torch
 
-        return self._matmul(
-            "bf16", _given(a, torch.bfloat16), _given(b, torch.bfloat16), _start(start, torch.float32)
-        )
+        return self._matmul("bf16", _given(a, torch.bfloat16), _given(b, torch.bfloat16), _start(start, torch.float32))
 
     def _matmul(self, kind: Kind, a: torch.Tensor, b: torch.Tensor, start: torch.Tensor | None) -> Product:
         import torch
