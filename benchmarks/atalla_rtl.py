@@ -50,7 +50,7 @@ def layers(size: int) -> list[Layer]:
 
     found: list[Layer] = []
 
-    def note(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> None:
+    def note(module: Any, _: tuple[torch.Tensor, ...], made: torch.Tensor) -> None:
         columns, depth = module.weight.shape[0], module.weight[0].numel()
         rows = made.numel() // columns
         if getattr(module, "groups", 1) == 1:
@@ -126,8 +126,8 @@ def main() -> int:
     try:
         for size in asked.sizes:
             with MatrixUnit(size) as unit:
-                for kind in ("int8", "bf16"):
-                    speeds.append((f"{kind}, {size} × {size}", f"{timed(unit, kind, asked.rounds):.0f}"))
+                measured = [(kind, timed(unit, kind, asked.rounds)) for kind in ("int8", "bf16")]
+                speeds += [(f"{kind}, {size} × {size}", f"{speed:.0f}") for kind, speed in measured]
                 products = layers(size)
                 seconds, cycles = min(network(unit, products) for _ in range(asked.rounds))
             useful = sum(layer.macs for layer in products)

@@ -106,12 +106,12 @@ void put_row(Vmatrix_unit& unit, const atalla_rtl_tile* tile, int64_t m, int64_t
 #endif
 }
 
-// A bit of a xorshift generator, one of four times.
-bool stalls(uint32_t* seed) {
+// Of a xorshift generator: true in so many of four times; never with a seed of 0.
+bool stalls(uint32_t* seed, uint32_t quarters) {
   *seed ^= *seed << 13;
   *seed ^= *seed >> 17;
   *seed ^= *seed << 5;
-  return *seed >> 30 == 1;
+  return *seed && *seed >> 30 < quarters;
 }
 
 void multiply(atalla_rtl* rtl, const atalla_rtl_tile* tile) {
@@ -120,9 +120,9 @@ void multiply(atalla_rtl* rtl, const atalla_rtl_tile* tile) {
   int64_t weight = 0, first = 0, m = 0;
   uint32_t seed = tile->stalls;
   for (;;) {
-    unit.weight_valid = weight < depth && !stalls(&seed);
+    unit.weight_valid = weight < depth && !stalls(&seed, 1);
     if (unit.weight_valid) put_weights(unit, tile, weight);
-    unit.row_valid = first < depth && !stalls(&seed);
+    unit.row_valid = first < depth && !(first / SIZE % 2 == 0 && stalls(&seed, 2));
     if (unit.row_valid) put_row(unit, tile, m, first);
     settle(rtl);
     if (first >= depth && unit.idle) return;
