@@ -43,16 +43,15 @@ package bf16_math;
     return add_term(a, b[31], int'({24'd0, b[30:23]}), {2'b01, b[22:0]});
   endfunction
 
-  // Returns a + (-1)^sign * digits * 2^(exponent - 127 - 23) of a finite float32. Digits that fall off the smaller
-  // one are kept as one bit, far below the last that is rounded.
+  // Returns a + (-1)^sign * digits * 2^(exponent - 127 - 23) of a finite float32. Both get 27 more
+  // digits: a smaller one that loses some is less than a quarter of the larger one's last, and makes no tie.
   function automatic logic [31:0] add_term(input logic [31:0] a, input logic sign, input int exponent,
                                            input logic [24:0] digits);
     /* verilator no_inline_task */
     int a_exponent, most, distance, top, at;
     logic [24:0] a_digits;
     logic [63:0] larger, smaller, shifted, total;
-    logic larger_sign, smaller_sign;
-    logic up;
+    logic larger_sign, smaller_sign, up;
     logic [30:0] made;
     a_exponent = a[30:23] == 0 ? NOTHING : int'({24'd0, a[30:23]});
     a_digits = a[30:23] == 0 ? 25'd0 : {2'b01, a[22:0]};
@@ -74,7 +73,6 @@ package bf16_math;
     end
     if (distance > 63) distance = 63;
     shifted = smaller >> distance[5:0];
-    shifted[0] |= (shifted << distance[5:0]) != smaller;
     total = larger_sign == smaller_sign ? larger + shifted : larger - shifted;
     if (total[63]) begin
       total = -total;

@@ -118,7 +118,7 @@ void multiply(atalla_rtl* rtl, const atalla_rtl_tile* tile) {
   Vmatrix_unit& unit = rtl->unit;
   const int64_t depth = (tile->k + SIZE - 1) / SIZE * SIZE;
   int64_t weight = 0, first = 0, m = 0;
-  uint32_t seed = tile->stalls;
+  uint32_t seed = tile->stalls * 2654435761u;  // spread over all bits
   for (;;) {
     unit.weight_valid = weight < depth && !stalls(&seed, 1);
     if (unit.weight_valid) put_weights(unit, tile, weight);

@@ -152,8 +152,8 @@ def test_bf16_near_the_smallest_normal_number_and_of_near_equals(unit: MatrixUni
 def test_pauses_change_no_bit(unit: MatrixUnit) -> None:
     """Rows that are offered with gaps, and then without, would overtake those of their address."""
     torch.manual_seed(0)
-    for seed in range(1, 30):
-        m, k, n = seed, 7 * seed, 40
+    for seed in range(1, 12):
+        m, k, n = seed, 30 * seed, 40
         a, b = any_int8(m, k), any_int8(k, n)
         with MatrixUnit(unit.size, stalls=seed) as stalled:
             found = stalled.matmul_int8(a, b)
@@ -179,7 +179,7 @@ FAULTS = {
     "a row may overtake": ("matrix_unit.sv", "&& !on_its_way", ""),
     "ties go away from zero": ("bf16_math.sv", "(total[38:0] != 0 || total[40])", "1"),
     "subnormals are kept at 2^-126": ("bf16_math.sv", "at == 0 && &total[63:40]", "at == 0"),
-    "sticky bit lost": ("bf16_math.sv", "shifted[0] |=", "is_lost ="),
+    "digits fall off": ("bf16_math.sv", "shifted = smaller >>", "shifted = (smaller & ~64'hfffffff) >>"),
     "even and odd exchanged": ("matrix_unit.sv", "begins[c] ? 32'd0 : even", "begins[c] ? 32'd0 : odd"),
 }  # fmt: skip
 
@@ -192,7 +192,7 @@ def test_faults_are_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     file, right, wrong = FAULTS[name]
     text = (sources / file).read_text()
     assert text.count(right) == 1
-    (sources / file).write_text(text.replace(right, wrong).replace("logic up;", "logic up, is_lost;"))
+    (sources / file).write_text(text.replace(right, wrong))
     torch.manual_seed(0)
     with MatrixUnit(8, sources, stalls=5 if "overtake" in name else 0) as unit:
         if file == "bf16_math.sv" or "odd" in name:
@@ -202,7 +202,7 @@ def test_faults_are_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
             pairs = (small, plain, ties)
             assert not all(same_bits(unit.matmul_bf16(a, b).sums, linear(a, b.t(), None)) for a, b in pairs)
         else:
-            a, b = any_int8(8, 400), any_int8(400, 20)
+            a, b = any_int8(3, 400), any_int8(400, 20)
             assert not torch.equal(unit.matmul_int8(a, b).sums, a.int() @ b.int())
 
 
