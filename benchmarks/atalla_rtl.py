@@ -22,6 +22,7 @@ from _table import show
 from atalla.errors import AtallaError
 from atalla.rtl import MatrixUnit
 from atalla.rtl.cycles import matmul
+from cross_backend.workloads._torchvision import torchvision_models
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +47,6 @@ class Layer:
 def layers(size: int) -> list[Layer]:
     """Return the products of MobileNetV3-Small on a unit of this size."""
     import torch
-    from torchvision.models import mobilenet_v3_small
 
     found: list[Layer] = []
 
@@ -60,7 +60,7 @@ def layers(size: int) -> list[Layer]:
             found.append(Layer(rows, depth * at_once, at_once, -(-columns // at_once), rows * depth * columns))
 
     with torch.device("meta"):
-        model = mobilenet_v3_small().eval()
+        model = torchvision_models().mobilenet_v3_small().eval()
         for module in model.modules():
             if isinstance(module, torch.nn.Conv2d | torch.nn.Linear):
                 module.register_forward_hook(note)
