@@ -7,8 +7,8 @@ the last column in ``size - 1`` more, and one edge writes it into its accumulato
     size + rows + (size - 1) + (size - 1) + 1 = rows + 3 · size - 1
 
 That is 2 R + C + T - 2 of a weight-stationary array of R rows, C columns and T rows of activations (SCALE-Sim: Samajdar
-et al., *A Systematic Methodology for Characterizing Scalability of DNN Accelerators using SCALE-Sim*, ISPASS 2020,
-equation 1), and one edge for the accumulator, which SCALE-Sim does not have.
+et al., *A Systematic Methodology for Characterizing Scalability of DNN Accelerators using SCALE-Sim*, ISPASS 2020),
+and one edge for the accumulator, which SCALE-Sim does not have.
 
 Tiles behind each other, along the depth. A tile begins when its weights are there, which takes ``size + 1`` edges from
 the beginning of the one before: the other plane is free then, and is filled in ``size`` edges. Row m begins when row m
