@@ -32,7 +32,8 @@ static size_t attention_need(const at_call* call) {
 
 // What becomes scores of shares, the same for all queries of a head.
 typedef struct {
-  float scale;
+  float scale;        // of scores, before the mask is added
+  int waits;          // whether they are scaled when they are read again
   const float* mask;  // of the head, or NULL
   int64_t mask_down, mask_step;
   size_t keys, whole;  // of a row: those that are there, and with what fills its last panel
@@ -51,9 +52,24 @@ INLINE vf scaled(const sharing* s, const float* row, const float* mask, size_t i
   return vload(row + i) * vset(s->scale) + added;
 }
 
+// The largest of each lane of a row of scores, NaN left aside, where scaling waits: it keeps their order.
+static vf largest_of_row(float* row, size_t keys) {
+  vf most = vset(-INFINITY);
+  size_t i = 0;
+  for (; i + VL <= keys; i += VL) most = vfloor_at(most, vload(row + i));
+  if (i < keys) {
+    vf x = vload(row + i);
+    for (int lane = (int)(keys - i); lane < VL; ++lane) x[lane] = -INFINITY;
+    vstore(row + i, x);
+    most = vfloor_at(most, x);
+  }
+  return most;
+}
+
 // Scales a row of scores and adds its mask; gives the largest of each lane, NaN left aside.
 static vf scale_row(const sharing* s, float* row, size_t query) {
   const size_t keys = keys_of(s, query);
+  if (s->waits) return largest_of_row(row, keys);
   const float* mask = s->mask ? s->mask + (int64_t)query * s->mask_down : NULL;
   vf most = vset(-INFINITY);
   size_t i = 0;
@@ -79,11 +95,12 @@ INLINE float largest_or_nan(const float* row, size_t keys, float largest) {
 // Shares that still have to be divided by their sum, whose lanes are given; what is masked everywhere has none.
 static vf share_row(const sharing* s, float* row, size_t query, float largest) {
   const size_t keys = keys_of(s, query);
-  largest = largest_or_nan(row, keys, largest);
+  const float later = s->waits ? s->scale : 1.0f;
+  largest = largest_or_nan(row, keys, largest * later);
   const size_t end = largest == -INFINITY ? 0 : (keys + VL - 1) / VL * VL;
   vf sums = vset(0.0f);
   for (size_t i = 0; i < end; i += VL) {
-    const vf e = vexp_down(vload(row + i) - vset(largest));
+    const vf e = vexp_down(vload(row + i) * vset(later) - vset(largest));
     vstore(row + i, e);
     sums += e;
   }
@@ -125,6 +142,7 @@ INLINE sharing sharing_of(const attention_job* job, size_t n, size_t h) {
     found.mask_down = mask->stride[2];
     found.mask_step = mask->stride[3];
   }
+  found.waits = !found.mask && found.scale > 0.0f;
   return found;
 }
 

@@ -175,32 +175,48 @@ INLINE vf vnearest(vf a) {
 #endif
 
 // For −87.3 ≤ x ≤ 88.7: 2^n · (1 + r + r² · P(r)), n the nearest whole number to x · log2(e), |r| ≤ ln 2 / 2, P a
-// minimax fit. The exponent of the second factor is at least −1, so n is added to its bits.
-INLINE vf vexp_inside(vf x) {
-  const vf shift = vset(12582912.0f);
-  const vf shifted = x * vset(1.44269504088896341f) + shift;
-  const vf n = shifted - shift;
+// minimax fit. It is the second factor, `n` what is rounded: x · log2(e) + `shift`, whose last bits are n.
+INLINE vf vexp_parts(vf x, const vf shift, vf* shifted) {
+  *shifted = x * vset(1.44269504088896341f) + shift;
+  const vf n = *shifted - shift;
   const vf r = x - n * vset(0.693359375f) + n * vset(2.12194440e-4f);  // ln 2 in two parts
   vf p = vset(0.00138145732f);
   p = p * r + vset(0.00836872961f);
   p = p * r + vset(0.041668389f);
   p = p * r + vset(0.166665211f);
   p = p * r + vset(0.49999994f);
-  p = p * (r * r) + r + vset(1.0f);
-  return (vf)((vu)p + ((vu)shifted << 23));
+  return p * (r * r) + r + vset(1.0f);
 }
 
+INLINE vf vexp_inside(vf x) {
+  vf shifted;
+  const vf p = vexp_parts(x, vset(12582912.0f), &shifted);
+  return (vf)((vu)p + ((vu)shifted << 23));  // p's exponent is at least −1, so n is added to its bits
+}
+
+// The same where x is below −87.3: 0; NaN stays NaN. Above 88.7 it is anything.
+#if defined(__AVX512F__) && VL == 16
+INLINE vf vexp_up_to_most(vf x) {
+  const vf shift = vset(12582912.0f);
+  vf shifted;
+  const vf p = vexp_parts(x, shift, &shifted);
+  const __mmask16 here = _mm512_cmp_ps_mask((__m512)x, (__m512)vset(-87.3f), _CMP_NLT_UQ);
+  return (vf)_mm512_maskz_scalef_ps(here, (__m512)p, (__m512)(shifted - shift));
+}
+#else
+INLINE vf vexp_up_to_most(vf x) {
+  const vf found = vexp_inside(vfloor_at(x, vset(-87.3f)));
+  return vselect(vnan(x), x, vselect(vless(x, vset(-87.3f)), vset(0.0f), found));
+}
+#endif
+
 INLINE vf vexp(vf x) {
-  const vf found = vexp_inside(vclamp(x, -87.3f, 88.72283f));
-  const vf small = vselect(vless(x, vset(-87.3f)), vset(0.0f), found);
-  return vselect(vnan(x), x, vselect(vless(vset(88.72283f), x), vset(INFINITY), small));
+  const vf most = vset(88.72283f);
+  return vselect(vless(most, x), vset(INFINITY), vexp_up_to_most(x));
 }
 
 // Where x is not above 0.
-INLINE vf vexp_down(vf x) {
-  const vf found = vselect(vless(x, vset(-87.3f)), vset(0.0f), vexp_inside(vfloor_at(x, vset(-87.3f))));
-  return vselect(vnan(x), x, found);
-}
+INLINE vf vexp_down(vf x) { return vexp_up_to_most(x); }
 
 // x + x³ · P(x²) near zero, P the series; else 1 − 2 / (exp(2x) + 1).
 INLINE vf vtanh(vf x) {
