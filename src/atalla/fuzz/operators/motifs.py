@@ -51,6 +51,19 @@ def layer(draw: Draw) -> str:
     return _followed(draw, linear(draw, "aten.linear.default", x))
 
 
+def bottleneck(draw: Draw) -> str:
+    """Add a convolution of single pixels and a depthwise one behind it, whose input may be needed later."""
+    x = draw.some(FLOAT, 4)
+    channels, wide, kernel = draw.shape(x)[1], draw.whole(5, 40), draw.one(1, 3, 3, 5)
+    given = (draw.weight(wide, channels, 1, 1), draw.weight(wide))
+    between = _activated(draw, draw.emit("aten.conv2d.default", x, *given))
+    dilation, stride = draw.one(1, 1, 2), draw.one(1, 1, 2, 3)
+    padding = kernel // 2 * dilation + draw.one(0, 0, 1)
+    given = (draw.weight(wide, 1, kernel, kernel), draw.weight(wide))
+    made = draw.emit("aten.conv2d.default", between, *given, [stride] * 2, [padding] * 2, [dilation] * 2, wide)
+    return _followed(draw, made)
+
+
 def gate(draw: Draw) -> str:
     """Add squeeze and excitation."""
     x = draw.some(FLOAT, 4)
@@ -101,4 +114,4 @@ def branches(draw: Draw) -> str:
     return draw.emit("aten.cat.default", [_activated(draw, x), _added(draw, x)], dim)
 
 
-MOTIFS = (block, block, block, layer, layer, gate, attention, chain, chain, branches)
+MOTIFS = (block, block, block, bottleneck, layer, layer, gate, attention, chain, chain, branches)
