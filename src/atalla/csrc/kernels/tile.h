@@ -70,6 +70,11 @@ INLINE vf add_product(const int is_many, vf sum, vf x, vf w) {
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
     return sum;
   }
+#elif defined(__FMA__) && VL == 8
+  if (is_many) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
+    return sum;
+  }
 #endif
   (void)is_many;
   return sum + x * w;
