@@ -8,13 +8,6 @@
 #include "scratchpad.h"
 #include "timeline.h"
 
-void at_give_made(at_device* device, at_made* made) {
-  at_give(device, &made->sums);
-  at_give(device, &made->residual);
-  at_give(device, &made->made);
-  at_give(device, &made->numbers);
-}
-
 static at_box block_box(const at_grid* grid, const at_block_of_rows* b, size_t wide, size_t size) {
   return (at_box){.rank = 4,
                   .size = size,
@@ -91,7 +84,8 @@ const char* at_weights_box(const at_product* p, size_t group, size_t place, size
   return p->call->src[1].data + ((int64_t)panel * steps + first) * AT_LINE;
 }
 
-void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns) {
+void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns,
+                     bool is_late) {
   const at_call* call = p->call;
   if (p->dtype != AT_I8 && !p->has_bias) return;
   const unsigned last = p->dtype == AT_I8 ? 4 : 2;
@@ -102,13 +96,16 @@ void at_load_numbers(at_device* device, const at_product* p, at_region* to, size
     if (at_moves_data(device)) at_box_load(&box, call->src[i].data + 4 * column, to->data + (i - 2) * 4 * columns);
   }
   at_load(device, cost, to);
+  if (is_late) device->tiles.now.late_cycles += cost.cycles;
 }
 
 void at_load_residual(at_device* device, const at_product* p, at_made* made, const at_block_of_rows* b, size_t group,
                       size_t column, size_t columns) {
   if (!p->has_residual) return;
   const at_box box = block_box(&p->residual, b, columns, 4);
-  at_load(device, at_box_cost(&device->hardware, &box), &made->residual);
+  const at_cost cost = at_box_cost(&device->hardware, &box);
+  at_load(device, cost, &made->residual);
+  device->tiles.now.late_cycles += cost.cycles;
   if (!at_moves_data(device)) return;
   const size_t at = group * p->columns + column;
   at_box_load(&box, at_row_address(&p->call->src[3], &p->residual, b, at, 4), made->residual.data);

@@ -8,8 +8,6 @@ typedef struct {
   at_region sums, residual, made, numbers;
 } at_made;
 
-void at_give_made(at_device* device, at_made* made);
-
 // Rows and columns of a block, so much of the depth, of a product whose rows lie in memory.
 at_box at_rows_box(const at_product* p, const at_block_of_rows* b, size_t depth);
 
@@ -28,8 +26,10 @@ at_cost at_lay_rows(at_device* device, const at_product* p, const at_block_of_ro
 const char* at_weights_box(const at_product* p, size_t group, size_t place, size_t places, size_t column,
                            size_t columns, size_t from, size_t to, at_box* box);
 
-// Bias, or scales, offsets and sums of weights; `column` counts from the first of all groups.
-void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns);
+// Bias, or scales, offsets and sums of weights; `column` counts from the first of all groups. Those that are loaded
+// late are waited for by the vector unit alone.
+void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns,
+                     bool is_late);
 
 void at_load_residual(at_device* device, const at_product* p, at_made* made, const at_block_of_rows* b, size_t group,
                       size_t column, size_t columns);

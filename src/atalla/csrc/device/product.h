@@ -89,9 +89,9 @@ typedef struct {
 
 at_sizes at_sizes_of(const at_product* p, const at_plan* plan);
 
-// How many tiles, and how many weights, have room at once.
+// How many frames, and how many weights, have room at once.
 typedef struct {
-  size_t tiles, weights;
+  size_t frames, weights;
 } at_slots;
 
 at_slots at_slots_of(const atalla_hardware* hardware, const at_product* p, const at_plan* plan, size_t room);

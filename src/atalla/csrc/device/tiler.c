@@ -66,8 +66,7 @@ static held held_by(const atalla_hardware* h, const at_product* p, const at_plan
 
 at_slots at_slots_of(const atalla_hardware* h, const at_product* p, const at_plan* plan, size_t room) {
   const held of = held_by(h, p, plan);
-  const size_t frames = room / of.frame;
-  return (at_slots){frames * (plan->by_columns ? 1 : plan->ring), room / of.weights};
+  return (at_slots){room / of.frame, room / of.weights};
 }
 
 static at_box box_of_block(const at_product* p, const at_block_of_rows* b, size_t depth) {
@@ -135,13 +134,15 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
     vector += all * chunks * at_vector_cycles(h, pixels, (at_steps){5, 0, 0});
   }
   const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
-  const size_t few = slots.tiles < MOST_SLOTS ? slots.tiles : MOST_SLOTS;
-  const uint64_t kept = slots.weights < MOST_SLOTS ? slots.weights : MOST_SLOTS;
   uint64_t most = at_most(at_most(load, matrix), at_most(at_most(vector, store), issue));
-  const bool is_one = all * chunks == 1 && pieces * groups_of_places == 1;
-  if (!is_one) {
-    most = at_most(most, (load + matrix + vector + store) / few);
-    most = at_most(most, (all * chunks * (plan->by_columns ? weights / blocks : weights) + matrix) / kept);
+  const uint64_t one_way = load + matrix + vector + store;
+  if (all * (plan->by_columns ? chunks : 1) > 1) {  // frames follow each other
+    if (plan->by_columns) most = at_most(most, one_way / slots.frames);
+    else if (slots.frames == 1) most += all * (first + finish + made);
+  }
+  if (!plan->by_columns && chunks > 1) most = at_most(most, (matrix + vector + store) / plan->ring);
+  if (chunks * pieces * groups_of_places > 1) {
+    most = at_most(most, (all * chunks * (plan->by_columns ? weights / blocks : weights) + matrix) / slots.weights);
   }
   return most + first + finish + made;
 }
@@ -162,9 +163,9 @@ static void consider(search* s, const at_plan* plan) {
     at_plan_choice* c = &s->choices[i];
     if (least_room > c->room) continue;
     at_slots slots = at_slots_of(s->hardware, s->product, plan, c->room);
-    if (slots.tiles > MOST_SLOTS) slots.tiles = MOST_SLOTS;
+    if (slots.frames > MOST_SLOTS) slots.frames = MOST_SLOTS;
     if (slots.weights > MOST_SLOTS) slots.weights = MOST_SLOTS;
-    if (slots.tiles != before.tiles || slots.weights != before.weights) {
+    if (slots.frames != before.frames || slots.weights != before.weights) {
       known = estimate(s->hardware, s->product, plan, slots) + 1;
       before = slots;
     }

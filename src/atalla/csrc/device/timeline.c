@@ -142,7 +142,8 @@ uint64_t at_issue(at_device* device, const at_operation* o) {
   c->descriptors += o->descriptors;
   atalla_tile_cost* tile = &device->tiles.now;
   tile->cycles[engine] += o->cycles;
-  ++tile->operations;
+  ++tile->operations[engine];
+  if (o->kind == AT_VPU_WINO_IN) tile->spread_cycles += o->cycles;
   if (engine == ATALLA_LOAD) {
     c->in_bytes += o->bytes;
     tile->in_bytes += o->bytes;
