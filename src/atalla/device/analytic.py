@@ -54,7 +54,9 @@ def estimate(simulation: Simulation) -> tuple[InstructionEstimate, ...]:
     for one in simulation.instructions:
         if not one.is_host:
             mine = tiles.get(one.number, ())
-            cycles = instruction_cycles(mine, simulation.hardware, Slots(one.frames, one.ring, one.parts, one.weight_slots))
+            cycles = instruction_cycles(
+                mine, simulation.hardware, Slots(one.frames, one.ring, one.parts, one.weight_slots)
+            )
             found.append(InstructionEstimate(one.number, cycles, one.cycles, bound(mine, simulation.hardware)))
     return tuple(found)
 
@@ -131,21 +133,7 @@ class _Shop:
     def add(self, tile: TileCost) -> None:
         """Let one more tile pass."""
         cycles, operations = tile.cycles, tile.operations
-        for engine in (self.load, self.store, self.matrix, self.vector):
-            self.issued = max(self.issued, engine.has_room(self.hardware.queue))
-        if tile.begins_frame:
-            gone = max(self.matrix.free, self.vector.free, self.store.free)
-            self.issued = max(self.issued, self.leaves("frames", gone))
-            self.left["ring"].clear()
-            self.left["parts"].clear()
-        if tile.loads_weights:
-            self.issued = max(self.issued, self.leaves("weights", self.matrix.free))
-        ready = self.issued + self.hardware.issue_cycles
-        if tile.loads_weights and self.room["parts"]:
-            ready = max(ready, self.leaves("parts", self.matrix.free))
-        self.issued += sum(operations) * self.hardware.issue_cycles
-        if operations.load:
-            ready = self.load.work(ready, cycles.load - tile.late, max(1, operations.load - bool(tile.late)))
+        ready = self._loaded(tile)
         if tile.spread:
             ready = self.vector.work(ready, tile.spread, 1)
         if cycles.store and self.room["ring"]:
@@ -158,6 +146,25 @@ class _Shop:
             ready = self.vector.work(ready, cycles.vector - tile.spread, max(1, operations.vector - bool(tile.spread)))
         if operations.store:
             self.store.work(max(ready, self.issued), cycles.store, operations.store)
+
+    def _loaded(self, tile: TileCost) -> float:
+        """Issue a tile, as soon as queues and scratchpads have room for it; return when it is loaded."""
+        for engine in (self.load, self.store, self.matrix, self.vector):
+            self.issued = max(self.issued, engine.has_room(self.hardware.queue))
+        if tile.begins_frame:
+            gone = max(self.matrix.free, self.vector.free, self.store.free)
+            self.issued = max(self.issued, self.leaves("frames", gone))
+            self.left["ring"].clear()
+            self.left["parts"].clear()
+        if tile.loads_weights:
+            self.issued = max(self.issued, self.leaves("weights", self.matrix.free))
+        ready = self.issued + self.hardware.issue_cycles
+        if tile.loads_weights and self.room["parts"]:
+            ready = max(ready, self.leaves("parts", self.matrix.free))
+        self.issued += sum(tile.operations) * self.hardware.issue_cycles
+        if not tile.operations.load:
+            return ready
+        return self.load.work(ready, tile.cycles.load - tile.late, max(1, tile.operations.load - bool(tile.late)))
 
     def shift(self, cycles: float) -> None:
         """Let everything be so much later."""
@@ -172,9 +179,7 @@ class _Shop:
         return max(self.issued, self.load.free, self.store.free, self.matrix.free, self.vector.free)
 
 
-def instruction_cycles(
-    tiles: Sequence[TileCost], hardware: Hardware, slots: Slots
-) -> int:
+def instruction_cycles(tiles: Sequence[TileCost], hardware: Hardware, slots: Slots) -> int:
     """Return the cycles of an instruction.
 
     Args:

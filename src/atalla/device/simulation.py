@@ -98,7 +98,7 @@ class InstructionCounters:
 
     def utilisation(self, hardware: Hardware) -> float:
         """Return the share of the matrix unit's elements that made a product in each cycle, on average."""
-        return self.macs / (self.cycles * hardware.array**2) if self.cycles else 0.0
+        return self.macs / (self.cycles * hardware.array**2) if self.busy.matrix else 0.0
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,8 @@ class Simulation:
     @property
     def utilisation(self) -> float:
         """Share of the matrix unit's elements that made a product in each cycle, on average."""
-        return self.macs / (self.cycles * self.hardware.array**2) if self.cycles else 0.0
+        macs = sum(one.macs for one in self.instructions if one.busy.matrix)
+        return macs / (self.cycles * self.hardware.array**2) if self.cycles else 0.0
 
     @property
     def calls_host(self) -> bool:
@@ -250,8 +251,6 @@ def read_simulation(context: Any, hardware: Hardware, isa: str, names: Sequence[
     kinds = _kinds()
     events = tuple(_event(row, kinds) for row in _rows("atalla_device_events", CEvent, context))
     return Simulation(hardware, isa, instructions, tiles, events)
-
-
 
 
 def _event(row: Any, kinds: Sequence[str]) -> Event:

@@ -1,11 +1,11 @@
 // Products, tile by tile: what is loaded when, multiplied, finished and stored. Winograd's are in "wino.c".
+#include <string.h>
+
 #include "costs.h"
 #include "matrix.h"
 #include "parts.h"
 #include "scratchpad.h"
 #include "timeline.h"
-
-#include <string.h>
 
 // What is under way: the regions that are held, and what they hold.
 typedef struct {
@@ -22,7 +22,8 @@ static void load_rows(const work* w, at_region* region, at_rows* rows, const at_
                       size_t to) {
   at_device* device = w->device;
   const at_product* p = w->product;
-  *rows = (at_rows){.data = region->data, .is_laid = !w->plan->is_patch, .pitch = to - from, .first = from, .block = *b};
+  *rows =
+      (at_rows){.data = region->data, .is_laid = !w->plan->is_patch, .pitch = to - from, .first = from, .block = *b};
   at_cost cost = {0, 0, 0};
   if (!p->is_window) {
     const at_box box = at_rows_box(p, b, to - from);
@@ -36,7 +37,8 @@ static void load_rows(const work* w, at_region* region, at_rows* rows, const at_
     rows->box = at_patch_box(p, b, &rows->patch, p->channels);
     cost = at_box_cost(&device->hardware, &rows->box);
     if (at_moves_data(device)) {
-      at_box_load(&rows->box, at_pixel_address(p, b, rows->patch.y, rows->patch.x, w->group * p->channels), region->data);
+      at_box_load(&rows->box, at_pixel_address(p, b, rows->patch.y, rows->patch.x, w->group * p->channels),
+                  region->data);
     }
   } else {
     cost = at_lay_rows(device, p, b, w->group, from, to, region->data);

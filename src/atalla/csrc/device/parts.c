@@ -22,8 +22,7 @@ at_box at_rows_box(const at_product* p, const at_block_of_rows* b, size_t depth)
   return box;
 }
 
-char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at,
-                     size_t size) {
+char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at, size_t size) {
   const int64_t place = at_image_offset(grid, b->image) + (int64_t)b->y * grid->high + (int64_t)b->x * grid->wide;
   return view->data + (place + (int64_t)at) * (int64_t)size;
 }
@@ -61,8 +60,8 @@ at_cost at_lay_rows(at_device* device, const at_product* p, const at_block_of_ro
     at_add_cost(&sum, at_box_cost(&device->hardware, &box));
     if (moves) {
       const size_t row = (size_t)lines.from * b->wide + (size_t)pixels.from;
-      const char* memory = at_pixel_address(p, b, y + lines.from * down, x + pixels.from * right,
-                                            group * p->channels + first);
+      const char* memory =
+          at_pixel_address(p, b, y + lines.from * down, x + pixels.from * right, group * p->channels + first);
       at_box_load(&box, memory, at + (row * pitch + (done - from)) * p->element);
     }
     done += count;
@@ -166,9 +165,7 @@ void at_store_made(at_device* device, const at_product* p, at_region* made, cons
 
 void at_issue_matrix(at_device* device, unsigned kind, uint64_t cycles, at_region* one, at_region* other,
                      at_region* write) {
-  at_issue(device, &(at_operation){.engine = ATALLA_MATRIX,
-                                   .kind = kind,
-                                   .cycles = cycles,
-                                   .reads = {one, other},
-                                   .writes = {write}});
+  at_issue(device,
+           &(at_operation){
+               .engine = ATALLA_MATRIX, .kind = kind, .cycles = cycles, .reads = {one, other}, .writes = {write}});
 }

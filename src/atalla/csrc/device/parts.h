@@ -12,8 +12,7 @@ typedef struct {
 at_box at_rows_box(const at_product* p, const at_block_of_rows* b, size_t depth);
 
 // Where element `at` of a block's first row is.
-char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at,
-                     size_t size);
+char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at, size_t size);
 
 // Where a channel of a pixel of the block's first image is.
 const char* at_pixel_address(const at_product* p, const at_block_of_rows* b, int64_t y, int64_t x, size_t channel);

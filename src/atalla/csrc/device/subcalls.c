@@ -23,7 +23,7 @@ typedef struct {
   at_call call;
   int64_t words[AT_TILE_WORDS];
   uint32_t in_place;
-  at_view memory[AT_VIEWS];      // of the sources, and dst behind them
+  at_view memory[AT_VIEWS];  // of the sources, and dst behind them
   at_region regions[AT_VIEWS];
   bool has_region[AT_VIEWS];
 } tile;

@@ -1,7 +1,6 @@
 // The tiler: the fewest blocks of the axes of a call that fit, and the views of each.
 #include "tiles.h"
 
-
 #include "tiles_parts.h"
 
 enum { MOST_TRIES = 20000 };  // blocks of all axes that are looked at: more than there mostly are

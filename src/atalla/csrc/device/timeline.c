@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char* const KINDS[AT_KINDS] = {"DMA.LD",       "DMA.ST",      "MXU.SET",      "MXU.MM",
-                                            "MXU.DRAIN",    "VPU.FINISH",  "VPU.WINO_IN",  "VPU.WINO_OUT",
-                                            "VPU.CALL",     "MXU.CALL",    "SPAD"};
+static const char* const KINDS[AT_KINDS] = {"DMA.LD",    "DMA.ST",     "MXU.SET",     "MXU.MM",
+                                            "MXU.DRAIN", "VPU.FINISH", "VPU.WINO_IN", "VPU.WINO_OUT",
+                                            "VPU.CALL",  "MXU.CALL",   "SPAD"};
 
 const char* atalla_device_kind(uint32_t kind) { return kind < AT_KINDS ? KINDS[kind] : NULL; }
 

@@ -124,12 +124,12 @@ static void finish(work* w, const at_block_of_rows* b, at_region* raw, at_made* 
   const uint64_t elements = at_rows_of(&pixels) * columns;
   at_steps steps = at_finish_steps(false, p->has_residual, at_activation_of(p));
   steps.simple += BACK.simple;
-  at_issue(device, &(at_operation){.engine = ATALLA_VECTOR,
-                                   .kind = AT_VPU_WINO_OUT,
-                                   .cycles = at_vector_cycles(&device->hardware, elements, steps),
-                                   .reads = {raw, p->has_residual ? &made->residual : NULL,
-                                             p->has_bias ? &made->numbers : NULL},
-                                   .writes = {&made->sums}});
+  at_issue(device, &(at_operation){
+                       .engine = ATALLA_VECTOR,
+                       .kind = AT_VPU_WINO_OUT,
+                       .cycles = at_vector_cycles(&device->hardware, elements, steps),
+                       .reads = {raw, p->has_residual ? &made->residual : NULL, p->has_bias ? &made->numbers : NULL},
+                       .writes = {&made->sums}});
   if (at_moves_data(device)) {
     at_call call = {.words = p->call->words, .present = p->call->present};
     const int64_t step = (int64_t)columns, line = (int64_t)pixels.wide * step;
