@@ -35,7 +35,7 @@ def agree(
     kinds: Sequence[Hardware] = KINDS,
     isas: Sequence[str] | None = None,
 ) -> None:
-    """See that all devices give the bits of the kernels, with every instruction set, and read nothing but what is there.
+    """See that all devices give the bits of the kernels, with every instruction set, and read only what is there.
 
     Scratchpads are poisoned: what was not loaded is NaN.
     """

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import atalla
+from atalla import ir
 from atalla.cli import main
 from atalla.device import Hardware, read_hardware
 from atalla.device.hardware import BOUNDS
 from atalla.errors import InputError, KernelError
 from atalla.isa import Dtype, Op
-from atalla import ir
 from atalla.library import TOO_SMALL, library, new_error
 from atalla.run.device import DryProgram, simulate
 from tests.atalla import f32_programs, one_instruction

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import pytest
 import torch
@@ -45,9 +46,7 @@ def check_events(simulation: Simulation) -> int:
     events = simulation.events
     for engine in ("load", "store", "matrix", "vector"):
         mine = [event for event in events if event.engine == engine]
-        assert all(one.end <= other.begin for one, other in zip(mine, mine[1:], strict=False)), (
-            f"{engine} does two at once"
-        )
+        assert all(one.end <= other.begin for one, other in pairwise(mine)), f"{engine} does two at once"
     regions = {place: event for place, event in enumerate(events) if event.engine == "scratchpad"}
     written: dict[int, int] = {}
     read: dict[int, int] = {}
