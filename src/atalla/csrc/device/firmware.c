@@ -1,9 +1,4 @@
 // Firmware: see "firmware.h".
-//
-// Tiles are cut for a room of a scratchpad: 32 KiB, and what lies above it in steps of a half, up to what there is; and
-// they are run in as much room, or in two or four times as much, so that several are there at once. Each is tried in
-// simulated time, and the fastest is taken. A larger scratchpad has all rooms of a smaller one, so it is never slower.
-// An instruction begins when the one before it is done, so that what is best for one is best for all.
 #include "firmware.h"
 
 #include <stdio.h>
@@ -11,128 +6,19 @@
 #include <string.h>
 
 #include "matrix.h"
+#include "rooms.h"
 #include "scratchpad.h"
 #include "timeline.h"
 
-enum { MOST_ROOMS = 32 };
 static const unsigned __int128 MOST_MEMORY = (unsigned __int128)1 << 32;
-
-typedef struct {
-  size_t cut, room;  // bytes that tiles are cut for, and in which they are run; 0 where there is nothing to run
-  uint64_t cycles;
-  at_plan plan;
-  bool is_ordered;
-} choice;
 
 struct at_firmware {
   at_device device;
   const atalla_blob* blob;
-  choice* choices;
+  at_choice* choices;
   atalla_counters* counters;
   uint64_t clock;
-  size_t least;  // room in which the whole program can be run
 };
-
-// The rooms of a scratchpad, from small to large, none below `least`.
-static size_t rooms_of(const atalla_hardware* hardware, size_t least, size_t rooms[MOST_ROOMS]) {
-  size_t count = 0;
-  if (least > LEAST_SCRATCHPAD && least <= hardware->scratchpad_bytes) rooms[count++] = least;
-  for (size_t room = LEAST_SCRATCHPAD; room <= hardware->scratchpad_bytes; room *= 2) {
-    if (room > least || (room == LEAST_SCRATCHPAD && least <= room)) rooms[count++] = room;
-    const size_t half = room / 2 * 3;
-    if (half > least && half <= hardware->scratchpad_bytes) rooms[count++] = half;
-  }
-  return count;
-}
-
-// Begins an instruction at the device's clock, or a trial of it at 0.
-static void begin(at_firmware* f, uint32_t number, size_t room, bool is_trial, bool is_ordered,
-                  atalla_counters* counters) {
-  at_device* device = &f->device;
-  *counters = (atalla_counters){.begin = f->clock, .room_bytes = room};
-  device->counters = counters;
-  device->instruction = number;
-  device->is_trial = is_trial;
-  device->is_ordered = is_ordered;
-  device->failure = ATALLA_OK;
-  at_timeline_start(device, is_trial ? 0 : f->clock);
-  at_scratchpads_start(device, room);
-}
-
-// Tries what was cut for a room in that room, and in larger ones as long as it waits for room.
-typedef void trial(at_device* device, const void* argument);
-
-static void try_rooms(at_firmware* f, uint32_t number, size_t cut, trial* run, const void* argument, choice* best) {
-  static const size_t factors[] = {1, 2, 4};
-  for (size_t i = 0; i < sizeof factors / sizeof *factors; ++i) {
-    const size_t room = cut * factors[i];
-    if (room > f->device.hardware.scratchpad_bytes) return;
-    atalla_counters counters;
-    begin(f, number, room, true, best->is_ordered, &counters);
-    run(&f->device, argument);
-    const uint64_t cycles = at_timeline_end(&f->device);
-    if (!f->device.failure && (!best->room || cycles < best->cycles)) {
-      best->cut = cut;
-      best->room = room;
-      best->cycles = cycles;
-    }
-    if (!counters.stalls[ATALLA_STALL_SCRATCHPAD]) return;
-  }
-}
-
-typedef struct {
-  const at_product* product;
-  const at_plan* plan;
-} planned;
-
-static void run_planned(at_device* device, const void* argument) {
-  const planned* p = argument;
-  at_run_product(device, p->product, p->plan);
-}
-
-static void try_product(at_firmware* f, uint32_t number, const at_call* call, choice* best) {
-  const at_product p = at_product_of(&f->device.hardware, f->blob->insns[number].op, call);
-  size_t rooms[MOST_ROOMS];
-  const size_t count = rooms_of(&f->device.hardware, 0, rooms);
-  at_plan_choice choices[MOST_ROOMS];
-  for (size_t i = 0; i < count; ++i) choices[i].room = rooms[i];
-  at_choose_plans(&f->device.hardware, &p, choices, count);
-  for (size_t i = 0; i < count; ++i) {
-    if (!choices[i].expected) continue;
-    if (i > 0 && memcmp(&choices[i].plan, &choices[i - 1].plan, sizeof(at_plan)) == 0) continue;
-    const uint64_t before = best->room ? best->cycles : UINT64_MAX;
-    try_rooms(f, number, rooms[i], run_planned, &(planned){&p, &choices[i].plan}, best);
-    if (best->room && best->cycles < before) best->plan = choices[i].plan;
-  }
-}
-
-typedef struct {
-  uint16_t op;
-  const at_tiling* tiling;
-} tiled;
-
-static void run_tiled(at_device* device, const void* argument) {
-  const tiled* t = argument;
-  at_run_tiles(device, t->op, t->tiling);
-}
-
-// Returns bytes of the smallest room that would do.
-static size_t try_tiles(at_firmware* f, uint32_t number, const at_call* call, choice* best) {
-  const atalla_hardware* hardware = &f->device.hardware;
-  const uint16_t op = f->blob->insns[number].op;
-  at_tiling tiling;
-  at_cut(op, call, &(at_room){hardware->scratchpad_bytes, hardware->align}, &tiling);
-  const size_t smallest = tiling.least;
-  size_t rooms[MOST_ROOMS], before = 0;
-  const size_t count = rooms_of(hardware, smallest, rooms);
-  for (size_t i = 0; i < count; ++i) {
-    if (at_cut(op, call, &(at_room){rooms[i], hardware->align}, &tiling) != ATALLA_OK) continue;
-    if (tiling.count == before) continue;
-    before = tiling.count;
-    try_rooms(f, number, rooms[i], run_tiled, &(tiled){op, &tiling}, best);
-  }
-  return smallest;
-}
 
 static bool same_form(const at_tensor* a, const at_tensor* b) {
   return a->place == b->place && a->offset == b->offset && a->rank == b->rank &&
@@ -180,13 +66,13 @@ static int find_choices(at_firmware* f, const at_program* program, atalla_error*
     const at_call* call = &program->calls[i];
     if (insn->op == AT_OP_END) break;
     if (insn->op == AT_OP_CALL_HOST || insn->dst == AT_NOTHING || at_elements(&call->dst) == 0) continue;
-    choice* best = &f->choices[i];
+    at_choice* best = &f->choices[i];
     best->is_ordered = reads_its_own(blob, insn);
     size_t least = LEAST_SCRATCHPAD;
     if (at_is_product(insn->op)) {
-      try_product(f, i, call, best);
+      at_try_product(&f->device, insn->op, call, best);
     } else {
-      least = try_tiles(f, i, call, best);
+      least = at_try_tiles(&f->device, insn->op, call, best);
     }
     if (best->room) continue;
     if (f->device.failure == ATALLA_OUT_OF_MEMORY) return at_fail(error, ATALLA_OUT_OF_MEMORY, "out of memory");
@@ -275,10 +161,12 @@ void at_firmware_skip(at_firmware* f, uint32_t number, bool is_host) {
 
 int at_firmware_run(at_firmware* f, uint32_t number, const at_call* call) {
   at_device* device = &f->device;
-  const choice* chosen = &f->choices[number];
+  const at_choice* chosen = &f->choices[number];
   const uint16_t op = f->blob->insns[number].op;
   atalla_counters* counters = &f->counters[number];
-  begin(f, number, chosen->room, false, chosen->is_ordered, counters);
+  device->instruction = number;
+  device->is_trial = false;
+  at_begin_instruction(device, f->clock, chosen->room, chosen->is_ordered, counters);
   if (at_is_product(op)) {
     const at_product p = at_product_of(&device->hardware, op, call);
     at_run_product(device, &p, &chosen->plan);
