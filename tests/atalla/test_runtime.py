@@ -57,7 +57,7 @@ def test_a_library_that_was_named_has_to_be_there(elsewhere: pytest.MonkeyPatch,
         ("int other(void) { return 0; }", "the C kernels are broken.*atalla_version"),
         (
             "unsigned atalla_version(void) { return 99; } void atalla_isa(void) {} void atalla_times(void) {}",
-            "version 99 of the ABI; this package needs 2",
+            "version 99 of the ABI; this package needs 3",
         ),
     ],
     ids=["no library", "another library", "another version"],
