@@ -74,6 +74,18 @@ void at_form_sample(at_tiling* t) {
   at_follow(t, 1, 2, AT_ALONG, COLUMNS);
 }
 
+// Lines of the source that `count` lines from line `from` on read; `have` are there.
+at_part at_window_part(const at_window* w, int64_t have, int64_t from, int64_t count) {
+  const int64_t first = from * w->stride - w->before;
+  const int64_t behind = first + (count - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
+  const int64_t begin = at_least(at_most(first, 0), have), end = at_most(at_least(behind, have), begin);
+  return (at_part){begin, end - begin, 1};
+}
+
+int64_t at_window_most(const at_window* w, int64_t have, int64_t block) {
+  return at_least((block - 1) * w->stride + (w->kernel - 1) * w->dilation + 1, have);
+}
+
 // A dim of an image of another size, as "resize.h" has it.
 typedef struct {
   int64_t kind, have, made;

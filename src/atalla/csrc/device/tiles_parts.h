@@ -19,6 +19,12 @@ at_merged at_merge(const at_view* const* views, unsigned count, uint32_t dims);
 void at_put_dims(at_view* view, const at_merged* merged, unsigned which);
 void at_push_dim(at_view* view, int64_t dim, int64_t stride);
 
+static inline int64_t at_pieces(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+
+static inline int64_t at_least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int64_t at_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 // One more axis; returns its number.
 unsigned at_axis(at_tiling* t, int64_t extent, int64_t grain);
 
@@ -27,6 +33,10 @@ static inline void at_follow(at_tiling* t, unsigned view, unsigned dim, uint8_t 
 }
 
 // View `i`: a source, or dst.
+static inline const at_view* at_viewed(const at_call* call, unsigned i) {
+  return i == AT_SOURCES ? &call->dst : &call->src[i];
+}
+
 static inline at_view* at_view_of(at_call* call, unsigned i) { return i == AT_SOURCES ? &call->dst : &call->src[i]; }
 
 static inline int at_is_there(const at_call* call, unsigned i) { return i == AT_SOURCES || call->present >> i & 1; }
@@ -49,11 +59,21 @@ typedef struct {
   int64_t first, count, every;
 } at_part;
 
+// Lines of the source, of which there are `have`, that `count` lines from line `from` on read; and the most that a
+// block reads, or more where windows lie outside of the image: never less than a smaller block.
+at_part at_window_part(const at_window* w, int64_t have, int64_t from, int64_t count);
+int64_t at_window_most(const at_window* w, int64_t have, int64_t block);
+
 // Lines of the source that some lines of a resized image are made of.
 at_part at_lines_of(const at_tiling* t, int64_t from, int64_t count);
 // The most lines that any block reads, or 0 where lines in such blocks would not be the same.
 int64_t at_most_lines(const at_tiling* t, int64_t block);
 void at_resize_words(const at_tiling* t, int64_t from, int64_t count, int64_t* words);
+
+// Bytes of a tile's views, each rounded up; SIZE_MAX where blocks are not possible.
+size_t at_room_of(const at_tiling* t, size_t align);
+// Finds blocks, of which the smallest fit, and gives the number of tiles. Nested ones are neighbours in memory.
+size_t at_choose_blocks(at_tiling* t, const at_room* room, int nested);
 
 // Whether the kernel adds up in the same order on two calls that differ in strides only.
 int at_same_way(uint16_t op, const at_call* one, const at_call* other);

@@ -14,7 +14,8 @@ static inline unsigned any_dims(made* m, unsigned least, unsigned most, int64_t*
 }
 
 static inline uint8_t any_dtype(made* m) {
-  return ONE_OF(m, uint8_t, AT_F32, AT_F32, AT_F32, AT_F64, AT_F16, AT_BF16, AT_I8, AT_U8, AT_I16, AT_I32, AT_I64, AT_BOOL);
+  return ONE_OF(m, uint8_t, AT_F32, AT_F32, AT_F32, AT_F64, AT_F16, AT_BF16, AT_I8, AT_U8, AT_I16, AT_I32, AT_I64,
+                AT_BOOL);
 }
 
 static inline void make_copy(made* m, at_call* call) {
@@ -38,13 +39,16 @@ static inline void make_iota(made* m, at_call* call) {
   int64_t dim[AT_DIMS];
   any_dims(m, 1, 1, dim);
   make_view(m, call, AT_SOURCES, any_dtype(m), 1, dim, DST);
-  m->words[AT_IOTA_START] = word_of(one_in(m, 2) ? (double)between_of(m, -9, 99) : ONE_OF(m, double, 0.25, 0.0, 1e17, 0.1));
-  m->words[AT_IOTA_STEP] = word_of(one_in(m, 2) ? (double)between_of(m, -3, 3) : ONE_OF(m, double, 0.5, 1.0, 0.1, -0.125));
+  m->words[AT_IOTA_START] =
+      word_of(one_in(m, 2) ? (double)between_of(m, -9, 99) : ONE_OF(m, double, 0.25, 0.0, 1e17, 0.1));
+  m->words[AT_IOTA_STEP] =
+      word_of(one_in(m, 2) ? (double)between_of(m, -3, 3) : ONE_OF(m, double, 0.5, 1.0, 0.1, -0.125));
   call->word_count = 2;
 }
 
 static inline int64_t step_word(uint64_t code, uint64_t a, uint64_t b, uint64_t c) {
-  return (int64_t)(code << 8 * AT_STEP_AT_CODE | b << 8 * AT_STEP_AT_B | c << 8 * AT_STEP_AT_C | (a & 0xffffffffu) << 8 * AT_STEP_AT_A);
+  return (int64_t)(code << 8 * AT_STEP_AT_CODE | b << 8 * AT_STEP_AT_B | c << 8 * AT_STEP_AT_C |
+                   (a & 0xffffffffu) << 8 * AT_STEP_AT_A);
 }
 
 static inline uint64_t float_bits(float value) {
@@ -106,14 +110,16 @@ static inline void make_chain(made* m, at_call* call) {
     if (!fits && !one_in(m, 4)) continue;
     if (!fits || code == AT_STEP_FLOAT || code == AT_STEP_INT) {
       const int is_float = one_in(m, 2);
-      m->words[n] = is_float ? step_word(AT_STEP_FLOAT, float_bits(any_float(m)), 0, 0) : step_word(AT_STEP_INT, (uint64_t)(below(m, 9) - 4), 0, 0);
+      m->words[n] = is_float ? step_word(AT_STEP_FLOAT, float_bits(any_float(m)), 0, 0)
+                             : step_word(AT_STEP_INT, (uint64_t)(below(m, 9) - 4), 0, 0);
       floats[sources + n++] = is_float;
       continue;
     }
     m->words[n] = step_word(code, operands[0], operands[1], operands[2]);
     floats[sources + n++] = at_step_is_float(code, floats[operands[0]], floats[operands[1]]);
   }
-  const uint8_t dtype = floats[sources + count - 1] ? ONE_OF(m, uint8_t, AT_F32, AT_F32, AT_F16, AT_BF16) : ONE_OF(m, uint8_t, AT_I64, AT_I32, AT_I16, AT_I8, AT_U8, AT_BOOL);
+  const uint8_t dtype = floats[sources + count - 1] ? ONE_OF(m, uint8_t, AT_F32, AT_F32, AT_F16, AT_BF16)
+                                                    : ONE_OF(m, uint8_t, AT_I64, AT_I32, AT_I16, AT_I8, AT_U8, AT_BOOL);
   make_view(m, call, AT_SOURCES, dtype, rank, dim, DST);
   call->word_count = count;
 }
@@ -122,7 +128,9 @@ static inline void make_reduce(made* m, at_call* call) {
   int64_t dim[AT_DIMS], of[AT_DIMS];
   const unsigned rank = any_dims(m, 0, 6, dim);
   const int64_t kind = below(m, AT_REDUCE_COUNT);
-  const uint8_t from = kind == AT_REDUCE_MEAN || kind == AT_REDUCE_VAR ? AT_F32 : ONE_OF(m, uint8_t, AT_F32, AT_F32, AT_I64, AT_I32, AT_BOOL);
+  const uint8_t from = kind == AT_REDUCE_MEAN || kind == AT_REDUCE_VAR
+                           ? AT_F32
+                           : ONE_OF(m, uint8_t, AT_F32, AT_F32, AT_I64, AT_I32, AT_BOOL);
   const int places = kind == AT_REDUCE_ARGMAX || kind == AT_REDUCE_ARGMIN;
   int64_t mask = (int64_t)(next(m) & ((1u << rank) - 1));
   if (places || kind == AT_REDUCE_MEDIAN) {
@@ -188,7 +196,9 @@ static inline void make_bmm(made* m, at_call* call) {
   for (unsigned d = 0; d < batches; ++d) dim[d] = left[d] = right[d] = between_of(m, 1, 3);
   dim[batches] = left[batches] = one_in(m, 30) ? 300 : between_of(m, 1, 40);
   dim[batches + 1] = right[batches + 1] = between_of(m, 1, 70);
-  left[batches + 1] = right[batches] = one_in(m, 6) ? between_of(m, 300, 700) : one_in(m, 20) ? 0 : between_of(m, 1, 60);
+  left[batches + 1] = right[batches] = one_in(m, 6)    ? between_of(m, 300, 700)
+                                       : one_in(m, 20) ? 0
+                                                       : between_of(m, 1, 60);
   make_view(m, call, AT_SOURCES, AT_F32, rank, dim, (lying){.inner = (int)rank - 1, .is_dst = 1});
   make_view(m, call, 0, AT_F32, rank, left, ANY);
   make_view(m, call, 1, AT_F32, rank, right, ANY);
@@ -197,9 +207,11 @@ static inline void make_bmm(made* m, at_call* call) {
 }
 
 static inline void make_attention(made* m, at_call* call) {
-  const int64_t batch = between_of(m, 1, 3), heads = between_of(m, 1, 4), keys = one_in(m, 5) ? between_of(m, 300, 400) : between_of(m, 1, 50);
+  const int64_t batch = between_of(m, 1, 3), heads = between_of(m, 1, 4),
+                keys = one_in(m, 5) ? between_of(m, 300, 400) : between_of(m, 1, 50);
   const int64_t length = between_of(m, 1, 40), size = between_of(m, 1, 40), values = between_of(m, 1, 40);
-  const int64_t q[] = {batch, heads, length, size}, k[] = {batch, heads, keys, size}, v[] = {batch, heads, keys, values};
+  const int64_t q[] = {batch, heads, length, size}, k[] = {batch, heads, keys, size},
+                v[] = {batch, heads, keys, values};
   const int64_t dst[] = {batch, heads, length, values}, mask[] = {batch, heads, length, keys};
   make_view(m, call, AT_SOURCES, AT_F32, 4, dst, (lying){.inner = 3, .is_dst = 1});
   make_view(m, call, 0, AT_F32, 4, q, (lying){.inner = 3});
@@ -217,13 +229,18 @@ static inline void make_rows(made* m, at_call* call, uint16_t op) {
   int64_t table[AT_DIMS], index[AT_DIMS], rows[AT_DIMS];
   const unsigned rank = (unsigned)between_of(m, 1, 4), indices = (unsigned)below(m, 4);
   for (unsigned d = 0; d < rank; ++d) table[d] = between_of(m, 1, d ? 9 : 40);
-  for (unsigned d = 0; d < indices; ++d) rows[d] = index[d] = one_in(m, 30) ? 0 : between_of(m, 1, indices > 1 ? 9 : 60);
+  for (unsigned d = 0; d < indices; ++d)
+    rows[d] = index[d] = one_in(m, 30) ? 0 : between_of(m, 1, indices > 1 ? 9 : 60);
   const int is_bytes = op == AT_OP_GATHER && one_in(m, 3);
   const unsigned width = is_bytes ? 1 : rank;
   if (is_bytes) table[0] = 256;
   for (unsigned d = 1; d < width; ++d) rows[indices + d - 1] = table[d];
-  const uint8_t dtype = op == AT_OP_SCATTER ? ONE_OF(m, uint8_t, AT_F32, AT_I64, AT_I32) : is_bytes ? AT_I8 : any_dtype(m);
-  const uint8_t of = is_bytes ? AT_U8 : op == AT_OP_GATHER ? ONE_OF(m, uint8_t, AT_I64, AT_I32, AT_U8) : ONE_OF(m, uint8_t, AT_I64, AT_I32);
+  const uint8_t dtype = op == AT_OP_SCATTER ? ONE_OF(m, uint8_t, AT_F32, AT_I64, AT_I32)
+                        : is_bytes          ? AT_I8
+                                            : any_dtype(m);
+  const uint8_t of = is_bytes             ? AT_U8
+                     : op == AT_OP_GATHER ? ONE_OF(m, uint8_t, AT_I64, AT_I32, AT_U8)
+                                          : ONE_OF(m, uint8_t, AT_I64, AT_I32);
   make_view(m, call, 1, of, indices, index, ANY);
   const size_t size = at_size(of), count = m->bytes[1] / size;
   for (size_t i = 0; i < count; ++i) {
@@ -232,7 +249,8 @@ static inline void make_rows(made* m, at_call* call, uint16_t op) {
   }
   if (op == AT_OP_GATHER) {
     make_view(m, call, 0, dtype, width, table, ROWS);
-    make_view(m, call, AT_SOURCES, dtype, indices + width - 1, rows, (lying){.inner = -1, .is_dst = 1, .contiguous = 1});
+    make_view(m, call, AT_SOURCES, dtype, indices + width - 1, rows,
+              (lying){.inner = -1, .is_dst = 1, .contiguous = 1});
     return;
   }
   make_view(m, call, 0, dtype, rank, table, ANY);
@@ -326,8 +344,10 @@ static inline void make_resize(made* m, at_call* call) {
 }
 
 static inline void make_sample(made* m, at_call* call) {
-  int64_t src[4] = {between_of(m, 1, 3), ONE_OF(m, int64_t, 1, 3, 8, 17, 33), between_of(m, 1, 12), between_of(m, 1, 12)};
-  const int64_t dst[4] = {src[0], src[1], between_of(m, 1, 12), between_of(m, 1, 12)}, grid[4] = {dst[0], dst[2], dst[3], 2};
+  int64_t src[4] = {between_of(m, 1, 3), ONE_OF(m, int64_t, 1, 3, 8, 17, 33), between_of(m, 1, 12),
+                    between_of(m, 1, 12)};
+  const int64_t dst[4] = {src[0], src[1], between_of(m, 1, 12), between_of(m, 1, 12)},
+                grid[4] = {dst[0], dst[2], dst[3], 2};
   make_view(m, call, 0, AT_F32, 4, src, PIXELS_FROM);
   make_view(m, call, 1, AT_F32, 4, grid, ANY);
   make_view(m, call, AT_SOURCES, AT_F32, 4, dst, PIXELS_TO);

@@ -28,7 +28,8 @@ static inline int64_t between_of(made* m, int64_t least, int64_t most) { return 
 
 static inline int one_in(made* m, int64_t count) { return below(m, count) == 0; }
 
-#define ONE_OF(M, TYPE, ...) (((const TYPE[]){__VA_ARGS__})[below(M, sizeof((const TYPE[]){__VA_ARGS__}) / sizeof(TYPE))])
+#define ONE_OF(M, TYPE, ...) \
+  (((const TYPE[]){__VA_ARGS__})[below(M, sizeof((const TYPE[]){__VA_ARGS__}) / sizeof(TYPE))])
 
 static inline double number(made* m) { return (double)(int64_t)(next(m) >> 11) / (double)(1ll << 52) - 1.0; }
 
@@ -39,7 +40,8 @@ static inline int64_t word_of(double value) {
 }
 
 static inline float any_float(made* m) {
-  if (m->odd && one_in(m, 9)) return ONE_OF(m, float, 0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 1e30f, -1e30f, 1.0f / 0.0f, -1.0f / 0.0f);
+  if (m->odd && one_in(m, 9))
+    return ONE_OF(m, float, 0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 1e30f, -1e30f, 1.0f / 0.0f, -1.0f / 0.0f);
   return (float)(number(m) * (one_in(m, 8) ? 50.0 : 2.0));
 }
 
@@ -63,7 +65,8 @@ typedef struct {
 } lying;
 
 // View `i` of a call with memory of its own, exactly as much as it reaches.
-static inline void make_view(made* m, at_call* call, unsigned i, uint8_t dtype, unsigned rank, const int64_t* dim, lying how) {
+static inline void make_view(made* m, at_call* call, unsigned i, uint8_t dtype, unsigned rank, const int64_t* dim,
+                             lying how) {
   at_view* view = i == AT_SOURCES ? &call->dst : &call->src[i];
   *view = (at_view){.dtype = dtype, .rank = (uint8_t)rank};
   unsigned order[AT_DIMS];

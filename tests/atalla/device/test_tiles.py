@@ -1,0 +1,120 @@
+"""Tiles: instructions in parts give the bits of the whole, in any room, where views lie and from copies of them."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from atalla.blob.reader import parse
+from atalla.dtypes import torch_dtype_of
+from atalla.isa import Op
+from tests.atalla import int8_programs
+from tests.atalla.native import OF_NARROW_PRODUCTS, executable, sets_here
+from tests.atalla.nets import NETS
+from tests.atalla.test_compile import compiled
+from tests.atalla.test_sanitizers import ADDRESS
+
+DRIVER = Path(__file__).with_name("csrc") / "check_tiles.c"
+PRODUCTS = {Op.GEMM, Op.CONV2D, Op.CONV2D_WINO, Op.QGEMM, Op.QCONV2D, Op.BGEMM, Op.BCONV2D}
+CUT = [op for op in Op if op not in PRODUCTS | {Op.END, Op.CALL_HOST}]
+SETS = sorted(sets_here() - OF_NARROW_PRODUCTS)
+FAST: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a run of the driver counts."""
+
+    calls: int
+    """Instructions, or random calls."""
+    tiles: int
+    """Of all calls in all rooms."""
+    bound: int
+    """Tiles at least, by the bytes that a call's views have together."""
+    refused: int
+    """Rooms of one byte less than the least."""
+    in_place: int
+    """Tiles with a view that stays where it is, because its copy would be added up in another order."""
+
+
+def run(flags: Sequence[str], *arguments: str) -> Checked:
+    """Run the driver, built with these flags; it ends itself at the first call that is not what it should be."""
+    program = executable(DRIVER, flags)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return Checked(*map(int, done.stdout.split()))
+
+
+def write_program(path: Path, blob: bytes, inputs: Sequence[torch.Tensor]) -> None:
+    """Write a blob and its inputs, as they lie, each behind its size."""
+    listing = parse(blob)
+    parts = [blob]
+    for number, value in zip(listing.inputs, inputs, strict=True):
+        row = listing.tensors[number]
+        flat = torch.zeros(row.bytes // row.dtype.size, dtype=torch_dtype_of(row.dtype))
+        if flat.numel():
+            flat.as_strided(row.shape, row.strides).copy_(value)
+        parts.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
+    path.write_bytes(b"".join(struct.pack("<Q", len(part)) + part for part in parts))
+
+
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("op", CUT, ids=lambda op: op.name)
+def test_parts_give_the_bits_of_the_whole(op: Op, isa: str) -> None:
+    found = run(FAST, "random", isa, str(int(op)), "0", "100")
+    assert found.calls == 100 and found.refused > 80
+    assert found.tiles >= found.calls
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("op", CUT, ids=lambda op: op.name)
+def test_many_calls_in_parts_give_the_bits_of_the_whole(op: Op, isa: str) -> None:
+    assert run(FAST, "random", isa, str(int(op)), "1000", "3000").calls == 3000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("op", CUT, ids=lambda op: op.name)
+def test_no_part_reaches_out_of_its_copies(op: Op, isa: str) -> None:
+    """Under sanitizers: copies have not one byte more."""
+    assert run(ADDRESS, "random", isa, str(int(op)), "0", "150").calls == 150
+
+
+@pytest.mark.parametrize("op", [Op.EW, Op.COPY, Op.SOFTMAX, Op.CUMSUM], ids=lambda op: op.name)
+def test_rooms_are_filled(op: Op) -> None:
+    """By calls whose elements are used once; small rooms have to be rounded up to lines, and hold whole rows."""
+    found = run(FAST, "random", "base", str(int(op)), "0", "300")
+    assert found.tiles < 1.5 * found.bound + found.calls
+
+
+def test_only_sums_in_another_order_stay_where_they_are() -> None:
+    for op in CUT:
+        found = run(FAST, "random", "base", str(int(op)), "0", "100")
+        windows = {Op.DWCONV2D, Op.QDWCONV2D, Op.POOL2D, Op.RESIZE2D, Op.ATTENTION}  # whose rows share memory
+        assert not found.in_place or op in {Op.REDUCE, Op.NORM} | windows
+        assert found.in_place or op not in {Op.REDUCE, Op.NORM}
+
+
+@pytest.mark.parametrize("isa", SETS)
+def test_programs_in_tiles_give_the_bits_of_their_instructions(isa: str, tmp_path: Path) -> None:
+    """Each instruction of all small networks, and of programs on int8, with what the ones before it made."""
+    paths = []
+    for name in NETS:
+        made, inputs, _ = compiled(name)
+        paths.append(tmp_path / name)
+        write_program(paths[-1], made.data, inputs)
+    for make in int8_programs.MAKERS:
+        for seed in range(4):
+            blob, given, _ = make(seed)
+            paths.append(tmp_path / f"{make.__name__}{seed}")
+            write_program(paths[-1], blob, given)
+    assert run(FAST, "programs", isa, *map(str, paths)).calls > 150
