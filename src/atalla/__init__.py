@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import os
 
     from atalla.compiler import Compiled, compile  # noqa: A004  the verb
+    from atalla.device import Hardware
     from atalla.isa.format import Bytes
     from atalla.run.runtime import Loaded
 
@@ -40,6 +41,9 @@ def load(
     profile: bool = False,
     verify_constants: bool = False,
     trust: bool = False,
+    executor: str | None = None,
+    hardware: Hardware | None = None,
+    events: bool = False,
 ) -> Loaded:
     """Load a blob.
 
@@ -56,15 +60,39 @@ def load(
         trust: let it call any operator of this process, custom ones among them, where the accelerator lacks one; for
             blobs of your own. Without it a blob calls what ``csrc/hosted.inc`` lists: operators of torch that make
             tensors of tensors, and do nothing else.
+        executor: ``fast``, the kernels; ``device``, a simulated accelerator with the arithmetic of ``isa``; or
+            ``reference``. None for what ``isa`` says.
+        hardware: of the device; None for the usual one.
+        events: of the device: keep what each micro-operation did.
 
     Raises:
+        InputError: there is no such executor.
         BlobError: the bytes are no sound blob.
-        KernelError: not enough memory, an instruction set that this processor lacks, or a library that is broken.
+        KernelError: not enough memory, an instruction set that this processor lacks, a program that does not fit into
+            the device, or a library that is broken.
         OSError: the file cannot be read.
     """
     from atalla.run.runtime import Loaded
 
-    return Loaded(data, threads=threads, isa=isa, profile=profile, verify_constants=verify_constants, trust=trust)
+    if executor not in {None, "fast", "device", "reference"}:
+        raise InputError(f"there is no executor {executor!r}: there are fast, device and reference")
+    device = None
+    if executor == "device":
+        from atalla.device import DeviceOptions, Hardware
+
+        device = DeviceOptions(hardware or Hardware(), events=events)
+    elif hardware is not None or events:
+        raise InputError("hardware and events are of the device: executor='device'")
+    isa = "reference" if executor == "reference" else isa
+    return Loaded(
+        data,
+        threads=threads,
+        isa=isa,
+        profile=profile,
+        verify_constants=verify_constants,
+        trust=trust,
+        device=device,
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -50,7 +50,7 @@ def sets_of(machine: str) -> Mapping[str, Sequence[str]]:
 def files_of(sets: Mapping[str, Sequence[str]]) -> tuple[list[Path], list[str]]:
     """Return the sources of a library with these kernels, and the flags that tell it which kernels it lacks."""
     lacking = [name for name in SETS if name not in sets]
-    files = [file for file in sorted(SOURCES.glob("*.c")) if file.stem not in lacking]
+    files = [file for file in sorted(SOURCES.rglob("*.c")) if file.stem not in lacking]
     return files, [f"-DATALLA_NO_{name.removeprefix('kernels_').upper()}" for name in lacking]
 
 

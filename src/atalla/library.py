@@ -10,7 +10,7 @@ from pathlib import Path
 
 from atalla.errors import KernelError
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 LIBRARY = "libatalla" + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 """Name of its file."""
 
@@ -50,6 +50,9 @@ class COptions(ctypes.Structure):
         ("user", ctypes.c_void_p),
         ("profile", ctypes.c_int),
         ("state", ctypes.c_void_p),
+        ("hardware", ctypes.c_void_p),
+        ("unit", ctypes.c_void_p),
+        ("device_flags", ctypes.c_uint32),
     )
 
 
@@ -97,6 +100,8 @@ BUSY = 8
 """The status of a call while another one of the same context is under way."""
 ZERO_DIVISOR = 9
 """The status of a whole number that is divided by zero."""
+TOO_SMALL = 10
+"""The status of a program that does not fit into the device."""
 
 
 def library_path() -> Path:

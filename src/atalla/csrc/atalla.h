@@ -1,4 +1,4 @@
-/* Atalla's C ABI, version 2.
+/* Atalla's C ABI, version 3.
  *
  * Every function gives 0 for success, else a status; with a status it fills in `error` where one is given. Structures
  * begin with their size in the caller's eyes, so that later versions can add fields. Nothing here writes a global
@@ -12,6 +12,8 @@
  *
  * Version 2: atalla_open refuses operators of the host that are not in its list, atalla_open_trusted does not;
  * ATALLA_BUSY.
+ * Version 3: the simulated device: what atalla_options holds from `hardware` on, ATALLA_TOO_SMALL, the functions
+ * atalla_device_*. Options of version 2 are taken as they were.
  */
 #ifndef ATALLA_H
 #define ATALLA_H
@@ -29,7 +31,7 @@
 extern "C" {
 #endif
 
-#define ATALLA_ABI_VERSION 2u
+#define ATALLA_ABI_VERSION 3u
 
 typedef struct atalla_blob atalla_blob;
 typedef struct atalla_context atalla_context;
@@ -45,6 +47,7 @@ enum {
   ATALLA_BAD_SHAPE = 7,    /* inputs of shapes that the program does not take */
   ATALLA_BUSY = 8,         /* the context is running already: in another thread, or in the host that it calls */
   ATALLA_ZERO_DIVISOR = 9, /* EW divided a whole number by zero */
+  ATALLA_TOO_SMALL = 10,   /* the device's scratchpad or its address space; the text says what would do */
   ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
 };
 
@@ -68,6 +71,58 @@ typedef struct {
  * they are described: it compares what it computed with that before. */
 typedef int (*atalla_host)(void* user, uint32_t call, const atalla_tensor* tensors, size_t operands, size_t outputs);
 
+/* The simulated device. Everything takes whole cycles of one clock. */
+typedef struct {
+  size_t struct_size;
+  uint32_t clock_mhz;
+  uint32_t array;                /* rows, and columns, of the matrix unit: 8, 16, 32 or 64 */
+  uint32_t accumulator_rows;     /* rows of sums that it keeps, each `array` wide; 64 at least */
+  uint32_t lanes;                /* of the vector unit: elements at a time */
+  uint64_t scratchpad_bytes;     /* of each of the two; 32 KiB at least, a multiple of banks * 64 */
+  uint32_t banks;                /* of a scratchpad */
+  uint32_t align;                /* bytes: where regions begin; a power of two, 16 to 4096 */
+  uint32_t dma_bytes_per_cycle;
+  uint32_t dma_latency_cycles;   /* of each descriptor */
+  uint32_t queue;                /* micro-operations that wait for each engine at most */
+  uint32_t issue_cycles;         /* of firmware, for each micro-operation */
+  uint32_t matrix_f32_factor;    /* edges of the matrix unit for a row of float32; one of int8 or bfloat16 takes one */
+  uint32_t vector_cycles[3];     /* for `lanes` elements: a sum or product; a quotient or root; an exponential */
+} atalla_hardware;
+
+/* A product of the matrix unit: a[m, k] x b[k, n] into sums[m, n]; strides count elements, those of a's and the sums'
+ * columns are 1. What `accumulate` says is whether sums begin with those in memory, else with zeros. int8 into int32,
+ * exact modulo 2^32; bfloat16 into float32, added as AMX adds. It is what src/atalla/rtl/shim.cpp takes. */
+typedef struct {
+  size_t struct_size;
+  const void* a;
+  int64_t a_stride;
+  const void* b;
+  int64_t b_row_stride, b_column_stride;
+  void* sums;
+  int64_t sums_stride;
+  int64_t m, k, n;        /* 1 to accumulator_rows, 1 or more, 1 to `array` */
+  int32_t accumulate;
+  uint32_t stalls;        /* 0 */
+  uint64_t edges;         /* given back: of all; 0 where nobody counts */
+  uint64_t compute_edges; /* given back: from the first weight to the last sum in its accumulator */
+} atalla_matrix_tile;
+
+/* Gives 0, else the run ends with ATALLA_HOST_FAILED. */
+typedef int (*atalla_matmul)(void* unit, atalla_matrix_tile* tile);
+
+/* Another matrix unit; where a function is NULL, the simulator multiplies itself. */
+typedef struct {
+  size_t struct_size;
+  atalla_matmul int8, bf16;
+  void *int8_unit, *bf16_unit; /* what they are called with */
+} atalla_matrix_unit;
+
+enum {
+  ATALLA_DEVICE_DRY = 1,    /* time alone: no data is moved or looked at; inputs and outputs may be NULL */
+  ATALLA_DEVICE_EVENTS = 2, /* keep what each micro-operation did, for atalla_device_events */
+  ATALLA_DEVICE_POISON = 4  /* fill scratchpad memory with 0xff when it is handed out and when it is given back */
+};
+
 typedef struct {
   size_t struct_size;
   uint32_t threads; /* 0: one; with several the first runs, 24 at most, find out what is worth sharing */
@@ -76,6 +131,10 @@ typedef struct {
   void* user;
   int profile; /* not 0: keep the time of each instruction */
   void* state; /* `state_bytes` that are kept from run to run, of the caller, reset by it; NULL: the context's own */
+  /* From here on since version 3. */
+  const atalla_hardware* hardware; /* run on a device of this kind, simulated; NULL: by the fast kernels. Copied. */
+  const atalla_matrix_unit* unit;  /* what multiplies int8 and bfloat16 on the device; NULL: the isa's own. Copied. */
+  uint32_t device_flags;           /* ATALLA_DEVICE_DRY and so on */
 } atalla_options;
 
 typedef struct {
@@ -127,6 +186,67 @@ ATALLA_API void atalla_context_free(atalla_context* context);
 /* Runs the program. Inputs and outputs are where their first elements are, laid out as the blob says; a blob's output
  * that is no tensor has a null pointer. No output may share memory with an input or another output. */
 ATALLA_API int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error);
+
+/* Fills in the hardware that is meant where nobody says another. */
+ATALLA_API int atalla_hardware_default(atalla_hardware* hardware);
+/* Whether there can be such hardware; if not, the error says which field is wrong, and why. */
+ATALLA_API int atalla_hardware_check(const atalla_hardware* hardware, atalla_error* error);
+
+enum { ATALLA_LOAD = 0, ATALLA_STORE = 1, ATALLA_MATRIX = 2, ATALLA_VECTOR = 3, ATALLA_ENGINES = 4 };
+/* What an engine waits for before a micro-operation: room in a scratchpad, one of the engines, or firmware. */
+enum {
+  ATALLA_STALL_SCRATCHPAD = 4,
+  ATALLA_STALL_ISSUE = 5,
+  ATALLA_STALLS = 6 /* and those of the engines before these: ATALLA_LOAD … ATALLA_VECTOR */
+};
+
+/* What the last run of an instruction took on the device. */
+typedef struct {
+  uint64_t begin, cycles;           /* of the device's clock, 0 when the run began; 0 cycles for what the host does */
+  uint64_t busy[ATALLA_ENGINES];    /* cycles of each engine */
+  uint64_t stalls[ATALLA_STALLS];   /* cycles that engines waited, by what for; engines wait at the same time */
+  uint64_t operations[ATALLA_ENGINES]; /* micro-operations of each engine */
+  uint64_t in_bytes, out_bytes;     /* that the DMA moved from and to memory */
+  uint64_t descriptors;             /* of the DMA */
+  uint64_t macs;                    /* products that are added up, on whatever engine */
+  uint64_t matrix_cycles;           /* of busy[ATALLA_MATRIX]: from first weights to last sums, without moving sums */
+  uint64_t unit_edges;              /* the same as the caller's matrix unit counted it; 0 without one */
+  uint64_t peak_bytes[2];           /* most that was handed out of each scratchpad at once */
+  uint64_t room_bytes;              /* of a scratchpad that tiles were cut for: at most scratchpad_bytes */
+  uint64_t tiles;
+  uint32_t is_host;                 /* 1: the host computed it */
+  uint32_t reserved;
+} atalla_counters;
+
+/* Costs of tiles that follow each other and cost the same: cycles of each engine, whenever they were. */
+typedef struct {
+  uint32_t instruction, count;
+  uint64_t cycles[ATALLA_ENGINES];
+  uint64_t operations;              /* micro-operations */
+  uint64_t in_bytes, out_bytes;     /* of the DMA */
+  uint32_t in_descriptors, out_descriptors;
+} atalla_tile_cost;
+
+/* A micro-operation, or with the engine ATALLA_ENGINES a region of a scratchpad, from when it was handed out until it
+ * was free again. */
+typedef struct {
+  uint64_t begin, end;
+  uint32_t instruction, tile;
+  uint64_t bytes;           /* that the DMA moved; of a region its size */
+  uint64_t offset;          /* of a region in its scratchpad */
+  uint32_t engine, kind;    /* see atalla_device_kind */
+  uint32_t scratchpad;      /* of a region: 0 or 1 */
+  uint32_t read_count, write_count;
+  uint32_t regions[10];     /* numbers of the events of the regions that it reads, and behind them of those it writes */
+} atalla_event;
+
+/* The name of a kind of micro-operation: "DMA.LD", "MXU.MM"; NULL where there is none of that number. */
+ATALLA_API const char* atalla_device_kind(uint32_t kind);
+
+/* Of the last run; each gives how many there are, and fills in `count` of them at most. 0 without a device. */
+ATALLA_API size_t atalla_device_counters(const atalla_context* context, atalla_counters* rows, size_t count);
+ATALLA_API size_t atalla_device_tiles(const atalla_context* context, atalla_tile_cost* rows, size_t count);
+ATALLA_API size_t atalla_device_events(const atalla_context* context, atalla_event* rows, size_t count);
 
 /* Brings what is kept from run to run back to what it is at first. */
 ATALLA_API int atalla_reset(atalla_context* context);

@@ -107,6 +107,9 @@ size_t at_work(uint16_t op, const at_call* call);
 // Bytes that were counted in 128 bits, or more than there can be.
 static inline size_t at_bytes(unsigned __int128 count) { return count > SIZE_MAX ? SIZE_MAX : (size_t)count; }
 
+// What an instruction set brings for the simulated device; see "device/units.h".
+typedef struct at_device_kernels at_device_kernels;
+
 // The kernels of one instruction set; those that are NULL are those of the set beneath it.
 typedef struct {
   const char* name;
@@ -114,6 +117,7 @@ typedef struct {
   at_need scratch[AT_OP_COUNT];  // bytes that one thread needs; NULL for none
   at_kernel pair;                // CONV2D and the DWCONV2D behind it
   at_need pair_scratch;
+  const at_device_kernels* device;
 } at_kernels;
 
 extern const at_kernels at_kernels_base;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "device/firmware.h"
 #include "pairs.h"
 #include "sharing.h"
 #ifdef ATALLA_DEBUG
@@ -34,18 +35,11 @@ struct atalla_context {
   loan* loans;          // what is filled in for each run
   size_t loan_count;
   uint64_t* times;
+  at_firmware* firmware;  // of a simulated device; NULL: by the kernels
 #ifdef ATALLA_DEBUG
   at_debug* debug;
 #endif
 };
-
-static int fail(atalla_error* error, int status, const char* text) {
-  if (error && error->struct_size >= sizeof *error) {
-    error->status = status;
-    snprintf(error->text, sizeof error->text, "%s", text);
-  }
-  return status;
-}
 
 static char* memory(size_t bytes) {
   void* found = NULL;
@@ -116,7 +110,7 @@ static size_t scratch_of(const sharing* sharing, at_need need, at_call* call) {
 static size_t pair_up(atalla_context* context, unsigned threads) {
   size_t most = 0;
 #ifndef ATALLA_DEBUG
-  for (uint32_t i = 0; i < context->blob->insn_count && !context->times; ++i) {
+  for (uint32_t i = 0; i < context->blob->insn_count && !context->times && !context->firmware; ++i) {
     if (!at_is_pair(context->blob, i, context->calls, threads)) continue;
     at_call* call = &context->calls[i];
     const at_kernels* having = at_kernels_with(context->kernels, AT_OP_DWCONV2D);
@@ -132,43 +126,61 @@ static size_t pair_up(atalla_context* context, unsigned threads) {
   return most;
 }
 
-int atalla_context_new(const atalla_blob* blob, const atalla_options* options, atalla_context** result,
+// Options of this version; what an older one does not have is zero.
+static int read_options(const atalla_options* given, atalla_options* options) {
+  memset(options, 0, sizeof *options);
+  if (!given) return ATALLA_OK;
+  if (given->struct_size < offsetof(atalla_options, hardware)) return ATALLA_BAD_ARGUMENT;
+  memcpy(options, given, given->struct_size < sizeof *options ? given->struct_size : sizeof *options);
+  return ATALLA_OK;
+}
+
+int atalla_context_new(const atalla_blob* blob, const atalla_options* given, atalla_context** result,
                        atalla_error* error) {
-  if (!blob || !result || (options && options->struct_size < sizeof *options)) {
-    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or options of another version");
+  atalla_options known;
+  if (!blob || !result || read_options(given, &known) != ATALLA_OK) {
+    return at_fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or options of another version");
   }
-  const at_kernels* kernels = at_choose(options ? options->isa : NULL);
-  if (!kernels) return fail(error, ATALLA_BAD_ARGUMENT, "this processor has no such instruction set");
-  if (blob->call_count && !(options && options->host)) {
-    return fail(error, ATALLA_NO_HOST, "the blob calls the host, and no host was given");
+  const atalla_options* options = &known;
+  const at_kernels* kernels = at_choose(options->isa);
+  if (!kernels) return at_fail(error, ATALLA_BAD_ARGUMENT, "this processor has no such instruction set");
+  if (blob->call_count && !options->host && !(options->device_flags & ATALLA_DEVICE_DRY)) {
+    return at_fail(error, ATALLA_NO_HOST, "the blob calls the host, and no host was given");
   }
   atalla_context* context = calloc(1, sizeof *context);
-  if (!context) return fail(error, ATALLA_OUT_OF_MEMORY, "out of memory");
+  if (!context) return at_fail(error, ATALLA_OUT_OF_MEMORY, "out of memory");
   context->blob = blob;
   context->kernels = kernels;
   atomic_flag_clear(&context->is_busy);
-  if (options) {
-    context->host = options->host;
-    context->user = options->user;
-  }
-  const unsigned threads = options && options->threads ? options->threads : 1;
+  context->host = options->host;
+  context->user = options->user;
+  const unsigned threads = options->threads && !options->hardware ? options->threads : 1;
   context->arena = memory(blob->arena_bytes);
-  context->owns_state = !(options && options->state);
+  context->owns_state = !options->state;
   context->state = context->owns_state ? memory(blob->state_bytes) : options->state;
   context->calls = calloc(blob->insn_count, sizeof *context->calls);
   size_t views = 1;
   for (uint32_t i = 0; i < blob->insn_count; ++i) views += 1u + blob->insns[i].sources;
   context->loans = calloc(views, sizeof *context->loans);
-  if (options && options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
+  if (options->profile) context->times = calloc(blob->insn_count, sizeof *context->times);
   int status = at_pool_new(threads, &context->sharing.pool);
   if (status == ATALLA_OK) status = at_pool_new(1, &context->sharing.alone);
   size_t most = AT_LINE;
   if (!context->arena || !context->state || !context->calls || !context->loans ||
-      (options && options->profile && !context->times)) {
+      (options->profile && !context->times)) {
     status = ATALLA_OUT_OF_MEMORY;
   }
   if (status == ATALLA_OK) {
     for (uint32_t i = 0; i < blob->insn_count; ++i) prepare(context, i);
+  }
+  if (status == ATALLA_OK && options->hardware) {
+    const at_program program = {blob, context->calls, kernels, options, context->sharing.alone};
+    status = at_firmware_new(&program, &context->firmware, error);
+    if (status != ATALLA_OK) {
+      atalla_context_free(context);
+      return status;
+    }
+  } else if (status == ATALLA_OK) {
     for (uint32_t i = 0; i < blob->insn_count; ++i) {
       const uint16_t op = blob->insns[i].op;
       const at_kernels* having = at_kernels_with(kernels, op);
@@ -185,6 +197,8 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
       most += AT_LINE;
 #endif
     }
+  }
+  if (status == ATALLA_OK) {
     context->scratch = most < MOST_SCRATCH / threads ? memory(most * threads) : NULL;
     if (!context->scratch) status = ATALLA_OUT_OF_MEMORY;
   }
@@ -194,7 +208,7 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* options, a
 #endif
   if (status != ATALLA_OK) {
     atalla_context_free(context);
-    return fail(error, status, "out of memory");
+    return at_fail(error, status, "out of memory");
   }
   if (context->owns_state) at_reset(blob, context->state);
   for (uint32_t i = 0; i < blob->insn_count; ++i) {
@@ -221,6 +235,7 @@ void atalla_context_free(atalla_context* context) {
   free(context->calls);
   free(context->loans);
   free(context->times);
+  at_firmware_free(context->firmware);
   free(context);
 }
 
@@ -289,12 +304,23 @@ static void fetch(const at_call* call) {
   for (size_t at = 0; at < sizeof *call; at += AT_LINE) __builtin_prefetch((const char*)call + at);
 }
 
+// By the device, whose firmware has its own loop over tiles; what the host computes takes none of its time.
+static int run_on_device(const atalla_context* context, uint32_t number, void* const* inputs, void* const* outputs) {
+  const at_insn* insn = &context->blob->insns[number];
+  const at_call* call = &context->calls[number];
+  if (insn->op != AT_OP_CALL_HOST) return at_firmware_run(context->firmware, number, call);
+  at_firmware_skip(context->firmware, number, true);
+  return at_firmware_is_dry(context->firmware) ? ATALLA_OK : call_host(context, insn, call, inputs, outputs);
+}
+
 static int run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
   const atalla_blob* blob = context->blob;
-  if (!is_apart(blob, inputs, outputs)) {
-    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or an output that shares memory with another tensor");
+  const bool is_dry = context->firmware && at_firmware_is_dry(context->firmware);
+  if (!is_dry && !is_apart(blob, inputs, outputs)) {
+    return at_fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or an output that shares memory with another tensor");
   }
-  for (size_t i = 0; i < context->loan_count; ++i) {
+  if (context->firmware) at_firmware_begin(context->firmware);
+  for (size_t i = 0; i < context->loan_count && !is_dry; ++i) {
     const loan* of = &context->loans[i];
     of->view->data = (char*)(of->is_input ? inputs : outputs)[of->place] + of->offset;
   }
@@ -302,21 +328,25 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
     const at_insn* insn = &blob->insns[i];
     if (insn->op == AT_OP_END) break;
     at_call* call = &context->calls[i];
-    if (insn->dst != AT_NOTHING && at_elements(&call->dst) == 0) continue;
+    if (insn->dst != AT_NOTHING && at_elements(&call->dst) == 0) {
+      if (context->firmware) at_firmware_skip(context->firmware, i, false);
+      continue;
+    }
     fetch(call + 1);
     at_pool_expect(context->sharing.pool, call->work);
     const uint64_t began = context->times ? now() : 0;
 #ifdef ATALLA_DEBUG
     at_debug_before(context->debug, i);
 #endif
-    const int status =
-        insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs) : call->kernel(call);
+    const int status = context->firmware            ? run_on_device(context, i, inputs, outputs)
+                       : insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs)
+                                                     : call->kernel(call);
     if (context->times) context->times[i] = now() - began;
 #ifdef ATALLA_DEBUG
     if (status == ATALLA_OK && !at_debug_after(context->debug, i)) {
       char text[96];
       snprintf(text, sizeof text, "instruction %u (operation %u) wrote beside its tensor", i, insn->op);
-      return fail(error, ATALLA_BROKEN, text);
+      return at_fail(error, ATALLA_BROKEN, text);
     }
 #endif
     if (status != ATALLA_OK) {
@@ -324,7 +354,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
       snprintf(text, sizeof text, "instruction %u (operation %u) gave status %d", i, insn->op, status);
       if (status == ATALLA_BAD_INDEX) snprintf(text, sizeof text, "an index is out of the table's bounds");
       if (status == ATALLA_ZERO_DIVISOR) snprintf(text, sizeof text, "a whole number is divided by zero");
-      return fail(error, status, text);
+      return at_fail(error, status, text);
     }
     if (call->behind) ++i;
   }
@@ -332,11 +362,12 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
 }
 
 int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error) {
-  if (!context || (!inputs && context->blob->input_count) || (!outputs && context->blob->output_count)) {
-    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
+  const bool is_dry = context && context->firmware && at_firmware_is_dry(context->firmware);
+  if (!context || (!is_dry && ((!inputs && context->blob->input_count) || (!outputs && context->blob->output_count)))) {
+    return at_fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
   }
   if (atomic_flag_test_and_set_explicit(&context->is_busy, memory_order_acquire)) {
-    return fail(error, ATALLA_BUSY, "the context is running already: one call at a time");
+    return at_fail(error, ATALLA_BUSY, "the context is running already: one call at a time");
   }
   const bool is_trial = is_trying(&context->sharing);
   if (is_trial) begin_trial(&context->sharing);
@@ -352,6 +383,18 @@ size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t
   const size_t all = context->blob->insn_count;
   if (nanoseconds) memcpy(nanoseconds, context->times, (count < all ? count : all) * sizeof *nanoseconds);
   return all;
+}
+
+size_t atalla_device_counters(const atalla_context* context, atalla_counters* rows, size_t count) {
+  return context && context->firmware ? at_firmware_counters(context->firmware, rows, count) : 0;
+}
+
+size_t atalla_device_tiles(const atalla_context* context, atalla_tile_cost* rows, size_t count) {
+  return context && context->firmware ? at_firmware_tiles(context->firmware, rows, count) : 0;
+}
+
+size_t atalla_device_events(const atalla_context* context, atalla_event* rows, size_t count) {
+  return context && context->firmware ? at_firmware_events(context->firmware, rows, count) : 0;
 }
 
 int atalla_reset(atalla_context* context) {

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from atalla.blob.verify import verify
+from atalla.device.options import DeviceOptions
+from atalla.device.simulation import Named, Simulation, read_simulation
+from atalla.device.structures import MATMUL, CMatrixUnit
 from atalla.errors import BlobError, InputError, KernelError
 from atalla.isa import OutputKind, Verdict
 from atalla.isa.format import Bytes
@@ -122,6 +125,16 @@ def pinned(data: Bytes) -> tuple[object, ctypes.c_void_p]:
     return held, ctypes.c_void_p(ctypes.addressof(held))
 
 
+def _unit(device: DeviceOptions) -> CMatrixUnit:
+    """Return the matrix unit as C takes it."""
+    made, unit = CMatrixUnit(struct_size=ctypes.sizeof(CMatrixUnit)), device.unit
+    if unit is not None and unit.int8 is not None:
+        made.int8, made.int8_unit = ctypes.cast(unit.int8, MATMUL), unit.int8_unit  # type: ignore[arg-type]  # any of ctypes'
+    if unit is not None and unit.bf16 is not None:
+        made.bf16, made.bf16_unit = ctypes.cast(unit.bf16, MATMUL), unit.bf16_unit  # type: ignore[arg-type]  # likewise
+    return made
+
+
 class Context:
     """What one thread needs to run a blob."""
 
@@ -134,13 +147,16 @@ class Context:
         *,
         profile: bool = False,
         state: int | None = None,
+        device: DeviceOptions | None = None,
     ) -> None:
         """Reserve memory and start threads; ``state`` is the address of what is kept from run to run.
 
         Raises:
-            KernelError: not enough memory, or an instruction set that this processor lacks.
+            KernelError: not enough memory, an instruction set that this processor lacks, or a program that does not fit
+                into the device.
         """
         self._blob = blob
+        self._device = device
         self._failure: Exception | None = None
         self._host = HOST(self._guarded(host)) if host else HOST()
         options = COptions(
@@ -151,6 +167,11 @@ class Context:
             profile=int(profile),
             state=state,
         )
+        if device is not None:
+            self._structures = (device.hardware.structure(), _unit(device))  # as long as C may look at them
+            options.hardware = ctypes.addressof(self._structures[0])
+            options.unit = ctypes.addressof(self._structures[1])
+            options.device_flags = device.flags
         self._handle = ctypes.c_void_p()
         error = new_error()
         status = library().atalla_context_new(
@@ -206,6 +227,12 @@ class Context:
         found = (ctypes.c_uint64 * max(count, 1))()
         library().atalla_times(self._handle, found, ctypes.c_size_t(count))
         return list(found)[:count]
+
+    def simulation(self, names: Sequence[Named]) -> Simulation | None:
+        """Return what the last run took on the device; None without one. ``names`` say what its instructions are."""
+        if self._device is None:
+            return None
+        return read_simulation(self._handle, self._device.hardware, self.isa, names)
 
     @property
     def isa(self) -> str:

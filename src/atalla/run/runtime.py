@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 from atalla.blob.reader import Listing, parse
 from atalla.blob.specialize import specialize
 from atalla.blob.verify import verify
+from atalla.device.options import DeviceOptions
+from atalla.device.simulation import Simulation
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError, ReferenceWarning
 from atalla.isa import Dtype
 from atalla.isa.format import LINE
 from atalla.library import CTensor, library_path, were_built
 from atalla.run import host
-from atalla.run.kernels import Context, OpenBlob, pinned
+from atalla.run.kernels import Context, KernelHost, OpenBlob, pinned
+from atalla.run.names import names_of
 from atalla.run.shaped import KernelProgram, ReferenceProgram, ShapedProgram, TensorSpec, empty
 
 if TYPE_CHECKING:
@@ -50,9 +53,12 @@ class Loaded:
         profile: bool = False,
         verify_constants: bool = False,
         trust: bool = False,
+        device: DeviceOptions | None = None,
     ) -> None:
         """Prove that the bytes are sound, and reserve the memory of a run; see :func:`atalla.load`."""
-        if isa is None and not were_built():
+        if device is not None and isa == "reference":
+            raise InputError("the reference runs on no device")
+        if isa is None and device is None and not were_built():
             _warn_once()
             isa = "reference"
         self._data = map_file(data) if isinstance(data, str | os.PathLike) else data
@@ -64,6 +70,7 @@ class Loaded:
         elif verify_constants:
             self._blob.check_constants()
         self._threads, self._isa, self._profile, self._trust = threads, isa, profile, trust
+        self._device = device
         self._lock = (
             threading.RLock()
         )  # an operator of the host that runs this blob is refused, and does not wait for ever
@@ -126,6 +133,14 @@ class Loaded:
             return self._last.context.times_ns() if isinstance(self._last, KernelProgram) else []
 
     @property
+    def simulation(self) -> Simulation | None:
+        """What the last run of these shapes took on the device; None where it ran on none."""
+        with self._lock:
+            if self._device is None or not isinstance(self._last, KernelProgram):
+                return None
+            return self._last.context.simulation(names_of(self.listing))
+
+    @property
     def isa(self) -> str:
         """The instruction set that it uses, or ``reference``."""
         return self._last.context.isa if isinstance(self._last, KernelProgram) else "reference"
@@ -152,7 +167,11 @@ class Loaded:
             return ReferenceProgram(listing, self._invoke, self._state)
         blob = self._blob if shapes is None else self._blob.specialize(shapes)
         call, state = (self._call if blob.info.calls else None), self._state.data_ptr()
-        return KernelProgram(blob, Context(blob, self._threads, self._isa, call, profile=self._profile, state=state))
+        return KernelProgram(blob, self._context(blob, call, state))
+
+    def _context(self, blob: OpenBlob, call: KernelHost | None, state: int) -> Context:
+        device = self._device
+        return Context(blob, self._threads, self._isa, call, profile=self._profile, state=state, device=device)
 
     def _call(self, number: int, tensors: Any, operands: int, outputs: int) -> None:
         views = [_view(tensors[i]) for i in range(operands + outputs)]

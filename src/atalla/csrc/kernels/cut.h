@@ -1,4 +1,5 @@
-// Cut: how a product is divided into items for threads: blocks of rows, and chunks of panels.
+// Cut: how a product is divided into items for threads: blocks of rows, and chunks of panels; and how its depth is
+// divided into slices whose sums are made by themselves.
 #pragma once
 
 #include "../internal.h"
@@ -25,5 +26,27 @@ static inline cut cut_product(size_t rows, size_t columns, size_t depth, unsigne
     found.chunk = ((found.chunk + 1) / 2 + wide - 1) / wide * wide;
   }
   found.chunks = found.panels ? (found.panels + found.chunk - 1) / found.chunk : 0;
+  return found;
+}
+
+enum { MOST_DEPTH = 320 };  // of a slice: 20 kB of weights
+
+// How taps and channels are cut into slices.
+typedef struct {
+  size_t taps, depth;   // of a slice
+  size_t parts, count;  // slices of a tap's channels, and of all
+} slicing;
+
+static inline slicing cut_slices(size_t taps, size_t depth) {
+  slicing found = {1, depth, 1, taps};
+  if (depth > MOST_DEPTH) {
+    found.parts = (depth + MOST_DEPTH - 1) / MOST_DEPTH;
+    found.depth = (depth + found.parts - 1) / found.parts;
+    found.parts = (depth + found.depth - 1) / found.depth;
+    found.count = taps * found.parts;
+  } else {
+    found.taps = depth ? MOST_DEPTH / depth : taps;
+    found.count = (taps + found.taps - 1) / found.taps;
+  }
   return found;
 }

@@ -7,9 +7,8 @@
 // element, which VNNI wants unsigned. What lies behind the depth is multiplied by zeros, so it may be anything.
 #pragma once
 
-#include "narrow.h"
+#include "finishing.h"
 #include "packed.h"
-#include "rounded.h"
 #if defined(__AMX_INT8__)
 #include "amx.h"
 #endif
@@ -28,20 +27,6 @@ typedef int16_t packed;
 enum { FLIP = 0, ROUND = 4, HIGH = 4, WIDE = 1, TILE_STEP = 4 };
 #endif
 enum { SUMS = WIDE * AT_PANEL };
-
-// What sums become, and where: row r begins at element `at[r]` of `out`, which is of int8 or of float32.
-typedef struct {
-  const float *scale, *offset;  // of the first column
-  float low, high;
-  int is_int8;
-  char* out;
-  const int64_t* at;
-} finishing;
-
-INLINE vf finished(const finishing* f, vi sums, vf scale, vf offset) {
-  const vf made = vrounded(__builtin_convertvector(sums, vf), scale) + offset;
-  return vceil_at(vfloor_at(made, vset(f->low)), vset(f->high));
-}
 
 #if defined(__AMX_INT8__)
 INLINE size_t high_of(size_t rows) { return tiles_high(rows); }

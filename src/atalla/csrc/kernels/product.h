@@ -13,31 +13,13 @@
 
 enum {
   MOST_ROWS = 256,         // of a block
-  MOST_DEPTH = 320,        // of a slice: 20 kB of weights
   MOST_BYTES = 400 << 10,  // of a block's rows
   AHEAD = 48               // steps of k that one row's weights are asked for before they are read
 };
 
-// How taps and channels are cut into slices.
-typedef struct {
-  size_t taps, depth;   // of a slice
-  size_t parts, count;  // slices of a tap's channels, and of all
-} slicing;
-
+// Lines are one slice, whatever their depth.
 INLINE slicing cut_depth(const product* p) {
-  slicing found = {1, p->depth, 1, p->taps};
-  if (p->lines) {
-    found.count = 1;
-  } else if (p->depth > MOST_DEPTH) {
-    found.parts = (p->depth + MOST_DEPTH - 1) / MOST_DEPTH;
-    found.depth = (p->depth + found.parts - 1) / found.parts;
-    found.parts = (p->depth + found.depth - 1) / found.depth;
-    found.count = p->taps * found.parts;
-  } else {
-    found.taps = p->depth ? MOST_DEPTH / p->depth : p->taps;
-    found.count = (p->taps + found.taps - 1) / found.taps;
-  }
-  return found;
+  return p->lines ? (slicing){1, p->depth, 1, 1} : cut_slices(p->taps, p->depth);
 }
 
 // Where a slice's weights are for the group of vectors that begins with a column; it may lie behind all weights.

@@ -4,6 +4,7 @@
 #include "bmm.h"
 #include "conv.h"
 #include "depthwise.h"
+#include "device.h"
 #include "elementwise.h"
 #include "gemm.h"
 #include "move.h"
@@ -56,4 +57,5 @@ const at_kernels TABLE(NAME) = {
         },
     .pair = pair,
     .pair_scratch = pair_need,
+    .device = &DEVICE_KERNELS,
 };

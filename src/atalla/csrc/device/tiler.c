@@ -1,0 +1,238 @@
+// Tiler: how a product is cut so that it fits into so much room, and of all ways that do the one that should be fastest.
+#include <string.h>
+
+#include "costs.h"
+#include "parts.h"
+
+enum { LEAST_PIECE = 8, PIECES = 6, CHUNKS = 8, BLOCKS = 12 };
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+// So many elements of a dim that its parts are even.
+static size_t even(size_t all, size_t most) { return all ? at_parts(all, at_parts(all, most ? most : 1)) : 1; }
+
+static size_t columns_of(const at_product* p, const at_plan* plan) { return least(plan->chunk, p->columns); }
+
+at_sizes at_sizes_of(const at_product* p, const at_plan* plan) {
+  const size_t rows = plan->images * plan->high * plan->wide, columns = columns_of(p, plan);
+  const size_t panels = at_parts(columns, AT_PANEL), depth = plan->is_whole ? p->depth : plan->piece;
+  at_sizes s = {.weights = panels * at_parts(plan->by_columns ? p->depth : plan->piece, p->quad) * AT_LINE};
+  s.numbers = p->dtype == AT_I8 ? 3 * columns * 4 : p->has_bias ? columns * 4 : 0;
+  const size_t pixels = p->is_wino ? 16 : 1;
+  s.residual = p->has_residual ? rows * pixels * columns * 4 : 0;
+  s.sums = rows * pixels * columns * 4;
+  if (p->dtype == AT_I8) s.made = rows * columns * p->made;
+  if (plan->is_patch) {
+    const at_view* src = &p->call->src[0];
+    const int64_t* words = p->call->words;
+    const size_t down = p->is_wino ? 4 : (size_t)words[AT_CONV2D_STRIDE_H];
+    const size_t right = p->is_wino ? 4 : (size_t)words[AT_CONV2D_STRIDE_W];
+    const size_t tall = p->is_wino ? 6 : (size_t)((words[AT_CONV2D_KERNEL_H] - 1) * words[AT_CONV2D_DILATION_H] + 1);
+    const size_t broad = p->is_wino ? 6 : (size_t)((words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1);
+    const size_t high = least((plan->high - 1) * down + tall, (size_t)src->dim[2]);
+    const size_t wide = least((plan->wide - 1) * right + broad, (size_t)src->dim[3]);
+    s.rows = plan->images * high * wide * (p->is_wino ? depth : p->channels) * p->element;
+  } else {
+    s.rows = rows * depth * p->element;
+  }
+  if (p->is_wino) {
+    s.weights *= plan->places;
+    s.spread = AT_WINO_PLACES * rows * depth * 4;
+    s.raw = AT_WINO_PLACES * rows * panels * AT_PANEL * 4;
+  }
+  return s;
+}
+
+// What a plan needs of a scratchpad so that it runs at all, and so that the next tile is loaded meanwhile.
+typedef struct {
+  size_t once, twice;
+} needs;
+
+static needs needs_of(const atalla_hardware* h, const at_product* p, const at_plan* plan) {
+  const at_sizes s = at_sizes_of(p, plan);
+#define ROOM(BYTES) at_rounded((BYTES) ? (BYTES) : 1, h->align)
+  const size_t made = ROOM(s.sums) + ROOM(s.residual) + ROOM(s.made) + ROOM(s.raw);
+  size_t weights = ROOM(s.weights), rows = ROOM(s.spread);
+  if (plan->by_columns) {
+    weights += ROOM(s.numbers);
+    rows += ROOM(s.rows) + made;
+  } else {
+    rows += ROOM(s.rows) * (plan->is_whole ? 1 : plan->ring) + (made + ROOM(s.numbers)) * plan->ring;
+  }
+#undef ROOM
+  needs n = {weights > rows ? weights : rows, 2 * (weights > rows ? weights : rows)};
+  if (plan->by_columns) {
+    // One chunk is loaded once: nothing has to be there twice.
+    const size_t twice = plan->chunk >= p->columns && p->groups == 1 ? weights : 2 * weights;
+    const size_t frames = at_blocks(p, plan) * at_parts(p->columns, plan->chunk) > 1 ? 2 * rows : rows;
+    n.twice = twice > frames ? twice : frames;
+  } else {
+    const size_t frames = at_blocks(p, plan) > 1 && plan->is_whole ? 2 * rows : rows;
+    n.twice = 2 * weights > frames ? 2 * weights : frames;
+  }
+  return n;
+}
+
+static at_box box_of_block(const at_product* p, const at_block_of_rows* b, size_t depth) {
+  if (p->is_window) {
+    const at_patch patch = at_patch_of(p, b);
+    return at_patch_box(p, b, &patch, depth);
+  }
+  return (at_box){.rank = 4,
+                  .size = p->source,
+                  .dim = {(int64_t)b->images, (int64_t)b->high, (int64_t)b->wide, (int64_t)depth},
+                  .memory = {p->from.outer ? p->from.stride[p->from.outer - 1] : 0, p->from.high, p->from.wide, 1},
+                  .scratchpad = {(int64_t)(b->high * b->wide * depth), (int64_t)(b->wide * depth), (int64_t)depth, 1}};
+}
+
+// What loading the rows of a block costs, of so much depth.
+static at_cost rows_cost(const atalla_hardware* h, const at_product* p, const at_plan* plan, const at_block_of_rows* b,
+                         size_t depth) {
+  if (!p->is_window || plan->is_patch) {
+    const at_box box = box_of_block(p, b, p->is_window && !p->is_wino ? p->channels : depth);
+    return at_box_cost(h, &box);
+  }
+  const uint64_t wide = h->dma_bytes_per_cycle, taps = at_parts(depth, p->channels ? p->channels : 1);
+  const bool is_dense = p->call->src[0].stride[1] == 1 || p->channels == 1;
+  const uint64_t run = (is_dense ? least(depth, p->channels) : 1) * p->source, each = is_dense ? 1 : p->channels;
+  const uint64_t runs = taps * each * at_rows_of(b), descriptors = taps * each * b->images;
+  return (at_cost){descriptors * h->dma_latency_cycles + runs * ((run + wide - 1) / wide), runs * run, descriptors};
+}
+
+static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at_plan* plan, bool is_double) {
+  const size_t blocks = at_blocks(p, plan), chunks = at_parts(p->columns, plan->chunk);
+  const at_block_of_rows b = at_block_number(p, plan, blocks / 2);
+  const size_t rows = at_rows_of(&b), columns = columns_of(p, plan), size = h->array;
+  const uint64_t all = (uint64_t)blocks * p->groups, width = h->dma_bytes_per_cycle, latency = h->dma_latency_cycles;
+  const uint64_t pieces = plan->by_columns ? 1 : at_parts(p->depth, plan->piece);
+  const uint64_t places = p->is_wino ? AT_WINO_PLACES : 1, groups_of_places = at_parts(places, p->is_wino ? plan->places : 1);
+  const at_sizes s = at_sizes_of(p, plan);
+  const uint64_t weight_bytes = (uint64_t)at_parts(columns, AT_PANEL) * AT_LINE * at_parts(p->depth, p->quad) * places;
+  const uint64_t weight_loads = plan->by_columns ? 1 : pieces * groups_of_places;
+  const uint64_t weights = weight_bytes / width + weight_loads * latency + s.numbers / width + (s.numbers ? latency : 0);
+  const uint64_t pixels = (uint64_t)rows * (p->is_wino ? 16 : 1) * columns;
+  const uint64_t lines = b.high * b.images * (p->is_wino ? 4 : 1);
+  const uint64_t made = pixels * p->made / width + lines + latency, residual = s.residual ? pixels * 4 / width + lines + latency : 0;
+  const bool again = !plan->is_whole;  // rows are loaded for each chunk
+  uint64_t first_rows = rows_cost(h, p, plan, &b, p->depth).cycles + (again ? (pieces - 1) * latency : 0);
+  uint64_t load, first;
+  if (plan->by_columns) {
+    load = p->groups * chunks * (weights + blocks * (first_rows + residual));
+    first = weights + first_rows;
+  } else {
+    load = all * ((again ? chunks : 1) * first_rows + chunks * (weights + residual));
+    first = first_rows / (again ? pieces : 1) + weights / weight_loads;
+  }
+  uint64_t chain = 0;
+  for (size_t at = 0; at < p->depth; at += plan->by_columns ? p->depth : plan->piece) {
+    const size_t end = plan->by_columns ? p->depth : least(p->depth, at + plan->piece);
+    chain += at_chain_cycles(h, p, rows, at, end) * places;
+  }
+  const uint64_t of_columns = at_parts(p->columns, size);
+  const uint64_t sums = (uint64_t)rows * places, matrix = all * of_columns * (chain + sums * (p->has_bias && !p->is_wino ? 2 : 1));
+  const uint64_t finish = at_vector_cycles(h, pixels, at_finish_steps(p->dtype == AT_I8, p->has_residual, at_activation_of(p)));
+  uint64_t vector = all * chunks * finish, issues = all * (of_columns * pieces * places + chunks * 6 + chunks * weight_loads);
+  if (p->is_wino) {
+    vector += all * (plan->is_whole && !plan->by_columns ? 1 : chunks) *
+              at_vector_cycles(h, AT_WINO_PLACES * (uint64_t)rows * p->depth, (at_steps){4, 0, 0});
+    vector += all * chunks * at_vector_cycles(h, pixels, (at_steps){5, 0, 0});
+  }
+  const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
+  if (!is_double) return load + matrix + vector + store;
+  return at_most(at_most(load, matrix), at_most(at_most(vector, store), issue)) + first + finish + made;
+}
+
+typedef struct {
+  const atalla_hardware* hardware;
+  const at_product* product;
+  at_plan_choice* choices;
+  size_t count;
+} search;
+
+static void consider(search* s, const at_plan* plan) {
+  const needs n = needs_of(s->hardware, s->product, plan);
+  if (s->count && n.once > s->choices[s->count - 1].room) return;
+  uint64_t single = 0, both = 0;
+  for (size_t i = 0; i < s->count; ++i) {
+    at_plan_choice* c = &s->choices[i];
+    if (n.once > c->room) continue;
+    const bool is_double = n.twice <= c->room;
+    uint64_t* known = is_double ? &both : &single;
+    if (!*known) *known = estimate(s->hardware, s->product, plan, is_double) + 1;
+    if (c->expected && c->expected <= *known) continue;
+    c->expected = *known;
+    c->plan = *plan;
+  }
+}
+
+// Pieces of the depth, from whole to small; each a multiple of what tiles and pairs take.
+static size_t pieces_of(const atalla_hardware* h, const at_product* p, size_t pieces[PIECES]) {
+  const size_t unit = p->dtype == AT_BF16 || h->array < 32 ? 32 : h->array, smallest = p->dtype == AT_F32 ? LEAST_PIECE : 32;
+  size_t count = 0, piece = p->depth ? p->depth : 1;
+  pieces[count++] = piece;
+  while (count < PIECES && piece > smallest) {
+    const size_t half = at_parts(piece, count < 3 ? 2 : 4);
+    piece = half > unit ? at_rounded(half, unit) : smallest > half ? smallest : p->dtype == AT_F32 ? at_rounded(half, LEAST_PIECE) : 32;
+    if (piece >= pieces[count - 1]) break;
+    pieces[count++] = piece;
+  }
+  if (pieces[count - 1] > smallest) pieces[count < PIECES ? count++ : count - 1] = smallest;
+  return count;
+}
+
+static void consider_chunk(search* s, at_plan plan) {
+  const at_product* p = s->product;
+  const atalla_hardware* h = s->hardware;
+  const size_t rows = plan.images * plan.high * plan.wide * (p->is_wino ? AT_WINO_PLACES : 1);
+  plan.by_columns = plan.is_whole = true;
+  plan.ring = 1;
+  plan.piece = p->depth ? p->depth : 1;
+  plan.places = AT_WINO_PLACES;
+  if (p->is_wino ? rows * at_parts(columns_of(p, &plan), h->array) <= h->accumulator_rows : true) consider(s, &plan);
+  if (rows * at_parts(columns_of(p, &plan), h->array) > h->accumulator_rows) return;
+  size_t pieces[PIECES];
+  const size_t count = pieces_of(h, p, pieces);
+  plan.by_columns = false;
+  for (size_t i = 0; i < count; ++i) {
+    plan.piece = pieces[i];
+    for (plan.places = AT_WINO_PLACES; plan.places >= 1; plan.places /= 6) {
+      for (plan.ring = 2; plan.ring >= 1; --plan.ring) {
+        plan.is_whole = true;
+        consider(s, &plan);
+        plan.is_whole = false;
+        if (i > 0 && (p->is_wino || !plan.is_patch)) consider(s, &plan);
+      }
+      if (!p->is_wino) break;
+    }
+  }
+}
+
+void at_choose_plans(const atalla_hardware* h, const at_product* p, at_plan_choice* choices, size_t count) {
+  search s = {h, p, choices, count};
+  for (size_t i = 0; i < count; ++i) choices[i].expected = 0;
+  size_t most = h->accumulator_rows / (p->is_wino ? AT_WINO_PLACES : 1), seen = 0;
+  at_plan before = {.images = 0};
+  const size_t pixels = p->high * p->wide, whole = at_rounded(p->columns, p->blank);
+  if (most > p->images * pixels) most = p->images * pixels;
+  for (size_t target = most; target >= 1; target = target > 8 ? target / 2 : target > 1 ? 1 : 0) {
+    at_plan plan = {.images = 1, .high = 1};
+    plan.wide = even(p->wide, target);
+    if (target >= p->wide) plan.high = even(p->high, target / p->wide);
+    if (target >= pixels && p->from.outer <= 1) plan.images = even(p->images, target / pixels);
+    if (plan.images == before.images && plan.high == before.high && plan.wide == before.wide) continue;
+    before = plan;
+    if (++seen > BLOCKS) break;
+    for (int patch = p->is_window; patch >= 0; --patch) {
+      plan.is_patch = patch;
+      if (!patch && p->is_wino) break;
+      size_t last = 0;
+      for (size_t parts = 1, i = 0; i < CHUNKS; ++i, parts *= 2) {
+        plan.chunk = at_rounded(at_parts(whole, parts), p->blank);
+        if (i + 1 == CHUNKS) plan.chunk = p->blank;
+        if (plan.chunk == last) break;
+        last = plan.chunk;
+        consider_chunk(&s, plan);
+      }
+    }
+  }
+}

@@ -1,0 +1,59 @@
+// What the files of the tiler share: how each operation's dims follow the axes along which it is cut.
+#pragma once
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tiles.h"
+
+// Dims of several views of one shape, the outermost of the first view first: those of one element are left out, and
+// those that lie behind each other in all views are one.
+typedef struct {
+  unsigned rank;
+  int64_t dim[AT_DIMS], stride[AT_VIEWS][AT_DIMS];
+} at_merged;
+
+at_merged at_merge(const at_view* const* views, unsigned count, uint32_t dims);
+
+// Gives a view the merged dims, and behind them those of its own from number `from` on that `kept` has.
+void at_put_dims(at_view* view, const at_merged* merged, unsigned which);
+void at_push_dim(at_view* view, int64_t dim, int64_t stride);
+
+// One more axis; returns its number.
+unsigned at_axis(at_tiling* t, int64_t extent, int64_t grain);
+
+static inline void at_follow(at_tiling* t, unsigned view, unsigned dim, uint8_t how, unsigned axis) {
+  t->follows[view][dim] = (at_follows){how, (uint8_t)axis};
+}
+
+// View `i`: a source, or dst.
+static inline at_view* at_view_of(at_call* call, unsigned i) { return i == AT_SOURCES ? &call->dst : &call->src[i]; }
+
+static inline int at_is_there(const at_call* call, unsigned i) { return i == AT_SOURCES || call->present >> i & 1; }
+
+// Adds axes, and says what follows them; one for each family of operations.
+void at_form_elements(at_tiling* t);
+void at_form_iota(at_tiling* t);
+void at_form_fold(at_tiling* t);
+void at_form_bmm(at_tiling* t);
+void at_form_attention(at_tiling* t);
+void at_form_gather(at_tiling* t, const at_room* room);
+void at_form_scatter(at_tiling* t, const at_room* room);
+void at_form_depthwise(at_tiling* t);
+void at_form_pool(at_tiling* t);
+void at_form_resize(at_tiling* t);
+void at_form_sample(at_tiling* t);
+
+// A part of a dim: its first element, how many, and how many of the view's from one to the next.
+typedef struct {
+  int64_t first, count, every;
+} at_part;
+
+// Lines of the source that some lines of a resized image are made of.
+at_part at_lines_of(const at_tiling* t, int64_t from, int64_t count);
+// The most lines that any block reads, or 0 where lines in such blocks would not be the same.
+int64_t at_most_lines(const at_tiling* t, int64_t block);
+void at_resize_words(const at_tiling* t, int64_t from, int64_t count, int64_t* words);
+
+// Whether the kernel adds up in the same order on two calls that differ in strides only.
+int at_same_way(uint16_t op, const at_call* one, const at_call* other);

@@ -1,0 +1,33 @@
+// Runs random calls, or the instructions of programs, in tiles.
+//
+// check_tiles random ISA OPERATION FIRST COUNT
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_calls.h"
+#include "random_calls.h"
+
+static int random_calls(checking* c, char** arguments) {
+  const uint16_t op = (uint16_t)atoi(arguments[0]);
+  const uint64_t first = strtoull(arguments[1], NULL, 10), count = strtoull(arguments[2], NULL, 10);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    made m = {.state = seed * 1000003u + op, .odd = seed % 4 == 0};
+    at_call call;
+    make_call(&m, op, &call);
+    if (getenv("ATALLA_CHECK_SEEDS")) fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    check_call(c, op, &call, m.blocks[AT_SOURCES], m.bytes[AT_SOURCES], ONE_OF(&m, size_t, 1, 16, 64));
+    drop_views(&m);
+  }
+  return 0;
+}
+
+int main(int count, char** arguments) {
+  if (count < 3) return 2;
+  checking c = {.kernels = at_choose(arguments[2])};
+  if (!c.kernels || at_pool_new(1, &c.pool) != ATALLA_OK) return 2;
+  const int status = strcmp(arguments[1], "random") == 0 && count == 6 ? random_calls(&c, arguments + 3) : 2;
+  at_pool_free(c.pool);
+  printf("%zu %zu %zu %zu %zu\n", c.calls, c.tiles, c.bound, c.refused, c.in_place);
+  return status;
+}
