@@ -118,12 +118,10 @@ def main() -> int:
         show("Utilisation, %", ("layer", "unit", "SCALE-Sim", "ours, tiles alone", "difference", *ours), lines)
     head = ("network", "unit", "SCALE-Sim", "ours, tiles alone", "largest difference of a layer", "relative", *ours)
     show("Utilisation, %", head, networks)
-    exact = sum(found.edges == len(found.product.parts(ROWS)) for found in every)
+    exact = sum(found.exact for found in every)
     print(f"Layers whose tiles take SCALE-Sim's cycles and one edge more, exactly: {exact} of {len(every)}")
     worst = max(abs(found.alone - found.theirs) for found in every)
-    print(
-        f"Largest difference: {worst:.2f} in a hundred (claim: {CLAIM:.0f})", file=sys.stderr if worst > CLAIM else None
-    )
+    print(f"Largest difference: {worst:.2f} in a hundred; at most {CLAIM:.0f} is claimed")
     return 1 if worst > CLAIM else 0
 
 
