@@ -212,8 +212,10 @@ typedef struct {
   uint64_t matrix_cycles;           /* of busy[ATALLA_MATRIX]: from first weights to last sums, without moving sums */
   uint64_t unit_edges;              /* the same as the caller's matrix unit counted it; 0 without one */
   uint64_t peak_bytes[2];           /* most that was handed out of each scratchpad at once */
-  uint64_t room_bytes;              /* of a scratchpad that tiles were cut for: at most scratchpad_bytes */
+  uint64_t room_bytes;              /* of each scratchpad that are used: at most scratchpad_bytes */
   uint64_t tiles;
+  uint32_t slots;                   /* tiles that have room at once, from their loads to their stores */
+  uint32_t weight_slots;            /* weights that have room at once, from their loads to the last product */
   uint32_t is_host;                 /* 1: the host computed it */
   uint32_t reserved;
 } atalla_counters;

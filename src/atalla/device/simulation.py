@@ -82,9 +82,13 @@ class InstructionCounters:
     peak_bytes: tuple[int, int]
     """Most that was handed out of each scratchpad at once."""
     room_bytes: int
-    """Of a scratchpad that tiles were cut for."""
+    """Of each scratchpad that were used."""
     tiles: int
     """How many."""
+    slots: int
+    """Tiles that have room at once, from their loads to their stores."""
+    weight_slots: int
+    """Weights that have room at once, from their loads to the last product with them."""
     is_host: bool
     """Whether the host computed it."""
 
@@ -218,7 +222,8 @@ def read_simulation(context: Any, hardware: Hardware, isa: str, names: Sequence[
         InstructionCounters(
             number, *name, row.begin, row.cycles, Engines(*row.busy), Stalls(*row.stalls), Engines(*row.operations),
             row.in_bytes, row.out_bytes, row.descriptors, row.macs, row.matrix_cycles, row.unit_edges,
-            tuple(row.peak_bytes), row.room_bytes, row.tiles, bool(row.is_host),
+            tuple(row.peak_bytes), row.room_bytes, row.tiles, row.slots, row.weight_slots,
+            bool(row.is_host),
         )
         for number, (row, name) in enumerate(zip(counters, names, strict=False))
     )  # fmt: skip

@@ -61,6 +61,8 @@ class CCounters(ctypes.Structure):
         ("peak_bytes", ctypes.c_uint64 * 2),
         ("room_bytes", ctypes.c_uint64),
         ("tiles", ctypes.c_uint64),
+        ("slots", ctypes.c_uint32),
+        ("weight_slots", ctypes.c_uint32),
         ("is_host", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
     )

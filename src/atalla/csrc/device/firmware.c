@@ -1,8 +1,9 @@
 // Firmware: see "firmware.h".
 //
-// Tiles are cut for a room of a scratchpad: 32 KiB, and what lies above it in steps of a half, up to what there is. Each
-// room is tried in simulated time, and the fastest is taken. A larger scratchpad has all rooms of a smaller one, so it
-// is never slower. An instruction begins when the one before it is done, so that what is best for one is best for all.
+// Tiles are cut for a room of a scratchpad: 32 KiB, and what lies above it in steps of a half, up to what there is; and
+// they are run in as much room, or in two or four times as much, so that several are there at once. Each is tried in
+// simulated time, and the fastest is taken. A larger scratchpad has all rooms of a smaller one, so it is never slower.
+// An instruction begins when the one before it is done, so that what is best for one is best for all.
 #include "firmware.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ enum { MOST_ROOMS = 32 };
 static const unsigned __int128 MOST_MEMORY = (unsigned __int128)1 << 32;
 
 typedef struct {
-  size_t room;  // 0 where there is nothing to run
+  size_t cut, room;  // bytes that tiles are cut for, and in which they are run; 0 where there is nothing to run
+  uint64_t cycles;
   at_plan plan;
   bool is_ordered;
 } choice;
@@ -57,50 +59,77 @@ static void begin(at_firmware* f, uint32_t number, size_t room, bool is_trial, b
   at_scratchpads_start(device, room);
 }
 
+// Tries what was cut for a room in that room, and in larger ones as long as it waits for room.
+typedef void trial(at_device* device, const void* argument);
+
+static void try_rooms(at_firmware* f, uint32_t number, size_t cut, trial* run, const void* argument, choice* best) {
+  static const size_t factors[] = {1, 2, 4};
+  for (size_t i = 0; i < sizeof factors / sizeof *factors; ++i) {
+    const size_t room = cut * factors[i];
+    if (room > f->device.hardware.scratchpad_bytes) return;
+    atalla_counters counters;
+    begin(f, number, room, true, best->is_ordered, &counters);
+    run(&f->device, argument);
+    const uint64_t cycles = at_timeline_end(&f->device);
+    if (!f->device.failure && (!best->room || cycles < best->cycles)) {
+      best->cut = cut;
+      best->room = room;
+      best->cycles = cycles;
+    }
+    if (!counters.stalls[ATALLA_STALL_SCRATCHPAD]) return;
+  }
+}
+
+typedef struct {
+  const at_product* product;
+  const at_plan* plan;
+} planned;
+
+static void run_planned(at_device* device, const void* argument) {
+  const planned* p = argument;
+  at_run_product(device, p->product, p->plan);
+}
+
 static void try_product(at_firmware* f, uint32_t number, const at_call* call, choice* best) {
-  at_device* device = &f->device;
-  const at_product p = at_product_of(&device->hardware, f->blob->insns[number].op, call);
+  const at_product p = at_product_of(&f->device.hardware, f->blob->insns[number].op, call);
   size_t rooms[MOST_ROOMS];
-  const size_t count = rooms_of(&device->hardware, 0, rooms);
+  const size_t count = rooms_of(&f->device.hardware, 0, rooms);
   at_plan_choice choices[MOST_ROOMS];
   for (size_t i = 0; i < count; ++i) choices[i].room = rooms[i];
-  at_choose_plans(&device->hardware, &p, choices, count);
-  uint64_t least = UINT64_MAX;
+  at_choose_plans(&f->device.hardware, &p, choices, count);
   for (size_t i = 0; i < count; ++i) {
     if (!choices[i].expected) continue;
     if (i > 0 && memcmp(&choices[i].plan, &choices[i - 1].plan, sizeof(at_plan)) == 0) continue;
-    atalla_counters counters;
-    begin(f, number, rooms[i], true, false, &counters);
-    at_run_product(device, &p, &choices[i].plan);
-    const uint64_t cycles = at_timeline_end(device);
-    if (device->failure || cycles >= least) continue;
-    least = cycles;
-    best->room = rooms[i];
-    best->plan = choices[i].plan;
+    const uint64_t before = best->room ? best->cycles : UINT64_MAX;
+    try_rooms(f, number, rooms[i], run_planned, &(planned){&p, &choices[i].plan}, best);
+    if (best->room && best->cycles < before) best->plan = choices[i].plan;
   }
+}
+
+typedef struct {
+  uint16_t op;
+  const at_tiling* tiling;
+} tiled;
+
+static void run_tiled(at_device* device, const void* argument) {
+  const tiled* t = argument;
+  at_run_tiles(device, t->op, t->tiling);
 }
 
 // Returns bytes of the smallest room that would do.
 static size_t try_tiles(at_firmware* f, uint32_t number, const at_call* call, choice* best) {
-  at_device* device = &f->device;
+  const atalla_hardware* hardware = &f->device.hardware;
   const uint16_t op = f->blob->insns[number].op;
   at_tiling tiling;
-  at_cut(op, call, &(at_room){device->hardware.scratchpad_bytes, device->hardware.align}, &tiling);
+  at_cut(op, call, &(at_room){hardware->scratchpad_bytes, hardware->align}, &tiling);
   const size_t smallest = tiling.least;
   size_t rooms[MOST_ROOMS], before = 0;
-  const size_t count = rooms_of(&device->hardware, smallest, rooms);
-  uint64_t least = UINT64_MAX;
+  const size_t count = rooms_of(hardware, smallest, rooms);
   for (size_t i = 0; i < count; ++i) {
-    if (at_cut(op, call, &(at_room){rooms[i], device->hardware.align}, &tiling) != ATALLA_OK) continue;
+    if (at_cut(op, call, &(at_room){rooms[i], hardware->align}, &tiling) != ATALLA_OK) continue;
     if (tiling.count == before) continue;
     before = tiling.count;
-    atalla_counters counters;
-    begin(f, number, rooms[i], true, best->is_ordered, &counters);
-    at_run_tiles(device, op, &tiling);
-    const uint64_t cycles = at_timeline_end(device);
-    if (device->failure || cycles >= least) continue;
-    least = cycles;
-    best->room = rooms[i];
+    try_rooms(f, number, rooms[i], run_tiled, &(tiled){op, &tiling}, best);
   }
   return smallest;
 }
@@ -254,7 +283,7 @@ int at_firmware_run(at_firmware* f, uint32_t number, const at_call* call) {
     at_run_product(device, &p, &chosen->plan);
   } else {
     at_tiling tiling;
-    device->failure = at_cut(op, call, &(at_room){chosen->room, device->hardware.align}, &tiling);
+    device->failure = at_cut(op, call, &(at_room){chosen->cut, device->hardware.align}, &tiling);
     if (!device->failure) at_run_tiles(device, op, &tiling);
   }
   const uint64_t end = at_timeline_end(device);

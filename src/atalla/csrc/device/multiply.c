@@ -191,6 +191,9 @@ static void run_by_rows(work* w, const at_block_of_rows* b) {
 }
 
 void at_run_product(at_device* device, const at_product* p, const at_plan* plan) {
+  const at_slots slots = at_slots_of(&device->hardware, p, plan, device->scratchpads[0].room);
+  device->counters->slots = (uint32_t)slots.tiles;
+  device->counters->weight_slots = (uint32_t)slots.weights;
   if (p->is_wino) {
     at_run_wino(device, p, plan);
     return;

@@ -89,6 +89,13 @@ typedef struct {
 
 at_sizes at_sizes_of(const at_product* p, const at_plan* plan);
 
+// How many tiles, and how many weights, have room at once.
+typedef struct {
+  size_t tiles, weights;
+} at_slots;
+
+at_slots at_slots_of(const atalla_hardware* hardware, const at_product* p, const at_plan* plan, size_t room);
+
 // The plan that is expected to be fastest with `room` bytes of each scratchpad; 0 cycles where none fits.
 typedef struct {
   size_t room;

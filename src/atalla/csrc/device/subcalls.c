@@ -43,6 +43,11 @@ static int place(at_device* device, tile* t, unsigned scratchpad) {
     t->memory[i] = *view_of(&t->call, i);
     if (t->has_region[i]) bytes[count++] = at_dense(&t->memory[i], view_of(&t->call, i));
   }
+  if (device->tile == 0) {
+    size_t all = 0;
+    for (size_t i = 0; i < count; ++i) all += at_rounded(bytes[i] ? bytes[i] : 1, device->hardware.align);
+    device->counters->slots = all ? (uint32_t)(2 * (device->scratchpads[0].room / all)) : MOST_REGIONS;
+  }
   const int status = at_take(device, scratchpad, bytes, count, taken);
   if (status != ATALLA_OK) return status;
   count = 0;

@@ -5,6 +5,7 @@
 #include "parts.h"
 
 enum { LEAST_PIECE = 8, PIECES = 6, CHUNKS = 8, BLOCKS = 12 };
+enum { MOST_SLOTS = 4 };  // more than engines follow each other: they make nothing faster
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -43,34 +44,30 @@ at_sizes at_sizes_of(const at_product* p, const at_plan* plan) {
   return s;
 }
 
-// What a plan needs of a scratchpad so that it runs at all, and so that the next tile is loaded meanwhile.
+// Bytes that are held of each scratchpad: of weights, and of a frame of rows and what is made of them.
 typedef struct {
-  size_t once, twice;
-} needs;
+  size_t weights, frame;
+} held;
 
-static needs needs_of(const atalla_hardware* h, const at_product* p, const at_plan* plan) {
+static held held_by(const atalla_hardware* h, const at_product* p, const at_plan* plan) {
   const at_sizes s = at_sizes_of(p, plan);
 #define ROOM(BYTES) at_rounded((BYTES) ? (BYTES) : 1, h->align)
-  const size_t made = ROOM(s.sums) + ROOM(s.residual) + ROOM(s.made) + ROOM(s.raw);
-  size_t weights = ROOM(s.weights), rows = ROOM(s.spread);
+  const size_t made = ROOM(s.sums) + ROOM(s.residual) + (p->is_wino ? ROOM(s.raw) : ROOM(s.made));
+  held found = {ROOM(s.weights), p->is_wino ? ROOM(s.spread) : 0};
   if (plan->by_columns) {
-    weights += ROOM(s.numbers);
-    rows += ROOM(s.rows) + made;
+    found.weights += ROOM(s.numbers);
+    found.frame += ROOM(s.rows) + made;
   } else {
-    rows += ROOM(s.rows) * (plan->is_whole ? 1 : plan->ring) + (made + ROOM(s.numbers)) * plan->ring;
+    found.frame += ROOM(s.rows) * (plan->is_whole || p->is_wino ? 1 : plan->ring) + (made + ROOM(s.numbers)) * plan->ring;
   }
 #undef ROOM
-  needs n = {weights > rows ? weights : rows, 2 * (weights > rows ? weights : rows)};
-  if (plan->by_columns) {
-    // One chunk is loaded once: nothing has to be there twice.
-    const size_t twice = plan->chunk >= p->columns && p->groups == 1 ? weights : 2 * weights;
-    const size_t frames = at_blocks(p, plan) * at_parts(p->columns, plan->chunk) > 1 ? 2 * rows : rows;
-    n.twice = twice > frames ? twice : frames;
-  } else {
-    const size_t frames = at_blocks(p, plan) > 1 && plan->is_whole ? 2 * rows : rows;
-    n.twice = 2 * weights > frames ? 2 * weights : frames;
-  }
-  return n;
+  return found;
+}
+
+at_slots at_slots_of(const atalla_hardware* h, const at_product* p, const at_plan* plan, size_t room) {
+  const held of = held_by(h, p, plan);
+  const size_t frames = room / of.frame;
+  return (at_slots){frames * (plan->by_columns ? 1 : plan->ring), room / of.weights};
 }
 
 static at_box box_of_block(const at_product* p, const at_block_of_rows* b, size_t depth) {
@@ -99,7 +96,7 @@ static at_cost rows_cost(const atalla_hardware* h, const at_product* p, const at
   return (at_cost){descriptors * h->dma_latency_cycles + runs * ((run + wide - 1) / wide), runs * run, descriptors};
 }
 
-static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at_plan* plan, bool is_double) {
+static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at_plan* plan, at_slots slots) {
   const size_t blocks = at_blocks(p, plan), chunks = at_parts(p->columns, plan->chunk);
   const at_block_of_rows b = at_block_number(p, plan, blocks / 2);
   const size_t rows = at_rows_of(&b), columns = columns_of(p, plan), size = h->array;
@@ -138,8 +135,15 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
     vector += all * chunks * at_vector_cycles(h, pixels, (at_steps){5, 0, 0});
   }
   const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
-  if (!is_double) return load + matrix + vector + store;
-  return at_most(at_most(load, matrix), at_most(at_most(vector, store), issue)) + first + finish + made;
+  const size_t few = slots.tiles < MOST_SLOTS ? slots.tiles : MOST_SLOTS;
+  const uint64_t kept = slots.weights < MOST_SLOTS ? slots.weights : MOST_SLOTS;
+  uint64_t most = at_most(at_most(load, matrix), at_most(at_most(vector, store), issue));
+  const bool is_one = all * chunks == 1 && pieces * groups_of_places == 1;
+  if (!is_one) {
+    most = at_most(most, (load + matrix + vector + store) / few);
+    most = at_most(most, (all * chunks * (plan->by_columns ? weights / blocks : weights) + matrix) / kept);
+  }
+  return most + first + finish + made;
 }
 
 typedef struct {
@@ -150,17 +154,22 @@ typedef struct {
 } search;
 
 static void consider(search* s, const at_plan* plan) {
-  const needs n = needs_of(s->hardware, s->product, plan);
-  if (s->count && n.once > s->choices[s->count - 1].room) return;
-  uint64_t single = 0, both = 0;
+  const held of = held_by(s->hardware, s->product, plan);
+  const size_t least_room = of.weights > of.frame ? of.weights : of.frame;
+  at_slots before = {0, 0};
+  uint64_t known = 0;
   for (size_t i = 0; i < s->count; ++i) {
     at_plan_choice* c = &s->choices[i];
-    if (n.once > c->room) continue;
-    const bool is_double = n.twice <= c->room;
-    uint64_t* known = is_double ? &both : &single;
-    if (!*known) *known = estimate(s->hardware, s->product, plan, is_double) + 1;
-    if (c->expected && c->expected <= *known) continue;
-    c->expected = *known;
+    if (least_room > c->room) continue;
+    at_slots slots = at_slots_of(s->hardware, s->product, plan, c->room);
+    if (slots.tiles > MOST_SLOTS) slots.tiles = MOST_SLOTS;
+    if (slots.weights > MOST_SLOTS) slots.weights = MOST_SLOTS;
+    if (slots.tiles != before.tiles || slots.weights != before.weights) {
+      known = estimate(s->hardware, s->product, plan, slots) + 1;
+      before = slots;
+    }
+    if (c->expected && c->expected <= known) continue;
+    c->expected = known;
     c->plan = *plan;
   }
 }
