@@ -86,13 +86,12 @@ def row(hardware: Hardware, ours: list[Ours], theirs: list[Layer]) -> tuple[str,
     """Return a line of the table."""
     changed = {k: v for k, v in hardware.document().items() if v != Hardware().document()[k]}
     name = ", ".join(f"{k} {v:,}" for k, v in changed.items()) or "defaults"
-    cycles = [layer.cycles for layer in theirs]
-    whole = spearman([layer.cycles for layer in ours], cycles)
-    product = spearman([layer.product for layer in ours], cycles)
-    parts = [
-        spearman(*zip(*((a.cycles, b.cycles) for a, b in zip(ours, theirs, strict=True) if b.operator == kind)))
-        for kind in ("Conv2D", "DepthwiseConv2D")
-    ]
+    whole = spearman([layer.cycles for layer in ours], [layer.cycles for layer in theirs])
+    product = spearman([layer.product for layer in ours], [layer.cycles for layer in theirs])
+    parts = []
+    for kind in ("Conv2D", "DepthwiseConv2D"):
+        pairs = [(a.cycles, b.cycles) for a, b in zip(ours, theirs, strict=True) if b.operator == kind]
+        parts.append(spearman([a for a, _ in pairs], [b for _, b in pairs]))
     return (name, *(f"{share:.3f}" for share in (whole, product, *parts)), f"{sum(one.cycles for one in ours):,}")
 
 
