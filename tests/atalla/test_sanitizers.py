@@ -102,7 +102,7 @@ def test_out_of_memory_is_an_error_wherever_it_happens(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("source", sorted(SOURCES.glob("*.c")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("source", sorted(SOURCES.rglob("*.c")), ids=lambda file: file.stem)
 def test_no_compiler_warns(compiler: str, source: Path) -> None:
     needs.program(compiler)
     command = [compiler, *FLAGS, *SETS.get(source.stem, ()), "-Werror", "-fsyntax-only", str(source)]

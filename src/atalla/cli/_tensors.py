@@ -1,4 +1,4 @@
-"""Tensors of a run: random ones that fit a blob, and files of them."""
+"""Tensors of a run: random ones that fit a blob, files of them, and what people see of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atalla.cli import UsageError, check_file, one_line
+from atalla.cli import UsageError, check_file, one_line, print_table
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError
 from atalla.isa import Dtype, Op
@@ -124,3 +124,28 @@ def write_outputs(path: Path, outputs: Sequence[Any]) -> None:
     except TypeError as error:
         raise UsageError(f"{path}: {one_line(error)}; a .pt file holds it") from error
     np.savez(path, *arrays)
+
+
+def print_tensors(listing: Listing, inputs: Sequence[torch.Tensor], outputs: Sequence[Any]) -> None:
+    """Print what went in and what came out."""
+    import torch
+
+    rows = [
+        ("  input", listing.tensors[number].name, *_seen(value))
+        for number, value in zip(listing.inputs, inputs, strict=True)
+    ]
+    for (kind, number), value in zip(listing.outputs, outputs, strict=True):
+        if kind == "tensor" and isinstance(value, torch.Tensor):
+            rows.append(("  output", listing.tensors[number].name, *_seen(value)))
+        else:
+            rows.append(("  output", "", str(value), ""))
+    print_table(rows)
+
+
+def _seen(value: torch.Tensor) -> tuple[str, str]:
+    """Return what a tensor is, and what lies in it."""
+    kind = f"{str(value.dtype).removeprefix('torch.')}[{'×'.join(map(str, value.shape)) or 'scalar'}]"
+    if value.numel() == 0:
+        return kind, "no elements"
+    wide = value.double()
+    return kind, f"min {wide.min():.4g}, mean {wide.mean():.4g}, max {wide.max():.4g}"

@@ -1,4 +1,7 @@
-"""Run a blob with your inputs or seeded random ones; say how long it takes, and with --profile what takes how long."""
+"""Run a blob with your inputs or seeded random ones; say how long it takes, and with --profile what takes how long.
+
+On the simulated device it runs once, and cycles are what is said.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="avx2, base or reference, which is torch, instruction by instruction (default: the best that is here)",
     )
     parser.add_argument(
+        "--executor",
+        choices=("fast", "device", "reference"),
+        help="the kernels; a simulated accelerator, with their arithmetic; torch (default: what --isa says)",
+    )
+    parser.add_argument(
+        "--hardware", type=Path, metavar="FILE", help="of the device, .toml or .json (default: the usual)"
+    )
+    parser.add_argument(
         "--trust", action="store_true", help="the blob is your own: let it call any operator, custom ones among them"
     )
     parser.add_argument("--profile", action="store_true", help="also time each instruction, in further runs")
@@ -48,12 +59,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run, time and print."""
     import atalla
-    from atalla.cli._tensors import check_ending, random_inputs, read_inputs, write_outputs
+    from atalla.cli._tensors import check_ending, print_tensors, random_inputs, read_inputs, write_outputs
 
     data = read_file(args.file)
     if args.outputs is not None:
         check_ending(args.outputs)
-    load = functools.partial(atalla.load, data, threads=args.threads, isa=args.isa, trust=args.trust)
+    executor = args.executor
+    load = functools.partial(atalla.load, data, threads=args.threads, isa=args.isa, trust=args.trust, executor=executor)
+    if args.hardware is not None and args.executor != "device":
+        raise UsageError("--hardware is of the device: --executor device")
+    if args.executor == "device":
+        from atalla.cli._device import run_on_device
+
+        if args.profile:
+            raise UsageError("--profile is of the kernels: the device counts cycles of every instruction anyway")
+        return run_on_device(args, load)
     loaded = load()
     listing = loaded.listing
     if args.profile and loaded.isa == "reference":
@@ -73,7 +93,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     plural = "s" if args.threads > 1 else ""
     say(f"{args.file}: {isa}, {args.threads} thread{plural}, {args.num_runs} runs after {WARM_UP} to warm up")
-    _print_tensors(listing, inputs, outputs)
+    print_tensors(listing, inputs, outputs)
     _print_latency(samples, processor)
     if args.profile:
         _print_profile(listing, profile)
@@ -116,30 +136,6 @@ def _rows(listing: Listing, profile: Sequence[float]) -> list[dict[str, Any]]:
         place = {"node": row.node or None, "line": row.line or None}
         found.append({"number": number, "operation": name, "shape": shape, "median_ns": time_ns, **place})
     return found
-
-
-def _print_tensors(listing: Listing, inputs: Sequence[torch.Tensor], outputs: Sequence[Any]) -> None:
-    import torch
-
-    rows = [
-        ("  input", listing.tensors[number].name, *_seen(value))
-        for number, value in zip(listing.inputs, inputs, strict=True)
-    ]
-    for (kind, number), value in zip(listing.outputs, outputs, strict=True):
-        if kind == "tensor" and isinstance(value, torch.Tensor):
-            rows.append(("  output", listing.tensors[number].name, *_seen(value)))
-        else:
-            rows.append(("  output", "", str(value), ""))
-    print_table(rows)
-
-
-def _seen(value: torch.Tensor) -> tuple[str, str]:
-    """Return what a tensor is, and what lies in it."""
-    kind = f"{str(value.dtype).removeprefix('torch.')}[{'×'.join(map(str, value.shape)) or 'scalar'}]"
-    if value.numel() == 0:
-        return kind, "no elements"
-    wide = value.double()
-    return kind, f"min {wide.min():.4g}, mean {wide.mean():.4g}, max {wide.max():.4g}"
 
 
 def _print_latency(samples: Sequence[int], processor: Sequence[int]) -> None:

@@ -214,8 +214,10 @@ typedef struct {
   uint64_t peak_bytes[2];           /* most that was handed out of each scratchpad at once */
   uint64_t room_bytes;              /* of each scratchpad that are used: at most scratchpad_bytes */
   uint64_t tiles;
-  uint32_t slots;                   /* tiles that have room at once, from their loads to their stores */
-  uint32_t weight_slots;            /* weights that have room at once, from their loads to the last product */
+  uint32_t frames;                  /* frames of rows and results that have room at once, see atalla_tile_cost */
+  uint32_t ring;                    /* tiles whose results have room in a frame; 0: each has a frame of its own */
+  uint32_t parts;                   /* tiles whose rows have room in a frame; 0: all rows of a frame have */
+  uint32_t weight_slots;            /* weights that have room at once, from their load to the last product */
   uint32_t is_host;                 /* 1: the host computed it */
   uint32_t reserved;
 } atalla_counters;
@@ -224,9 +226,13 @@ typedef struct {
 typedef struct {
   uint32_t instruction, count;
   uint64_t cycles[ATALLA_ENGINES];
-  uint64_t operations;              /* micro-operations */
+  uint32_t operations[ATALLA_ENGINES];
   uint64_t in_bytes, out_bytes;     /* of the DMA */
   uint32_t in_descriptors, out_descriptors;
+  uint64_t late_cycles;             /* of the DMA's loads: what only the vector unit waits for */
+  uint64_t spread_cycles;           /* of the vector unit's: before the matrix unit's */
+  uint32_t begins_frame;            /* 1: its rows and results get room, until the tile before the next such is stored */
+  uint32_t loads_weights;           /* 1: its weights get room, until the tile before the next such is multiplied */
 } atalla_tile_cost;
 
 /* A micro-operation, or with the engine ATALLA_ENGINES a region of a scratchpad, from when it was handed out until it

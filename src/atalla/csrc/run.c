@@ -338,7 +338,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
 #ifdef ATALLA_DEBUG
     at_debug_before(context->debug, i);
 #endif
-    const int status = context->firmware            ? run_on_device(context, i, inputs, outputs)
+    const int status = context->firmware             ? run_on_device(context, i, inputs, outputs)
                        : insn->op == AT_OP_CALL_HOST ? call_host(context, insn, call, inputs, outputs)
                                                      : call->kernel(call);
     if (context->times) context->times[i] = now() - began;

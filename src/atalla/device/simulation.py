@@ -85,16 +85,20 @@ class InstructionCounters:
     """Of each scratchpad that were used."""
     tiles: int
     """How many."""
-    slots: int
-    """Tiles that have room at once, from their loads to their stores."""
+    frames: int
+    """Frames of rows and results that have room at once."""
+    ring: int
+    """Tiles whose results have room in a frame; 0 where each has a frame of its own."""
+    parts: int
+    """Tiles whose rows have room in a frame; 0 where all rows of a frame have."""
     weight_slots: int
-    """Weights that have room at once, from their loads to the last product with them."""
+    """Weights that have room at once, from their load to the last product with them."""
     is_host: bool
     """Whether the host computed it."""
 
     def utilisation(self, hardware: Hardware) -> float:
         """Return the share of the matrix unit's elements that made a product in each cycle, on average."""
-        return self.macs / (self.cycles * hardware.array**2) if self.cycles else 0.0
+        return self.macs / (self.cycles * hardware.array**2) if self.busy.matrix else 0.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ class TileCost:
     """Tiles."""
     cycles: Engines
     """Of one tile."""
-    operations: int
+    operations: Engines
     """Micro-operations of one tile."""
     in_bytes: int
     """That one tile loads."""
@@ -117,6 +121,14 @@ class TileCost:
     """Of its loads."""
     out_descriptors: int
     """Of its stores."""
+    late: int
+    """Of ``cycles.load``: what only the vector unit waits for."""
+    spread: int
+    """Of ``cycles.vector``: before the matrix unit's."""
+    begins_frame: bool
+    """Whether its rows and results get room, until the tile before the next such is stored."""
+    loads_weights: bool
+    """Whether its weights get room, until the tile before the next such is multiplied."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +202,8 @@ class Simulation:
     @property
     def utilisation(self) -> float:
         """Share of the matrix unit's elements that made a product in each cycle, on average."""
-        return self.macs / (self.cycles * self.hardware.array**2) if self.cycles else 0.0
+        macs = sum(one.macs for one in self.instructions if one.busy.matrix)
+        return macs / (self.cycles * self.hardware.array**2) if self.cycles else 0.0
 
     @property
     def calls_host(self) -> bool:
@@ -222,23 +235,22 @@ def read_simulation(context: Any, hardware: Hardware, isa: str, names: Sequence[
         InstructionCounters(
             number, *name, row.begin, row.cycles, Engines(*row.busy), Stalls(*row.stalls), Engines(*row.operations),
             row.in_bytes, row.out_bytes, row.descriptors, row.macs, row.matrix_cycles, row.unit_edges,
-            tuple(row.peak_bytes), row.room_bytes, row.tiles, row.slots, row.weight_slots,
-            bool(row.is_host),
+            tuple(row.peak_bytes), row.room_bytes, row.tiles, row.frames, row.ring,
+            row.parts, row.weight_slots, bool(row.is_host),
         )
         for number, (row, name) in enumerate(zip(counters, names, strict=False))
     )  # fmt: skip
     tiles = tuple(
         TileCost(
-            row.instruction, row.count, Engines(*row.cycles), row.operations, row.in_bytes, row.out_bytes,
-            row.in_descriptors, row.out_descriptors,
+            row.instruction, row.count, Engines(*row.cycles), Engines(*row.operations), row.in_bytes, row.out_bytes,
+            row.in_descriptors, row.out_descriptors, row.late_cycles, row.spread_cycles,
+            bool(row.begins_frame), bool(row.loads_weights),
         )
         for row in _rows("atalla_device_tiles", CTileCost, context)
     )  # fmt: skip
     kinds = _kinds()
     events = tuple(_event(row, kinds) for row in _rows("atalla_device_events", CEvent, context))
     return Simulation(hardware, isa, instructions, tiles, events)
-
-
 
 
 def _event(row: Any, kinds: Sequence[str]) -> Event:

@@ -61,7 +61,9 @@ class CCounters(ctypes.Structure):
         ("peak_bytes", ctypes.c_uint64 * 2),
         ("room_bytes", ctypes.c_uint64),
         ("tiles", ctypes.c_uint64),
-        ("slots", ctypes.c_uint32),
+        ("frames", ctypes.c_uint32),
+        ("ring", ctypes.c_uint32),
+        ("parts", ctypes.c_uint32),
         ("weight_slots", ctypes.c_uint32),
         ("is_host", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
@@ -75,11 +77,15 @@ class CTileCost(ctypes.Structure):
         ("instruction", ctypes.c_uint32),
         ("count", ctypes.c_uint32),
         ("cycles", ctypes.c_uint64 * 4),
-        ("operations", ctypes.c_uint64),
+        ("operations", ctypes.c_uint32 * 4),
         ("in_bytes", ctypes.c_uint64),
         ("out_bytes", ctypes.c_uint64),
         ("in_descriptors", ctypes.c_uint32),
         ("out_descriptors", ctypes.c_uint32),
+        ("late_cycles", ctypes.c_uint64),
+        ("spread_cycles", ctypes.c_uint64),
+        ("begins_frame", ctypes.c_uint32),
+        ("loads_weights", ctypes.c_uint32),
     )
 
 

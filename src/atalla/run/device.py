@@ -34,7 +34,7 @@ class DryProgram:
         """
         blob, listing = OpenBlob(data, trust=trust), parse(data)
         self._blob = blob if shapes is None else blob.specialize(shapes)
-        self._names: list[Named] = names_of(listing if shapes is None else specialize(listing, shapes))
+        self._names: list[Named] = names_of(listing if shapes is None else parse(specialize(listing, shapes)))
 
     def simulate(self, hardware: Hardware, isa: str | None = None, *, events: bool = False) -> Simulation:
         """Return what a run takes.

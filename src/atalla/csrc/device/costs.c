@@ -10,9 +10,9 @@ uint64_t at_vector_cycles(const atalla_hardware* hardware, uint64_t elements, at
 
 at_steps at_activation_steps(int64_t act) {
   static const at_steps steps[AT_ACT_COUNT] = {
-      [AT_ACT_RELU] = {1, 0, 0},     [AT_ACT_CLAMP] = {2, 0, 0},     [AT_ACT_HARDSWISH] = {5, 0, 0},
-      [AT_ACT_HARDSIGMOID] = {4, 0, 0}, [AT_ACT_SIGMOID] = {2, 1, 1}, [AT_ACT_SILU] = {3, 1, 1},
-      [AT_ACT_GELU] = {5, 0, 1},     [AT_ACT_GELU_TANH] = {8, 1, 1}, [AT_ACT_TANH] = {3, 1, 1},
+      [AT_ACT_RELU] = {1, 0, 0},        [AT_ACT_CLAMP] = {2, 0, 0},     [AT_ACT_HARDSWISH] = {5, 0, 0},
+      [AT_ACT_HARDSIGMOID] = {4, 0, 0}, [AT_ACT_SIGMOID] = {2, 1, 1},   [AT_ACT_SILU] = {3, 1, 1},
+      [AT_ACT_GELU] = {5, 0, 1},        [AT_ACT_GELU_TANH] = {8, 1, 1}, [AT_ACT_TANH] = {3, 1, 1},
   };
   return steps[act];
 }
@@ -123,8 +123,8 @@ at_call_cost at_cost_of_call(const atalla_hardware* h, uint16_t op, const at_cal
       const int64_t* words = call->words;
       const uint32_t taps = (uint32_t)(words[AT_DWCONV2D_KERNEL_H] * words[AT_DWCONV2D_KERNEL_W]);
       const bool is_int8 = op == AT_OP_QDWCONV2D;
-      at_steps steps = at_finish_steps(is_int8, !is_int8 && call->present >> 3 & 1,
-                                       is_int8 ? AT_ACT_NONE : words[AT_DWCONV2D_ACT]);
+      at_steps steps =
+          at_finish_steps(is_int8, !is_int8 && call->present >> 3 & 1, is_int8 ? AT_ACT_NONE : words[AT_DWCONV2D_ACT]);
       steps.simple += taps;
       cost.macs = made * taps;
       cost.vector = at_vector_cycles(h, made, steps);

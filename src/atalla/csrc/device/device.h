@@ -26,8 +26,8 @@ typedef struct {
   unsigned scratchpad;
   size_t offset, bytes;
   char* data;
-  uint64_t written, read;   // when its last writer, and its last reader, are done
-  uint8_t writer, reader;   // which engines these are
+  uint64_t written, read;  // when its last writer, and its last reader, are done
+  uint8_t writer, reader;  // which engines these are
   uint32_t event;
 } at_region;
 
@@ -47,8 +47,8 @@ typedef struct {
 } at_scratchpad;
 
 typedef struct {
-  uint64_t issued;      // firmware's own time: before it nothing can begin
-  uint64_t roomless;    // until when firmware last waited for room
+  uint64_t issued;    // firmware's own time: before it nothing can begin
+  uint64_t roomless;  // until when firmware last waited for room
   uint64_t free[ATALLA_ENGINES];
   uint64_t* begins[ATALLA_ENGINES];  // of the last `queue` micro-operations, a ring
   uint64_t count[ATALLA_ENGINES];

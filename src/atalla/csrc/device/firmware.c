@@ -165,7 +165,8 @@ static int check_memory(const atalla_blob* blob, atalla_error* error) {
   }
   if (bytes <= MOST_MEMORY) return ATALLA_OK;
   char text[160];
-  snprintf(text, sizeof text, "the program needs %llu bytes of memory: the device's addresses have 32 bits, 4294967296 bytes",
+  snprintf(text, sizeof text,
+           "the program needs %llu bytes of memory: the device's addresses have 32 bits, 4294967296 bytes",
            (unsigned long long)bytes);
   return at_fail(error, ATALLA_TOO_SMALL, text);
 }

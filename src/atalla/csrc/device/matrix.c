@@ -1,8 +1,8 @@
 // The matrix unit: see "matrix.h".
 //
-// Of float32 each row of sums is two: that of the slice of the depth that is under way, a chain of fused operations from
-// its first product on, and the total of the slices before it. So the bits are those of "kernels/product.h", whatever
-// parts the depth is loaded in.
+// Of float32 each row of sums is two: that of the slice of the depth that is under way, a chain of fused operations
+// from its first product on, and the total of the slices before it. So the bits are those of "kernels/product.h",
+// whatever parts the depth is loaded in.
 #include "matrix.h"
 
 #include <string.h>
@@ -133,7 +133,8 @@ void at_add_products(at_device* device, const at_sums* s, const at_rows* rows, c
                      size_t to) {
   const at_product* p = s->product;
   const size_t apart = columns_apart(device), steps = at_parts(to - from, p->quad);
-  const bool is_others = p->dtype == AT_I8 ? device->unit.int8 != NULL : p->dtype == AT_BF16 && device->unit.bf16 != NULL;
+  const bool is_others =
+      p->dtype == AT_I8 ? device->unit.int8 != NULL : p->dtype == AT_BF16 && device->unit.bf16 != NULL;
   for (size_t at = from; at < to && !device->failure;) {
     const size_t slice = at_slice_end(p, at), most = is_others ? to : at + FED;
     size_t end = slice < to ? slice : to;
@@ -166,7 +167,8 @@ void at_add_products(at_device* device, const at_sums* s, const at_rows* rows, c
 
 void at_drain_sums(at_device* device, const at_sums* s, char* to) {
   const size_t apart = columns_apart(device);
-  const float* from = (s->product->dtype == AT_F32 && s->product->depth ? device->total : device->running) + s->base * apart;
+  const float* from =
+      (s->product->dtype == AT_F32 && s->product->depth ? device->total : device->running) + s->base * apart;
   float* at = (float*)(void*)to + s->column;
   for (size_t r = 0; r < s->rows; ++r, at += s->wide, from += apart) memcpy(at, from, s->columns * sizeof *at);
 }

@@ -1,11 +1,11 @@
 // Products, tile by tile: what is loaded when, multiplied, finished and stored. Winograd's are in "wino.c".
+#include <string.h>
+
 #include "costs.h"
 #include "matrix.h"
 #include "parts.h"
 #include "scratchpad.h"
 #include "timeline.h"
-
-#include <string.h>
 
 // What is under way: the regions that are held, and what they hold.
 typedef struct {
@@ -22,7 +22,8 @@ static void load_rows(const work* w, at_region* region, at_rows* rows, const at_
                       size_t to) {
   at_device* device = w->device;
   const at_product* p = w->product;
-  *rows = (at_rows){.data = region->data, .is_laid = !w->plan->is_patch, .pitch = to - from, .first = from, .block = *b};
+  *rows =
+      (at_rows){.data = region->data, .is_laid = !w->plan->is_patch, .pitch = to - from, .first = from, .block = *b};
   at_cost cost = {0, 0, 0};
   if (!p->is_window) {
     const at_box box = at_rows_box(p, b, to - from);
@@ -36,7 +37,8 @@ static void load_rows(const work* w, at_region* region, at_rows* rows, const at_
     rows->box = at_patch_box(p, b, &rows->patch, p->channels);
     cost = at_box_cost(&device->hardware, &rows->box);
     if (at_moves_data(device)) {
-      at_box_load(&rows->box, at_pixel_address(p, b, rows->patch.y, rows->patch.x, w->group * p->channels), region->data);
+      at_box_load(&rows->box, at_pixel_address(p, b, rows->patch.y, rows->patch.x, w->group * p->channels),
+                  region->data);
     }
   } else {
     cost = at_lay_rows(device, p, b, w->group, from, to, region->data);
@@ -91,16 +93,18 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
   const at_sizes sizes = at_sizes_of(p, w->plan);
   at_region held[2];
   if (at_take(device, 0, (const size_t[]){sizes.weights, sizes.numbers}, 2, held)) return;
+  device->tiles.now.loads_weights = 1;
   w->weights = held[0];
   at_made* made = &w->made[0];
   made->numbers = held[1];
   load_weights(w, &w->weights, column, columns, 0, p->depth);
-  at_load_numbers(device, p, &made->numbers, w->group * p->columns + column, columns);
+  at_load_numbers(device, p, &made->numbers, w->group * p->columns + column, columns, false);
   const size_t blocks = at_blocks(p, w->plan);
   for (size_t i = 0; i < blocks && !device->failure; ++i) {
     const at_block_of_rows b = at_block_number(p, w->plan, i);
     at_region frame[4];
     if (at_take(device, 1, (const size_t[]){sizes.rows, sizes.sums, sizes.residual, sizes.made}, 4, frame)) return;
+    device->tiles.now.begins_frame = 1;
     made->sums = frame[1];
     made->residual = frame[2];
     made->made = frame[3];
@@ -113,15 +117,11 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
       multiply(w, &s, &rows, &frame[0], 0, p->depth);
       drain(w, &s, made);
     }
-    at_give(device, &frame[0]);
     at_finish_rows(device, p, made, &b, w->group, column, columns);
-    at_give(device, &made->sums);
-    at_give(device, &made->residual);
-    at_give(device, &made->made);
+    at_give(device, (at_region*[]){&frame[0], &made->sums, &made->residual, &made->made}, 4);
     at_end_tile(device);
   }
-  at_give(device, &w->weights);
-  at_give(device, &made->numbers);
+  at_give(device, (at_region*[]){&w->weights, &made->numbers}, 2);
 }
 
 // One chunk of a block whose rows stay, or are loaded part by part.
@@ -131,8 +131,9 @@ static void run_chunk(work* w, const at_block_of_rows* b, at_rows* rows, at_made
   const at_plan* plan = w->plan;
   const size_t columns = p->columns - column < plan->chunk ? p->columns - column : plan->chunk;
   const size_t size = device->hardware.array, high = at_rows_of(b), weights = at_sizes_of(p, plan).weights;
-  at_load_numbers(device, p, &made->numbers, w->group * p->columns + column, columns);
-  at_load_residual(device, p, made, b, w->group, column, columns);
+  const bool is_first = p->dtype != AT_I8;  // sums begin with the bias; what comes after them is loaded after weights
+  const size_t number = w->group * p->columns + column;
+  if (is_first) at_load_numbers(device, p, &made->numbers, number, columns, false);
   for (size_t at = 0; at < columns; at += size) {
     const at_sums s = sums_of(w, high, at, columns, at / size * high);
     begin(w, &s, made);
@@ -143,13 +144,16 @@ static void run_chunk(work* w, const at_block_of_rows* b, at_rows* rows, at_made
     at_region* of_rows = &w->rows[plan->is_whole ? 0 : (*part)++ % plan->ring];
     if (!plan->is_whole) load_rows(w, of_rows, rows, b, from, to);
     if (at_take(device, 0, &weights, 1, &w->weights)) return;
+    device->tiles.now.loads_weights = 1;
     load_weights(w, &w->weights, column, columns, from, to);
     for (size_t at = 0; at < columns; at += size) {
       const at_sums s = sums_of(w, high, at, columns, at / size * high);
       multiply(w, &s, rows, of_rows, from, to);
     }
-    at_give(device, &w->weights);
+    at_give(device, (at_region*[]){&w->weights}, 1);
   }
+  if (!is_first) at_load_numbers(device, p, &made->numbers, number, columns, true);
+  at_load_residual(device, p, made, b, w->group, column, columns);
   for (size_t at = 0; at < columns; at += size) {
     const at_sums s = sums_of(w, high, at, columns, at / size * high);
     drain(w, &s, made);
@@ -174,6 +178,7 @@ static void run_by_rows(work* w, const at_block_of_rows* b) {
     bytes[count++] = sizes.numbers;
   }
   if (at_take(device, 1, bytes, count, held)) return;
+  device->tiles.now.begins_frame = 1;
   for (size_t i = 0; i < copies; ++i) w->rows[i] = held[i];
   for (size_t i = 0; i < plan->ring; ++i) {
     const at_region* of = held + copies + 4 * i;
@@ -186,13 +191,23 @@ static void run_by_rows(work* w, const at_block_of_rows* b) {
     run_chunk(w, b, &rows, &w->made[i % plan->ring], column, &part);
   }
   if (device->failure) return;
-  for (size_t i = 0; i < copies; ++i) at_give(device, &w->rows[i]);
-  for (size_t i = 0; i < plan->ring; ++i) at_give_made(device, &w->made[i]);
+  at_region* given[2 + 4 * 2];
+  count = 0;
+  for (size_t i = 0; i < copies; ++i) given[count++] = &w->rows[i];
+  for (size_t i = 0; i < plan->ring; ++i) {
+    given[count++] = &w->made[i].sums;
+    given[count++] = &w->made[i].residual;
+    given[count++] = &w->made[i].made;
+    given[count++] = &w->made[i].numbers;
+  }
+  at_give(device, given, count);
 }
 
 void at_run_product(at_device* device, const at_product* p, const at_plan* plan) {
   const at_slots slots = at_slots_of(&device->hardware, p, plan, device->scratchpads[0].room);
-  device->counters->slots = (uint32_t)slots.tiles;
+  device->counters->frames = (uint32_t)slots.frames;
+  device->counters->ring = plan->by_columns ? 0 : plan->ring;
+  device->counters->parts = plan->is_whole || p->is_wino ? 0 : plan->ring;
   device->counters->weight_slots = (uint32_t)slots.weights;
   if (p->is_wino) {
     at_run_wino(device, p, plan);

@@ -8,13 +8,6 @@
 #include "scratchpad.h"
 #include "timeline.h"
 
-void at_give_made(at_device* device, at_made* made) {
-  at_give(device, &made->sums);
-  at_give(device, &made->residual);
-  at_give(device, &made->made);
-  at_give(device, &made->numbers);
-}
-
 static at_box block_box(const at_grid* grid, const at_block_of_rows* b, size_t wide, size_t size) {
   return (at_box){.rank = 4,
                   .size = size,
@@ -29,8 +22,7 @@ at_box at_rows_box(const at_product* p, const at_block_of_rows* b, size_t depth)
   return box;
 }
 
-char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at,
-                     size_t size) {
+char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at, size_t size) {
   const int64_t place = at_image_offset(grid, b->image) + (int64_t)b->y * grid->high + (int64_t)b->x * grid->wide;
   return view->data + (place + (int64_t)at) * (int64_t)size;
 }
@@ -68,8 +60,8 @@ at_cost at_lay_rows(at_device* device, const at_product* p, const at_block_of_ro
     at_add_cost(&sum, at_box_cost(&device->hardware, &box));
     if (moves) {
       const size_t row = (size_t)lines.from * b->wide + (size_t)pixels.from;
-      const char* memory = at_pixel_address(p, b, y + lines.from * down, x + pixels.from * right,
-                                            group * p->channels + first);
+      const char* memory =
+          at_pixel_address(p, b, y + lines.from * down, x + pixels.from * right, group * p->channels + first);
       at_box_load(&box, memory, at + (row * pitch + (done - from)) * p->element);
     }
     done += count;
@@ -91,7 +83,8 @@ const char* at_weights_box(const at_product* p, size_t group, size_t place, size
   return p->call->src[1].data + ((int64_t)panel * steps + first) * AT_LINE;
 }
 
-void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns) {
+void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns,
+                     bool is_late) {
   const at_call* call = p->call;
   if (p->dtype != AT_I8 && !p->has_bias) return;
   const unsigned last = p->dtype == AT_I8 ? 4 : 2;
@@ -102,13 +95,16 @@ void at_load_numbers(at_device* device, const at_product* p, at_region* to, size
     if (at_moves_data(device)) at_box_load(&box, call->src[i].data + 4 * column, to->data + (i - 2) * 4 * columns);
   }
   at_load(device, cost, to);
+  if (is_late) device->tiles.now.late_cycles += cost.cycles;
 }
 
 void at_load_residual(at_device* device, const at_product* p, at_made* made, const at_block_of_rows* b, size_t group,
                       size_t column, size_t columns) {
   if (!p->has_residual) return;
   const at_box box = block_box(&p->residual, b, columns, 4);
-  at_load(device, at_box_cost(&device->hardware, &box), &made->residual);
+  const at_cost cost = at_box_cost(&device->hardware, &box);
+  at_load(device, cost, &made->residual);
+  device->tiles.now.late_cycles += cost.cycles;
   if (!at_moves_data(device)) return;
   const size_t at = group * p->columns + column;
   at_box_load(&box, at_row_address(&p->call->src[3], &p->residual, b, at, 4), made->residual.data);
@@ -169,9 +165,7 @@ void at_store_made(at_device* device, const at_product* p, at_region* made, cons
 
 void at_issue_matrix(at_device* device, unsigned kind, uint64_t cycles, at_region* one, at_region* other,
                      at_region* write) {
-  at_issue(device, &(at_operation){.engine = ATALLA_MATRIX,
-                                   .kind = kind,
-                                   .cycles = cycles,
-                                   .reads = {one, other},
-                                   .writes = {write}});
+  at_issue(device,
+           &(at_operation){
+               .engine = ATALLA_MATRIX, .kind = kind, .cycles = cycles, .reads = {one, other}, .writes = {write}});
 }

@@ -8,14 +8,11 @@ typedef struct {
   at_region sums, residual, made, numbers;
 } at_made;
 
-void at_give_made(at_device* device, at_made* made);
-
 // Rows and columns of a block, so much of the depth, of a product whose rows lie in memory.
 at_box at_rows_box(const at_product* p, const at_block_of_rows* b, size_t depth);
 
 // Where element `at` of a block's first row is.
-char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at,
-                     size_t size);
+char* at_row_address(const at_view* view, const at_grid* grid, const at_block_of_rows* b, size_t at, size_t size);
 
 // Where a channel of a pixel of the block's first image is.
 const char* at_pixel_address(const at_product* p, const at_block_of_rows* b, int64_t y, int64_t x, size_t channel);
@@ -28,8 +25,10 @@ at_cost at_lay_rows(at_device* device, const at_product* p, const at_block_of_ro
 const char* at_weights_box(const at_product* p, size_t group, size_t place, size_t places, size_t column,
                            size_t columns, size_t from, size_t to, at_box* box);
 
-// Bias, or scales, offsets and sums of weights; `column` counts from the first of all groups.
-void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns);
+// Bias, or scales, offsets and sums of weights; `column` counts from the first of all groups. Those that are loaded
+// late are waited for by the vector unit alone.
+void at_load_numbers(at_device* device, const at_product* p, at_region* to, size_t column, size_t columns,
+                     bool is_late);
 
 void at_load_residual(at_device* device, const at_product* p, at_made* made, const at_block_of_rows* b, size_t group,
                       size_t column, size_t columns);

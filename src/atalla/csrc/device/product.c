@@ -91,7 +91,9 @@ static bool is_plain(const at_call* call) {
 at_product at_product_of(const atalla_hardware* hardware, uint16_t op, const at_call* call) {
   const bool is_conv = is_convolution(op);
   at_product p = {.call = call, .groups = 1, .taps = 1, .quad = 1, .element = 4, .source = 4, .made = 4};
-  p.dtype = op == AT_OP_QGEMM || op == AT_OP_QCONV2D ? AT_I8 : op == AT_OP_BGEMM || op == AT_OP_BCONV2D ? AT_BF16 : AT_F32;
+  p.dtype = op == AT_OP_QGEMM || op == AT_OP_QCONV2D   ? AT_I8
+            : op == AT_OP_BGEMM || op == AT_OP_BCONV2D ? AT_BF16
+                                                       : AT_F32;
   p.is_conv = is_conv;
   p.is_wino = op == AT_OP_CONV2D_WINO;
   if (p.dtype == AT_I8) {

@@ -47,10 +47,10 @@ uint64_t at_chain_cycles(const atalla_hardware* hardware, const at_product* p, s
 
 // How a product is cut.
 typedef struct {
-  bool by_columns;  // weights of a chunk stay while all rows pass; else rows stay
-  bool is_patch;    // rows are found in a part of the image; else the DMA lays them out
-  bool is_whole;    // the whole depth of the rows is there at once
-  unsigned ring;    // copies of what is made, and of parts of rows
+  bool by_columns;            // weights of a chunk stay while all rows pass; else rows stay
+  bool is_patch;              // rows are found in a part of the image; else the DMA lays them out
+  bool is_whole;              // the whole depth of the rows is there at once
+  unsigned ring;              // copies of what is made, and of parts of rows
   size_t images, high, wide;  // of a block of rows
   size_t chunk;               // columns
   size_t piece;               // depth that is loaded at once
@@ -82,16 +82,16 @@ at_block_of_rows at_block_number(const at_product* p, const at_plan* plan, size_
 
 // Bytes of the regions of a plan: of the scratchpad of weights, and of that of rows.
 typedef struct {
-  size_t weights, numbers;              // of a piece; scale, bias and so on of a chunk
-  size_t rows, sums, residual, made;    // of a block
-  size_t spread, raw;                   // of Winograd: transformed rows, 36 sums each
+  size_t weights, numbers;            // of a piece; scale, bias and so on of a chunk
+  size_t rows, sums, residual, made;  // of a block
+  size_t spread, raw;                 // of Winograd: transformed rows, 36 sums each
 } at_sizes;
 
 at_sizes at_sizes_of(const at_product* p, const at_plan* plan);
 
-// How many tiles, and how many weights, have room at once.
+// How many frames, and how many weights, have room at once.
 typedef struct {
-  size_t tiles, weights;
+  size_t frames, weights;
 } at_slots;
 
 at_slots at_slots_of(const atalla_hardware* hardware, const at_product* p, const at_plan* plan, size_t room);

@@ -135,13 +135,18 @@ int at_take(at_device* device, unsigned scratchpad, const size_t* bytes, size_t 
   return ATALLA_OK;
 }
 
-void at_give(at_device* device, at_region* region) {
-  at_scratchpad* s = &device->scratchpads[region->scratchpad];
-  size_t i = 0;
-  while (s->blocks[i].offset != region->offset) ++i;
-  s->blocks[i].free_at = at_most(region->written, region->read);
-  if (at_moves_data(device) && device->poisons) memset(region->data, POISON, region->bytes);
-  if (device->keeps_events && !device->is_trial && region->event < device->events.count) {
-    device->events.rows[region->event].end = at_most(s->blocks[i].free_at, device->events.rows[region->event].begin);
+void at_give(at_device* device, at_region* const* regions, size_t count) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < count; ++i) end = at_most(end, at_most(regions[i]->written, regions[i]->read));
+  for (size_t i = 0; i < count; ++i) {
+    const at_region* region = regions[i];
+    at_scratchpad* s = &device->scratchpads[region->scratchpad];
+    size_t k = 0;
+    while (s->blocks[k].offset != region->offset) ++k;
+    s->blocks[k].free_at = end;
+    if (at_moves_data(device) && device->poisons) memset(region->data, POISON, region->bytes);
+    if (device->is_trial || !device->keeps_events || region->event >= device->events.count) continue;
+    atalla_event* row = &device->events.rows[region->event];
+    row->end = at_most(end, row->begin);
   }
 }

@@ -14,8 +14,8 @@ void at_scratchpads_start(at_device* device, size_t room);
 // holds itself is in the way.
 int at_take(at_device* device, unsigned scratchpad, const size_t* bytes, size_t count, at_region* regions);
 
-// Gives a region back: it is free when its last reader and its last writer are done.
-void at_give(at_device* device, at_region* region);
+// Gives regions back that were taken together: they are free when the last reader and the last writer of all are done.
+void at_give(at_device* device, at_region* const* regions, size_t count);
 
 // Of "timeline.c": a new row of events.
 atalla_event* at_new_event(at_device* device);

@@ -23,7 +23,7 @@ typedef struct {
   at_call call;
   int64_t words[AT_TILE_WORDS];
   uint32_t in_place;
-  at_view memory[AT_VIEWS];      // of the sources, and dst behind them
+  at_view memory[AT_VIEWS];  // of the sources, and dst behind them
   at_region regions[AT_VIEWS];
   bool has_region[AT_VIEWS];
 } tile;
@@ -46,7 +46,7 @@ static int place(at_device* device, tile* t, unsigned scratchpad) {
   if (device->tile == 0) {
     size_t all = 0;
     for (size_t i = 0; i < count; ++i) all += at_rounded(bytes[i] ? bytes[i] : 1, device->hardware.align);
-    device->counters->slots = all ? (uint32_t)(2 * (device->scratchpads[0].room / all)) : MOST_REGIONS;
+    device->counters->frames = all ? (uint32_t)(2 * (device->scratchpads[0].room / all)) : MOST_REGIONS;
   }
   const int status = at_take(device, scratchpad, bytes, count, taken);
   if (status != ATALLA_OK) return status;
@@ -119,13 +119,17 @@ void at_run_tiles(at_device* device, uint16_t op, const at_tiling* tiling) {
     tile t = {.in_place = 0};
     at_tile(tiling, i, &t.call, t.words, &t.in_place);
     if (place(device, &t, (unsigned)(i % 2)) != ATALLA_OK) return;
+    device->tiles.now.begins_frame = 1;
     load(device, &t);
     compute(device, &t, op);
     if (device->failure) return;
     store(device, &t);
+    at_region* given[AT_VIEWS];
+    size_t count = 0;
     for (unsigned k = 0; k < AT_VIEWS; ++k) {
-      if (t.has_region[k]) at_give(device, &t.regions[k]);
+      if (t.has_region[k]) given[count++] = &t.regions[k];
     }
+    at_give(device, given, count);
     at_end_tile(device);
   }
 }

@@ -1,4 +1,5 @@
-// Tiler: how a product is cut so that it fits into so much room, and of all ways that do the one that should be fastest.
+// Tiler: how a product is cut so that it fits into so much room, and of all ways that do the one that should be
+// fastest.
 #include <string.h>
 
 #include "costs.h"
@@ -58,7 +59,8 @@ static held held_by(const atalla_hardware* h, const at_product* p, const at_plan
     found.weights += ROOM(s.numbers);
     found.frame += ROOM(s.rows) + made;
   } else {
-    found.frame += ROOM(s.rows) * (plan->is_whole || p->is_wino ? 1 : plan->ring) + (made + ROOM(s.numbers)) * plan->ring;
+    found.frame +=
+        ROOM(s.rows) * (plan->is_whole || p->is_wino ? 1 : plan->ring) + (made + ROOM(s.numbers)) * plan->ring;
   }
 #undef ROOM
   return found;
@@ -66,8 +68,7 @@ static held held_by(const atalla_hardware* h, const at_product* p, const at_plan
 
 at_slots at_slots_of(const atalla_hardware* h, const at_product* p, const at_plan* plan, size_t room) {
   const held of = held_by(h, p, plan);
-  const size_t frames = room / of.frame;
-  return (at_slots){frames * (plan->by_columns ? 1 : plan->ring), room / of.weights};
+  return (at_slots){room / of.frame, room / of.weights};
 }
 
 static at_box box_of_block(const at_product* p, const at_block_of_rows* b, size_t depth) {
@@ -102,14 +103,17 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
   const size_t rows = at_rows_of(&b), columns = columns_of(p, plan), size = h->array;
   const uint64_t all = (uint64_t)blocks * p->groups, width = h->dma_bytes_per_cycle, latency = h->dma_latency_cycles;
   const uint64_t pieces = plan->by_columns ? 1 : at_parts(p->depth, plan->piece);
-  const uint64_t places = p->is_wino ? AT_WINO_PLACES : 1, groups_of_places = at_parts(places, p->is_wino ? plan->places : 1);
+  const uint64_t places = p->is_wino ? AT_WINO_PLACES : 1,
+                 groups_of_places = at_parts(places, p->is_wino ? plan->places : 1);
   const at_sizes s = at_sizes_of(p, plan);
   const uint64_t weight_bytes = (uint64_t)at_parts(columns, AT_PANEL) * AT_LINE * at_parts(p->depth, p->quad) * places;
   const uint64_t weight_loads = plan->by_columns ? 1 : pieces * groups_of_places;
-  const uint64_t weights = weight_bytes / width + weight_loads * latency + s.numbers / width + (s.numbers ? latency : 0);
+  const uint64_t weights =
+      weight_bytes / width + weight_loads * latency + s.numbers / width + (s.numbers ? latency : 0);
   const uint64_t pixels = (uint64_t)rows * (p->is_wino ? 16 : 1) * columns;
   const uint64_t lines = b.high * b.images * (p->is_wino ? 4 : 1);
-  const uint64_t made = pixels * p->made / width + lines + latency, residual = s.residual ? pixels * 4 / width + lines + latency : 0;
+  const uint64_t made = pixels * p->made / width + lines + latency,
+                 residual = s.residual ? pixels * 4 / width + lines + latency : 0;
   const bool again = !plan->is_whole;  // rows are loaded for each chunk
   uint64_t first_rows = rows_cost(h, p, plan, &b, p->depth).cycles + (again ? (pieces - 1) * latency : 0);
   uint64_t load, first;
@@ -126,22 +130,29 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
     chain += at_chain_cycles(h, p, rows, at, end) * places;
   }
   const uint64_t of_columns = at_parts(p->columns, size);
-  const uint64_t sums = (uint64_t)rows * places, matrix = all * of_columns * (chain + sums * (p->has_bias && !p->is_wino ? 2 : 1));
-  const uint64_t finish = at_vector_cycles(h, pixels, at_finish_steps(p->dtype == AT_I8, p->has_residual, at_activation_of(p)));
-  uint64_t vector = all * chunks * finish, issues = all * (of_columns * pieces * places + chunks * 6 + chunks * weight_loads);
+  const uint64_t sums = (uint64_t)rows * places,
+                 matrix = all * of_columns * (chain + sums * (p->has_bias && !p->is_wino ? 2 : 1));
+  const uint64_t finish =
+      at_vector_cycles(h, pixels, at_finish_steps(p->dtype == AT_I8, p->has_residual, at_activation_of(p)));
+  uint64_t vector = all * chunks * finish,
+           issues = all * (of_columns * pieces * places + chunks * 6 + chunks * weight_loads);
   if (p->is_wino) {
     vector += all * (plan->is_whole && !plan->by_columns ? 1 : chunks) *
               at_vector_cycles(h, AT_WINO_PLACES * (uint64_t)rows * p->depth, (at_steps){4, 0, 0});
     vector += all * chunks * at_vector_cycles(h, pixels, (at_steps){5, 0, 0});
   }
   const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
-  const size_t few = slots.tiles < MOST_SLOTS ? slots.tiles : MOST_SLOTS;
-  const uint64_t kept = slots.weights < MOST_SLOTS ? slots.weights : MOST_SLOTS;
   uint64_t most = at_most(at_most(load, matrix), at_most(at_most(vector, store), issue));
-  const bool is_one = all * chunks == 1 && pieces * groups_of_places == 1;
-  if (!is_one) {
-    most = at_most(most, (load + matrix + vector + store) / few);
-    most = at_most(most, (all * chunks * (plan->by_columns ? weights / blocks : weights) + matrix) / kept);
+  const uint64_t one_way = load + matrix + vector + store;
+  if (all * (plan->by_columns ? chunks : 1) > 1) {  // frames follow each other
+    if (plan->by_columns)
+      most = at_most(most, one_way / slots.frames);
+    else if (slots.frames == 1)
+      most += all * (first + finish + made);
+  }
+  if (!plan->by_columns && chunks > 1) most = at_most(most, (matrix + vector + store) / plan->ring);
+  if (chunks * pieces * groups_of_places > 1) {
+    most = at_most(most, (all * chunks * (plan->by_columns ? weights / blocks : weights) + matrix) / slots.weights);
   }
   return most + first + finish + made;
 }
@@ -162,9 +173,9 @@ static void consider(search* s, const at_plan* plan) {
     at_plan_choice* c = &s->choices[i];
     if (least_room > c->room) continue;
     at_slots slots = at_slots_of(s->hardware, s->product, plan, c->room);
-    if (slots.tiles > MOST_SLOTS) slots.tiles = MOST_SLOTS;
+    if (slots.frames > MOST_SLOTS) slots.frames = MOST_SLOTS;
     if (slots.weights > MOST_SLOTS) slots.weights = MOST_SLOTS;
-    if (slots.tiles != before.tiles || slots.weights != before.weights) {
+    if (slots.frames != before.frames || slots.weights != before.weights) {
       known = estimate(s->hardware, s->product, plan, slots) + 1;
       before = slots;
     }
@@ -176,12 +187,16 @@ static void consider(search* s, const at_plan* plan) {
 
 // Pieces of the depth, from whole to small; each a multiple of what tiles and pairs take.
 static size_t pieces_of(const atalla_hardware* h, const at_product* p, size_t pieces[PIECES]) {
-  const size_t unit = p->dtype == AT_BF16 || h->array < 32 ? 32 : h->array, smallest = p->dtype == AT_F32 ? LEAST_PIECE : 32;
+  const size_t unit = p->dtype == AT_BF16 || h->array < 32 ? 32 : h->array,
+               smallest = p->dtype == AT_F32 ? LEAST_PIECE : 32;
   size_t count = 0, piece = p->depth ? p->depth : 1;
   pieces[count++] = piece;
   while (count < PIECES && piece > smallest) {
     const size_t half = at_parts(piece, count < 3 ? 2 : 4);
-    piece = half > unit ? at_rounded(half, unit) : smallest > half ? smallest : p->dtype == AT_F32 ? at_rounded(half, LEAST_PIECE) : 32;
+    piece = half > unit          ? at_rounded(half, unit)
+            : smallest > half    ? smallest
+            : p->dtype == AT_F32 ? at_rounded(half, LEAST_PIECE)
+                                 : 32;
     if (piece >= pieces[count - 1]) break;
     pieces[count++] = piece;
   }

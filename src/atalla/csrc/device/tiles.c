@@ -3,7 +3,7 @@
 
 #include "tiles_parts.h"
 
-enum { MOST_TRIES = 4000 };  // blocks of all axes that are looked at: more than there mostly are
+enum { MOST_TRIES = 20000 };  // blocks of all axes that are looked at: more than there mostly are
 
 unsigned at_axis(at_tiling* t, int64_t extent, int64_t grain) {
   t->extent[t->axes] = t->block[t->axes] = extent;
@@ -48,6 +48,26 @@ static int64_t most_along(const at_tiling* t, const at_view* view, unsigned i, u
   if (f.how == AT_WINDOW) return window_most(&t->window[d - 2], view->dim[d], t->extent[f.axis], t->block[f.axis]);
   if (f.how == AT_PLACES) return at_most_lines(t, t->block[f.axis]);
   return view->dim[d];
+}
+
+// Whether parts of a view, put together, are all of it, whatever the blocks are.
+static int is_covered(const at_tiling* t, const at_view* view, unsigned i) {
+  for (unsigned d = 0; d < view->rank; ++d) {
+    if (t->follows[i][d].how == AT_WINDOW || t->follows[i][d].how == AT_PLACES) return 0;
+  }
+  return 1;
+}
+
+// Tiles at least, whatever the blocks are.
+static size_t tiles_at_least(const at_tiling* t, size_t room) {
+  size_t bytes = 0;
+  for (unsigned i = 0; i < AT_VIEWS; ++i) {
+    at_view* view = at_view_of((at_call*)(uintptr_t)&t->call, i);
+    at_view dense;
+    if (!at_is_there(&t->call, i) || t->in_place >> i & 1 || !is_covered(t, view, i)) continue;
+    bytes += at_dense(view, &dense);
+  }
+  return room ? (bytes + room - 1) / room : 0;
 }
 
 // Bytes of a tile's views, each rounded up; SIZE_MAX where blocks are not possible.
@@ -210,7 +230,7 @@ int at_cut(uint16_t op, const at_call* call, const at_room* room, at_tiling* til
   const int status = form(t, room);
   if (status != ATALLA_OK) return status;
   search s = {.t = t, .room = room, .best = SIZE_MAX};
-  s.bound = room->bytes ? (room_of(t, 1) + room->bytes - 1) / room->bytes : SIZE_MAX;
+  s.bound = tiles_at_least(t, room->bytes);
   for (unsigned a = 0; a < t->axes; ++a) t->block[a] = 1;
   t->least = room_of(t, room->align);
   if (t->least > room->bytes) return ATALLA_TOO_SMALL;

@@ -148,6 +148,7 @@ static void take_rows(at_tiling* t, unsigned rows, unsigned index, unsigned row_
   at_put_dims(by, &merged, 1);
   if (row_rank) at_push_dim(of, length, 1);
   for (unsigned d = 0; d < merged.rank; ++d) {
+    if (merged.dim[d] == 0) continue;  // a SCATTER of nothing copies
     const unsigned axis = at_axis(t, merged.dim[d], 1);
     at_follow(t, rows, d, AT_ALONG, axis);
     at_follow(t, index, d, AT_ALONG, axis);

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char* const KINDS[AT_KINDS] = {"DMA.LD",       "DMA.ST",      "MXU.SET",      "MXU.MM",
-                                            "MXU.DRAIN",    "VPU.FINISH",  "VPU.WINO_IN",  "VPU.WINO_OUT",
-                                            "VPU.CALL",     "MXU.CALL",    "SPAD"};
+static const char* const KINDS[AT_KINDS] = {"DMA.LD",    "DMA.ST",     "MXU.SET",     "MXU.MM",
+                                            "MXU.DRAIN", "VPU.FINISH", "VPU.WINO_IN", "VPU.WINO_OUT",
+                                            "VPU.CALL",  "MXU.CALL",   "SPAD"};
 
 const char* atalla_device_kind(uint32_t kind) { return kind < AT_KINDS ? KINDS[kind] : NULL; }
 
@@ -142,7 +142,8 @@ uint64_t at_issue(at_device* device, const at_operation* o) {
   c->descriptors += o->descriptors;
   atalla_tile_cost* tile = &device->tiles.now;
   tile->cycles[engine] += o->cycles;
-  ++tile->operations;
+  ++tile->operations[engine];
+  if (o->kind == AT_VPU_WINO_IN) tile->spread_cycles += o->cycles;
   if (engine == ATALLA_LOAD) {
     c->in_bytes += o->bytes;
     tile->in_bytes += o->bytes;

@@ -1,8 +1,8 @@
 // Timeline: when each micro-operation begins and ends, by a scoreboard over the engines' queues.
 //
-// A micro-operation begins when firmware has issued it, its engine has done all before it, what it reads is written, and
-// those that read what it overwrites are done. All of these were issued before it, so its times are known at once, and
-// nothing ever waits for what comes later.
+// A micro-operation begins when firmware has issued it, its engine has done all before it, what it reads is written,
+// and those that read what it overwrites are done. All of these were issued before it, so its times are known at once,
+// and nothing ever waits for what comes later.
 #pragma once
 
 #include "device.h"

@@ -31,7 +31,8 @@ static at_box normal(const at_box* box) {
   }
   unsigned kept = 0;
   for (unsigned i = 1; i < made.rank; ++i) {
-    if (made.memory[kept] == made.memory[i] * made.dim[i] && made.scratchpad[kept] == made.scratchpad[i] * made.dim[i]) {
+    if (made.memory[kept] == made.memory[i] * made.dim[i] &&
+        made.scratchpad[kept] == made.scratchpad[i] * made.dim[i]) {
       made.dim[kept] *= made.dim[i];
     } else {
       ++kept;

@@ -124,12 +124,12 @@ static void finish(work* w, const at_block_of_rows* b, at_region* raw, at_made* 
   const uint64_t elements = at_rows_of(&pixels) * columns;
   at_steps steps = at_finish_steps(false, p->has_residual, at_activation_of(p));
   steps.simple += BACK.simple;
-  at_issue(device, &(at_operation){.engine = ATALLA_VECTOR,
-                                   .kind = AT_VPU_WINO_OUT,
-                                   .cycles = at_vector_cycles(&device->hardware, elements, steps),
-                                   .reads = {raw, p->has_residual ? &made->residual : NULL,
-                                             p->has_bias ? &made->numbers : NULL},
-                                   .writes = {&made->sums}});
+  at_issue(device, &(at_operation){
+                       .engine = ATALLA_VECTOR,
+                       .kind = AT_VPU_WINO_OUT,
+                       .cycles = at_vector_cycles(&device->hardware, elements, steps),
+                       .reads = {raw, p->has_residual ? &made->residual : NULL, p->has_bias ? &made->numbers : NULL},
+                       .writes = {&made->sums}});
   if (at_moves_data(device)) {
     at_call call = {.words = p->call->words, .present = p->call->present};
     const int64_t step = (int64_t)columns, line = (int64_t)pixels.wide * step;
@@ -157,34 +157,31 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
   at_made* made = &w->made[0];
   at_region held[2];
   if (at_take(device, 0, (const size_t[]){sizes.weights, sizes.numbers}, 2, held)) return;
+  device->tiles.now.loads_weights = 1;
   w->weights = held[0];
   made->numbers = held[1];
   load_weights(w, 0, AT_WINO_PLACES, column, columns, 0, p->depth);
-  at_load_numbers(device, p, &made->numbers, column, columns);
+  at_load_numbers(device, p, &made->numbers, column, columns, false);
   const size_t blocks = at_blocks(p, w->plan);
   for (size_t i = 0; i < blocks && !device->failure; ++i) {
     const at_block_of_rows b = at_block_number(p, w->plan, i), pixels = pixels_of(p, &b);
     at_region frame[5];
     const size_t bytes[5] = {sizes.rows, sizes.spread, sizes.raw, sizes.sums, sizes.residual};
     if (at_take(device, 1, bytes, 5, frame)) return;
+    device->tiles.now.begins_frame = 1;
     w->image = frame[0];
     w->spread = frame[1];
     made->sums = frame[3];
     made->residual = frame[4];
     load_tiles(w, &b, 0, p->depth);
-    at_give(device, &w->image);
     at_load_residual(device, p, made, &pixels, 0, column, columns);
     begin(w, at_rows_of(&b), columns);
     multiply(w, &b, 0, AT_WINO_PLACES, columns, 0, p->depth);
-    at_give(device, &w->spread);
     finish(w, &b, &frame[2], made, column, columns);
-    at_give(device, &frame[2]);
-    at_give(device, &made->sums);
-    at_give(device, &made->residual);
+    at_give(device, (at_region*[]){&w->image, &w->spread, &frame[2], &made->sums, &made->residual}, 5);
     at_end_tile(device);
   }
-  at_give(device, &w->weights);
-  at_give(device, &made->numbers);
+  at_give(device, (at_region*[]){&w->weights, &made->numbers}, 2);
 }
 
 static void run_chunk(work* w, const at_block_of_rows* b, unsigned slot, size_t column) {
@@ -195,8 +192,6 @@ static void run_chunk(work* w, const at_block_of_rows* b, unsigned slot, size_t 
   const size_t weights = at_sizes_of(p, plan).weights;
   const at_block_of_rows pixels = pixels_of(p, b);
   at_made* made = &w->made[slot];
-  at_load_numbers(device, p, &made->numbers, column, columns);
-  at_load_residual(device, p, made, &pixels, 0, column, columns);
   begin(w, at_rows_of(b), columns);
   for (size_t from = 0; from < p->depth && !device->failure; from += plan->piece) {
     const size_t to = p->depth - from < plan->piece ? p->depth : from + plan->piece;
@@ -204,11 +199,14 @@ static void run_chunk(work* w, const at_block_of_rows* b, unsigned slot, size_t 
     for (size_t place = 0; place < AT_WINO_PLACES && !device->failure; place += plan->places) {
       if (from || place) at_end_tile(device);
       if (at_take(device, 0, &weights, 1, &w->weights)) return;
+      device->tiles.now.loads_weights = 1;
       load_weights(w, place, plan->places, column, columns, from, to);
       multiply(w, b, place, plan->places, columns, from, to);
-      at_give(device, &w->weights);
+      at_give(device, (at_region*[]){&w->weights}, 1);
     }
   }
+  at_load_numbers(device, p, &made->numbers, column, columns, true);
+  at_load_residual(device, p, made, &pixels, 0, column, columns);
   finish(w, b, &w->raw[slot], made, column, columns);
   at_end_tile(device);
 }
@@ -227,6 +225,7 @@ static void run_by_rows(work* w, const at_block_of_rows* b) {
     bytes[count++] = sizes.numbers;
   }
   if (at_take(device, 1, bytes, count, held)) return;
+  device->tiles.now.begins_frame = 1;
   w->image = held[0];
   w->spread = held[1];
   for (size_t i = 0; i < plan->ring; ++i) {
@@ -239,14 +238,15 @@ static void run_by_rows(work* w, const at_block_of_rows* b) {
     run_chunk(w, b, (unsigned)(i % plan->ring), column);
   }
   if (device->failure) return;
-  at_give(device, &w->image);
-  at_give(device, &w->spread);
+  at_region* given[2 + 4 * 2] = {&w->image, &w->spread};
+  count = 2;
   for (size_t i = 0; i < plan->ring; ++i) {
-    at_give(device, &w->raw[i]);
-    at_give(device, &w->made[i].sums);
-    at_give(device, &w->made[i].residual);
-    at_give(device, &w->made[i].numbers);
+    given[count++] = &w->raw[i];
+    given[count++] = &w->made[i].sums;
+    given[count++] = &w->made[i].residual;
+    given[count++] = &w->made[i].numbers;
   }
+  at_give(device, given, count);
 }
 
 void at_run_wino(at_device* device, const at_product* p, const at_plan* plan) {

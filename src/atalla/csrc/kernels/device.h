@@ -45,7 +45,8 @@ static int device_f32(void* unit, atalla_matrix_tile* t) {
 INLINE void begin_sums(const atalla_matrix_tile* t) {
   if (t->accumulate) return;
   for (int64_t m = 0; m < t->m; ++m) {
-    memset((char*)t->sums + m * t->sums_stride * AT_LANE, 0, ((size_t)t->n + AT_PANEL - 1) / AT_PANEL * AT_PANEL * AT_LANE);
+    memset((char*)t->sums + m * t->sums_stride * AT_LANE, 0,
+           ((size_t)t->n + AT_PANEL - 1) / AT_PANEL * AT_PANEL * AT_LANE);
   }
 }
 
@@ -64,7 +65,7 @@ INLINE void device_int8_rows(const int rows, const atalla_matrix_tile* t, size_t
     }
   }
   UNROLL for (int r = 0; r < rows; ++r) {
-    UNROLL for (int v = 0; v < NV; ++v) *(vu*)(void*)(sums + r * t->sums_stride + v * VL) = acc[r][v];
+    UNROLL for (int v = 0; v < NV; ++v) * (vu*)(void*)(sums + r * t->sums_stride + v * VL) = acc[r][v];
   }
 }
 
@@ -220,9 +221,8 @@ static void finish_whole(const at_finish* f) {
 static void device_finish(const at_finish* f) { f->is_int8 ? finish_whole(f) : finish_floats(f); }
 
 static void device_wino_out(const at_call* call, const float* m, size_t pitch, int64_t n, int64_t top, int64_t left) {
-  const wino_job job = {.call = call,
-                        .columns = (size_t)call->dst.dim[1],
-                        .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
+  const wino_job job = {
+      .call = call, .columns = (size_t)call->dst.dim[1], .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
   wino_write(&job, m, pitch, n, top, left);
 }
 

@@ -184,7 +184,9 @@ static inline void check_call(checking* c, uint16_t op, const at_call* call, cha
   size_t before = 0;
   for (room.bytes = least;; room.bytes += room.bytes / 2 + align) {
     check_room(c, op, call, &room, &whole);
+    if (getenv("TDBG")) {at_cut(op,call,&room,&t); fprintf(stderr,"room %zu count %zu:",room.bytes,t.count); for(unsigned a=0;a<t.axes;++a) fprintf(stderr," %ld/%ld",(long)t.block[a],(long)t.extent[a]); fprintf(stderr,"\n");}
     if (at_cut(op, call, &room, &t) == ATALLA_OK && before && t.count > before) stop("more tiles in a larger room", op, &room, t.count);
+    if (getenv("TDBG")) { fprintf(stderr,"room %zu count %zu least %zu:",room.bytes,t.count,t.least); for(unsigned a=0;a<t.axes;++a) fprintf(stderr," %ld/%ld",(long)t.block[a],(long)t.extent[a]); fprintf(stderr,"\n"); }
     before = t.count;
     if (room.bytes > most) break;
   }
