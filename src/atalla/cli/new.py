@@ -1,4 +1,4 @@
-"""Write the package of a chip of your own: compiler, blob, driver, simulator, ExecuTorch delegate and tests, to begin with.
+"""Write the package of a chip of your own: compiler, blob, driver, simulator, ExecuTorch delegate and tests.
 
 It works as it is, and its own tests say so: cd NAME && make test.
 """
@@ -9,12 +9,12 @@ import argparse
 import shlex
 from pathlib import Path
 
-from atalla.cli import print_json, say
+from atalla.cli import UsageError, print_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("name", metavar="NAME", help="of the chip, its package and its backend: small letters, my_chip2")
+    parser.add_argument("name", metavar="NAME", help="of the chip, its package and its backend: my_chip2")
     parser.add_argument(
         "--dir", type=Path, default=Path(), metavar="DIR", help="folder to write the folder NAME to (default: this one)"
     )
@@ -23,9 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Write it, and say how to go on."""
-    from atalla.scaffold.names import check_name
+    from atalla.scaffold.names import why_not
     from atalla.scaffold.write import write_package
 
+    if (why := why_not(args.name)) is not None:
+        raise UsageError(f"{args.name!r} cannot be the name of a chip: {why}")
     files = write_package(args.name, args.dir)
     place = args.dir / args.name
     if args.json:
