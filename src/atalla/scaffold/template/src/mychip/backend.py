@@ -95,7 +95,8 @@ class _MychipSession(Session):
         import numpy as np
 
         executor = self._executor
-        given = [np.ascontiguousarray(to_numpy(one), np.float32) for one in inputs]
+        # Copies: the caller may change its own afterwards.
+        given = [np.array(to_numpy(one), np.float32, order="C") for one in inputs]
         shapes = [tuple(size for size in spec.shape if isinstance(size, int)) for spec in self.outputs]
         return lambda: [made.reshape(shape) for made, shape in zip(executor.run(given), shapes, strict=True)]
 

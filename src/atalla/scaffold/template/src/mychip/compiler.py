@@ -43,7 +43,7 @@ def compile_program(program: ExportedProgram) -> Blob:
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     refused = {f"{operator_of(node)}: {why}": None for node in nodes if (why := why_not(node))}
     if refused:
-        raise CompileError("; ".join(refused))
+        raise CompileError(" ".join(refused))
     if program.graph_signature.buffers_to_mutate:
         raise CompileError("it changes a buffer, which the chip cannot")
     return _Lowering(program).blob()

@@ -88,7 +88,7 @@ def why_not(node: Node) -> str | None:
     """Return why the chip cannot do a node; None if it can."""
     row = OPERATORS.get(operator_of(node))
     if row is None:
-        return f"the chip has no instruction for {operator_of(node)}"
+        return "The chip has no instruction for it."
     return broken(node, (*ALL, *row.rules))
 
 
