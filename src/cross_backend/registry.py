@@ -70,8 +70,11 @@ assert list(BACKENDS) == sorted(BACKENDS), "keep the table sorted"
 
 @functools.cache
 def rows() -> dict[str, BackendRow]:
-    """Return our table and what other packages registered, sorted by name."""
+    """Return our table and what other packages registered, sorted by name; none takes a name of ours, full or short."""
     found = {entry.name: BackendRow(entry.value) for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    for ours in BACKENDS.values():
+        for alias in ours.aliases:
+            found.pop(alias, None)
     return dict(sorted({**found, **BACKENDS}.items()))
 
 

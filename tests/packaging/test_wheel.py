@@ -14,6 +14,7 @@ import torch
 
 import atalla
 import cross_backend
+from atalla.scaffold.renaming import sources
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -49,10 +50,13 @@ def test_content(wheel):
     assert any(re.fullmatch(r"cross_backend-.*\.dist-info/licenses/LICENSE", name) for name in names)
     tops = {name.partition("/")[0] for name in names}
     assert tops == {"atalla", "cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
-    assert not [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
+    scaffold = {path.relative_to(ROOT / "src").as_posix() for path in sources()}
+    assert {"atalla/scaffold/template/.gitignore", "atalla/scaffold/template/Makefile"} < scaffold <= names
+    odd = [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
+    assert set(odd) <= scaffold
     ours = {
         path.relative_to(ROOT / "src").as_posix()
-        for suffix in ("c", "css", "h", "js", "py", "template")
+        for suffix in ("c", "cpp", "css", "h", "js", "py", "template")
         for path in (ROOT / "src").rglob(f"*.{suffix}")
     }
     assert any(name.endswith(".template") for name in ours)

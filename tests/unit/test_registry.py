@@ -110,10 +110,11 @@ def _install(folder: Path, module: str, source: str, entries: str) -> Path:
 def test_another_package_registers_a_backend(tmp_path: Path, run_python: Callable[..., str]) -> None:
     import json
 
-    folder = _install(tmp_path, "mine", PLUGIN, "mine.fast = mine:Mine\nnull = mine:Mine")
+    folder = _install(tmp_path, "mine", PLUGIN, "mine.fast = mine:Mine\nnull = mine:Mine\nxnnpack = mine:Mine")
     found = json.loads(run_python(ASK, path=folder))
     assert found["mine.fast"] == "Mine"
     assert found["null"] == "Null (no work)", "our own names cannot be taken"
+    assert "xnnpack" not in found, "nor our short ones"
     assert list(found) == sorted(found)
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "disasm": "list a blob: instructions, tensors with their places, and your lines of Python",
     "fuzz": "run random programs everywhere; a difference, crash or hang becomes a script",
     "info": "say what a blob holds: operations, memory, segments",
+    "new": "write the package of a chip of your own: compiler, driver, simulator, delegate, tests",
     "run": "run a blob, time it, and profile it by instruction",
     "support": "say what becomes of each operator of PyTorch, and why",
 }

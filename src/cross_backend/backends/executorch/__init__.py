@@ -1,1 +1,5 @@
-"""ExecuTorch backends: one file each, over what all of them share in ``_pte``."""
+"""Backends of ExecuTorch: one file a delegate; what a delegate of another package derives from has its name here."""
+
+from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
+
+__all__ = ["ExecuTorchBackend", "PteSession"]

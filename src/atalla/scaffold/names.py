@@ -1,0 +1,55 @@
+"""Names: what a new chip may be called: a Python package, a backend, and a prefix in C, that nothing else is called."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+import sys
+
+from atalla.scaffold.renaming import clash
+
+TAKEN = {
+    *(
+        "acl",
+        "aot_inductor",
+        "arm",
+        "atalla",
+        "compile",
+        "coreml",
+        "cpu",
+        "cuda",
+        "directml",
+        "dnnl",
+        "eager",
+        "ethos_u",
+    ),
+    *("executorch", "iree", "llvm_cpu", "migraphx", "mps", "null", "onnxruntime", "openvino", "ort", "portable", "qnn"),
+    *("rocm", "tensorrt", "torch", "vulkan", "webgpu", "xnnpack"),
+}
+"""What cross-backend's own backends and their families are called: it would never see another one of that name."""
+NEEDED = {"conftest", "cross_backend", "hatchling", "nets", "numpy", "pytest", "tests"}
+"""What the package itself imports, or is made with."""
+MOST_LETTERS = 30
+
+
+def why_not(name: str) -> str | None:
+    """Return why a chip cannot be called so; None if it can."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        return "write small letters, digits and single underscores, a letter first, as in my_chip2"
+    if (word := clash(name)) is not None:
+        return f"the package means something else by {word}"
+    is_taken = {
+        f"it has more than {MOST_LETTERS} letters": len(name) > MOST_LETTERS,
+        "it is a word of Python": keyword.iskeyword(name) or keyword.issoftkeyword(name),
+        "it is a module of Python's own library": name in sys.stdlib_module_names,
+        "cross-backend has a backend of that name": name in TAKEN,
+        "the package would need another one of that name": name in NEEDED,
+        "a module of that name is installed here": _is_installed(name),
+    }
+    return next((reason for reason, holds in is_taken.items() if holds), None)
+
+
+def _is_installed(name: str) -> bool:
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None  # a folder without code does no harm

@@ -1,0 +1,71 @@
+"""Backend: ``executorch.mychip`` in cross-backend: the delegate, and portable kernels for what it leaves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import Gap, Missing, Options
+from cross_backend.backends.executorch import ExecuTorchBackend, PteSession
+from cross_backend.errors import LoadError
+
+from mychip.backend import compiler_digest, compiler_gap, operations
+from mychip.build import cxx_compiler
+from mychip.errors import MychipError
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+
+@final
+class MychipDelegate(ExecuTorchBackend):
+    """Lowering to a ``.pte``, reading it back, running and profiling it are the base class's."""
+
+    name = "executorch.mychip"
+    title = "Mychip delegate (C kernels)"
+    distributions = ("executorch", "mychip", "torch")
+    delegate_id = "MychipBackend"
+    preload = ("executorch.exir", "mychip.delegate")
+    rejections = "mychip.delegate:MychipPartitioner.refuse"
+    limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a blob holds one size of every tensor"}
+
+    def missing(self, machine: Machine) -> Missing | None:
+        """Name what is missing here."""
+        gap = compiler_gap() or _cxx_gap()
+        return super().missing(machine) or (Missing(run=gap) if gap else None)
+
+    def depends_on(self, options: Options) -> str | None:
+        """Name the compiler."""
+        return compiler_digest()
+
+    def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
+        """Return ours."""
+        from mychip.delegate import MychipPartitioner
+
+        return (MychipPartitioner(),)
+
+    def blob_operators(self, blob: bytes) -> Mapping[str, int]:
+        """Count the instructions of one partition."""
+        return operations(blob)
+
+    def load(self, artifact: Artifact, options: Options) -> PteSession:
+        """Return a session, which ``with`` opens."""
+        return _MychipDelegateSession(artifact, options)
+
+
+class _MychipDelegateSession(PteSession):
+    def _open(self) -> None:
+        from mychip.delegate import load
+
+        try:
+            load()
+        except MychipError as error:
+            raise LoadError(f"Mychip's delegate cannot be opened: {error}") from error
+        super()._open()
+
+
+def _cxx_gap() -> Gap | None:
+    command = cxx_compiler()[0]
+    return None if shutil.which(command) else Gap(f"needs a C++ compiler ({command})", "install one, or name it in CXX")
