@@ -31,7 +31,7 @@ MODELS = ("mobilenet_v3_small", "mobilenet_v3_large", "resnet50", "bert_base", "
 RIVALS = ("xnnpack", "cpu", "openvino", "eager", "eager (channels last)", "compile")
 NARROW = {"fp32": set(), "bf16": {"atalla", "openvino"}, "int8": {"atalla", "xnnpack"}}
 """Precision → those that run in it; the others keep float32."""
-GOALS = {
+GOALS: dict[str, dict[str, dict[str, tuple[float, float | None]]]] = {
     "fp32": {
         "mobilenet_v3_small": {"avx512": (1.5, 1.25), "avx2": (1.5, 1.25)},
         "mobilenet_v3_large": {"avx512": (1.35, 1.2), "avx2": (1.3, 1.15)},
