@@ -60,29 +60,31 @@ def load(
         trust: let it call any operator of this process, custom ones among them, where the accelerator lacks one; for
             blobs of your own. Without it a blob calls what ``csrc/hosted.inc`` lists: operators of torch that make
             tensors of tensors, and do nothing else.
-        executor: ``fast``, the kernels; ``device``, a simulated accelerator with the arithmetic of ``isa``; or
-            ``reference``. None for what ``isa`` says.
+        executor: ``fast``, the kernels; ``device``, a simulated accelerator with the arithmetic of ``isa``; ``rtl``,
+            the same with the matrix unit in SystemVerilog for int8 and bfloat16; or ``reference``. None for what
+            ``isa`` says.
         hardware: of the device; None for the usual one.
         events: of the device: keep what each micro-operation did.
 
     Raises:
-        InputError: there is no such executor.
+        InputError: there is no such executor, or no RTL for this hardware.
         BlobError: the bytes are no sound blob.
         KernelError: not enough memory, an instruction set that this processor lacks, a program that does not fit into
             the device, or a library that is broken.
+        AtallaError: a tool that the RTL needs is absent, with the command that gets it.
         OSError: the file cannot be read.
     """
     from atalla.run.runtime import Loaded
 
-    if executor not in {None, "fast", "device", "reference"}:
-        raise InputError(f"there is no executor {executor!r}: there are fast, device and reference")
+    if executor not in {None, "fast", "device", "rtl", "reference"}:
+        raise InputError(f"there is no executor {executor!r}: there are fast, device, rtl and reference")
     device = None
-    if executor == "device":
+    if executor in {"device", "rtl"}:
         from atalla.device import DeviceOptions, Hardware
 
-        device = DeviceOptions(hardware or Hardware(), events=events)
+        device = DeviceOptions(hardware or Hardware(), events=events, rtl=executor == "rtl")
     elif hardware is not None or events:
-        raise InputError("hardware and events are of the device: executor='device'")
+        raise InputError("hardware and events are of the device: executor='device' or 'rtl'")
     isa = "reference" if executor == "reference" else isa
     return Loaded(
         data,

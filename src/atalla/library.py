@@ -102,6 +102,8 @@ ZERO_DIVISOR = 9
 """The status of a whole number that is divided by zero."""
 TOO_SMALL = 10
 """The status of a program that does not fit into the device."""
+OTHER_EDGES = 11
+"""The status of another matrix unit that takes other cycles than the device counts."""
 
 
 def library_path() -> Path:

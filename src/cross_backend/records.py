@@ -99,6 +99,27 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Simulated:
+    """What a simulator counted, and what that would take on its hardware: an estimate, never a measurement."""
+
+    hardware: str
+    """Its name."""
+    clock_mhz: int
+    """Its clock."""
+    cycles: int
+    """Of that clock, for one run."""
+    estimated_ms: float
+    """Those cycles at that clock."""
+    calls_host: bool
+    """Whether the host computes a part, whose time is in neither."""
+
+    def __str__(self) -> str:
+        """Return it as reports show it."""
+        least = ", without what the host computes" if self.calls_host else ""
+        return f"{self.cycles:,} cycles, an estimate of {self.estimated_ms:.3g} ms at {self.clock_mhz:,} MHz{least}"
+
+
+@dataclass(frozen=True)
 class Execution:
     """Where a loaded program's work really ran, as the runtime itself recorded it."""
 
@@ -114,6 +135,8 @@ class Execution:
     """Arithmetic that the runtime says it used: ``fp32``, ``bf16``, …"""
     functional_only: str | None = None
     """Why a duration would say nothing about the device (an emulator, a software driver): right or wrong is all."""
+    simulated: Simulated | None = None
+    """What the device would take, where a simulator stands in for it that counts cycles."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of the JSON document."""

@@ -28,9 +28,12 @@ def run_on_device(args: argparse.Namespace, load: Callable[..., Loaded]) -> int:
     simulation = loaded.simulation
     assert simulation is not None  # it ran on a device
     if args.json:
-        print_json({"schema": 1, "file": str(args.file), "executor": "device", **document(simulation)})
+        print_json({"schema": 1, "file": str(args.file), "executor": args.executor, **document(simulation)})
         return 0
     say(f"{args.file}: {hardware.name}, simulated, with the arithmetic of {loaded.isa}")
+    if args.executor == "rtl":
+        edges = sum(one.unit_edges for one in simulation.instructions)
+        say(f"  RTL: {edges:,} clock edges of the matrix unit, as the device counts; float32 is not multiplied by it")
     print_tensors(listing, inputs, outputs)
     _print(simulation)
     return 0

@@ -43,8 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--executor",
-        choices=("fast", "device", "reference"),
-        help="the kernels; a simulated accelerator, with their arithmetic; torch (default: what --isa says)",
+        choices=("fast", "device", "rtl", "reference"),
+        help="the kernels; a simulated accelerator, with their arithmetic; the same with its matrix unit in "
+        "SystemVerilog, for int8 and bfloat16; torch (default: what --isa says)",
     )
     parser.add_argument(
         "--hardware", type=Path, metavar="FILE", help="of the device, .toml or .json (default: the usual)"
@@ -66,9 +67,10 @@ def main(args: argparse.Namespace) -> int:
         check_ending(args.outputs)
     executor = args.executor
     load = functools.partial(atalla.load, data, threads=args.threads, isa=args.isa, trust=args.trust, executor=executor)
-    if args.hardware is not None and args.executor != "device":
-        raise UsageError("--hardware is of the device: --executor device")
-    if args.executor == "device":
+    on_device = args.executor in {"device", "rtl"}
+    if args.hardware is not None and not on_device:
+        raise UsageError("--hardware is of the device: --executor device or rtl")
+    if on_device:
         from atalla.cli._device import run_on_device
 
         if args.profile:

@@ -48,6 +48,7 @@ enum {
   ATALLA_BUSY = 8,         /* the context is running already: in another thread, or in the host that it calls */
   ATALLA_ZERO_DIVISOR = 9, /* EW divided a whole number by zero */
   ATALLA_TOO_SMALL = 10,   /* the device's scratchpad or its address space; the text says what would do */
+  ATALLA_OTHER_EDGES = 11, /* another matrix unit took other edges for a chain than the device counts */
   ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
 };
 
@@ -120,7 +121,8 @@ typedef struct {
 enum {
   ATALLA_DEVICE_DRY = 1,    /* time alone: no data is moved or looked at; inputs and outputs may be NULL */
   ATALLA_DEVICE_EVENTS = 2, /* keep what each micro-operation did, for atalla_device_events */
-  ATALLA_DEVICE_POISON = 4  /* fill scratchpad memory with 0xff when it is handed out and when it is given back */
+  ATALLA_DEVICE_POISON = 4, /* fill scratchpad memory with 0xff when it is handed out and when it is given back */
+  ATALLA_DEVICE_COMPARE = 8 /* a chain for which another matrix unit counts other edges ends the run */
 };
 
 typedef struct {

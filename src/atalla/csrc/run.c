@@ -354,6 +354,9 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
       snprintf(text, sizeof text, "instruction %u (operation %u) gave status %d", i, insn->op, status);
       if (status == ATALLA_BAD_INDEX) snprintf(text, sizeof text, "an index is out of the table's bounds");
       if (status == ATALLA_ZERO_DIVISOR) snprintf(text, sizeof text, "a whole number is divided by zero");
+      if (status == ATALLA_OTHER_EDGES) {
+        snprintf(text, sizeof text, "instruction %u: the matrix unit counts other cycles than the device", i);
+      }
       return at_fail(error, status, text);
     }
     if (call->behind) ++i;

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from atalla.device.hardware import Hardware
-from atalla.device.structures import DRY, EVENTS, POISON
+from atalla.device.structures import COMPARE, DRY, EVENTS, POISON
 
 Matmul = Callable[[int, int], int]
 """Called with what belongs to it, and the address of an ``atalla_matrix_tile``; 0 where all is well."""
@@ -24,6 +24,8 @@ class MatrixUnit:
     """The same of bfloat16."""
     bf16_unit: int | None = None
     """What it is called with."""
+    owner: object | None = None
+    """What must live as long as the functions are called."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,10 @@ class DeviceOptions:
     """Keep what each micro-operation did."""
     poison: bool = False
     """Fill scratchpad memory with NaN when it is handed out and when it is given back."""
+    rtl: bool = False
+    """The matrix unit is that in SystemVerilog, of the array's size, for int8 and bfloat16; its cycles are compared."""
 
     @property
     def flags(self) -> int:
         """As C takes them."""
-        return DRY * self.dry | EVENTS * self.events | POISON * self.poison
+        return DRY * self.dry | EVENTS * self.events | POISON * self.poison | COMPARE * self.rtl

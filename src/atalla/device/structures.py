@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-DRY, EVENTS, POISON = 1, 2, 4
+DRY, EVENTS, POISON, COMPARE = 1, 2, 4, 8
 """Flags of ``atalla_options.device_flags``."""
 MATMUL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 """``atalla_matmul``: what it is called with, and where its ``atalla_matrix_tile`` is."""

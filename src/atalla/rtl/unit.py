@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -132,6 +133,14 @@ class MatrixUnit:
                 compute_cycles += tile.compute_edges
         return Product(sums, cycles, compute_cycles)
 
+    def entry(self, kind: Kind) -> tuple[object, int]:
+        """Return the function of a library, and what it is called with, for C to call as long as the unit is open.
+
+        Raises:
+            AtallaError: the unit cannot be built.
+        """
+        return self._unit(kind).entry
+
     def _unit(self, kind: Kind) -> _Simulation:
         if kind not in self._units:
             self._units[kind] = _Simulation(build(self.size, kind, self._sources), kind)
@@ -165,20 +174,17 @@ class _Simulation:
         library.atalla_rtl_free.argtypes = (ctypes.c_void_p,)
         self._run = getattr(library, f"atalla_rtl_matmul_{kind}")
         self._run.argtypes = (ctypes.c_void_p, ctypes.POINTER(CTile))
-        self._free = library.atalla_rtl_free
         self._unit = library.atalla_rtl_new()
         if not self._unit:
             raise KernelError(0, "there is no memory for the matrix unit")
+        self.free = weakref.finalize(self, library.atalla_rtl_free, self._unit)  # called once, at the latest then
+        self.entry = (self._run, int(self._unit))
 
     def multiply(self, tile: CTile) -> None:
         """Run one tile of sums."""
         status = self._run(self._unit, ctypes.byref(tile))
         if status:
             raise KernelError(status, f"the matrix unit takes no tile of {tile.m} × {tile.k} × {tile.n}")
-
-    def free(self) -> None:
-        """Give its memory back."""
-        self._free(self._unit)
 
 
 def _given(x: torch.Tensor | np.ndarray, dtype: torch.dtype) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import mmap
 import os
@@ -22,7 +23,7 @@ from atalla.errors import InputError, ReferenceWarning
 from atalla.isa import Dtype
 from atalla.isa.format import LINE
 from atalla.library import CTensor, library_path, were_built
-from atalla.run import host
+from atalla.run import host, rtl
 from atalla.run.kernels import Context, KernelHost, OpenBlob, pinned
 from atalla.run.names import names_of
 from atalla.run.shaped import KernelProgram, ReferenceProgram, ShapedProgram, TensorSpec, empty
@@ -70,6 +71,8 @@ class Loaded:
         elif verify_constants:
             self._blob.check_constants()
         self._threads, self._isa, self._profile, self._trust = threads, isa, profile, trust
+        if device is not None and device.rtl:
+            device = dataclasses.replace(device, unit=rtl.matrix_unit(self.listing, device.hardware))
         self._device = device
         self._lock = (
             threading.RLock()

@@ -12,11 +12,12 @@ from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missin
 from cross_backend.backends._atalla import PRECISION, compiler_digest, instruction_counts, kernels_gap
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._quantize import int8_quantizer, quantize
+from cross_backend.backends._simulated import EXECUTOR, check_tools, simulated
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.program.capture import OnnxProgram, Program
-from cross_backend.records import Timing
+from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Atalla(Backend):
     runtime_modules = ("torch", "atalla.run.runtime")
     options = {
         "exact": Option("never reorder sums: no convolution by Winograd's", "no", ("no", "yes")),
+        "executor": EXECUTOR,
         "precision": PRECISION,
         "threads": THREADS,
     }
@@ -80,6 +82,10 @@ class Atalla(Backend):
         return _AtallaSession(artifact, options)
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        if options["executor"] != "fast":
+            raise UnsupportedError(
+                "a simulated device has no times to profile; 'atalla run --executor device' has cycles."
+            )
         session = _AtallaSession(artifact, options)
         session.times = True
         recorded = []
@@ -89,6 +95,12 @@ class Atalla(Backend):
                 run()
                 recorded.append(session.timings())
         return typical(recorded[1:])
+
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        executor = options["executor"]
+        if executor == "fast":
+            return None
+        return simulated(artifact.payload_path, executor, [x.shape for x in inputs], options["precision"])
 
 
 def _quantized(program: Any, calibration: Calibration) -> Any:
@@ -160,11 +172,13 @@ class _AtallaSession(Session):
     def _open(self) -> None:
         import atalla
 
-        threads = self.options["threads"] or 1
+        threads, executor = self.options["threads"] or 1, self.options["executor"]
+        if executor == "rtl":
+            check_tools()
         try:
             path = self.artifact.payload_path
             # Whoever opens a session has looked at code_in before.
-            self._loaded = atalla.load(path, threads=threads, profile=self.times, trust=True)
+            self._loaded = atalla.load(path, threads=threads, profile=self.times, trust=True, executor=executor)
         except (atalla.AtallaError, OSError) as error:
             raise LoadError(f"Atalla cannot load {self.artifact.payload_path.name}: {one_line(error)}") from error
         if self._loaded.listing.calls:

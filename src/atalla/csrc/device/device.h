@@ -70,7 +70,7 @@ typedef struct at_device {
   atalla_matrix_unit unit;
   const at_device_kernels* kernels;
   const at_kernels* chosen;
-  bool is_dry, keeps_events, poisons;
+  bool is_dry, keeps_events, poisons, compares;
   bool is_trial;  // finding out how long an instruction would take: no data, no records
   at_scratchpad scratchpads[2];
   at_timeline timeline;

@@ -120,6 +120,7 @@ int at_firmware_new(const at_program* program, at_firmware** result, atalla_erro
   device->is_dry = options->device_flags & ATALLA_DEVICE_DRY;
   device->keeps_events = options->device_flags & ATALLA_DEVICE_EVENTS;
   device->poisons = options->device_flags & ATALLA_DEVICE_POISON;
+  device->compares = options->device_flags & ATALLA_DEVICE_COMPARE;
   device->chosen = program->kernels;
   device->kernels = at_kernels_with(program->kernels, AT_OP_GEMM)->device;
   device->pool = program->pool;

@@ -158,8 +158,16 @@ void at_add_products(at_device* device, const at_sums* s, const at_rows* rows, c
                                .k = (int64_t)(end - at),
                                .n = (int64_t)s->columns,
                                .accumulate = at > 0 || (p->dtype != AT_I8 && p->has_bias)};
-    if (multiply(device, p, &tile)) device->failure = ATALLA_HOST_FAILED;
-    device->counters->unit_edges += is_others ? tile.compute_edges : 0;
+    if (multiply(device, p, &tile)) {
+      device->failure = ATALLA_HOST_FAILED;
+      return;
+    }
+    if (is_others) {
+      device->counters->unit_edges += tile.compute_edges;
+      if (device->compares && tile.compute_edges != at_chain_cycles(&device->hardware, p, s->rows, at, end)) {
+        device->failure = ATALLA_OTHER_EDGES;
+      }
+    }
     if (p->dtype == AT_F32 && end == slice) end_slice(device, s, at_slice_end(p, 0) == slice);
     at = end;
   }
