@@ -20,13 +20,13 @@ import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from _blobs import captured
 from _table import show
 from _vela import Layer, estimate, parse
 
 from atalla.device import Hardware
-from cross_backend.workloads.vision import classifier
 
 if TYPE_CHECKING:
     from atalla.device import InstructionCounters
@@ -97,17 +97,8 @@ def row(hardware: Hardware, ours: list[Ours], theirs: list[Layer]) -> tuple[str,
 
 def ask(target: str) -> tuple[bytes, list[Layer]]:
     """Return our blob, and what Vela says of the same program."""
-    import torch
-
-    import atalla
-    from cross_backend.backends._quantize import int8_quantizer, quantize
-
-    workload = classifier("mobilenet_v2")
-    model: Any = workload.model
-    program = torch.export.export(model, workload.inputs)
-    samples = [tuple(x.numpy() for x in sample) for sample in workload.calibration]
-    blob = atalla.compile(quantize(program, int8_quantizer(), samples)).data
-    return blob, parse(estimate(program, workload.calibration, target))
+    network = captured("mobilenet_v2")
+    return network.blob("int8"), parse(estimate(network.program, network.calibration, target))
 
 
 def main() -> int:
