@@ -75,18 +75,18 @@ typedef int (*atalla_host)(void* user, uint32_t call, const atalla_tensor* tenso
 typedef struct {
   size_t struct_size;
   uint32_t clock_mhz;
-  uint32_t array;                /* rows, and columns, of the matrix unit: 8, 16, 32 or 64 */
-  uint32_t accumulator_rows;     /* rows of sums that it keeps, each `array` wide; 64 at least */
-  uint32_t lanes;                /* of the vector unit: elements at a time */
-  uint64_t scratchpad_bytes;     /* of each of the two; 32 KiB at least, a multiple of banks * 64 */
-  uint32_t banks;                /* of a scratchpad */
-  uint32_t align;                /* bytes: where regions begin; a power of two, 16 to 4096 */
+  uint32_t array;            /* rows, and columns, of the matrix unit: 8, 16, 32 or 64 */
+  uint32_t accumulator_rows; /* rows of sums that it keeps, each `array` wide; 64 at least */
+  uint32_t lanes;            /* of the vector unit: elements at a time */
+  uint64_t scratchpad_bytes; /* of each of the two; 32 KiB at least, a multiple of banks * 64 */
+  uint32_t banks;            /* of a scratchpad */
+  uint32_t align;            /* bytes: where regions begin; a power of two, 16 to 4096 */
   uint32_t dma_bytes_per_cycle;
-  uint32_t dma_latency_cycles;   /* of each descriptor */
-  uint32_t queue;                /* micro-operations that wait for each engine at most */
-  uint32_t issue_cycles;         /* of firmware, for each micro-operation */
-  uint32_t matrix_f32_factor;    /* edges of the matrix unit for a row of float32; one of int8 or bfloat16 takes one */
-  uint32_t vector_cycles[3];     /* for `lanes` elements: a sum or product; a quotient or root; an exponential */
+  uint32_t dma_latency_cycles; /* of each descriptor */
+  uint32_t queue;              /* micro-operations that wait for each engine at most */
+  uint32_t issue_cycles;       /* of firmware, for each micro-operation */
+  uint32_t matrix_f32_factor;  /* edges of the matrix unit for a row of float32; one of int8 or bfloat16 takes one */
+  uint32_t vector_cycles[3];   /* for `lanes` elements: a sum or product; a quotient or root; an exponential */
 } atalla_hardware;
 
 /* A product of the matrix unit: a[m, k] x b[k, n] into sums[m, n]; strides count elements, those of a's and the sums'
@@ -100,7 +100,7 @@ typedef struct {
   int64_t b_row_stride, b_column_stride;
   void* sums;
   int64_t sums_stride;
-  int64_t m, k, n;        /* 1 to accumulator_rows, 1 or more, 1 to `array` */
+  int64_t m, k, n; /* 1 to accumulator_rows, 1 or more, 1 to `array` */
   int32_t accumulate;
   uint32_t stalls;        /* 0 */
   uint64_t edges;         /* given back: of all; 0 where nobody counts */
@@ -211,23 +211,23 @@ enum {
 
 /* What the last run of an instruction took on the device. */
 typedef struct {
-  uint64_t begin, cycles;           /* of the device's clock, 0 when the run began; 0 cycles for what the host does */
-  uint64_t busy[ATALLA_ENGINES];    /* cycles of each engine */
-  uint64_t stalls[ATALLA_STALLS];   /* cycles that engines waited, by what for; engines wait at the same time */
+  uint64_t begin, cycles;         /* of the device's clock, 0 when the run began; 0 cycles for what the host does */
+  uint64_t busy[ATALLA_ENGINES];  /* cycles of each engine */
+  uint64_t stalls[ATALLA_STALLS]; /* cycles that engines waited, by what for; engines wait at the same time */
   uint64_t operations[ATALLA_ENGINES]; /* micro-operations of each engine */
-  uint64_t in_bytes, out_bytes;     /* that the DMA moved from and to memory */
-  uint64_t descriptors;             /* of the DMA */
-  uint64_t macs;                    /* products that are added up, on whatever engine */
-  uint64_t matrix_cycles;           /* of busy[ATALLA_MATRIX]: from first weights to last sums, without moving sums */
-  uint64_t unit_edges;              /* the same as the caller's matrix unit counted it; 0 without one */
-  uint64_t peak_bytes[2];           /* most that was handed out of each scratchpad at once */
-  uint64_t room_bytes;              /* of each scratchpad that are used: at most scratchpad_bytes */
+  uint64_t in_bytes, out_bytes;        /* that the DMA moved from and to memory */
+  uint64_t descriptors;                /* of the DMA */
+  uint64_t macs;                       /* products that are added up, on whatever engine */
+  uint64_t matrix_cycles; /* of busy[ATALLA_MATRIX]: from first weights to last sums, without moving sums */
+  uint64_t unit_edges;    /* the same as the caller's matrix unit counted it; 0 without one */
+  uint64_t peak_bytes[2]; /* most that was handed out of each scratchpad at once */
+  uint64_t room_bytes;    /* of each scratchpad that are used: at most scratchpad_bytes */
   uint64_t tiles;
-  uint32_t frames;                  /* frames of rows and results that have room at once, see atalla_tile_cost */
-  uint32_t ring;                    /* tiles whose results have room in a frame; 0: each has a frame of its own */
-  uint32_t parts;                   /* tiles whose rows have room in a frame; 0: all rows of a frame have */
-  uint32_t weight_slots;            /* weights that have room at once, from their load to the last product */
-  uint32_t is_host;                 /* 1: the host computed it */
+  uint32_t frames;       /* frames of rows and results that have room at once, see atalla_tile_cost */
+  uint32_t ring;         /* tiles whose results have room in a frame; 0: each has a frame of its own */
+  uint32_t parts;        /* tiles whose rows have room in a frame; 0: all rows of a frame have */
+  uint32_t weight_slots; /* weights that have room at once, from their load to the last product */
+  uint32_t is_host;      /* 1: the host computed it */
   uint32_t reserved;
 } atalla_counters;
 
@@ -236,12 +236,12 @@ typedef struct {
   uint32_t instruction, count;
   uint64_t cycles[ATALLA_ENGINES];
   uint32_t operations[ATALLA_ENGINES];
-  uint64_t in_bytes, out_bytes;     /* of the DMA */
+  uint64_t in_bytes, out_bytes; /* of the DMA */
   uint32_t in_descriptors, out_descriptors;
-  uint64_t late_cycles;             /* of the DMA's loads: what only the vector unit waits for */
-  uint64_t spread_cycles;           /* of the vector unit's: before the matrix unit's */
-  uint32_t begins_frame;            /* 1: its rows and results get room, until the tile before the next such is stored */
-  uint32_t loads_weights;           /* 1: its weights get room, until the tile before the next such is multiplied */
+  uint64_t late_cycles;   /* of the DMA's loads: what only the vector unit waits for */
+  uint64_t spread_cycles; /* of the vector unit's: before the matrix unit's */
+  uint32_t begins_frame;  /* 1: its rows and results get room, until the tile before the next such is stored */
+  uint32_t loads_weights; /* 1: its weights get room, until the tile before the next such is multiplied */
 } atalla_tile_cost;
 
 /* A micro-operation, or with the engine ATALLA_ENGINES a region of a scratchpad, from when it was handed out until it
@@ -249,12 +249,12 @@ typedef struct {
 typedef struct {
   uint64_t begin, end;
   uint32_t instruction, tile;
-  uint64_t bytes;           /* that the DMA moved; of a region its size */
-  uint64_t offset;          /* of a region in its scratchpad */
-  uint32_t engine, kind;    /* see atalla_device_kind */
-  uint32_t scratchpad;      /* of a region: 0 or 1 */
+  uint64_t bytes;        /* that the DMA moved; of a region its size */
+  uint64_t offset;       /* of a region in its scratchpad */
+  uint32_t engine, kind; /* see atalla_device_kind */
+  uint32_t scratchpad;   /* of a region: 0 or 1 */
   uint32_t read_count, write_count;
-  uint32_t regions[10];     /* numbers of the events of the regions that it reads, and behind them of those it writes */
+  uint32_t regions[10]; /* numbers of the events of the regions that it reads, and behind them of those it writes */
 } atalla_event;
 
 /* The name of a kind of micro-operation: "DMA.LD", "MXU.MM"; NULL where there is none of that number. */
