@@ -39,6 +39,10 @@ HOST = ctypes.CFUNCTYPE(
 )
 
 
+AFTER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32)
+"""``atalla_after``."""
+
+
 class COptions(ctypes.Structure):
     """``atalla_options``."""
 
@@ -53,6 +57,8 @@ class COptions(ctypes.Structure):
         ("hardware", ctypes.c_void_p),
         ("unit", ctypes.c_void_p),
         ("device_flags", ctypes.c_uint32),
+        ("after", AFTER),
+        ("after_user", ctypes.c_void_p),
     )
 
 
@@ -131,6 +137,7 @@ def library() -> ctypes.CDLL:
         found.atalla_version.restype = ctypes.c_uint32
         found.atalla_isa.restype = ctypes.c_char_p
         found.atalla_times.restype = ctypes.c_size_t
+        found.atalla_arena.restype = ctypes.c_void_p
     except (OSError, AttributeError) as error:
         raise KernelError(0, f"the C kernels are broken: {error}; 'python -m atalla.build' builds them") from error
     if found.atalla_version() != ABI_VERSION:

@@ -18,6 +18,7 @@ from atalla.plain import plain
 
 COMMANDS = {
     "compile": "compile a model to a blob",
+    "debug": "run a blob on the simulated device step by step; find the first instruction that is wrong",
     "disasm": "list a blob: instructions, tensors with their places, and your lines of Python",
     "fuzz": "run random programs everywhere; a difference, crash or hang becomes a script",
     "info": "say what a blob holds: operations, memory, segments",
@@ -105,9 +106,9 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
-def say(line: str = "") -> None:
+def say(line: str = "", end: str = "\n") -> None:
     """Print one line, whatever a blob's names hold."""
-    print(plain(line))
+    print(plain(line), end=end)
 
 
 def check_file(path: Path) -> None:

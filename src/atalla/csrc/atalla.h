@@ -125,6 +125,10 @@ enum {
   ATALLA_DEVICE_COMPARE = 8 /* a chain for which another matrix unit counts other edges ends the run */
 };
 
+/* Called after each instruction, in the thread that runs, while the caller's and the context's memory hold what it
+ * wrote; not 0 ends the run there, which is no failure. */
+typedef int (*atalla_after)(void* user, uint32_t instruction);
+
 typedef struct {
   size_t struct_size;
   uint32_t threads; /* 0: one; with several the first runs, 24 at most, find out what is worth sharing */
@@ -137,6 +141,8 @@ typedef struct {
   const atalla_hardware* hardware; /* run on a device of this kind, simulated; NULL: by the fast kernels. Copied. */
   const atalla_matrix_unit* unit;  /* what multiplies int8 and bfloat16 on the device; NULL: the isa's own. Copied. */
   uint32_t device_flags;           /* ATALLA_DEVICE_DRY and so on */
+  atalla_after after;              /* NULL: nobody looks. With it no two instructions are run in one pass */
+  void* after_user;                /* what it is called with */
 } atalla_options;
 
 typedef struct {
@@ -188,6 +194,9 @@ ATALLA_API void atalla_context_free(atalla_context* context);
 /* Runs the program. Inputs and outputs are where their first elements are, laid out as the blob says; a blob's output
  * that is no tensor has a null pointer. No output may share memory with an input or another output. */
 ATALLA_API int atalla_run(atalla_context* context, void* const* inputs, void* const* outputs, atalla_error* error);
+
+/* Where tensors of the space `arena` lie, atalla_info.arena_bytes; they hold what the run wrote so far. */
+ATALLA_API const void* atalla_arena(const atalla_context* context);
 
 /* Fills in the hardware that is meant where nobody says another. */
 ATALLA_API int atalla_hardware_default(atalla_hardware* hardware);

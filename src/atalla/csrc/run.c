@@ -28,6 +28,8 @@ struct atalla_context {
   sharing sharing;
   atalla_host host;
   void* user;
+  atalla_after after;
+  void* after_user;
   char *arena, *state, *scratch;
   bool owns_state;
   atomic_flag is_busy;  // from the beginning of a run or a reset to its end
@@ -106,11 +108,12 @@ static size_t scratch_of(const sharing* sharing, at_need need, at_call* call) {
 }
 
 // Finds instructions that run in one pass with the next, and what scratch they need. Whoever asks for times wants each
-// instruction's own, and debug builds look at what each wrote.
+// instruction's own; `after` and debug builds look at what each wrote.
 static size_t pair_up(atalla_context* context, unsigned threads) {
   size_t most = 0;
 #ifndef ATALLA_DEBUG
-  for (uint32_t i = 0; i < context->blob->insn_count && !context->times && !context->firmware; ++i) {
+  const bool is_alone = context->times || context->firmware || context->after;
+  for (uint32_t i = 0; i < context->blob->insn_count && !is_alone; ++i) {
     if (!at_is_pair(context->blob, i, context->calls, threads)) continue;
     at_call* call = &context->calls[i];
     const at_kernels* having = at_kernels_with(context->kernels, AT_OP_DWCONV2D);
@@ -154,6 +157,8 @@ int atalla_context_new(const atalla_blob* blob, const atalla_options* given, ata
   atomic_flag_clear(&context->is_busy);
   context->host = options->host;
   context->user = options->user;
+  context->after = options->after;
+  context->after_user = options->after_user;
   const unsigned threads = options->threads && !options->hardware ? options->threads : 1;
   context->arena = memory(blob->arena_bytes);
   context->owns_state = !options->state;
@@ -304,6 +309,11 @@ static void fetch(const at_call* call) {
   for (size_t at = 0; at < sizeof *call; at += AT_LINE) __builtin_prefetch((const char*)call + at);
 }
 
+// Whether whoever looks at each instruction wants no more.
+static bool ends_after(const atalla_context* context, uint32_t number) {
+  return context->after && context->after(context->after_user, number) != 0;
+}
+
 // By the device, whose firmware has its own loop over tiles; what the host computes takes none of its time.
 static int run_on_device(const atalla_context* context, uint32_t number, void* const* inputs, void* const* outputs) {
   const at_insn* insn = &context->blob->insns[number];
@@ -330,6 +340,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
     at_call* call = &context->calls[i];
     if (insn->dst != AT_NOTHING && at_elements(&call->dst) == 0) {
       if (context->firmware) at_firmware_skip(context->firmware, i, false);
+      if (ends_after(context, i)) break;
       continue;
     }
     fetch(call + 1);
@@ -359,6 +370,7 @@ static int run(atalla_context* context, void* const* inputs, void* const* output
       }
       return at_fail(error, status, text);
     }
+    if (ends_after(context, i)) break;
     if (call->behind) ++i;
   }
   return ATALLA_OK;
@@ -380,6 +392,8 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
   atomic_flag_clear_explicit(&context->is_busy, memory_order_release);
   return status;
 }
+
+const void* atalla_arena(const atalla_context* context) { return context ? context->arena : NULL; }
 
 size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t count) {
   if (!context || !context->times) return 0;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atalla.device.analytic import InstructionEstimate, estimate
 from atalla.device.hardware import Hardware, read_hardware
-from atalla.device.options import DeviceOptions
+from atalla.device.options import DeviceOptions, MatrixUnit
 from atalla.device.simulation import Event, InstructionCounters, Simulation, Stalls, TileCost
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Hardware",
     "InstructionCounters",
     "InstructionEstimate",
+    "MatrixUnit",
     "Simulation",
     "Stalls",
     "TileCost",

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from atalla import ir
 from atalla.blob.reader import Listing
-from atalla.blob.rows import InstructionRow, TensorRow
-from atalla.dtypes import torch_dtype_of
+from atalla.blob.rows import InstructionRow
 from atalla.errors import KernelError
-from atalla.isa import PAIR, QUAD, WEIGHTED, Layout, Op, Space
+from atalla.isa import PAIR, QUAD, WEIGHTED, Layout, Op
 from atalla.isa.format import LINE
 from atalla.layouts import unpack_deep, unpack_panels, winograd_filters
 from atalla.library import BUSY
 from atalla.run import reference
+from atalla.run.memory import Memory, typed
 
 if TYPE_CHECKING:
     import torch
@@ -26,23 +26,35 @@ Host = Callable[[int, "list[torch.Tensor]", "list[torch.Tensor]"], None]
 class Interpreter:
     """A sound blob and the memory that it needs."""
 
-    def __init__(self, listing: Listing, host: Host, state: torch.Tensor | None = None) -> None:
-        """Reserve the memory and unpack the weights; ``state`` is what another of the same blob goes on with."""
+    def __init__(
+        self,
+        listing: Listing,
+        host: Host,
+        state: torch.Tensor | None = None,
+        after: Callable[[int], bool] | None = None,
+    ) -> None:
+        """Reserve the memory and unpack the weights.
+
+        Args:
+            listing: of the blob.
+            host: what calls of the host are given to.
+            state: what another of the same blob goes on with.
+            after: called after each instruction with its number; the run ends there if it says so.
+        """
         import torch
 
         self._listing, self._host, self._is_busy = listing, host, False
-        self._arena = torch.zeros(max(listing.arena_bytes, LINE), dtype=torch.uint8)
-        self._constants = torch.frombuffer(bytearray(listing.sections[b"CNST"] or bytes(LINE)), dtype=torch.uint8)
+        self._after = after or (lambda _number: False)
         self.state = torch.empty(max(listing.state_bytes, LINE), dtype=torch.uint8) if state is None else state
+        arena = torch.zeros(max(listing.arena_bytes, LINE), dtype=torch.uint8)
+        self.memory = Memory(listing, arena, self.state)
         if state is None:
             self.reset()
         self._weights = {row.sources[1]: self._unpacked(row) for row in listing.instructions if row.op in WEIGHTED}
 
     def reset(self) -> None:
         """Bring the state to what it is at first."""
-        self.state.zero_()
-        for to, at, size in self._listing.initial:
-            self.state[to : to + size] = self._constants[at : at + size]
+        self.memory.reset()
 
     def run(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
         """Run once; outputs are written in place.
@@ -62,9 +74,11 @@ class Interpreter:
         def at(number: int | None) -> torch.Tensor | None:
             if number is None:
                 return None
-            return self._weights[number] if number in self._weights else self._view(number, inputs, outputs)
+            return self._weights[number] if number in self._weights else self.memory.view(number, inputs, outputs)
 
-        for row in self._listing.instructions:
+        for number, row in enumerate(self._listing.instructions):
+            if number > 0 and self._after(number - 1):
+                return
             if row.op is Op.END:
                 return
             if row.op is Op.CALL_HOST:
@@ -78,23 +92,11 @@ class Interpreter:
                 ir.Instruction(row.op, None, (), row.attributes), dst, [at(source) for source in row.sources]
             )
 
-    def _view(
-        self, number: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor | None]
-    ) -> torch.Tensor:
-        row = self._listing.tensors[number]
-        root = self._listing.tensors[row.root]
-        if root.space in {Space.INPUT, Space.OUTPUT}:
-            given = (inputs if root.space is Space.INPUT else outputs)[root.place]
-            assert given is not None, "an output that is written is a tensor"
-            return _strided(given if row.dtype is root.dtype else given.view(torch_dtype_of(row.dtype)), row)
-        space = {Space.ARENA: self._arena, Space.STATE: self.state}.get(root.space, self._constants)
-        return _strided(_typed(space, root.place, root.bytes, row), row)
-
     def _unpacked(self, instruction: InstructionRow) -> torch.Tensor:
         number = instruction.sources[1]
         assert number is not None, "weights are always there"
         row = self._listing.tensors[number]
-        data = _typed(self._constants, row.place, row.bytes, row)
+        data = typed(self.memory.constants, row.place, row.bytes, row)
         high, wide = (instruction.attributes.get(name, 1) for name in ("kernel_h", "kernel_w"))
         if row.layout is Layout.DEPTHWISE:
             return data.reshape(-1, row.shape[0]).t().reshape(row.shape[0], 1, high, wide)
@@ -109,16 +111,3 @@ class Interpreter:
         if instruction.op in {Op.GEMM, Op.QGEMM, Op.BGEMM}:
             return taps.reshape(n, k)
         return taps.transpose(1, 2).reshape(n, k, high, wide)
-
-
-def _typed(space: torch.Tensor, place: int, size: int, row: TensorRow) -> torch.Tensor:
-    """Return a storage as elements."""
-    return space[place : place + size - size % row.dtype.size].view(torch_dtype_of(row.dtype))
-
-
-def _strided(storage: torch.Tensor, row: TensorRow) -> torch.Tensor:
-    """Return a view of a storage; torch has no strides below zero, so what goes backwards is a copy, only read."""
-    backwards = [i for i, stride in enumerate(row.strides) if stride < 0]
-    first = row.offset + sum((row.shape[i] - 1) * row.strides[i] for i in backwards)
-    view = storage.as_strided(row.shape, [abs(stride) for stride in row.strides], storage.storage_offset() + first)
-    return view.flip(backwards) if backwards else view

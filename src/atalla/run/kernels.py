@@ -13,10 +13,12 @@ from atalla.device.structures import MATMUL, CMatrixUnit
 from atalla.errors import BlobError, InputError, KernelError
 from atalla.isa import OutputKind, Verdict
 from atalla.isa.format import Bytes
-from atalla.library import BAD_SHAPE, HOST, CInfo, COptions, CTensor, library, new_error
+from atalla.library import AFTER, BAD_SHAPE, HOST, CInfo, COptions, CTensor, library, new_error
 
 KernelHost = Callable[[int, Any, int, int], None]
 """Called with the number of a call, an array of :class:`CTensor`, and how many operands and outputs are in it."""
+After = Callable[[int], bool]
+"""Called after each instruction with its number; the run ends there if it says so."""
 
 
 class OpenBlob:
@@ -148,6 +150,7 @@ class Context:
         profile: bool = False,
         state: int | None = None,
         device: DeviceOptions | None = None,
+        after: After | None = None,
     ) -> None:
         """Reserve memory and start threads; ``state`` is the address of what is kept from run to run.
 
@@ -159,6 +162,7 @@ class Context:
         self._device = device
         self._failure: Exception | None = None
         self._host = HOST(self._guarded(host)) if host else HOST()
+        self._after = AFTER(self._watched(after)) if after else AFTER()
         options = COptions(
             struct_size=ctypes.sizeof(COptions),
             threads=threads,
@@ -166,6 +170,7 @@ class Context:
             host=self._host,
             profile=int(profile),
             state=state,
+            after=self._after,
         )
         if device is not None:
             self._structures = (device.hardware.structure(), _unit(device))  # as long as C may look at them
@@ -191,6 +196,16 @@ class Context:
 
         return call
 
+    def _watched(self, after: After) -> Callable[..., int]:
+        def call(_user: object, number: int) -> int:
+            try:
+                return int(after(number))
+            except Exception as error:
+                self._failure = error
+                return 1
+
+        return call
+
     def run(self, inputs: Sequence[int | None], outputs: Sequence[int | None]) -> None:
         """Run once; the numbers are addresses.
 
@@ -205,11 +220,16 @@ class Context:
         """Run once with addresses that lie in C's arrays already."""
         error = new_error()
         status = library().atalla_run(self._handle, inputs, outputs, ctypes.byref(error))
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise KernelError(status, str(failure)) from failure
         if status:
-            failure, self._failure = self._failure, None
-            if failure is not None:
-                raise KernelError(status, str(failure)) from failure
             raise KernelError(status, error.text.decode(errors="replace"))
+
+    @property
+    def arena(self) -> int:
+        """The address of the tensors that the program makes underway."""
+        return int(library().atalla_arena(self._handle))
 
     def reset(self) -> None:
         """Bring what is kept from run to run back to what it is at first.

@@ -112,10 +112,10 @@ class Loaded:
             shaped = self._last = self._program_for(inputs) if self._is_dynamic else self._last
         held = []
         for i, (value, form) in enumerate(zip(inputs, shaped.inputs, strict=True)):
-            fault = _mismatch(value, form)
+            fault = mismatch(value, form)
             if fault:
                 raise InputError(f"input {i} ({self._name(i)}) {fault}")
-            held.append(_laid_out(value, form))
+            held.append(laid_out(value, form))
         results = [empty(one) if isinstance(one, TensorSpec) else one for one in shaped.outputs]
         call, lock = shaped.bind(held, results), self._lock
 
@@ -177,7 +177,7 @@ class Loaded:
         return Context(blob, self._threads, self._isa, call, profile=self._profile, state=state, device=device)
 
     def _call(self, number: int, tensors: Any, operands: int, outputs: int) -> None:
-        views = [_view(tensors[i]) for i in range(operands + outputs)]
+        views = [view_of(tensors[i]) for i in range(operands + outputs)]
         self._invoke(number, views[:operands], views[operands:])
 
     def _invoke(self, number: int, operands: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
@@ -215,7 +215,7 @@ def _memory(size: int) -> torch.Tensor:
     return torch.empty(max(size, LINE), dtype=torch.uint8)
 
 
-def _mismatch(value: Any, form: TensorSpec) -> str | None:
+def mismatch(value: Any, form: TensorSpec) -> str | None:
     """Return how an input is not what the blob takes; None where it is."""
     import torch
 
@@ -227,14 +227,14 @@ def _mismatch(value: Any, form: TensorSpec) -> str | None:
     return f"is on {value.device}, not on the CPU" if value.device.type != "cpu" else None
 
 
-def _laid_out(value: torch.Tensor, form: TensorSpec) -> torch.Tensor:
+def laid_out(value: torch.Tensor, form: TensorSpec) -> torch.Tensor:
     """Return an input as the blob wants it, copied only where it lies otherwise."""
     if value.stride() == form.strides and not value.is_conj() and not value.is_neg():
         return value.detach()
     return empty(form).copy_(value.detach())
 
 
-def _view(tensor: CTensor) -> torch.Tensor:
+def view_of(tensor: CTensor) -> torch.Tensor:
     """Return the memory of one of C's tensors."""
     import torch
 
