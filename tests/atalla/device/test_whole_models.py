@@ -1,6 +1,6 @@
 """MobileNetV3-Small and ResNet-50 at full size on the device: bits of the kernels, and of the definition.
 
-Of MobileNetV3 what lies between the products of int8 is a mean of floats, which the definition adds up in another order.
+Of MobileNetV3 what lies between the products of int8 is a mean of floats, that the definition adds in another order.
 """
 
 from __future__ import annotations
