@@ -130,7 +130,7 @@ class Prompt(cmd.Cmd):
         self._numbers, self._operations, self._compares = set(), set(), False
 
     def do_where(self, text: str) -> None:
-        """Usage: where [N]: the instruction that comes, or N: its node in the graph, its line of Python, its tensors."""
+        """Usage: where [N]: the instruction that comes, or N: its node, its line of Python, its tensors."""
         number = self._chosen(text)
         row, debugger = self._debugger.listing.instructions[number], self._debugger
         say(f"#{number} {debugger.simulation.instructions[number].operation}")

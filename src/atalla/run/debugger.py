@@ -285,7 +285,9 @@ def _differs(found: torch.Tensor, wanted: torch.Tensor, *, exact: bool) -> torch
 
     if exact or not found.is_floating_point():
         size = found.element_size()
-        views = (one.contiguous().reshape(-1).view(torch.uint8).reshape(-1, size) for one in (found, wanted))
+        # A lone element may have any stride, and then torch shows no bytes of it.
+        dense = (torch.empty(one.shape, dtype=one.dtype).copy_(one).reshape(-1) for one in (found, wanted))
+        views = (one.view(torch.uint8).reshape(-1, size) for one in dense)
         return torch.ne(*views).any(1).reshape(found.shape)
     one, other = found.double(), wanted.double()
     largest = other[other.isfinite()].abs().max() if bool(other.isfinite().any()) else torch.zeros(())
