@@ -22,7 +22,7 @@ COMMANDS = {
     "fuzz": "run random programs everywhere; a difference, crash or hang becomes a script",
     "info": "say what a blob holds: operations, memory, segments",
     "run": "run a blob, time it, and profile it by instruction",
-    "simulate": "say what a model takes on a simulated device, layer by layer; reports and traces",
+    "simulate": "say what a model takes on a simulated device, layer by layer",
     "support": "say what becomes of each operator of PyTorch, and why",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""

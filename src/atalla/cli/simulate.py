@@ -19,7 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hardware", type=Path, metavar="FILE", help="of the device, .toml or .json (default: the usual)"
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write a page of HTML with what-if sliders")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write all events, as JSON for Perfetto")
     parser.add_argument(
         "--precision",
@@ -40,16 +39,11 @@ def main(args: argparse.Namespace) -> int:
 
     hardware = Hardware() if args.hardware is None else read_hardware(args.hardware)
     name, data = _blob(args)
-    program = DryProgram(data, trust=args.trust)
-    simulation = program.simulate(hardware, events=args.report is not None or args.trace is not None)
+    simulation = DryProgram(data, trust=args.trust).simulate(hardware, events=args.trace is not None)
     if args.trace is not None:
         from atalla.report.trace import trace
 
         args.trace.write_text(json.dumps(trace(simulation), allow_nan=False))
-    if args.report is not None:
-        from atalla.report.page import write
-
-        write(name, program, simulation, args.report)
     rows = layers(simulation)
     if args.json:
         from atalla.cli._device import document
@@ -77,9 +71,8 @@ def main(args: argparse.Namespace) -> int:
     if simulation.calls_host:
         print("  the host computes a part of it, whose time is not in these cycles")
     _print_layers(rows)
-    for path in (args.report, args.trace):
-        if path is not None:
-            say(f"\nwritten: {path}")
+    if args.trace is not None:
+        say(f"\nwritten: {args.trace}")
     return 0
 
 

@@ -1,1 +1,1 @@
-"""Reports: what a simulation took, as rows, as a trace, and as one page of HTML."""
+"""Reports: what a simulation took, as rows and as a trace."""
