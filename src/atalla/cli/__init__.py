@@ -24,6 +24,7 @@ COMMANDS = {
     "info": "say what a blob holds: operations, memory, segments",
     "new": "write the package of a chip of your own: compiler, driver, simulator, delegate, tests",
     "run": "run a blob, time it, and profile it by instruction",
+    "simulate": "say what a model takes on a simulated device, layer by layer",
     "support": "say what becomes of each operator of PyTorch, and why",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""

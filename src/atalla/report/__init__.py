@@ -1,0 +1,1 @@
+"""Reports: what a simulation took, as rows and as a trace."""
