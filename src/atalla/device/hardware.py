@@ -19,7 +19,7 @@ LINE = 64
 BOUNDS = {
     "clock_mhz": (1, 100_000),
     "array": (8, 64),
-    "accumulator_rows": (64, 1 << 16),
+    "accumulator_rows": (72, 1 << 16),
     "lanes": (1, 4096),
     "scratchpad_bytes": (LEAST_SCRATCHPAD, MOST_SCRATCHPAD),
     "banks": (1, 1024),

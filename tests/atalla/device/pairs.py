@@ -53,7 +53,7 @@ def any_hardware(choice: random.Random) -> Hardware:
     while True:
         fields: dict[str, Any] = {
             "array": one((8, 16, 32, 64)),
-            "accumulator_rows": one((64, 65, 100, 1024, 65536)),
+            "accumulator_rows": one((72, 73, 100, 1024, 65536)),
             "lanes": one((1, 7, 32, 4096)),
             "scratchpad_bytes": one((32, 33, 34, 40, 48, 64, 80, 96, 256, 1024, 4096)) << 10,
             "banks": one((1, 2, 16, 32, 512, 1024)),

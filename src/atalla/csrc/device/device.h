@@ -3,7 +3,14 @@
 
 #include "units.h"
 
-enum { LEAST_SCRATCHPAD = 32 << 10, MOST_SCRATCHPAD = 1 << 30, MOST_QUEUE = 4096, MOST_REGIONS = 10 };
+// Least accumulators: the 36 sums of a tile of Winograd's for a panel of 16 columns, in an array of 8.
+enum {
+  LEAST_ACCUMULATOR_ROWS = 72,
+  LEAST_SCRATCHPAD = 32 << 10,
+  MOST_SCRATCHPAD = 1 << 30,
+  MOST_QUEUE = 4096,
+  MOST_REGIONS = 10
+};
 
 // Micro-operations; regions are events of the kind SPAD.
 enum {

@@ -47,7 +47,7 @@ int atalla_hardware_check(const atalla_hardware* h, atalla_error* error) {
   const bounds all[] = {
       {"clock_mhz", h->clock_mhz, 1, 100000},
       {"array", h->array, 8, 64},
-      {"accumulator_rows", h->accumulator_rows, 64, 1 << 16},
+      {"accumulator_rows", h->accumulator_rows, LEAST_ACCUMULATOR_ROWS, 1 << 16},
       {"lanes", h->lanes, 1, 4096},
       {"scratchpad_bytes", h->scratchpad_bytes, LEAST_SCRATCHPAD, MOST_SCRATCHPAD},
       {"banks", h->banks, 1, 1024},
