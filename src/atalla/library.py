@@ -137,12 +137,12 @@ def library() -> ctypes.CDLL:
         found.atalla_version.restype = ctypes.c_uint32
         found.atalla_isa.restype = ctypes.c_char_p
         found.atalla_times.restype = ctypes.c_size_t
-        found.atalla_arena.restype = ctypes.c_void_p
     except (OSError, AttributeError) as error:
         raise KernelError(0, f"the C kernels are broken: {error}; 'python -m atalla.build' builds them") from error
     if found.atalla_version() != ABI_VERSION:
         version = f"version {found.atalla_version()} of the ABI; this package needs {ABI_VERSION}"
         raise KernelError(0, f"{path} has {version}: 'python -m atalla.build' builds it anew")
+    found.atalla_arena.restype = ctypes.c_void_p
     return found
 
 
