@@ -45,7 +45,7 @@ enum {
   ATALLA_BAD_SHAPE = 7,    /* inputs of shapes that the program does not take */
   ATALLA_BUSY = 8,         /* the context is running already: in another thread, or in the host that it calls */
   ATALLA_ZERO_DIVISOR = 9, /* EW divided a whole number by zero */
-  ATALLA_TOO_SMALL = 10, /* the device: no tile of an instruction fits into its scratchpads */
+  ATALLA_TOO_SMALL = 10,   /* the device's scratchpad or its address space; the text says what would do */
   ATALLA_BAD_BLOB = 100    /* and above: what the loader found, see isa.h */
 };
 

@@ -125,13 +125,13 @@ def check_programs(names: Iterable[str], flags: Sequence[str], isa: str, folder:
 def test_programs_in_tiles_give_the_bits_of_their_instructions(isa: str, tmp_path: Path) -> None:
     """Each instruction of some small networks, with what the ones before it made."""
     names = ("squeeze", "transformer", "causal_block", "warped", "messages", "decoder")
-    assert check_programs(names, FAST, isa, tmp_path).calls > 100
+    assert check_programs(names, FAST, isa, tmp_path).calls > 60
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", SETS)
 def test_all_small_networks_in_tiles_give_the_bits_of_their_instructions(isa: str, tmp_path: Path) -> None:
-    assert check_programs(NETS, ADDRESS, isa, tmp_path).calls > 300
+    assert check_programs(NETS, ADDRESS, isa, tmp_path).calls > 150
 
 
 @pytest.mark.slow
