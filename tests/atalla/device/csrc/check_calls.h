@@ -192,8 +192,9 @@ static inline void check_call(checking* c, uint16_t op, const at_call* call, cha
   size_t before = 0;
   for (room.bytes = least;; room.bytes += room.bytes * (1 + c->calls % 3) + align) {
     check_room(c, op, call, &room, &whole);
-    if (at_cut(op, call, &room, &t) == ATALLA_OK && before && t.count > before)
-      stop(c, "more tiles in a larger room", op, &room, t.count);
+    if (at_cut(op, call, &room, &t) != ATALLA_OK || t.least != least) stop(c, "says another least", op, &room, 0);
+    const int may_move_in = op == AT_OP_GATHER;  // of its room a table takes some
+    if (before && t.count > before && !may_move_in) stop(c, "more tiles in a larger room", op, &room, t.count);
     before = t.count;
     if (room.bytes > most) break;
   }
