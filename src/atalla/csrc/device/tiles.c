@@ -3,7 +3,7 @@
 
 #include "tiles_parts.h"
 
-static int form(at_tiling* t, const at_room* room) {
+static int form(at_tiling* t) {
   switch (t->op) {
     case AT_OP_COPY:
     case AT_OP_FILL:
@@ -26,10 +26,10 @@ static int form(at_tiling* t, const at_room* room) {
       at_form_attention(t);
       break;
     case AT_OP_GATHER:
-      at_form_gather(t, room);
+      at_form_gather(t);
       break;
     case AT_OP_SCATTER:
-      at_form_scatter(t, room);
+      at_form_scatter(t);
       break;
     case AT_OP_DWCONV2D:
     case AT_OP_QDWCONV2D:
@@ -58,12 +58,14 @@ int at_cut(uint16_t op, const at_call* call, const at_room* room, at_tiling* til
     for (unsigned i = 0; i < call->word_count; ++i) t->words[i] = call->words[i];
   }
   if (at_elements(&call->dst) == 0) return ATALLA_OK;
-  const int status = form(t, room);
+  const int status = form(t);
   if (status != ATALLA_OK) return status;
   for (unsigned a = 0; a < t->axes; ++a) t->block[a] = 1;
   t->least = at_room_of(t, room->align);
   if (t->least > room->bytes) return ATALLA_TOO_SMALL;
-  t->count = at_choose_blocks(t, room, op == AT_OP_GATHER || op == AT_OP_SCATTER);
+  const int by_rows = op == AT_OP_GATHER || op == AT_OP_SCATTER;
+  if (by_rows) at_move_in(t, room);
+  t->count = at_choose_blocks(t, room, by_rows);
   return ATALLA_OK;
 }
 

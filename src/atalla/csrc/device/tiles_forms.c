@@ -160,19 +160,28 @@ static size_t dense_bytes(const at_view* view, size_t align) {
   return (at_dense(view, &dense) + align - 1) / align * align;
 }
 
-// A table stays where it is, of which it is not known what is read, unless it is small and much is taken from it.
-void at_form_gather(at_tiling* t, const at_room* room) {
-  const size_t table = dense_bytes(&t->call.src[0], room->align), made = dense_bytes(&t->call.dst, room->align);
-  enum { SHARE = 4 };  // of the room
-  if (table > room->bytes / SHARE || table > made) t->in_place = 1;
+// It is not known what is read of a table: it stays where it is.
+void at_form_gather(at_tiling* t) {
+  t->in_place = 1;
   take_rows(t, AT_SOURCES, 1, t->call.src[0].rank - 1u);
 }
 
-// Where all of it fits, it is one tile; else dst stays where it is, and updates come to it in parts.
-void at_form_scatter(at_tiling* t, const at_room* room) {
-  size_t all = dense_bytes(&t->call.dst, room->align);
-  for (unsigned i = 0; i < 3; ++i) all += dense_bytes(&t->call.src[i], room->align);
-  if (all <= room->bytes) return;
+// Updates come in parts to dst, which stays where it is.
+void at_form_scatter(at_tiling* t) {
   t->in_place = 1 | 1u << AT_SOURCES;
   take_rows(t, 2, 1, t->call.dst.rank - 1u);
+}
+
+void at_move_in(at_tiling* t, const at_room* room) {
+  enum { SHARE = 4 };  // of the room
+  const size_t table = dense_bytes(&t->call.src[0], room->align), made = dense_bytes(&t->call.dst, room->align);
+  if (t->op == AT_OP_GATHER && table <= room->bytes / SHARE && table <= made && t->least + table <= room->bytes) {
+    t->in_place = 0;
+  }
+  if (t->op != AT_OP_SCATTER) return;
+  const size_t updates = dense_bytes(&t->call.src[1], room->align) + dense_bytes(&t->call.src[2], room->align);
+  if (table + made + updates > room->bytes) return;
+  t->in_place = 0;
+  t->axes = 0;
+  memset(t->follows, 0, sizeof t->follows);
 }

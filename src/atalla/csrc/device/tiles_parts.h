@@ -47,12 +47,16 @@ void at_form_iota(at_tiling* t);
 void at_form_fold(at_tiling* t);
 void at_form_bmm(at_tiling* t);
 void at_form_attention(at_tiling* t);
-void at_form_gather(at_tiling* t, const at_room* room);
-void at_form_scatter(at_tiling* t, const at_room* room);
+void at_form_gather(at_tiling* t);
+void at_form_scatter(at_tiling* t);
 void at_form_depthwise(at_tiling* t);
 void at_form_pool(at_tiling* t);
 void at_form_resize(at_tiling* t);
 void at_form_sample(at_tiling* t);
+
+// Moves what stays where it is into a room after all: a table that is small, and of which much is taken; a SCATTER of
+// which everything fits, which is one tile then.
+void at_move_in(at_tiling* t, const at_room* room);
 
 // A part of a dim: its first element, how many, and how many of the view's from one to the next.
 typedef struct {

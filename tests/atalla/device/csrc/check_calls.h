@@ -12,6 +12,7 @@ typedef struct {
   at_pool* pool;
   size_t calls, tiles, bound;  // so far; bound: tiles at least, by the bytes of the whole
   uint64_t seed;
+  size_t least;              // bytes of the smallest room for all calls
   size_t refused, in_place;  // rooms that were too small, tiles with a view that stays
 } checking;
 
@@ -62,8 +63,8 @@ static inline int run_kernel(const checking* c, uint16_t op, at_call* call) {
   const at_kernels* having = at_kernels_with(c->kernels, op);
   const at_need need = having->scratch[op];
   call->pool = c->pool;
-  call->scratch_bytes = need ? (need(call) + AT_LINE - 1) / AT_LINE * AT_LINE : 0;
-  call->scratch = call->scratch_bytes ? aligned_alloc(AT_LINE, call->scratch_bytes) : NULL;
+  call->scratch_bytes = (need ? need(call) / AT_LINE + 1 : 1) * AT_LINE;
+  call->scratch = aligned_alloc(AT_LINE, call->scratch_bytes);
   const int status = having->run[op](call);
   free(call->scratch);
   return status;
@@ -177,6 +178,7 @@ static inline void check_call(checking* c, uint16_t op, const at_call* call, cha
   at_room room = {0, align};
   const int status = at_cut(op, call, &room, &t);
   const size_t least = t.least;
+  if (least > c->least) c->least = least;
   if (status != (least ? ATALLA_TOO_SMALL : ATALLA_OK)) stop(c, "says another least", op, &room, 0);
   if (least) {
     room.bytes = least - 1;
@@ -190,8 +192,9 @@ static inline void check_call(checking* c, uint16_t op, const at_call* call, cha
   size_t before = 0;
   for (room.bytes = least;; room.bytes += room.bytes * (1 + c->calls % 3) + align) {
     check_room(c, op, call, &room, &whole);
-    if (at_cut(op, call, &room, &t) == ATALLA_OK && before && t.count > before)
-      stop(c, "more tiles in a larger room", op, &room, t.count);
+    if (at_cut(op, call, &room, &t) != ATALLA_OK || t.least != least) stop(c, "says another least", op, &room, 0);
+    const int may_move_in = op == AT_OP_GATHER;  // of its room a table takes some
+    if (before && t.count > before && !may_move_in) stop(c, "more tiles in a larger room", op, &room, t.count);
     before = t.count;
     if (room.bytes > most) break;
   }

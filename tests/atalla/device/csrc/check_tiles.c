@@ -4,7 +4,7 @@
 // check_tiles programs ISA FILE...
 //
 // It says how many calls and tiles there were, how many tiles at least, rooms that were too small, and tiles that read
-// or write where a view lies though no data say which part of it.
+// or write where a view lies though no data say which part of it; and the smallest room for all.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +36,6 @@ int main(int count, char** arguments) {
     random_calls(&c, arguments + 3);
   }
   at_pool_free(c.pool);
-  printf("%zu %zu %zu %zu %zu\n", c.calls, c.tiles, c.bound, c.refused, c.in_place);
+  printf("%zu %zu %zu %zu %zu %zu\n", c.calls, c.tiles, c.bound, c.refused, c.in_place, c.least);
   return c.calls == 0;
 }

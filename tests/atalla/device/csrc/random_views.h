@@ -113,6 +113,9 @@ static inline void make_view(made* m, at_call* call, unsigned i, uint8_t dtype, 
   if (i != AT_SOURCES && call->sources <= i) call->sources = i + 1;
 }
 
+// Any strides; such that each element has memory of its own; dims in their own order, without gaps.
+static const lying ANY = {.inner = -1}, DST = {.inner = -1, .is_dst = 1}, ROWS = {.inner = -1, .contiguous = 1};
+
 static inline void drop_views(made* m) {
   for (unsigned i = 0; i < AT_VIEWS; ++i) free(m->blocks[i]);
 }
