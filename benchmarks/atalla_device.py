@@ -114,8 +114,8 @@ def by_rtl(data: bytes, inputs: Sequence[torch.Tensor], size: int) -> Counted:
     """Run a program of int8 with the unit in SystemVerilog in the device's place of it."""
     wanted = atalla.load(data, trust=True).run(inputs)
     with rtl.MatrixUnit(size) as unit:
-        simulated = unit._unit("int8")
-        multiply = MatrixUnit(int8=simulated._run, int8_unit=simulated._unit)
+        int8, int8_unit = unit.entry("int8")
+        multiply = MatrixUnit(int8=int8, int8_unit=int8_unit)
         loaded = Loaded(data, trust=True, device=DeviceOptions(Hardware(array=size), multiply))
         began = time.process_time()
         found = loaded.run(inputs)

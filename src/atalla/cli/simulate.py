@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from atalla.cli import check_file, print_json, print_table, read_file, say, size
+from atalla.cli import UsageError, check_file, print_json, print_table, read_file, say, size
 
 if TYPE_CHECKING:
     from atalla.report.layers import Layer
@@ -23,10 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=("fp32", "bf16"),
-        default="fp32",
         help="of a model that is compiled here (default: fp32); int8 comes as a quantised program or blob",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random weights and inputs (default: 0)")
+    parser.add_argument("--seed", type=int, metavar="N", help="of random weights and inputs (default: 0)")
     parser.add_argument("--trust", action="store_true", help="the file is your own: it may hold code, and custom calls")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -86,13 +85,16 @@ def _blob(args: argparse.Namespace) -> tuple[str, bytes]:
         with path.open("rb") as file:
             begin = file.read(len(MAGIC))
         if begin == MAGIC or not args.model.endswith((".pt2", ".py")):
+            for option in ("precision", "seed"):
+                if getattr(args, option) is not None:
+                    raise UsageError(f"--{option} does not go with {path}, which is compiled already")
             return path.name, read_file(path)
     import torch  # noqa: F401  first, as its import changes what can be captured
 
     import atalla
     from atalla.cli._models import capture
 
-    name, program = capture(args.model, None, args.seed, trust=args.trust)
+    name, program = capture(args.model, None, args.seed or 0, trust=args.trust)
     return name, bytes(atalla.compile(program, bf16=args.precision == "bf16").data)
 
 

@@ -83,12 +83,14 @@ class Debugger:
 
         Raises:
             BlobError: it is none.
-            InputError: it does not take these inputs.
+            InputError: it does not take these inputs, or has no instructions.
             KernelError: it does not fit into the device.
         """
         self._data = align_to_line(data)
         blob = OpenBlob(self._data, trust=trust)
         self.listing: Listing = parse(self._data)
+        if len(self.listing.instructions) == 1:
+            raise InputError("the program has no instructions: there is nothing to step through")
         if self.listing.symbols:
             shapes = [tuple(one.shape) for one in inputs]
             blob, self.listing = blob.specialize(shapes), parse(specialize(self.listing, shapes))

@@ -166,3 +166,19 @@ def test_what_it_cannot_use_is_one_line(blob: bytes, tmp_path: Path, capsys: pyt
         assert main(["debug", str(path), *arguments]) == 2
         error = capsys.readouterr().err
         assert expected in error and error.count("\n") == 1
+
+
+class Nothing(torch.nn.Module):
+    """A program that computes nothing."""
+
+    def forward(self, x: torch.Tensor) -> int:
+        return 3
+
+
+def test_a_program_without_instructions_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "nothing.atalla"
+    path.write_bytes(compiled(Nothing(), torch.randn(2)))
+    assert main(["debug", str(path)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "atalla debug: the program has no instructions: there is nothing to step through"
+    ]

@@ -59,6 +59,22 @@ def test_json_has_both_fidelities_on_the_hardware_of_the_file(
     assert sum(row["share"] for row in rows) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(("option", "value"), [("--precision", "bf16"), ("--seed", "0")])
+def test_a_blob_is_compiled_already(option: str, value: str, blob: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(blob), option, value]) == 2
+    assert f"{option} does not go with" in capsys.readouterr().err
+
+
+def test_a_model_is_compiled_in_the_precision_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model.py"
+    model.write_text("import torch\ndef make():\n    return torch.nn.Linear(8, 4), (torch.randn(2, 8),)\n")
+    for precision, operation in (("fp32", "GEMM"), ("bf16", "BGEMM")):
+        assert main(["simulate", f"{model}:make", "--precision", precision, "--json"]) == 0
+        assert operation in [row["operation"] for row in json.loads(capsys.readouterr().out)["instructions"]]
+
+
 def test_a_trace_holds_all_events_and_no_engine_does_two_at_once(blob: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     assert main(["simulate", str(blob), "--trace", str(path)]) == 0
