@@ -49,13 +49,9 @@ INLINE void pass_of_tiles(pass* s, size_t rows, size_t vectors) {
   const size_t tiles = (rows + HIGHEST[vectors] - 1) / HIGHEST[vectors], least = rows / tiles, more = rows % tiles;
   const size_t steps = s->taps * s->depth;
   s->share = (AT_LINE + tiles - 1) / tiles;
-  size_t first = 0;
-  for (size_t i = 0; i < tiles; ++i) {
-    const size_t high = least + (i < more);
-    TILES[vectors][high](s, first);
-    first += high;
-    s->next += steps * s->share;
-  }
+  if (more) TILES[vectors][least + 1](s, 0, more);
+  s->next += more * steps * s->share;
+  TILES[vectors][least](s, more * (least + 1), tiles - more);
 }
 
 // Whether tiles of three vectors are the fastest: of AVX-512 on Intel's and Zen 4. See benchmarks/atalla_choices.py.

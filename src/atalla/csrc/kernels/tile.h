@@ -56,10 +56,14 @@ typedef struct {
 // Where the rows of a tile are, from a column on.
 INLINE void find_rows(const int count, const rows* of, size_t first, size_t column, float** found) {
   if (of->at) {
-    UNROLL for (int r = 0; r < count; ++r) found[r] = of->at[first + (size_t)r] + column;
+    float* const* at = of->at + first;
+    __asm__("" : "+r"(at));
+    UNROLL for (int r = 0; r < count; ++r) found[r] = at[r] + column;
   } else {
-    float* at = of->first + (int64_t)first * of->step + column;
-    UNROLL for (int r = 0; r < count; ++r) found[r] = at + r * of->step;
+    const int64_t step = of->step;
+    float* at = of->first + (int64_t)first * step + column;
+    __asm__("" : "+r"(at));  // of the tile: kept from one to the next, all pointers would want registers
+    UNROLL for (int r = 0; r < count; ++r) found[r] = at + r * step;
   }
 }
 
@@ -82,11 +86,14 @@ INLINE vf add_product(const int is_many, vf sum, vf x, vf w) {
 
 enum { STEPS = 4 };  // of k in which each of at most four panels is asked for once
 
-INLINE void multiply(const int rows, const int vectors, const pass* s, size_t first, vf acc[][MOST_VECTORS]) {
+// What a pass goes through: lines, several taps, or one tap or a part of it.
+enum { LINES, TAPS, TAP };
+
+INLINE void multiply(const int kind, const int rows, const int vectors, const pass* s, size_t first, uintptr_t next,
+                     vf acc[][MOST_VECTORS]) {
   const product* p = s->product;
   const size_t apart = p->taps * p->depth * AT_PANEL, share = s->share;
   const float* b = s->weight;
-  uintptr_t next = s->next;
 #define FETCH(PANEL) __builtin_prefetch((const void*)(next + (size_t)(PANEL) * apart * sizeof(float)), 0, 2)
 #define MULTIPLY(X)                                                                                                    \
   do {                                                                                                                 \
@@ -97,7 +104,7 @@ INLINE void multiply(const int rows, const int vectors, const pass* s, size_t fi
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] = add_product(rows >= 4 && vectors >= 2, acc[r][v], x, w[v]); \
     }                                                                                                                  \
   } while (0)
-  if (p->lines) {
+  if (kind == LINES) {
     const size_t ahead = p->ahead + first;
     for (size_t k = 0; k < p->depth; ++k, b += AT_PANEL) {
       const float* line = p->lines[k] + ahead;
@@ -107,7 +114,8 @@ INLINE void multiply(const int rows, const int vectors, const pass* s, size_t fi
     return;
   }
   const int panels = (vectors + NV - 1) / NV;
-  for (size_t t = s->tap; t < s->tap + s->taps; ++t) {
+  size_t t = s->tap;
+  do {
     float* row[MOST_HIGH];
     find_rows(rows, &p->a, t * p->pitch + first, s->from, row);
     size_t k = 0;
@@ -123,7 +131,7 @@ INLINE void multiply(const int rows, const int vectors, const pass* s, size_t fi
       UNROLL for (int i = 0; i < panels; ++i) FETCH(i);
       MULTIPLY(row[r][k]);
     }
-  }
+  } while (kind == TAPS && ++t < s->tap + s->taps);
 #undef FETCH
 #undef MULTIPLY
 }
@@ -141,7 +149,8 @@ INLINE void store_columns(float* at, vf x, const pass* s, const int vectors, int
   }
 }
 
-// Asks for what a tile will read and write at its end; rows lie too far apart for the processor to foresee.
+// Asks for what a tile will read and write at its end; rows lie too far apart for the processor to foresee. That pays
+// where a tile is so large that the rows come in time and cost little beside it: not with AVX2.
 INLINE void fetch_rows(const int count, const int vectors, const rows* of, size_t first, size_t column) {
   float* at[MOST_HIGH];
   find_rows(count, of, first, column, at);
@@ -154,17 +163,16 @@ INLINE void fetch_rows(const int count, const int vectors, const rows* of, size_
 
 // Sums that are whole: residual and activation; `act` is a constant.
 INLINE void finish(const int rows, const int vectors, const int full, const int64_t act, const pass* s, size_t first,
-                   vf acc[][MOST_VECTORS]) {
+                   float* const* out, vf acc[][MOST_VECTORS]) {
   const product* p = s->product;
   const vf low = vset(p->act.low), high = vset(p->act.high);
-  float *out[MOST_HIGH], *residual[MOST_HIGH];
+  float* residual[MOST_HIGH];
   if (are_there(&p->residual)) {
     find_rows(rows, &p->residual, first, s->column, residual);
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(residual[r], s, vectors, v, full);
     }
   }
-  find_rows(rows, &p->out, first, s->column, out);
   UNROLL for (int r = 0; r < rows; ++r) {
     UNROLL for (int v = 0; v < vectors; ++v) {
       vf x = acc[r][v];
@@ -175,25 +183,27 @@ INLINE void finish(const int rows, const int vectors, const int full, const int6
   }
 }
 
-INLINE void tile(const int rows, const int vectors, const int full, const pass* s, size_t first) {
+INLINE void tile(const int kind, const int rows, const int vectors, const int full, const pass* s, size_t first,
+                 uintptr_t next) {
   const product* p = s->product;
   vf acc[MOST_HIGH][MOST_VECTORS];
   float* out[MOST_HIGH];
-  fetch_rows(rows, vectors, &p->out, first, s->column);
-  if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
+  if (VL == 16) {
+    fetch_rows(rows, vectors, &p->out, first, s->column);
+    if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
+  }
   UNROLL for (int v = 0; v < vectors; ++v) {
     const vf start = s->first && p->bias ? load_columns(p->bias + s->column, s, vectors, v, full) : vset(0.0f);
     UNROLL for (int r = 0; r < rows; ++r) acc[r][v] = start;
   }
-  multiply(rows, vectors, s, first, acc);
+  multiply(kind, rows, vectors, s, first, next, acc);
+  find_rows(rows, &p->out, first, s->column, out);
   if (!s->first) {
-    find_rows(rows, &p->out, first, s->column, out);
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(out[r], s, vectors, v, full);
     }
   }
   if (!s->last) {
-    find_rows(rows, &p->out, first, s->column, out);
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) store_columns(out[r], acc[r][v], s, vectors, v, full);
     }
@@ -201,32 +211,55 @@ INLINE void tile(const int rows, const int vectors, const int full, const pass* 
   }
   switch (p->act.act) {
     case AT_ACT_HARDSWISH:
-      finish(rows, vectors, full, AT_ACT_HARDSWISH, s, first, acc);
+      finish(rows, vectors, full, AT_ACT_HARDSWISH, s, first, out, acc);
       break;
     case AT_ACT_RELU:
     case AT_ACT_CLAMP:
-      finish(rows, vectors, full, AT_ACT_CLAMP, s, first, acc);
+      finish(rows, vectors, full, AT_ACT_CLAMP, s, first, out, acc);
       break;
     default:
-      finish(rows, vectors, full, AT_ACT_NONE, s, first, acc);
+      finish(rows, vectors, full, AT_ACT_NONE, s, first, out, acc);
       if (p->act.act == AT_ACT_NONE) break;
       for (int r = 0; r < rows; ++r) activate(p->act.act, row_at(&p->out, first + (size_t)r) + s->column, s->count);
   }
 }
 
-#define DEFINE_TILE(VECTORS, ROWS)                                                             \
-  static __attribute__((noinline)) void tile_##VECTORS##_##ROWS(const pass* s, size_t first) { \
-    if (s->count == VECTORS * VL) {                                                            \
-      tile(ROWS, VECTORS, 1, s, first);                                                        \
-    } else {                                                                                   \
-      tile(ROWS, VECTORS, 0, s, first);                                                        \
-    }                                                                                          \
-  }
-EACH_TILE(DEFINE_TILE)
-#undef DEFINE_TILE
+// Tiles one below the other. They are one loop, so that nothing but the rows' places is found again for each.
+INLINE void tiles(const int kind, const int rows, const int vectors, const int full, const pass* s, size_t first,
+                  size_t count) {
+  const size_t far = s->taps * s->depth * s->share;
+  uintptr_t next = s->next;
+  for (; count; --count, first += (size_t)rows, next += far) tile(kind, rows, vectors, full, s, first, next);
+}
 
-#define NAME_TILE(VECTORS, ROWS) [VECTORS][ROWS] = tile_##VECTORS##_##ROWS,
-static void (*const TILES[MOST_VECTORS + 1][MOST_HIGH + 1])(const pass* s, size_t first) = {EACH_TILE(NAME_TILE)};
-#undef NAME_TILE
+// The usual kind has a function of its own: with the others beside it, compilers run out of registers.
+#define DEFINE_TILES(VECTORS, ROWS)                                                                                 \
+  static __attribute__((noinline)) void other_tiles_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) { \
+    const int full = s->count == VECTORS * VL;                                                                      \
+    if (s->product->lines) {                                                                                        \
+      if (full) {                                                                                                   \
+        tiles(LINES, ROWS, VECTORS, 1, s, first, count);                                                            \
+      } else {                                                                                                      \
+        tiles(LINES, ROWS, VECTORS, 0, s, first, count);                                                            \
+      }                                                                                                             \
+    } else if (full) {                                                                                              \
+      tiles(TAPS, ROWS, VECTORS, 1, s, first, count);                                                               \
+    } else {                                                                                                        \
+      tiles(TAPS, ROWS, VECTORS, 0, s, first, count);                                                               \
+    }                                                                                                               \
+  }                                                                                                                 \
+  static __attribute__((noinline)) void tiles_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {       \
+    if (s->taps == 1 && !s->product->lines && s->count == VECTORS * VL) {                                           \
+      tiles(TAP, ROWS, VECTORS, 1, s, first, count);                                                                \
+    } else {                                                                                                        \
+      other_tiles_##VECTORS##_##ROWS(s, first, count);                                                              \
+    }                                                                                                               \
+  }
+EACH_TILE(DEFINE_TILES)
+#undef DEFINE_TILES
+
+#define NAME_TILES(VECTORS, ROWS) [VECTORS][ROWS] = tiles_##VECTORS##_##ROWS,
+static void (*const TILES[MOST_VECTORS + 1][MOST_HIGH + 1])(const pass*, size_t, size_t) = {EACH_TILE(NAME_TILES)};
+#undef NAME_TILES
 
 static const size_t HIGHEST[MOST_VECTORS + 1] = {0, MOST_1, MOST_2, MOST_3, MOST_4};
