@@ -116,7 +116,11 @@ static int bmm(const at_call* call) {
   const at_view *dst = &call->dst, *a = &call->src[0];
   const size_t elements = at_elements(dst);
   if (!elements) return 0;
-  bmm_job job = {.call = call, .depth = (size_t)a->dim[a->rank - 1], .block = MOST_ROWS};
+  bmm_job job = {
+      .call = call,
+      .depth = (size_t)a->dim[a->rank - 1],
+  };
+  job.block = block_of(job.depth);
   job.rows = (size_t)dst->dim[dst->rank - 2];
   job.columns = (size_t)dst->dim[dst->rank - 1];
   job.together = packed_together(job.depth, job.columns);

@@ -106,7 +106,7 @@ static int conv(const at_call* call) {
   job.depth = (size_t)call->src[0].dim[1] / job.groups;
   job.columns = (size_t)dst->dim[1] / job.groups;
   const size_t rows = (size_t)(dst->dim[0] * dst->dim[2] * dst->dim[3]);
-  job.cut = cut_rows(call, rows, job.columns, job.taps * job.depth);
+  job.cut = cut_rows(call, rows, job.columns, job.taps, job.depth);
   job.items = job.cut.blocks * job.cut.chunks;
   at_pool_run(call->pool, job.items * job.groups, conv_item, &job);
   return 0;

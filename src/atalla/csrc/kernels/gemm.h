@@ -40,7 +40,7 @@ static int gemm(const at_call* call) {
   const size_t columns = (size_t)dst->dim[dst->rank - 1], elements = at_elements(dst);
   if (elements == 0) return 0;
   const size_t depth = (size_t)call->src[0].dim[call->src[0].rank - 1];
-  gemm_job job = {call, cut_rows(call, elements / columns, columns, depth)};
+  gemm_job job = {call, cut_rows(call, elements / columns, columns, 1, depth)};
   at_pool_run(call->pool, job.cut.blocks * job.cut.chunks, gemm_item, &job);
   return 0;
 }

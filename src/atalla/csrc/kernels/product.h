@@ -12,9 +12,11 @@
 #include "tile.h"
 
 enum {
-  MOST_ROWS = 256,         // of a block
-  MOST_BYTES = 400 << 10,  // of a block's rows
-  AHEAD = 48               // steps of k that one row's weights are asked for before they are read
+  MOST_ROWS = 256,          // of a block
+  LEAST_ROWS = 96,          // of a block that has to be small
+  USUAL_FLOATS = 36 << 10,  // of a block's rows, with AVX2: they share the second-level cache with what they become
+  MOST_BYTES = 400 << 10,   // of a block's rows
+  AHEAD = 48                // steps of k that one row's weights are asked for before they are read
 };
 
 // Lines are one slice, whatever their depth.
@@ -102,8 +104,14 @@ static void multiply_block(const product* p, size_t rows, size_t from, size_t to
 
 enum { WHOLE = (int)USUAL > (int)NV ? (int)USUAL / (int)NV : 1 };  // panels of a full tile
 
-INLINE cut cut_rows(const at_call* call, size_t rows, size_t columns, size_t depth) {
-  return cut_product(rows, columns, depth, at_pool_threads(call->pool), MOST_ROWS, MOST_2, WHOLE);
+// Most rows of a block.
+INLINE size_t block_of(size_t depth) {
+  if (VL != 8 || depth <= USUAL_FLOATS / MOST_ROWS) return MOST_ROWS;
+  return depth >= USUAL_FLOATS / LEAST_ROWS ? LEAST_ROWS : USUAL_FLOATS / depth;
+}
+
+INLINE cut cut_rows(const at_call* call, size_t rows, size_t columns, size_t taps, size_t depth) {
+  return cut_product(rows, columns, taps * depth, at_pool_threads(call->pool), block_of(depth), MOST_2, WHOLE);
 }
 
 INLINE void run_item(const product* p, const cut* cut, size_t chunk, size_t rows) {

@@ -216,7 +216,16 @@ INLINE vf vexp(vf x) {
 }
 
 // Where x is not above 0.
+#if defined(__AVX512F__) && VL == 16
 INLINE vf vexp_down(vf x) { return vexp_up_to_most(x); }
+#else
+INLINE vf vexp_down(vf x) {
+  vf shifted;  // by 1.5 · 2^23 and an exponent's bias: its last bits are those of 2^n, which is not above 1
+  const vf p = vexp_parts(vfloor_at(x, vset(-87.3f)), vset(12583039.0f), &shifted);
+  const vf found = p * (vf)((vu)shifted << 23);  // NaN stays
+  return (vf)((vi)found & ~vless(x, vset(-87.3f)));
+}
+#endif
 
 // x + x³ · P(x²) near zero, P the series; else 1 − 2 / (exp(2x) + 1).
 INLINE vf vtanh(vf x) {
