@@ -30,7 +30,7 @@ static void softmax_item(void* argument, size_t item, unsigned thread) {
       } else {
         for (size_t lane = 0; lane < part; ++lane) x[lane] = in[(int64_t)(i + lane) * from];
       }
-      const vf e = vexp(x - vset(largest));
+      const vf e = vexp_down(x - vset(largest));
       if (dense && part == VL) {
         vstore(out + i, e);
       } else {

@@ -215,12 +215,12 @@ INLINE vf vexp(vf x) {
   return vselect(vless(most, x), vset(INFINITY), vexp_up_to_most(x));
 }
 
-// Where x is not above 0.
+// Where x is not above 88.
 #if defined(__AVX512F__) && VL == 16
 INLINE vf vexp_down(vf x) { return vexp_up_to_most(x); }
 #else
 INLINE vf vexp_down(vf x) {
-  vf shifted;  // by 1.5 · 2^23 and an exponent's bias: its last bits are those of 2^n, which is not above 1
+  vf shifted;  // by 1.5 · 2^23 and an exponent's bias: its last bits are those of 2^n
   const vf p = vexp_parts(vfloor_at(x, vset(-87.3f)), vset(12583039.0f), &shifted);
   const vf found = p * (vf)((vu)shifted << 23);  // NaN stays
   return (vf)((vi)found & ~vless(x, vset(-87.3f)));
@@ -260,7 +260,7 @@ INLINE vf verf(vf x) {
   q = q * bounded - vset(0.634347183f);
   q = q * bounded - vset(1.12898066f);
   q = q * bounded + vset(5.53295989e-05f);
-  const vf far = vset(1.0f) - vexp(q);
+  const vf far = vset(1.0f) - vexp_down(q);
   const vf signed_far = (vf)((vi)far | ((vi)x & viset((int32_t)0x80000000)));
   return vselect(vnan(x), x, vselect(vless(a, vset(1.0f)), x * p, signed_far));
 }
