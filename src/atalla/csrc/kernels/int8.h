@@ -38,6 +38,16 @@ INLINE char* put_int8(const packed_job* rows, char* at, const char* from, int64_
   }
 #endif
   const int8_t* numbers = (const int8_t*)from;
+#if defined(WIDENS)
+  if (step == 1 && count >= 16) {
+    for (size_t i = 0; i < count; i += 16) {
+      const size_t at16 = i + 16 <= count ? i : count - 16;
+      const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(const void*)(numbers + at16)));
+      _mm256_storeu_si256((__m256i*)(void*)(to + at16), wide);
+    }
+    return (char*)(to + count);
+  }
+#endif
   if (step == 1) {
     for (size_t i = 0; i < count; ++i) to[i] = (packed)(numbers[i] + FLIP);
   } else {
@@ -98,9 +108,16 @@ INLINE void finish_sums(const finishing* f, size_t rows, size_t count, const int
   }
 }
 
-static size_t int8_scratch(const int8_job* job) {
+INLINE size_t quads_of(const packed_job* job) { return (job->taps * job->depth + AT_QUAD - 1) / AT_QUAD; }
+
+// Of the rows that are packed; a panel may lie behind them.
+INLINE unsigned __int128 packed_bytes(const int8_job* job) {
   const unsigned __int128 rows = packed_rows(&job->rows, TILE_STEP) + HIGH;
-  return at_bytes(rows * job->rows.pitch + AT_LINE);
+  return (rows * job->rows.pitch + AT_LINE - 1) / AT_LINE * AT_LINE;
+}
+
+static size_t int8_scratch(const int8_job* job) {
+  return at_bytes(packed_bytes(job) + widened_bytes(quads_of(&job->rows)) + AT_LINE);
 }
 
 static void int8_item(void* argument, size_t item, unsigned thread) {
@@ -117,7 +134,7 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
     pack_int8(job, group, first, rows, room);
     a = room;
   }
-  const size_t quads = (all->taps * all->depth + AT_QUAD - 1) / AT_QUAD, high = high_of(rows);
+  const size_t quads = quads_of(all), high = high_of(rows);
   const int8_t* weight = (const int8_t*)call->src[1].data + group * all->cut.panels * quads * STEP_BYTES;
   int8_t tail[WIDE * TAIL_BYTES] __attribute__((aligned(64)));
   int32_t start[SUMS] __attribute__((aligned(64))), sums[HIGH * SUMS] __attribute__((aligned(64)));
@@ -127,8 +144,9 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
     const size_t left = all->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
     const size_t first_column = group * all->columns + column;
     find_start(job, first_column, count, start);
-    deep_panels p = {weight + panel * quads * STEP_BYTES, panels, quads, start, NULL};
+    deep_panels p = {weight + panel * quads * STEP_BYTES, panels, quads, start, NULL, NULL};
     find_tail(&p, tail);
+    widen(&p, rows, room + (size_t)packed_bytes(job));
     finishing f = {.scale = (const float*)(const void*)call->src[3].data + first_column,
                    .offset = (const float*)(const void*)call->src[4].data + first_column,
                    .low = job->low,

@@ -1,5 +1,5 @@
 // Sums of products of int8, some rows by some panels at a time: by AMX, by VNNI, by pairs of 16 bits, or one by one;
-// and what such a sum becomes, which VNNI makes before sums leave their registers.
+// and what such a sum becomes, which VNNI and AVX2 make before sums leave their registers.
 //
 //   sums[r][c] = start[c] + Σ_d a[r][d] · w[panel(c)][d / 4][c % 16][d % 4]
 //
@@ -21,7 +21,7 @@ typedef uint8_t packed;
 enum { FLIP = 128, ROUND = 4, HIGH = 12, WIDE = 4, TILE_STEP = 12 };
 #elif defined(__AVX2__)
 typedef int16_t packed;
-enum { FLIP = 0, ROUND = 4, HIGH = 2, WIDE = 1, TILE_STEP = 2 };
+enum { FLIP = 0, ROUND = 4, HIGH = 6, WIDE = 1, TILE_STEP = 6 };
 #else
 typedef int16_t packed;
 enum { FLIP = 0, ROUND = 4, HIGH = 4, WIDE = 1, TILE_STEP = 4 };
@@ -147,41 +147,7 @@ INLINE size_t panels_at_once(size_t left, size_t rows) {
 }
 
 #if defined(__AVX2__)
-// A lane holds half of a column's sum: a product of two pairs.
-INLINE void pairs_tile(const int rows, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
-  __m256i acc[HIGH][4];
-  for (int r = 0; r < rows; ++r) {
-    for (int c = 0; c < 4; ++c) acc[r][c] = _mm256_setzero_si256();
-  }
-  const int8_t* w = p->weight;
-  for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES, a += AT_QUAD) {
-    __m256i x[HIGH];
-    _Pragma("GCC unroll 2") for (int r = 0; r < rows; ++r) {
-      int64_t four;
-      memcpy(&four, a + (size_t)r * pitch, sizeof four);
-      x[r] = _mm256_set1_epi64x(four);
-    }
-    _Pragma("GCC unroll 4") for (int c = 0; c < 4; ++c) {
-      const __m256i weights = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(const void*)(w + 16 * c)));
-      _Pragma("GCC unroll 2") for (int r = 0; r < rows; ++r) {
-        acc[r][c] = _mm256_add_epi32(acc[r][c], _mm256_madd_epi16(x[r], weights));
-      }
-    }
-  }
-  for (int r = 0; r < rows; ++r) {
-    for (int c = 0; c < 4; c += 2) {
-      const __m256i halves = _mm256_hadd_epi32(acc[r][c], acc[r][c + 1]);
-      const __m256i whole = _mm256_permute4x64_epi64(halves, 0xd8);
-      const __m256i start = _mm256_loadu_si256((const __m256i*)(const void*)(p->start + 4 * c));
-      _mm256_storeu_si256((__m256i*)(void*)(sums + r * SUMS + 4 * c), _mm256_add_epi32(whole, start));
-    }
-  }
-}
-
-static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
-  (void)high;
-  rows == 2 ? pairs_tile(2, a, pitch, p, sums) : pairs_tile(1, a, pitch, p, sums);
-}
+#include "int8_pairs.h"
 #else
 static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
   (void)high;
@@ -204,9 +170,15 @@ static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, co
 #endif
 #endif
 
-#if !defined(__AVX512VNNI__) || defined(__AMX_INT8__)
+#if !defined(__AVX2__) || defined(__AMX_INT8__)
 INLINE int make_tile(size_t rows, const packed* a, size_t pitch, const deep_panels* p, const finishing* f) {
   (void)rows, (void)a, (void)pitch, (void)p, (void)f;
   return 0;
 }
+#endif
+
+#if !defined(WIDENS)
+INLINE size_t widened_bytes(size_t steps) { return (void)steps, 0; }
+
+INLINE void widen(deep_panels* p, size_t rows, char* room) { (void)p, (void)rows, (void)room; }
 #endif

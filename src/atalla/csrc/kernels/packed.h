@@ -24,6 +24,7 @@ typedef struct {
   size_t panels, steps;
   const int32_t* start;  // [panels][16], what sums begin with: int32, or bits of float32
   const int8_t* tail;    // of AMX: [panels], the last steps of each and zeros behind them, where 16 do not divide them
+  const char* widened;   // of AVX2, in int8: the one panel's weights in 16 bits, or NULL
 } deep_panels;
 
 // Elements of the source, `step` apart, or padding where `from` is NULL, become packed ones; returns where they end.
