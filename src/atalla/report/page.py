@@ -18,7 +18,7 @@ from atalla.report.layers import Layer, layers
 from atalla.report.spans import timeline
 from atalla.report.what_if import Grid
 
-SCRIPTS = ("flowshop.js", "grid.js", "drawing.js", "roofline.js", "timeline.js", "page.js")
+SCRIPTS = ("flowshop.js", "grid.js", "drawing.js", "stops.js", "roofline.js", "timeline.js", "page.js")
 """In the order in which they need each other."""
 COLUMNS = {
     "number": "#",

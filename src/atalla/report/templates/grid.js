@@ -23,10 +23,22 @@ class Grid {
     return this.known.get(key);
   }
 
+  // What the file holds of a device: its records, or a reason.
+  cell(places) {
+    const [, second, third] = this.stops.map((stops) => stops.length);
+    return this.data.cells[(places[0] * second + places[1]) * third + places[2]];
+  }
+
+  // Cycles of the event simulation; null where the program does not run.
+  cycles(places) {
+    const cell = this.cell(places);
+    if (typeof cell === "string") return null;
+    return cell.reduce((all, record) => all + this.data.records[record][5], 0);
+  }
+
   workOut(places) {
     const hardware = this.hardware(places);
-    const [, second, third] = this.stops.map((stops) => stops.length);
-    const cell = this.data.cells[(places[0] * second + places[1]) * third + places[2]];
+    const cell = this.cell(places);
     if (typeof cell === "string") return { hardware, reason: cell };
     const layers = cell.map((record, number) => this.layer(number, this.data.records[record], hardware));
     return { hardware, layers, totals: this.totals(layers, hardware) };

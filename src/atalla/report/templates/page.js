@@ -28,7 +28,8 @@ const roofline = new Roofline(get("roofline-chart"), grid, choose);
 const timeline = new Timeline(get("timeline-chart"), data, choose);
 
 // -- the device --------------------------------------------------------------------------------------------------------
-const SHOWN = [(value) => `${value} × ${value}`, room, (value) => `${count(value)} bytes a cycle`];
+const TITLES = ["Cycles by array", "Cycles by size of each scratchpad", "Cycles by width of the DMA"];
+const SHOWN = [(value) => `${value} × ${value}`, room, (value) => `${count(value)} B a cycle`];
 
 function update() {
   const device = grid.device(places);
@@ -44,6 +45,7 @@ function update() {
   get("cannot").textContent = device.reason ? `The program does not run on this device: ${device.reason}` : "";
   get("totals").hidden = Boolean(device.reason);
   if (device.totals) drawTotals(device);
+  get("stops").replaceChildren(...stopCharts(grid, places, TITLES, SHOWN, moveTo));
   const drawn = roofline.draw(device, chosen);
   const all = device.layers ? device.layers.length : 0;
   get("roofline-left-out").textContent = `${drawn} of ${all} layers have products, and are drawn.`;
@@ -75,12 +77,14 @@ function drawTotals(device) {
   get("totals").tBodies[0].replaceChildren(...made);
 }
 
+function moveTo(axis, stop) {
+  places[axis] = stop;
+  update();
+}
+
 sliders.forEach((slider, i) => {
   slider.max = grid.stops[i].length - 1;
-  slider.addEventListener("input", () => {
-    places[i] = Number(slider.value);
-    update();
-  });
+  slider.addEventListener("input", () => moveTo(i, Number(slider.value)));
 });
 get("reset").addEventListener("click", () => {
   places = [...data.base];
@@ -190,5 +194,6 @@ get("layer").addEventListener("change", () => {
 });
 
 for (const part of document.querySelectorAll("[data-needs-script]")) part.hidden = false;
+for (const part of document.querySelectorAll("[data-without-script]")) part.hidden = true;
 timeline.draw();
 update();
