@@ -113,14 +113,13 @@ def _verdict(simulation: Simulation) -> str:
 
 def _facts(rows: Sequence[Layer]) -> list[tuple[str, str]]:
     counters = [row.counters for row in rows]
-    stalls = Stalls(*(sum(column) for column in zip(*(one.stalls for one in counters), strict=True)))
     return [
         ("analytic model, cycles", f"{sum(row.analytic or 0 for row in rows):,}"),
         ("products", f"{sum(one.macs for one in counters):,}"),
         ("bytes loaded", f"{sum(one.in_bytes for one in counters):,}"),
         ("bytes stored", f"{sum(one.out_bytes for one in counters):,}"),
         ("tiles", f"{sum(one.tiles for one in counters):,}"),
-        *((f"stalls: {name}", f"{value:,}") for name, value in stalls._asdict().items()),
+        *((f"stalls: {name}", f"{sum(getattr(one.stalls, name) for one in counters):,}") for name in Stalls._fields),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Pages for tests: programs of every element type, one of which runs on some devices only and has hostile names."""
+"""Pages for tests: programs of every element type, and odd ones; one of them has hostile names, and needs much room."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from atalla.report.page import page
 from atalla.report.what_if import Grid, explore
 from atalla.run.device import DryProgram
 from tests.atalla import int8_nets, one_instruction
+from tests.atalla.nets import Call
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \"'`&amp; {{data}} $& \u202e\u2066\x1b[2J 🦀 " + "long" * 60
 CHIP = Hardware(name="chip", scratchpad_bytes=96 << 10, dma_bytes_per_cycle=24, queue=3, issue_cycles=5)
@@ -39,14 +40,18 @@ class Mixed(nn.Module):
 
 @functools.cache
 def blob(kind: str) -> bytes:
-    """Return a program: ``float32``, ``bfloat16`` or ``int8``; or ``hostile``, whose names are."""
+    """Return a program: ``float32``, ``bfloat16``, ``int8``; ``hostile``, whose names are; ``hosted``; ``nothing``."""
     torch.manual_seed(0)
     if kind == "hostile":
         src = one_instruction.given("x", Dtype.F32, (2, 20_000))
         dst = one_instruction.result(Dtype.F32, (2, 20_000))
         step = ir.Instruction(Op.SOFTMAX, dst, (src,), {"axis": 1, "log": 0}, HOSTILE, HOSTILE)
         return one_instruction.program(step, [src], [torch.randn(2, 20_000)])[0]
-    net, inputs = int8_nets.network() if kind == "int8" else (Mixed().eval(), (torch.randn(1, 3, 40, 40),))
+    net, inputs = {
+        "int8": int8_nets.network,
+        "hosted": lambda: (Call(lambda _, x: torch.sort(x)), (torch.randn(2, 5),)),
+        "nothing": lambda: (Call(lambda _, x: 3), (torch.randn(2),)),
+    }.get(kind, lambda: (Mixed().eval(), (torch.randn(1, 3, 40, 40),)))()
     with torch.no_grad():
         program = torch.export.export(net, inputs)
     return bytes(atalla.compile(program, bf16=kind == "bfloat16").data)

@@ -117,10 +117,11 @@ def test_one_file_without_request_and_with_a_policy_that_forbids_any() -> None:
 
 
 def test_names_of_a_foreign_blob_are_texts() -> None:
-    text = made("hostile", Hardware(), HOSTILE)
+    text = made("hostile", Hardware(name=HOSTILE), HOSTILE)
     page = Page(text)
     assert [tag for tag, _ in page.elements].count("script") == 2 and not any(tag == "img" for tag, _ in page.elements)
-    assert plain(HOSTILE) in page.shown
+    assert page.shown.count(plain(HOSTILE)) == 4  # title, heading, hardware, node
+    assert page.data["hardware"]["name"] == plain(HOSTILE)
     assert not set(text) & {"\u202e", "\u2066", "\x1b"}
     (instruction,) = page.data["instructions"]
     assert instruction[:3] == ["SOFTMAX", plain(HOSTILE), plain(HOSTILE)]

@@ -311,6 +311,20 @@ def test_charts_are_whole_and_nothing_sticks_out(kind: str, viewport: Any, show:
         assert plain(HOSTILE) in page.locator("#chosen").inner_text()
 
 
+@pytest.mark.parametrize("kind", ["hosted", "nothing"])
+def test_a_program_with_hardly_any_cycles_has_a_sound_page(kind: str, show: Visit) -> None:
+    page = show(kind, Hardware())
+    slide(page, "array", 0)
+    charts = page.evaluate(DRAWN)
+    assert len(charts) == 5 and all(chart["wrong"] == [] for chart in charts), charts
+    page.locator("#timeline-chart").press("+")
+    if kind == "hosted":
+        assert "host" in column(page, "cycles") and page.get_by_text("The host computes a part of it").is_visible()
+    else:
+        assert total(page, "cycles") == total(page, "analytic") == 0 and column(page, "cycles") == []
+        assert page.locator("#timeline-text").inner_text().startswith("Cycles 0 to 1. Busy: load 0.0%")
+
+
 def test_the_table_is_the_same_with_and_without_script(show: Visit) -> None:
     with_script = show("int8")
     without = show("int8", java_script_enabled=False)

@@ -10,7 +10,7 @@ class Timeline {
     this.data = data.timeline;
     this.instructions = data.instructions;
     this.choose = choose;
-    this.end = Math.max(1, this.data.begins.at(-1) + this.data.cycles.at(-1));
+    this.end = Math.max(1, (this.data.begins.at(-1) ?? 0) + (this.data.cycles.at(-1) ?? 0)); // 1 of what has no cycle
     this.lanes = ENGINES.map((_, lane) => this.decoded(lane));
     this.view = [0, this.end];
   }
