@@ -126,8 +126,8 @@ def _facts(rows: Sequence[Layer]) -> list[tuple[str, str]]:
 def _stops(grid: Grid) -> str:
     refused = sum(isinstance(cell, str) for cell in grid.cells)
     if not refused:
-        return f"There are {len(grid.cells)}."
-    return f"There are {len(grid.cells)}, and on {refused} of them the program does not run."
+        return f"There are {len(grid.cells)} of them."
+    return f"There are {len(grid.cells)} of them; on {refused} the program does not run."
 
 
 def _header(name: str, title: str) -> str:

@@ -23,6 +23,8 @@ AXES = {
 }
 """Field of the hardware → stops of its slider; the hardware's own value is one more where it is none of them."""
 
+MOST_THREADS = 8
+"""Each has a context of its own, with the program's arena."""
 Progress = Callable[[int, int], None]
 """Called with how many devices are done, and of how many."""
 
@@ -111,5 +113,7 @@ def _simulated(program: DryProgram, hardware: Hardware, fields: list[dict[str, i
         except (InputError, KernelError) as error:
             return str(error)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # C does nearly all of it, without Python's lock
+    with ThreadPoolExecutor(
+        min(os.cpu_count() or 1, MOST_THREADS)
+    ) as pool:  # C does nearly all of it, without Python's lock
         yield from pool.map(simulate, fields)

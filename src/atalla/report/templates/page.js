@@ -53,25 +53,29 @@ function update() {
   drawChosen(device);
 }
 
+// How much more or less than before: as a part of it, in points of a hundred, or as a number.
+const asPart = (value, old) => (old ? change(value / old - 1) : "new");
+const asPoints = (value, old) => `${value > old ? "+" : ""}${(100 * (value - old)).toFixed(1)} points`;
+const asNumber = (value, old) => (value > old ? "+" : "") + count(value - old);
+
 function drawTotals(device) {
   const [now, before] = [device.totals, base.totals];
   const rows = [
     ["cycles", "cycles, event simulation", now.cycles, before.cycles, count],
     ["analytic", "cycles, analytic model, worked out here", now.analytic, before.analytic, count],
     ["milliseconds", "milliseconds at the clock", now.milliseconds, before.milliseconds, (value) => value.toFixed(3)],
-    ["utilisation", "of the matrix unit", now.utilisation, before.utilisation, percent],
+    ["utilisation", "share of the matrix unit", now.utilisation, before.utilisation, percent, asPoints],
     ["in", "bytes loaded", now.inBytes, before.inBytes, count],
     ["out", "bytes stored", now.outBytes, before.outBytes, count],
   ];
   STALLS.forEach((name, i) => rows.push([`stall-${name}`, `stalls: ${name}`, now.stalls[i], before.stalls[i], count]));
   for (const name of [...ENGINES, "issue"]) {
     const number = (layers) => layers.filter((layer) => layer.bound === name).length;
-    rows.push([`bound-${name}`, `layers bound by ${name}`, number(device.layers), number(base.layers), count]);
+    rows.push([`bound-${name}`, `layers bound by ${name}`, number(device.layers), number(base.layers), count, asNumber]);
   }
-  const made = rows.map(([id, text, value, old, show]) => {
+  const made = rows.map(([id, text, value, old, show, differ = asPart]) => {
     const cell = html("td", { class: "n", id: `total-${id}`, "data-value": value }, show(value));
-    const differs = value === old ? "" : old ? change(value / old - 1) : "new";
-    const rest = [show(old), differs].map((one) => html("td", { class: "n" }, one));
+    const rest = [show(old), value === old ? "" : differ(value, old)].map((one) => html("td", { class: "n" }, one));
     return html("tr", {}, html("th", { scope: "row" }, text), cell, ...rest);
   });
   get("totals").tBodies[0].replaceChildren(...made);
