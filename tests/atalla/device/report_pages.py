@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -70,12 +71,37 @@ def made(kind: str, hardware: Hardware, name: str = "a model") -> str:
     return page(name, simulation, explored(kind, hardware))
 
 
-def devices(grid: Grid, hardware: Hardware) -> Sequence[tuple[list[int], Hardware]]:
-    """Return the places and the hardware of each device of a grid, in the order of its cells."""
-    first, second, third = grid.axes
+def devices(axes: Mapping[str, Sequence[int]], hardware: Hardware) -> Sequence[tuple[list[int], Hardware]]:
+    """Return the places and the hardware of each device of a grid's axes, in the order of its cells."""
+    first, second, third = axes
     return [
         ([i, j, k], hardware.replaced(**{first: a, second: b, third: c}))
-        for i, a in enumerate(grid.axes[first])
-        for j, b in enumerate(grid.axes[second])
-        for k, c in enumerate(grid.axes[third])
+        for i, a in enumerate(axes[first])
+        for j, b in enumerate(axes[second])
+        for k, c in enumerate(axes[third])
     ]
+
+
+def slide(page: Any, axis: str, stop: int) -> None:
+    """Move a slider as a hand does: with the keys, from its least stop on."""
+    page.locator(f"#{axis}").press("Home")
+    for _ in range(stop):
+        page.keyboard.press("ArrowRight")
+
+
+def total(page: Any, name: str) -> float:
+    return float(page.locator(f"#total-{name}").get_attribute("data-value"))
+
+
+def column(page: Any, name: str) -> list[str]:
+    """Return the texts of a column of the layer table."""
+    names: list[str] = page.locator("#layer-table thead th").evaluate_all(
+        "(cells) => cells.map((c) => c.dataset.column)"
+    )
+    found: list[str] = page.locator(f"#layer-table tbody tr > :nth-child({names.index(name) + 1})").all_inner_texts()
+    return found
+
+
+def overflow(page: Any) -> int:
+    found: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return found

@@ -65,7 +65,7 @@ class Page(HTMLParser):
 def test_every_stop_is_a_simulation_of_that_device(kind: str) -> None:
     grid = explored(kind, CHIP)
     assert grid.axes["scratchpad_bytes"][2] == 96 << 10 and grid.axes["dma_bytes_per_cycle"][2] == 24
-    every = devices(grid, CHIP)
+    every = devices(grid.axes, CHIP)
     assert len(every) == len(grid.cells) == 4 * 9 * 6
     assert every[[*map(str, grid.cells)].index(str(grid.cells[0]))][0] == [0, 0, 0]
     program = DryProgram(blob(kind))
@@ -81,7 +81,7 @@ def test_every_stop_is_a_simulation_of_that_device(kind: str) -> None:
 def test_stops_differ_where_the_dma_is_planned_for() -> None:
     """Another width gives another plan here: costs of the same tiles at another speed would not do."""
     grid, plans = explored("float32", CHIP), set()
-    for (places, _), cell in zip(devices(grid, CHIP), grid.cells, strict=True):
+    for (places, _), cell in zip(devices(grid.axes, CHIP), grid.cells, strict=True):
         if places[:2] == [0, 0]:
             plans.add(tuple(tuple(grid.tiles[i][0] for i in grid.lists[grid.records[one][-1]]) for one in cell))  # type: ignore[index]
     assert len(plans) > 1
