@@ -13,13 +13,11 @@ import pytest
 from cross_backend.measure.statistics import median_interval
 from cross_backend.records import Outcome, Result
 from cross_backend.report import html, verdicts
-from tests import needs
+from tests.browser import CONTRAST, DESK, PHONE, chromium, visits
 from tests.unit.report import studies
 
 HOSTILE = "</script><img src=x onerror=alert(1)> \"'& 🦀 " + "long" * 60
 CHAPTERS_WITH_CHARTS = ("latency", "ratio", "batch", "frontier", "cold-start", "throughput", "memory")
-PHONE = {"width": 390, "height": 844}
-DESK = {"width": 1280, "height": 900}
 SMALL = {"width": 400, "height": 800}
 
 CHARTS = """() => [...document.querySelectorAll("svg.chart")].map((svg) => {
@@ -43,31 +41,6 @@ CHARTS = """() => [...document.querySelectorAll("svg.chart")].map((svg) => {
   return { title, section: svg.closest("section").id, width: box.width, height: box.height, marks, outside, broken };
 })"""
 
-CONTRAST = """() => {
-  const channel = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const light = (c) => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
-  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
-  const behind = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = parse(getComputedStyle(e).backgroundColor);
-      if (colour[3] === 1) return colour;
-    }
-    return [255, 255, 255, 1];
-  };
-  const found = {};
-  for (const element of document.querySelectorAll("body *")) {
-    const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-    if (!own || ["SCRIPT", "STYLE", "title", "desc", "NOSCRIPT", "OPTION"].includes(element.tagName)) continue;
-    const style = getComputedStyle(element);
-    const colour = parse(element.namespaceURI.endsWith("svg") ? style.fill : style.color);
-    const [a, b] = [light(colour), light(behind(element))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    const name = `${element.tagName.toLowerCase()}.${element.getAttribute("class") || ""}`;
-    found[name] = Math.min(found[name] ?? 99, ratio);
-  }
-  return found;
-}"""
-
 SERIES_CONTRAST = """() => {
   const channel = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
   const light = (text) => {
@@ -84,40 +57,14 @@ SERIES_CONTRAST = """() => {
 
 @pytest.fixture(scope="module")
 def browser():
-    path = needs.program("chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        arguments = ["--no-sandbox", "--disable-background-networking", "--disable-dev-shm-usage"]
-        found = play.chromium.launch(executable_path=path, args=arguments)
+    with chromium() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture
 def visit(browser):
-    """Give a function that opens a page offline in a fresh profile; complaints and requests end the test."""
-    contexts = []
-
-    def go(path, **options):
-        options.setdefault("viewport", DESK)
-        context = browser.new_context(offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.said, page.asked = [], []
-        page.on("console", lambda message: page.said.append(message.text))
-        page.on("pageerror", lambda error: page.said.append(str(error)))
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.goto(path.as_uri())
-        return page
-
-    yield go
-    for context in contexts:
-        for page in context.pages:
-            assert page.said == []
-            assert [url for url in page.asked if not url.startswith(("file:", "blob:file"))] == []
-            assert len([url for url in page.asked if url.startswith("file:")]) == 1
-        context.close()
+    with visits(browser) as go:
+        yield go
 
 
 @pytest.fixture(scope="module")

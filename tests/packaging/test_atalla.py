@@ -78,6 +78,16 @@ def test_a_wheel_with_the_kernels_runs_them_on_any_python(wheel: Path, tmp_path:
     assert found["base"] == "base" and found["isa"] != "reference" and found["told"] == []
 
 
+def test_an_installed_wheel_writes_the_page_of_a_simulation(wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\ndef make():\n    return torch.nn.Linear(8, 4), (torch.randn(2, 8),)\n"
+    )
+    python = installed(wheel, tmp_path)
+    done = python("-m", "atalla", "simulate", "net.py:make", "--report", "out.html")
+    assert done.returncode == 0 and "report: 160 of 160 devices" in done.stderr, done.stderr
+    assert "class Timeline" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
 def test_without_a_compiler_the_wheel_is_pure_and_the_reference_runs_and_says_so(
     make_wheel: Callable[..., tuple[Path, str]], tmp_path: Path
 ) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atalla.cli import UsageError, check_file, print_json, print_table, read_file, say, size
 
 if TYPE_CHECKING:
+    from atalla.device import Simulation
     from atalla.report.layers import Layer
+    from atalla.run.device import DryProgram
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +23,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--hardware", type=Path, metavar="FILE", help="of the device, .toml or .json (default: the usual)"
     )
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write all events, as JSON for Perfetto")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write one offline HTML file: timeline, roofline, layers, and sliders that try other devices",
+    )
     parser.add_argument(
         "--precision",
         choices=("fp32", "bf16"),
@@ -36,13 +45,17 @@ def main(args: argparse.Namespace) -> int:
     from atalla.report.layers import layers
     from atalla.run.device import DryProgram
 
+    _check_report(args.report)
     hardware = Hardware() if args.hardware is None else read_hardware(args.hardware)
     name, data = _blob(args)
-    simulation = DryProgram(data, trust=args.trust).simulate(hardware, events=args.trace is not None)
+    program = DryProgram(data, trust=args.trust)
+    simulation = program.simulate(hardware, events=args.trace is not None or args.report is not None)
     if args.trace is not None:
         from atalla.report.trace import trace
 
         args.trace.write_text(json.dumps(trace(simulation), allow_nan=False))
+    if args.report is not None:
+        _write_report(args.report, name, program, simulation)
     rows = layers(simulation)
     if args.json:
         from atalla.cli._device import document
@@ -70,9 +83,41 @@ def main(args: argparse.Namespace) -> int:
     if simulation.calls_host:
         print("  the host computes a part of it, whose time is not in these cycles")
     _print_layers(rows)
-    if args.trace is not None:
-        say(f"\nwritten: {args.trace}")
+    written = [str(path) for path in (args.trace, args.report) if path is not None]
+    if written:
+        say(f"\nwritten: {', '.join(written)}")
     return 0
+
+
+def _check_report(path: Path | None) -> None:
+    """Refuse a place where no file can be, before anything is worked out.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"cannot write {path}: it is not a file")
+
+
+def _write_report(path: Path, name: str, program: DryProgram, simulation: Simulation) -> None:
+    from atalla.report.files import replace_file
+    from atalla.report.page import page
+    from atalla.report.what_if import explore
+
+    replace_file(path, page(name, simulation, explore(program, simulation.hardware, _show_progress)))
+
+
+def _show_progress(done: int, of: int) -> None:
+    """Tell on stderr how many devices were tried: in place on a terminal, else in a few lines."""
+    text = f"report: {done} of {of} devices"
+    if sys.stderr.isatty():
+        print(f"\r{text}", end="\n" if done == of else "", file=sys.stderr, flush=True)
+    elif done % 40 == 0 or done == of:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _blob(args: argparse.Namespace) -> tuple[str, bytes]:
