@@ -27,16 +27,16 @@ typedef struct {
   uint64_t least[CHOICES];
 } sharing;
 
-static void share_from(const sharing* s, size_t threshold) {
+static inline void share_from(const sharing* s, size_t threshold) {
   for (size_t i = 0; i < s->count; ++i) s->calls[i].pool = s->calls[i].work < threshold ? s->alone : s->pool;
 }
 
 // Whether the next run is a trial.
-static bool is_trying(const sharing* s) { return s->tried < CHOICES * TRIALS; }
+static inline bool is_trying(const sharing* s) { return s->tried < CHOICES * TRIALS; }
 
-static void begin_trial(const sharing* s) { share_from(s, THRESHOLDS[s->tried % CHOICES]); }
+static inline void begin_trial(const sharing* s) { share_from(s, THRESHOLDS[s->tried % CHOICES]); }
 
-static void end_trial(sharing* s, uint64_t nanoseconds) {
+static inline void end_trial(sharing* s, uint64_t nanoseconds) {
   uint64_t* least = &s->least[s->tried % CHOICES];
   if (s->tried < CHOICES || nanoseconds < *least) *least = nanoseconds;
   if (++s->tried < CHOICES * TRIALS) return;
@@ -48,7 +48,7 @@ static void end_trial(sharing* s, uint64_t nanoseconds) {
 }
 
 // Begins with the middle threshold, which stays where little work depends on the choice.
-static void begin_sharing(sharing* s) {
+static inline void begin_sharing(sharing* s) {
   double all = 0, between = 0;
   for (size_t i = 0; i < s->count; ++i) {
     const size_t work = s->calls[i].work;
