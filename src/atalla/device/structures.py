@@ -27,7 +27,8 @@ class CHardware(ctypes.Structure):
         ("queue", ctypes.c_uint32),
         ("issue_cycles", ctypes.c_uint32),
         ("matrix_f32_factor", ctypes.c_uint32),
-        ("vector_cycles", ctypes.c_uint32 * 3),
+        ("vector_cycles", ctypes.c_uint32 * 4),
+        ("vector_int8_factor", ctypes.c_uint32),
     )
 
 

@@ -38,6 +38,7 @@ def any_hardware(seed: int) -> Hardware:
         scratchpad_bytes=one((32, 48, 64, 96, 256, 1024)) << 10, align=one((16, 64, 1024, 4096)),
         dma_bytes_per_cycle=one((1, 5, 32, 512)), dma_latency_cycles=one((0, 3, 64, 1000)), queue=one((1, 2, 5, 16)),
         issue_cycles=one((0, 1, 4, 100)), matrix_f32_factor=one((1, 4)), vector_exp_cycles=one((1, 16, 99)),
+        vector_requantise_cycles=one((1, 2, 50)), vector_int8_factor=one((1, 2, 4)),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ typedef struct {
   at_made made[2];
 } work;
 
-static const at_steps INTO = {4, 0, 0}, BACK = {5, 0, 0};  // of an element of the transformed tile, of the result
+static const at_steps INTO = {4, 0, 0, 0}, BACK = {5, 0, 0, 0};  // of an element of the transformed tile, of the result
 
 // Loads a block's part of the image, channels `from` to `to`, and transforms it: spread[36][tile][channel].
 static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t to) {
