@@ -136,10 +136,12 @@ class _Shop:
         ready = self._loaded(tile)
         if tile.spread:
             ready = self.vector.work(ready, tile.spread, 1)
+        if operations.matrix:
+            ready = self.matrix.work(ready, cycles.matrix - tile.drain, operations.matrix - bool(tile.drain))
         if cycles.store and self.room["ring"]:
             ready = max(ready, self.leaves("ring", self.store.free))
-        if operations.matrix:
-            ready = self.matrix.work(ready, cycles.matrix, operations.matrix)
+        if tile.drain:
+            ready = self.matrix.work(ready, tile.drain, 1)
         if tile.late:
             ready = max(ready, self.load.work(self.issued, tile.late, 1))
         if cycles.vector > tile.spread:
@@ -151,12 +153,15 @@ class _Shop:
         """Issue a tile, as soon as queues and scratchpads have room for it; return when it is loaded."""
         for engine in (self.load, self.store, self.matrix, self.vector):
             self.issued = max(self.issued, engine.has_room(self.hardware.queue))
+        if tile.early:
+            self.issued = max(self.issued, self.leaves("weights", self.matrix.free))
+            self.load.work(self.issued + self.hardware.issue_cycles, tile.early, 1)
         if tile.begins_frame:
             gone = max(self.matrix.free, self.vector.free, self.store.free)
             self.issued = max(self.issued, self.leaves("frames", gone))
             self.left["ring"].clear()
             self.left["parts"].clear()
-        if tile.loads_weights:
+        if tile.loads_weights and not tile.early:
             self.issued = max(self.issued, self.leaves("weights", self.matrix.free))
         ready = self.issued + self.hardware.issue_cycles
         if tile.loads_weights and self.room["parts"]:
@@ -164,7 +169,8 @@ class _Shop:
         self.issued += sum(tile.operations) * self.hardware.issue_cycles
         if not tile.operations.load:
             return ready
-        return self.load.work(ready, tile.cycles.load - tile.late, max(1, tile.operations.load - bool(tile.late)))
+        operations = tile.operations.load - bool(tile.late) - bool(tile.early)
+        return self.load.work(ready, tile.cycles.load - tile.late - tile.early, max(1, operations))
 
     def shift(self, cycles: float) -> None:
         """Let everything be so much later."""

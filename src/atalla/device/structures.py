@@ -85,6 +85,8 @@ class CTileCost(ctypes.Structure):
         ("out_descriptors", ctypes.c_uint32),
         ("late_cycles", ctypes.c_uint64),
         ("spread_cycles", ctypes.c_uint64),
+        ("early_cycles", ctypes.c_uint64),
+        ("drain_cycles", ctypes.c_uint64),
         ("begins_frame", ctypes.c_uint32),
         ("loads_weights", ctypes.c_uint32),
     )
