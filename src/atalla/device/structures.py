@@ -86,6 +86,7 @@ class CTileCost(ctypes.Structure):
         ("late_cycles", ctypes.c_uint64),
         ("spread_cycles", ctypes.c_uint64),
         ("early_cycles", ctypes.c_uint64),
+        ("bias_cycles", ctypes.c_uint64),
         ("drain_cycles", ctypes.c_uint64),
         ("begins_frame", ctypes.c_uint32),
         ("loads_weights", ctypes.c_uint32),

@@ -136,6 +136,24 @@ def test_both_fidelities_agree() -> None:
             assert abs(one.cycles - one.simulated) <= max(0.05 * one.simulated, 8), (name, one)
 
 
+@pytest.mark.parametrize(
+    ("inside", "outside", "kernel", "pixels", "kib"),
+    [
+        pytest.param(72, 88, 1, 28, 32, id="weights stay, sums begin with the bias before there are rows"),
+        pytest.param(256, 1024, 1, 14, 64, id="results wait for room, products do not"),
+        pytest.param(128, 128, 3, 28, 512, id="Winograd's tiles wait for the products of those before them"),
+    ],
+)
+def test_both_fidelities_agree_where_there_is_little_room(
+    inside: int, outside: int, kernel: int, pixels: int, kib: int
+) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Conv2d(inside, outside, kernel, padding=kernel // 2)
+    blob = atalla.compile(torch.export.export(net, (torch.zeros(1, inside, pixels, pixels),))).data
+    for one in estimate(simulate(blob, Hardware(scratchpad_bytes=kib << 10))):
+        assert abs(one.error) <= 0.01, one
+
+
 def test_time_does_not_depend_on_data() -> None:
     blob, inputs, _ = f32_programs.convolution(4)
     loaded = atalla.load(blob, executor="device")
