@@ -137,18 +137,18 @@ def test_both_fidelities_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "kernel", "pixels", "kib"),
+    ("inside", "outside", "kernel", "stride", "pixels", "kib"),
     [
-        pytest.param(72, 88, 1, 28, 32, id="weights stay, sums begin with the bias before there are rows"),
-        pytest.param(256, 1024, 1, 14, 64, id="results wait for room, products do not"),
-        pytest.param(128, 128, 3, 28, 512, id="Winograd's tiles wait for the products of those before them"),
+        pytest.param(24, 88, 1, 1, 28, 32, id="weights stay, sums begin with the bias before there are rows"),
+        pytest.param(512, 1024, 1, 2, 28, 64, id="results wait for room, products do not"),
+        pytest.param(128, 128, 3, 1, 28, 512, id="Winograd's tiles wait for the products of those before them"),
     ],
 )
 def test_both_fidelities_agree_where_there_is_little_room(
-    inside: int, outside: int, kernel: int, pixels: int, kib: int
+    inside: int, outside: int, kernel: int, stride: int, pixels: int, kib: int
 ) -> None:
     torch.manual_seed(0)
-    net = torch.nn.Conv2d(inside, outside, kernel, padding=kernel // 2)
+    net = torch.nn.Conv2d(inside, outside, kernel, stride, kernel // 2)
     blob = atalla.compile(torch.export.export(net, (torch.zeros(1, inside, pixels, pixels),))).data
     for one in estimate(simulate(blob, Hardware(scratchpad_bytes=kib << 10))):
         assert abs(one.error) <= 0.01, one
