@@ -139,8 +139,7 @@ class _Shop:
             if not tile.begins_frame:  # it goes where the products before it still read
                 ready = max(ready, self.matrix.free)
             ready = self.vector.work(ready, tile.spread, 1)
-        if operations.matrix:
-            others = operations.matrix - bool(tile.bias) - bool(tile.drain)
+        if others := operations.matrix - bool(tile.bias) - bool(tile.drain):
             ready = self.matrix.work(ready, cycles.matrix - tile.bias - tile.drain, others)
         if cycles.store and self.room["ring"]:
             ready = max(ready, self.leaves("ring", self.store.free))
