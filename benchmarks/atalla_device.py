@@ -7,11 +7,12 @@ scratchpads of the usual size, and in the sweep with as many sizes from 32 KiB t
 also with the reference, which defines what is right (in float32 kernels may fuse what the reference rounds twice).
 Speed is millions of multiplications of the program a second of processor time, one thread, one run.
 
-Cycles: the largest relative difference, over all instructions, of the analytic model from the event simulation; cycles
-for every size of the scratchpads, which must not rise with it; and, where Verilator is there, the tiles of each product
-of MobileNetV3-Small in int8 as the unit in SystemVerilog counts them while it makes the same product. The script's
-status is 1 where bits differ, the models differ by more than 5 in a hundred, cycles rise, speed is below 100 million a
-second, or the unit in SystemVerilog counts other edges or takes more than a minute.
+Cycles: the largest relative difference, over all instructions, of the analytic model from the event simulation, with
+the usual scratchpads and with all sizes from 32 KiB to 4 MiB; cycles for each of these, which must not rise with them;
+and, where Verilator is there, the tiles of each product of MobileNetV3-Small in int8 as the unit in SystemVerilog
+counts them while it makes the same product. The script's status is 1 where bits differ, the models differ by more than
+5 in a hundred, cycles rise, speed is below 100 million a second, or the unit in SystemVerilog counts other edges or
+takes more than a minute.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def main() -> int:
                 f"{elsewhere:.1%}",
             )
             models.append((f"{name}, {precision}", f"{usual.cycles:,}", f"{usual.utilisation:.1%}", *differences))
-            broken |= not of.same or of.golden == "no" or of.speed < SPEED or abs(worst.error) > DIFFERENCE
+            broken |= not of.same or of.golden == "no" or of.speed < SPEED or elsewhere > DIFFERENCE
             broken |= any(later > earlier for earlier, later in itertools.pairwise(cycles))
     tried = f"usual scratchpads, and {asked.sweep} sizes of 32 KiB … 4 MiB"
     show(f"Runs ({tried})", ("network", "the kernels' bits", "the reference's", "MMAC/s"), runs)

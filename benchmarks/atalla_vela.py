@@ -41,6 +41,9 @@ HARDWARES = (
     Hardware(array=64),
     Hardware(scratchpad_bytes=128 << 10),
     Hardware(dma_bytes_per_cycle=16),
+    Hardware(vector_int8_factor=1),
+    Hardware(vector_requantise_cycles=6),
+    Hardware(vector_requantise_cycles=6, vector_int8_factor=1),
 )
 
 

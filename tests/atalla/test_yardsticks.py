@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from atalla.device import Hardware
+from atalla.device import Hardware, estimate
 from atalla.run.device import DryProgram
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +78,16 @@ def test_a_product_is_a_program(script: Any) -> None:
     assert (counted.operation, counted.macs) == ("QGEMM", product.macs)
 
 
+@pytest.mark.usefixtures("library")
+def test_both_fidelities_agree_on_products_in_little_room(script: Any) -> None:
+    """What only the vector unit waits for is loaded to where it still reads; the products behind it wait, too."""
+    for product in ((49, 1024, 2048), (196, 1024, 512), (49, 512, 2048)):
+        dry = DryProgram(script("_gemm").blob(script("_products").Product(*product)))
+        for kib in (32, 64, 128, 256):
+            (one,) = estimate(dry.simulate(Hardware(scratchpad_bytes=kib << 10)))
+            assert abs(one.error) <= 0.03, (product, kib, one)
+
+
 def test_the_report_of_vela(script: Any) -> None:
     layers = script("_vela").parse((DATA / "vela_mobilenet_v2_ethos_u85_1024.csv").read_text())
     kinds = [layer.operator for layer in layers]
@@ -113,3 +123,14 @@ def test_a_table_belongs_to_the_product_before_it(script: Any) -> None:
     assert [(one.operation, one.cycles, one.product, one.macs) for one in found] == [
         ("QCONV2D", 14, 10, 7), ("QDWCONV2D", 6, 6, 2), ("QGEMM", 1, 1, 1)
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("library")
+def test_layers_of_mobilenet_stand_in_the_order_of_vela(script: Any) -> None:
+    benchmark = script("atalla_vela")
+    theirs = script("_vela").parse((DATA / "vela_mobilenet_v2_ethos_u85_1024.csv").read_text())
+    blob = script("_blobs").captured("mobilenet_v2").blob("int8")
+    ours = benchmark.layers(DryProgram(blob).simulate(Hardware()).instructions)
+    assert [one.macs for one in ours] == [one.macs for one in theirs]
+    assert benchmark.spearman([one.cycles for one in ours], [one.cycles for one in theirs]) >= benchmark.CLAIM

@@ -78,7 +78,7 @@ typedef struct {
   uint32_t clock_mhz;
   uint32_t array;            /* rows, and columns, of the matrix unit: 8, 16, 32 or 64 */
   uint32_t accumulator_rows; /* rows of sums that it keeps, each `array` wide; 64 at least */
-  uint32_t lanes;            /* of the vector unit: elements at a time */
+  uint32_t lanes;            /* of the vector unit, 32 bits each */
   uint64_t scratchpad_bytes; /* of each of the two; 32 KiB at least, a multiple of banks * 64 */
   uint32_t banks;            /* of a scratchpad */
   uint32_t align;            /* bytes: where regions begin; a power of two, 16 to 4096 */
@@ -87,7 +87,8 @@ typedef struct {
   uint32_t queue;              /* micro-operations that wait for each engine at most */
   uint32_t issue_cycles;       /* of firmware, for each micro-operation */
   uint32_t matrix_f32_factor;  /* edges of the matrix unit for a row of float32; one of int8 or bfloat16 takes one */
-  uint32_t vector_cycles[3];   /* for `lanes` elements: a sum or product; a quotient or root; an exponential */
+  uint32_t vector_cycles[4];   /* for `lanes` elements: sum or product; quotient or root; exponential; int8 of sums */
+  uint32_t vector_int8_factor; /* parts of a lane, which take an int8 each; 1, 2 or 4 */
 } atalla_hardware;
 
 /* A product of the matrix unit: a[m, k] x b[k, n] into sums[m, n]; strides count elements, those of a's and the sums'
@@ -242,6 +243,9 @@ typedef struct {
   uint32_t in_descriptors, out_descriptors;
   uint64_t late_cycles;   /* of the DMA's loads: what only the vector unit waits for */
   uint64_t spread_cycles; /* of the vector unit's: before the matrix unit's */
+  uint64_t early_cycles;  /* of the DMA's loads: those before its frame gets room, of weights that stay */
+  uint64_t bias_cycles;   /* of the matrix unit's: sums that are set to the bias, before there are rows */
+  uint64_t drain_cycles;  /* of the matrix unit's: sums that leave for where a result before them was */
   uint32_t begins_frame;  /* 1: its rows and results get room, until the tile before the next such is stored */
   uint32_t loads_weights; /* 1: its weights get room, until the tile before the next such is multiplied */
 } atalla_tile_cost;

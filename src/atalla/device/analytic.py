@@ -118,6 +118,7 @@ class _Shop:
         self.issued = 0.0
         self.load, self.store, self.matrix, self.vector = (_Engine() for _ in range(4))
         self.room = slots._asdict() | {"frames": max(1, slots.frames), "weights": max(1, slots.weights)}
+        self.room["late"] = slots.ring
         self.left: dict[str, deque[float]] = {name: deque() for name in self.room}
 
     def leaves(self, name: str, time: float) -> float:
@@ -135,13 +136,18 @@ class _Shop:
         cycles, operations = tile.cycles, tile.operations
         ready = self._loaded(tile)
         if tile.spread:
+            if not tile.begins_frame:  # it goes where the products before it still read
+                ready = max(ready, self.matrix.free)
             ready = self.vector.work(ready, tile.spread, 1)
+        if others := operations.matrix - bool(tile.bias) - bool(tile.drain):
+            ready = self.matrix.work(ready, cycles.matrix - tile.bias - tile.drain, others)
         if cycles.store and self.room["ring"]:
             ready = max(ready, self.leaves("ring", self.store.free))
-        if operations.matrix:
-            ready = self.matrix.work(ready, cycles.matrix, operations.matrix)
+        if tile.drain:
+            ready = self.matrix.work(ready, tile.drain, 1)
         if tile.late:
-            ready = max(ready, self.load.work(self.issued, tile.late, 1))
+            gone = self.leaves("late", self.vector.free) if self.room["ring"] else 0.0
+            ready = max(ready, self.load.work(max(self.issued, gone), tile.late, 1))
         if cycles.vector > tile.spread:
             ready = self.vector.work(ready, cycles.vector - tile.spread, max(1, operations.vector - bool(tile.spread)))
         if operations.store:
@@ -151,20 +157,26 @@ class _Shop:
         """Issue a tile, as soon as queues and scratchpads have room for it; return when it is loaded."""
         for engine in (self.load, self.store, self.matrix, self.vector):
             self.issued = max(self.issued, engine.has_room(self.hardware.queue))
+        if tile.early:
+            self.issued = max(self.issued, self.leaves("weights", self.matrix.free))
+            self.load.work(self.issued + self.hardware.issue_cycles, tile.early, 1)
         if tile.begins_frame:
             gone = max(self.matrix.free, self.vector.free, self.store.free)
             self.issued = max(self.issued, self.leaves("frames", gone))
-            self.left["ring"].clear()
-            self.left["parts"].clear()
-        if tile.loads_weights:
+            for name in ("ring", "late", "parts"):
+                self.left[name].clear()
+        if tile.loads_weights and not tile.early:
             self.issued = max(self.issued, self.leaves("weights", self.matrix.free))
         ready = self.issued + self.hardware.issue_cycles
         if tile.loads_weights and self.room["parts"]:
             ready = max(ready, self.leaves("parts", self.matrix.free))
+        if tile.bias:
+            self.matrix.work(ready, tile.bias, 1)
         self.issued += sum(tile.operations) * self.hardware.issue_cycles
         if not tile.operations.load:
             return ready
-        return self.load.work(ready, tile.cycles.load - tile.late, max(1, tile.operations.load - bool(tile.late)))
+        operations = tile.operations.load - bool(tile.late) - bool(tile.early)
+        return self.load.work(ready, tile.cycles.load - tile.late - tile.early, max(1, operations))
 
     def shift(self, cycles: float) -> None:
         """Let everything be so much later."""

@@ -32,6 +32,8 @@ BOUNDS = {
     "vector_simple_cycles": (1, 10_000),
     "vector_divide_cycles": (1, 10_000),
     "vector_exp_cycles": (1, 10_000),
+    "vector_requantise_cycles": (1, 10_000),
+    "vector_int8_factor": (1, 4),
 }
 """Field → least and most; the same as in ``csrc/device/hardware.c``."""
 
@@ -49,7 +51,7 @@ class Hardware:
     accumulator_rows: int = 1024
     """Rows of sums that the matrix unit keeps, each ``array`` wide; 64 at least."""
     lanes: int = 32
-    """Elements that the vector unit takes at a time."""
+    """Of the vector unit, 32 bits each: elements that it takes at a time."""
     scratchpad_bytes: int = 1 << 20
     """Of each of the two scratchpads; 32 KiB at least, a multiple of ``banks · 64``."""
     banks: int = 32
@@ -72,6 +74,11 @@ class Hardware:
     """The same: a quotient or root."""
     vector_exp_cycles: int = 16
     """The same: an exponential, or what else is worked out by a polynomial."""
+    vector_requantise_cycles: int = 2
+    """The same: int8 of sums. The lane's product takes the scale, its sum the offset, and what it writes is bounded."""
+    vector_int8_factor: int = 4
+    """Parts of a lane, which take an int8 each: taps of a filter that go into one sum, or elements that are moved or
+    compared as they lie. 1, 2 or 4."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be.
@@ -91,6 +98,8 @@ class Hardware:
             raise InputError(f"array is {self.array}: it is 8, 16, 32 or 64")
         if self.align & (self.align - 1):
             raise InputError(f"align is {self.align}: it is a power of two")
+        if self.vector_int8_factor == 3:
+            raise InputError("vector_int8_factor is 3: it is 1, 2 or 4")
         step = self.banks * LINE
         if self.scratchpad_bytes % step:
             text = f"it is a multiple of banks · {LINE}, which is {step}"
@@ -114,7 +123,11 @@ class Hardware:
             ctypes.sizeof(CHardware), self.clock_mhz, self.array, self.accumulator_rows, self.lanes,
             self.scratchpad_bytes, self.banks, self.align, self.dma_bytes_per_cycle, self.dma_latency_cycles,
             self.queue, self.issue_cycles, self.matrix_f32_factor,
-            (ctypes.c_uint32 * 3)(self.vector_simple_cycles, self.vector_divide_cycles, self.vector_exp_cycles),
+            (ctypes.c_uint32 * 4)(
+                self.vector_simple_cycles, self.vector_divide_cycles,
+                self.vector_exp_cycles, self.vector_requantise_cycles,
+            ),
+            self.vector_int8_factor,
         )  # fmt: skip
 
     def milliseconds(self, cycles: int) -> float:

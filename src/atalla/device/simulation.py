@@ -125,6 +125,12 @@ class TileCost:
     """Of ``cycles.load``: what only the vector unit waits for."""
     spread: int
     """Of ``cycles.vector``: before the matrix unit's."""
+    early: int
+    """Of ``cycles.load``: before its frame gets room, of weights that stay."""
+    bias: int
+    """Of ``cycles.matrix``: sums that are set to the bias, before there are rows."""
+    drain: int
+    """Of ``cycles.matrix``: sums that leave for where a result before them was."""
     begins_frame: bool
     """Whether its rows and results get room, until the tile before the next such is stored."""
     loads_weights: bool
@@ -244,6 +250,7 @@ def read_simulation(context: Any, hardware: Hardware, isa: str, names: Sequence[
         TileCost(
             row.instruction, row.count, Engines(*row.cycles), Engines(*row.operations), row.in_bytes, row.out_bytes,
             row.in_descriptors, row.out_descriptors, row.late_cycles, row.spread_cycles,
+            row.early_cycles, row.bias_cycles, row.drain_cycles,
             bool(row.begins_frame), bool(row.loads_weights),
         )
         for row in _rows("atalla_device_tiles", CTileCost, context)

@@ -27,7 +27,8 @@ class CHardware(ctypes.Structure):
         ("queue", ctypes.c_uint32),
         ("issue_cycles", ctypes.c_uint32),
         ("matrix_f32_factor", ctypes.c_uint32),
-        ("vector_cycles", ctypes.c_uint32 * 3),
+        ("vector_cycles", ctypes.c_uint32 * 4),
+        ("vector_int8_factor", ctypes.c_uint32),
     )
 
 
@@ -84,6 +85,9 @@ class CTileCost(ctypes.Structure):
         ("out_descriptors", ctypes.c_uint32),
         ("late_cycles", ctypes.c_uint64),
         ("spread_cycles", ctypes.c_uint64),
+        ("early_cycles", ctypes.c_uint64),
+        ("bias_cycles", ctypes.c_uint64),
+        ("drain_cycles", ctypes.c_uint64),
         ("begins_frame", ctypes.c_uint32),
         ("loads_weights", ctypes.c_uint32),
     )

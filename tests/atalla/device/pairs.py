@@ -66,6 +66,8 @@ def any_hardware(choice: random.Random) -> Hardware:
             "vector_simple_cycles": one((1, 10_000)),
             "vector_divide_cycles": one((1, 8, 10_000)),
             "vector_exp_cycles": one((1, 16, 10_000)),
+            "vector_requantise_cycles": one((1, 2, 10_000)),
+            "vector_int8_factor": one((1, 2, 4)),
         }
         try:
             return Hardware(**fields)

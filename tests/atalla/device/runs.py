@@ -16,7 +16,7 @@ KINDS = (
     Hardware(),
     Hardware(scratchpad_bytes=32 << 10),
     Hardware(array=8, scratchpad_bytes=64 << 10, accumulator_rows=72, align=16),
-    Hardware(array=64, accumulator_rows=72, scratchpad_bytes=4 << 20, queue=1),
+    Hardware(array=64, accumulator_rows=72, scratchpad_bytes=4 << 20, queue=1, vector_int8_factor=1),
     Hardware(array=16, scratchpad_bytes=32 << 10, align=4096, lanes=5, dma_bytes_per_cycle=7, issue_cycles=0),
 )
 """Hardware that cuts the same program differently."""

@@ -34,8 +34,8 @@ def test_c_and_python_refuse_the_same(field: str) -> None:
         if value < 0:
             continue
         structure, error = Hardware().structure(), new_error()
-        if field.startswith("vector_"):
-            structure.vector_cycles[("simple", "divide", "exp").index(field.split("_")[1])] = value
+        if field.startswith("vector_") and field.endswith("_cycles"):
+            structure.vector_cycles[("simple", "divide", "exp", "requantise").index(field.split("_")[1])] = value
         else:
             setattr(structure, field, value)
         assert library().atalla_hardware_check(ctypes.byref(structure), ctypes.byref(error))
@@ -64,6 +64,7 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
         ('banks = "many"\n', r"line 1: banks is 'many': it is a whole number"),
         ("queue = true\n", "line 1: queue is True: it is a whole number"),
         ("\nscratchpad_bytes = 33000\n", "line 2: scratchpad_bytes is 33000: it is a multiple"),
+        ("vector_int8_factor = 3\n", "line 1: vector_int8_factor is 3: it is 1, 2 or 4"),
         ("align = 48\n", "align is 48: it is a power of two"),
         ("sparkles = 3\n", "line 1: there is no field 'sparkles'; there are accumulator_rows"),
         ("array = \n", r"bad\.toml is no TOML.*line 1"),

@@ -38,6 +38,7 @@ def any_hardware(seed: int) -> Hardware:
         scratchpad_bytes=one((32, 48, 64, 96, 256, 1024)) << 10, align=one((16, 64, 1024, 4096)),
         dma_bytes_per_cycle=one((1, 5, 32, 512)), dma_latency_cycles=one((0, 3, 64, 1000)), queue=one((1, 2, 5, 16)),
         issue_cycles=one((0, 1, 4, 100)), matrix_f32_factor=one((1, 4)), vector_exp_cycles=one((1, 16, 99)),
+        vector_requantise_cycles=one((1, 2, 50)), vector_int8_factor=one((1, 2, 4)),
     )  # fmt: skip
 
 
@@ -133,6 +134,24 @@ def test_both_fidelities_agree() -> None:
         simulation = simulate(compiled(name))
         for one in estimate(simulation):
             assert abs(one.cycles - one.simulated) <= max(0.05 * one.simulated, 8), (name, one)
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "kernel", "stride", "pixels", "kib"),
+    [
+        pytest.param(24, 88, 1, 1, 28, 32, id="weights stay, sums begin with the bias before there are rows"),
+        pytest.param(512, 1024, 1, 2, 28, 64, id="results wait for room, products do not"),
+        pytest.param(128, 128, 3, 1, 28, 512, id="Winograd's tiles wait for the products of those before them"),
+    ],
+)
+def test_both_fidelities_agree_where_there_is_little_room(
+    inside: int, outside: int, kernel: int, stride: int, pixels: int, kib: int
+) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Conv2d(inside, outside, kernel, stride, kernel // 2)
+    blob = atalla.compile(torch.export.export(net, (torch.zeros(1, inside, pixels, pixels),))).data
+    for one in estimate(simulate(blob, Hardware(scratchpad_bytes=kib << 10))):
+        assert abs(one.error) <= 0.01, one
 
 
 def test_time_does_not_depend_on_data() -> None:

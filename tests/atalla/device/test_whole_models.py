@@ -37,7 +37,9 @@ def test_a_whole_model(model: str, precision: str, tmp_path: Path) -> None:
         wanted = atalla.load(blob, isa="reference", trust=True).run(inputs)
         assert all(torch.equal(bits(one), bits(two)) for one, two in zip(found, wanted, strict=True))
     dry = DryProgram(blob)
-    cycles = [dry.simulate(Hardware(scratchpad_bytes=size)).cycles for size in SIZES]
+    simulations = [dry.simulate(Hardware(scratchpad_bytes=size)) for size in SIZES]
+    cycles = [one.cycles for one in simulations]
     assert cycles == sorted(cycles, reverse=True)
-    for one in estimate(dry.simulate(Hardware())):
-        assert abs(one.error) <= 0.05, one
+    for size, simulation in zip(SIZES, simulations, strict=True):
+        for one in estimate(simulation):
+            assert abs(one.error) <= 0.05, (size, one)

@@ -3,17 +3,18 @@
 
 #include "device.h"
 
-// How often lanes do something to each element: sums and products, quotients and roots, exponentials.
+// How often lanes do something to each element: sums and products, quotients and roots, exponentials, bytes of sums.
 typedef struct {
-  uint32_t simple, divide, exponential;
+  uint32_t simple, divide, exponential, requantise;
 } at_steps;
 
+// Elements of 32 bits, and what is worked out in them.
 uint64_t at_vector_cycles(const atalla_hardware* hardware, uint64_t elements, at_steps steps);
 
 // An activation.
 at_steps at_activation_steps(int64_t act);
 
-// What follows sums: residual, activation, or scale, offset and bounds of int8.
+// What follows sums: residual and activation, or what makes bytes of them.
 at_steps at_finish_steps(bool is_int8, bool has_residual, int64_t act);
 
 // An instruction on a tile, by its own kernel: cycles of the vector unit and of the matrix unit, and products.

@@ -18,7 +18,8 @@ static const atalla_hardware USUAL_HARDWARE = {
     .queue = 16,
     .issue_cycles = 4,
     .matrix_f32_factor = 4,
-    .vector_cycles = {1, 8, 16},
+    .vector_cycles = {1, 8, 16, 2},
+    .vector_int8_factor = 4,
 };
 
 int atalla_hardware_default(atalla_hardware* hardware) {
@@ -60,6 +61,8 @@ int atalla_hardware_check(const atalla_hardware* h, atalla_error* error) {
       {"vector_simple_cycles", h->vector_cycles[0], 1, 10000},
       {"vector_divide_cycles", h->vector_cycles[1], 1, 10000},
       {"vector_exp_cycles", h->vector_cycles[2], 1, 10000},
+      {"vector_requantise_cycles", h->vector_cycles[3], 1, 10000},
+      {"vector_int8_factor", h->vector_int8_factor, 1, 4},
   };
   char text[200];
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
@@ -70,6 +73,10 @@ int atalla_hardware_check(const atalla_hardware* h, atalla_error* error) {
   }
   if (h->array & (h->array - 1)) {
     snprintf(text, sizeof text, "array is %u: it is 8, 16, 32 or 64", h->array);
+    return at_fail(error, ATALLA_BAD_ARGUMENT, text);
+  }
+  if (h->vector_int8_factor == 3) {
+    snprintf(text, sizeof text, "vector_int8_factor is 3: it is 1, 2 or 4");
     return at_fail(error, ATALLA_BAD_ARGUMENT, text);
   }
   if (h->align & (h->align - 1)) {

@@ -99,6 +99,7 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
   made->numbers = held[1];
   load_weights(w, &w->weights, column, columns, 0, p->depth);
   at_load_numbers(device, p, &made->numbers, w->group * p->columns + column, columns, false);
+  device->tiles.now.early_cycles = device->tiles.now.cycles[ATALLA_LOAD];
   const size_t blocks = at_blocks(p, w->plan);
   for (size_t i = 0; i < blocks && !device->failure; ++i) {
     const at_block_of_rows b = at_block_number(p, w->plan, i);

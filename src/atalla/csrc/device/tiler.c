@@ -138,8 +138,8 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
            issues = all * (of_columns * pieces * places + chunks * 6 + chunks * weight_loads);
   if (p->is_wino) {
     vector += all * (plan->is_whole && !plan->by_columns ? 1 : chunks) *
-              at_vector_cycles(h, AT_WINO_PLACES * (uint64_t)rows * p->depth, (at_steps){4, 0, 0});
-    vector += all * chunks * at_vector_cycles(h, pixels, (at_steps){5, 0, 0});
+              at_vector_cycles(h, AT_WINO_PLACES * (uint64_t)rows * p->depth, (at_steps){4, 0, 0, 0});
+    vector += all * chunks * at_vector_cycles(h, pixels, (at_steps){5, 0, 0, 0});
   }
   const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
   uint64_t most = at_most(at_most(load, matrix), at_most(at_most(vector, store), issue));

@@ -144,6 +144,8 @@ uint64_t at_issue(at_device* device, const at_operation* o) {
   tile->cycles[engine] += o->cycles;
   ++tile->operations[engine];
   if (o->kind == AT_VPU_WINO_IN) tile->spread_cycles += o->cycles;
+  if (o->kind == AT_MXU_SET) tile->bias_cycles += o->cycles;
+  if (o->kind == AT_MXU_DRAIN) tile->drain_cycles += o->cycles;
   if (engine == ATALLA_LOAD) {
     c->in_bytes += o->bytes;
     tile->in_bytes += o->bytes;

@@ -18,7 +18,7 @@ typedef struct {
   at_made made[2];
 } work;
 
-static const at_steps INTO = {4, 0, 0}, BACK = {5, 0, 0};  // of an element of the transformed tile, of the result
+static const at_steps INTO = {4, 0, 0, 0}, BACK = {5, 0, 0, 0};  // of an element of the transformed tile, of the result
 
 // Loads a block's part of the image, channels `from` to `to`, and transforms it: spread[36][tile][channel].
 static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t to) {
@@ -162,6 +162,7 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
   made->numbers = held[1];
   load_weights(w, 0, AT_WINO_PLACES, column, columns, 0, p->depth);
   at_load_numbers(device, p, &made->numbers, column, columns, false);
+  device->tiles.now.early_cycles = device->tiles.now.cycles[ATALLA_LOAD];
   const size_t blocks = at_blocks(p, w->plan);
   for (size_t i = 0; i < blocks && !device->failure; ++i) {
     const at_block_of_rows b = at_block_number(p, w->plan, i), pixels = pixels_of(p, &b);
