@@ -95,7 +95,8 @@ def tile_row(tile: TileCost) -> tuple[int, ...]:
     """Return a tile as ``flowshop.js`` takes it."""
     flags = tile.begins_frame | tile.loads_weights << 1
     return (
-        tile.count, *tile.cycles, *tile.operations, tile.in_bytes, tile.out_bytes, tile.late, tile.spread, flags,
+        tile.count, *tile.cycles, *tile.operations, tile.in_bytes, tile.out_bytes, tile.late, tile.spread,
+        tile.early, tile.bias, tile.drain, flags,
     )  # fmt: skip
 
 

@@ -6,7 +6,10 @@ const PERIOD = 24; // tiles after which those that are alike repeat themselves
 const ENGINES = ["load", "store", "matrix", "vector"];
 
 // Places of a tile's numbers: how many follow each other, cycles and operations of each engine, and what else it costs.
-const TILE = { count: 0, cycles: 1, operations: 5, inBytes: 9, outBytes: 10, late: 11, spread: 12, flags: 13 };
+const TILE = {
+  count: 0, cycles: 1, operations: 5, inBytes: 9, outBytes: 10, late: 11, spread: 12, early: 13, bias: 14, drain: 15,
+  flags: 16,
+};
 const BEGINS_FRAME = 1;
 const LOADS_WEIGHTS = 2;
 
@@ -59,7 +62,8 @@ class Shop {
     this.engines = ENGINES.map(() => new Engine());
     [this.load, this.store, this.matrix, this.vector] = this.engines;
     this.room = { ...slots, frames: Math.max(1, slots.frames), weights: Math.max(1, slots.weights) };
-    this.left = { frames: [], ring: [], parts: [], weights: [] };
+    this.room.late = slots.ring;
+    this.left = { frames: [], ring: [], late: [], parts: [], weights: [] };
   }
 
   // Notes when what has room so far is gone; gives when there is room for one more.
@@ -77,13 +81,21 @@ class Shop {
   add(tile) {
     const [load, store, matrix, vector] = ENGINES.map((_, i) => tile[TILE.cycles + i]);
     const [loads, stores, matrices, vectors] = ENGINES.map((_, i) => tile[TILE.operations + i]);
-    const late = tile[TILE.late];
-    const spread = tile[TILE.spread];
+    const [late, spread, bias, drain] = [tile[TILE.late], tile[TILE.spread], tile[TILE.bias], tile[TILE.drain]];
     let ready = this.loaded(tile, load, loads, loads + stores + matrices + vectors);
-    if (spread) ready = this.vector.work(ready, spread, 1);
+    if (spread) {
+      // It goes where the products before it still read.
+      if (!(tile[TILE.flags] & BEGINS_FRAME)) ready = Math.max(ready, this.matrix.free);
+      ready = this.vector.work(ready, spread, 1);
+    }
+    const others = matrices - (bias ? 1 : 0) - (drain ? 1 : 0);
+    if (others) ready = this.matrix.work(ready, matrix - bias - drain, others);
     if (store && this.room.ring) ready = Math.max(ready, this.leaves("ring", this.store.free));
-    if (matrices) ready = this.matrix.work(ready, matrix, matrices);
-    if (late) ready = Math.max(ready, this.load.work(this.issued, late, 1));
+    if (drain) ready = this.matrix.work(ready, drain, 1);
+    if (late) {
+      const gone = this.room.ring ? this.leaves("late", this.vector.free) : 0;
+      ready = Math.max(ready, this.load.work(Math.max(this.issued, gone), late, 1));
+    }
     if (vector > spread) ready = this.vector.work(ready, vector - spread, Math.max(1, vectors - (spread ? 1 : 0)));
     if (stores) this.store.work(Math.max(ready, this.issued), store, stores);
   }
@@ -91,21 +103,24 @@ class Shop {
   // Issues a tile, as soon as queues and scratchpads have room for it; gives when it is loaded.
   loaded(tile, load, loads, operations) {
     const { queue, issue_cycles: issue } = this.hardware;
-    const flags = tile[TILE.flags];
+    const [flags, early, late, bias] = [tile[TILE.flags], tile[TILE.early], tile[TILE.late], tile[TILE.bias]];
     for (const engine of this.engines) this.issued = Math.max(this.issued, engine.hasRoom(queue));
+    if (early) {
+      this.issued = Math.max(this.issued, this.leaves("weights", this.matrix.free));
+      this.load.work(this.issued + issue, early, 1);
+    }
     if (flags & BEGINS_FRAME) {
       const gone = Math.max(this.matrix.free, this.vector.free, this.store.free);
       this.issued = Math.max(this.issued, this.leaves("frames", gone));
-      this.left.ring = [];
-      this.left.parts = [];
+      for (const name of ["ring", "late", "parts"]) this.left[name] = [];
     }
-    if (flags & LOADS_WEIGHTS) this.issued = Math.max(this.issued, this.leaves("weights", this.matrix.free));
+    if (flags & LOADS_WEIGHTS && !early) this.issued = Math.max(this.issued, this.leaves("weights", this.matrix.free));
     let ready = this.issued + issue;
     if (flags & LOADS_WEIGHTS && this.room.parts) ready = Math.max(ready, this.leaves("parts", this.matrix.free));
+    if (bias) this.matrix.work(ready, bias, 1);
     this.issued += operations * issue;
     if (!loads) return ready;
-    const late = tile[TILE.late];
-    return this.load.work(ready, load - late, Math.max(1, loads - (late ? 1 : 0)));
+    return this.load.work(ready, load - late - early, Math.max(1, loads - (late ? 1 : 0) - (early ? 1 : 0)));
   }
 
   shift(cycles) {
