@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.atalla.device.pairs import pairs, write_programs
-from tests.atalla.native import OF_NARROW_PRODUCTS, sets_here
 
 
 def test_some_pairs_end(tmp_path: Path) -> None:

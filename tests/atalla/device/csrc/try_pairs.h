@@ -159,6 +159,8 @@ static inline uint64_t cycles_of(const pairing* p, const trial* t, const atalla_
 static inline void find_effort(const pairing* p, trial* t) {
   atalla_hardware usual = {.struct_size = sizeof usual};
   atalla_hardware_default(&usual);
+  snprintf(now, sizeof now, "usual hardware, %s\n", t->path);
+  alarm(PATIENCE_S);
   if (run_on(p, t, &usual, NULL)) found("refused on usual hardware");
   for (uint32_t i = 0; i < t->rows; ++i) {
     for (int engine = 0; engine < ATALLA_ENGINES; ++engine) t->effort += p->rows[i].operations[engine];
@@ -199,13 +201,13 @@ static inline pairing try_pairs(const char* isa, uint64_t seed, uint64_t first, 
   pairing p = {
       .isa = isa[0] == '-' ? NULL : isa, .seed = seed, .trials = calloc(programs, sizeof(trial)), .count = programs};
   uint32_t most = 0;
+  signal(SIGALRM, hangs);
   for (size_t i = 0; i < programs; ++i) {
     p.trials[i] = trial_of(&p, paths[i]);
     if (p.trials[i].rows > most) most = p.trials[i].rows;
   }
   p.rows = calloc(most, sizeof *p.rows);
   for (size_t i = 0; i < programs; ++i) find_effort(&p, &p.trials[i]);
-  signal(SIGALRM, hangs);
   for (uint64_t number = first; number < first + count; ++number) try_pair(&p, number);
   alarm(0);
   for (size_t i = 0; i < programs; ++i) close_trial(&p.trials[i]);
