@@ -106,6 +106,28 @@ class Network(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
+class Gated(nn.Module):
+    """Means between products of int8: a gate of the channels, and of all places before the classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = convolution((16, 3, 3, 3), (2, 1), given=(0.03, -2), to=(0.05, -128), act=functional.relu)
+        self.narrow = convolution((8, 16, 1, 1), given=(0.03, -128), to=(0.02, -128), act=functional.relu)
+        self.wide = convolution((16, 8, 1, 1), given=(0.02, -128), to=(0.05, 3))
+        self.head = linear(5, 16, given=(0.02, -100), to=None)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        gate = functional.hardsigmoid(self.wide(self.narrow(x.mean((2, 3), keepdim=True))))
+        x = emulated(x * emulated(gate, 1 / 255, -128), 0.05, -128)
+        return self.head(x.mean((2, 3)))
+
+
+def gated() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Give it, and an input."""
+    return Gated(), (torch.randn(1, 3, 9, 11, generator=torch.Generator().manual_seed(0)),)
+
+
 def network() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Give it, and an input."""
     return Network(), (torch.randn(1, 3, 12, 12, generator=torch.Generator().manual_seed(0)),)

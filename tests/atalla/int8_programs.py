@@ -1,4 +1,4 @@
-"""Programs of one instruction on int8, made by a seed: products of every form, chains of two tensors, tables, pools."""
+"""Programs of one instruction on int8, made by a seed: products of every form, chains, tables, pools, sums."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from atalla import ir
-from atalla.isa import QUAD, Dtype, Layout, Op, Pool, Space, Step
+from atalla.isa import QUAD, Dtype, Layout, Op, Pool, Reduce, Space, Step, bits_of_float32
 from atalla.layouts import pack_deep
-from atalla.passes.rules.chain import bits_of_float32
 from tests.atalla import one_instruction
 from tests.atalla.one_instruction import COLUMNS, DEPTHS, ROWS, Given, channels_last, constant, given, image, result
 
@@ -125,7 +124,19 @@ def pool(seed: int) -> Given:
     return _program(ir.Instruction(Op.POOL2D, dst, (src,), attributes), [src], made)
 
 
-MAKERS = (product, convolution, chain, table, pool)
+def total(seed: int) -> Given:
+    """Return a REDUCE by SUM along any dims."""
+    made = Made(seed)
+    shape = made.one((7,), (300, 130), (2, 24, 5, 5), (1, 64, 7, 7), (3, 70, 9, 4), (2, 3, 200), (70_000,))
+    strides = channels_last(shape) if len(shape) == 4 and made.maybe() else None
+    dims = made.choice.randint(1, (1 << len(shape)) - 1) if made.maybe() or len(shape) != 4 else 0b1100
+    kept = tuple(1 if dims >> i & 1 else extent for i, extent in enumerate(shape))
+    src, dst = given("x", Dtype.I8, shape, strides), result(Dtype.I64, kept)
+    attributes = {"kind": Reduce.SUM, "dims": dims, "correction": 0.0}
+    return _program(ir.Instruction(Op.REDUCE, dst, (src,), attributes), [src], made)
+
+
+MAKERS = (product, convolution, chain, table, pool, total)
 
 
 def _program(one: ir.Instruction, inputs: list[ir.Tensor], made: Made) -> Given:

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 import atalla
 from atalla.blob.reader import parse
-from atalla.isa import Op
+from atalla.isa import Dtype, Op
+from tests.atalla import int8_nets
 from tests.atalla.agreement import Case, compiled
 from tests.atalla.int8_nets import INT8, Calls, Q, convolution, emulated, floats, linear, quantized
 from tests.atalla.native import sets_here
@@ -72,6 +73,43 @@ def agree_floats(cases: Sequence[Case]) -> atalla.Compiled:
         for one, other in zip(atalla.load(made.data, isa=isa).run(inputs), wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
     return made
+
+
+def test_sums_and_means_are_of_whole_numbers() -> None:
+    """In float32 they would be added in an order of each kernel's own."""
+    x = numbers(2, 40, 9, 11)
+
+    def repeated(x: torch.Tensor) -> torch.Tensor:
+        x = emulated(x)
+        return emulated(x * x.mean((2, 3), keepdim=True))
+
+    cases: list[Case] = [
+        (Calls(lambda x: emulated(x).mean((2, 3))), (x,)),
+        (Calls(lambda x: emulated(x, 0.03, -7).mean(1)), (x,)),
+        (Calls(lambda x: emulated(x, 0.03, 100).sum((0, 3), keepdim=True)), (x,)),
+        (Calls(lambda x: emulated(functional.adaptive_avg_pool2d(emulated(x), 1), 0.01, 3)), (x,)),
+        (Calls(lambda x: emulated(emulated(x.permute(0, 2, 3, 1)).mean((1, 2)), 0.01)), (x,)),
+        (Calls(repeated), (x,)),
+        *[(made.eval(), inputs) for made, inputs in (int8_nets.gated(), int8_nets.network())],
+    ]
+    made = agree(cases, within=0.05)
+    listing = parse(made.data)
+    summed = [row for row in listing.instructions if row.op is Op.REDUCE]
+    assert len(summed) == 9
+    assert {listing.tensors[one].dtype for row in summed for one in row.sources if one is not None} == {Dtype.I8}
+
+
+def test_a_sum_of_more_than_a_float32_holds_stays_one_of_floats() -> None:
+    """And so does one whose count is not known."""
+    for count, dtype in ((1 << 16, Dtype.I8), ((1 << 16) + 1, Dtype.F32)):
+        listing = parse(compiled([(Calls(lambda x: emulated(x).mean(0)), (torch.zeros(count),))])[0].data)
+        (row,) = (row for row in listing.instructions if row.op is Op.REDUCE)
+        assert listing.tensors[row.sources[0] or 0].dtype is dtype
+    dims = ({0: torch.export.Dim("n", min=2, max=99)},)
+    program = torch.export.export(Calls(lambda x: emulated(x).mean(0)), (torch.zeros(7, 3),), dynamic_shapes=(dims,))
+    listing = parse(atalla.compile(program).data)
+    (row,) = (row for row in listing.instructions if row.op is Op.REDUCE)
+    assert listing.tensors[row.sources[0] or 0].dtype is Dtype.F32
 
 
 def test_the_largest_of_windows_is_of_int8_where_scales_are_equal() -> None:

@@ -18,7 +18,7 @@ import torch
 import atalla
 from atalla.blob.reader import parse
 from atalla.blob.verify import verify
-from atalla.isa import Op, Verdict
+from atalla.isa import Op, Reduce, Verdict
 from atalla.isa.format import HEADER, INSTRUCTION, SECTION, TENSOR
 from atalla.run.kernels import OpenBlob
 from tests.atalla import bf16_programs, int8_programs
@@ -149,3 +149,11 @@ def test_an_input_has_no_more_bytes_than_its_caller_is_told() -> None:
     first_dim = sections(blob)[b"TENS"][0] + TENSOR.size * listing.inputs[0] + 32
     struct.pack_into("<q", changed, first_dim, 1)
     assert python(signed(changed)) == c(signed(changed)) == Verdict.BOUNDS
+
+
+@pytest.mark.usefixtures("library")
+def test_of_int8_there_are_sums_alone() -> None:
+    data = int8_programs.total(0)[0]
+    for kind in Reduce:
+        found = with_word(data, Op.REDUCE, 0, struct.pack("<q", kind))
+        assert python(found) == c(found) == (Verdict.SOUND if kind is Reduce.SUM else Verdict.OPERANDS), kind

@@ -283,7 +283,8 @@ def _sample(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
 def _reduce(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     src, (kind, dims, correction) = _present(sources[0]), row.words
     need(0 <= kind <= max(Reduce) and 0 <= dims < 1 << src.rank, Verdict.ATTRIBUTE)
-    need(src.layout == Layout.STRIDED and src.rank == dst.rank and src.dtype in REDUCED, Verdict.OPERANDS)
+    need(src.layout == Layout.STRIDED and src.rank == dst.rank, Verdict.OPERANDS)
+    need(src.dtype in REDUCED or (src.dtype is Dtype.I8 and kind == Reduce.SUM), Verdict.OPERANDS)
     kept = tuple(1 if dims >> i & 1 else extent for i, extent in enumerate(src.shape))
     need(dst.shape == kept, Verdict.OPERANDS)
     made = src.dtype

@@ -37,7 +37,8 @@ int at_check_reduce(const resolved_insn* l) {
   const int64_t kind = word(l, AT_REDUCE_KIND), dims = word(l, AT_REDUCE_DIMS);
   if (!in_range(kind, 0, AT_REDUCE_COUNT - 1) || !in_range(dims, 0, ((int64_t)1 << src->rank) - 1))
     return AT_BAD_ATTRIBUTE;
-  if (src->layout != AT_STRIDED || src->rank != dst->rank || !is_reduced(src->dtype)) return AT_BAD_OPERANDS;
+  if (src->layout != AT_STRIDED || src->rank != dst->rank) return AT_BAD_OPERANDS;
+  if (!is_reduced(src->dtype) && (src->dtype != AT_I8 || kind != AT_REDUCE_SUM)) return AT_BAD_OPERANDS;
   for (int i = 0; i < src->rank; ++i) {
     if (dst->dim[i] != (dims >> i & 1 ? 1 : src->dim[i])) return AT_BAD_OPERANDS;
   }

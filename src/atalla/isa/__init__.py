@@ -21,6 +21,7 @@ from atalla.isa.operations import Scatter as Scatter
 from atalla.isa.steps import STEPS as STEPS
 from atalla.isa.steps import Step as Step
 from atalla.isa.steps import StepSpec as StepSpec
+from atalla.isa.steps import bits_of_float32 as bits_of_float32
 from atalla.isa.steps import float32_of as float32_of
 from atalla.isa.types import FEW_CHANNELS as FEW_CHANNELS
 from atalla.isa.types import LANE as LANE

@@ -6,6 +6,7 @@
     1.2  operations QGEMM, QCONV2D, QDWCONV2D; layout QUADS; steps DEQUANTIZE, QUANTIZE; POOL2D of int8 by MAX; GATHER
          by uint8
     1.3  operations BGEMM, BCONV2D; layout PAIRS
+    1.4  REDUCE of int8 by SUM
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Record:
 
 
 MAGIC = b"ATLB\r\n\x1a\n"
-MAJOR, MINOR = 1, 3
+MAJOR, MINOR = 1, 4
 ENDIAN = 0x01020304
 NOTHING = 0xFFFFFFFF
 """The number of what is absent."""

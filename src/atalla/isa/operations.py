@@ -145,6 +145,7 @@ class Reduce(IntEnum):
     """Kinds of REDUCE."""
 
     SUM = 0
+    """Of whole numbers an int64; of int8, too, which no other kind takes."""
     MEAN = 1
     MAX = 2
     MIN = 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -128,3 +129,10 @@ STEPS = {Step[name]: StepSpec(*kinds.split("→")) for kinds, names in _KINDS.it
 def float32_of(bits: int) -> float:
     """Return the float32 of these bits."""
     return float(struct.unpack("<f", struct.pack("<i", bits))[0])
+
+
+def bits_of_float32(value: float) -> int:
+    """Return the bits of the nearest float32 as an int32."""
+    if math.isinf(value) or math.isnan(value) or abs(value) <= 3.4028235677973366e38:
+        return int(struct.unpack("<i", struct.pack("<f", value))[0])
+    return bits_of_float32(math.copysign(math.inf, value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,21 +11,18 @@ import pytest
 import torch
 
 import atalla
-from atalla.blob.reader import parse
-from atalla.dtypes import torch_dtype_of
 from atalla.isa import Op
 from cross_backend.workloads._torchvision import make_importable
 from tests.atalla import int8_programs
+from tests.atalla.device.drivers import DRIVER, FAST, write_program
 from tests.atalla.native import OF_NARROW_PRODUCTS, executable, sets_here
 from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled
 from tests.atalla.test_sanitizers import ADDRESS
 
-DRIVER = Path(__file__).with_name("csrc") / "check_tiles.c"
 PRODUCTS = {Op.GEMM, Op.CONV2D, Op.CONV2D_WINO, Op.QGEMM, Op.QCONV2D, Op.BGEMM, Op.BCONV2D}
 CUT = [op for op in Op if op not in PRODUCTS | {Op.END, Op.CALL_HOST}]
 SETS = sorted(sets_here() - OF_NARROW_PRODUCTS)
-FAST: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,19 +49,6 @@ def run(flags: Sequence[str], *arguments: str) -> Checked:
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
     return Checked(*map(int, done.stdout.split()))
-
-
-def write_program(path: Path, blob: bytes, inputs: Sequence[torch.Tensor]) -> None:
-    """Write a blob and its inputs, as they lie, each behind its size."""
-    listing = parse(blob)
-    parts = [blob]
-    for number, value in zip(listing.inputs, inputs, strict=True):
-        row = listing.tensors[number]
-        flat = torch.zeros(row.bytes // row.dtype.size, dtype=torch_dtype_of(row.dtype))
-        if flat.numel():
-            flat.as_strided(row.shape, row.strides).copy_(value)
-        parts.append(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
-    path.write_bytes(b"".join(struct.pack("<Q", len(part)) + part for part in parts))
 
 
 @pytest.mark.parametrize("isa", SETS)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fold.h"
+#include "int8_sum.h"
 #include "median.h"
 
 static void reduce_floats(const fold* f, const float* src, char* dst) {
@@ -126,9 +127,10 @@ static void reduce_item(void* argument, size_t item, unsigned thread) {
   const size_t size = at_size(call->src[0].dtype),
                last = (item + 1) * f->each < f->items ? (item + 1) * f->each : f->items;
   const int64_t kind = call->words[AT_REDUCE_KIND];
-  const int lanes = f->kept && call->src[0].dtype == AT_F32 && f->kept_src[f->kept - 1] == 1 &&
-                    f->kept_dst[f->kept - 1] == 1 &&
-                    (kind == AT_REDUCE_SUM || kind == AT_REDUCE_MEAN || kind == AT_REDUCE_VAR);
+  const int bytes = call->src[0].dtype == AT_I8;
+  const int lanes = f->kept && f->kept_src[f->kept - 1] == 1 && f->kept_dst[f->kept - 1] == 1 &&
+                    (bytes || (call->src[0].dtype == AT_F32 &&
+                               (kind == AT_REDUCE_SUM || kind == AT_REDUCE_MEAN || kind == AT_REDUCE_VAR)));
   for (size_t at = item * f->each; at < last;) {
     int64_t src, dst;
     fold_at(f, at, &src, &dst);
@@ -138,10 +140,16 @@ static void reduce_item(void* argument, size_t item, unsigned thread) {
     if (kind == AT_REDUCE_MEDIAN) {
       reduce_middle(f, from, to, thread);
     } else if (lanes) {
-      const size_t row = (size_t)f->kept_dim[f->kept - 1], left = row - at % row;
-      count = left < VL ? left : VL;
+      const size_t row = (size_t)f->kept_dim[f->kept - 1], left = row - at % row, most = bytes ? BYTES_AT_ONCE : VL;
+      count = left < most ? left : most;
       if (count > last - at) count = last - at;
-      reduce_lanes(f, (const float*)(const void*)from, (float*)(void*)to, count);
+      if (bytes) {
+        sum_bytes_lanes(f, (const int8_t*)(const void*)from, (int64_t*)(void*)to, count);
+      } else {
+        reduce_lanes(f, (const float*)(const void*)from, (float*)(void*)to, count);
+      }
+    } else if (bytes) {
+      sum_bytes(f, (const int8_t*)(const void*)from, (int64_t*)(void*)to);
     } else if (call->src[0].dtype == AT_F32) {
       reduce_floats(f, (const float*)(const void*)from, to);
     } else {

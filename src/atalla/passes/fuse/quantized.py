@@ -60,7 +60,7 @@ def into_integers(program: ir.Program) -> None:
 def _into_reader(ew: ir.Instruction, uses: Uses) -> None:
     """What an EW reads dequantised it dequantises itself: another may read it, too, or read it repeated."""
     for place, tensor in enumerate(ew.sources):
-        given = None if tensor is None or tensor.dtype is not Dtype.F32 else _dequantized(tensor, uses)
+        given = None if tensor is None or tensor.dtype is not Dtype.F32 else dequantized(tensor, uses)
         if (
             tensor is None
             or given is None
@@ -87,7 +87,7 @@ def _integer_product(program: ir.Program, product: ir.Instruction) -> None:
     numbers, steps = found
     if math.prod(numbers.shape[1:]) > (MOST_TAPS if product.op is Op.DWCONV2D else MOST_DEPTH):
         return
-    given = _dequantized(src, uses) or _dequantized_copy(program, src, uses)
+    given = dequantized(src, uses) or dequantized_copy(program, src, uses)
     if given is None:
         return
     added = torch.zeros(1) if bias is None else constant_data(bias)
@@ -122,7 +122,7 @@ def _quantized(bound: float, to: Scaled) -> float:
     return float(found.clamp(-128, 127))
 
 
-def _dequantized(tensor: ir.Tensor, uses: Uses) -> Scaled | None:
+def dequantized(tensor: ir.Tensor, uses: Uses) -> Scaled | None:
     """Return the int8 tensor whose floats a tensor holds, as a view of the same form."""
     writers = uses.writers.get(id(tensor.storage), [])
     if len(writers) != 1 or writers[0].op is not Op.EW or writers[0].dst is None:
@@ -146,12 +146,12 @@ def _dequantized(tensor: ir.Tensor, uses: Uses) -> Scaled | None:
     return Scaled(source.view(tensor.shape, tensor.strides, tensor.offset - whole.offset), scale, zero)
 
 
-def _dequantized_copy(program: ir.Program, tensor: ir.Tensor, uses: Uses) -> Scaled | None:
+def dequantized_copy(program: ir.Program, tensor: ir.Tensor, uses: Uses) -> Scaled | None:
     """Return the int8 tensor, laid out as a copy of its floats is: whatever made it writes it so, or it is copied."""
     (writer, *others) = uses.writers.get(id(tensor.storage), [None])
     if writer is None or others or writer.op is not Op.COPY or writer.dst is None or writer.sources[0] is None:
         return None
-    given = _dequantized(writer.sources[0], uses)
+    given = dequantized(writer.sources[0], uses)
     if given is None or writer.dst.dtype is not Dtype.F32:
         return None
     x = _laid_out(program, given.tensor, writer.dst.strides, writer, uses)
@@ -247,7 +247,7 @@ def _integer_pool(program: ir.Program, pool: ir.Instruction) -> None:
     uses = Uses.of(program)
     src, dst = pool.sources[0], pool.dst
     assert src is not None and dst is not None, "a pool reads and writes"
-    given, follower = _dequantized(src, uses) or _dequantized_copy(program, src, uses), _sole_reader(dst, uses)
+    given, follower = dequantized(src, uses) or dequantized_copy(program, src, uses), _sole_reader(dst, uses)
     to = None if follower is None else _quantizes(follower)
     if given is None or follower is None or to is None or not _lie_alike(dst, to.tensor):
         return

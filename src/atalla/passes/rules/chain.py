@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from atalla import ir
 from atalla.dims import equal
-from atalla.isa import STEPS, Op, Step
+from atalla.isa import STEPS, Op, Step, bits_of_float32
 from atalla.passes.constraints import COMPUTED
 from atalla.passes.lowering import Lowering
 
@@ -89,13 +87,6 @@ class Chain:
 
 Build = Callable[..., int]
 """Called with the chain and the numbers of its operands; gives that of the result."""
-
-
-def bits_of_float32(value: float) -> int:
-    """Return the bits of the nearest float32 as an int32."""
-    if math.isinf(value) or math.isnan(value) or abs(value) <= 3.4028235677973366e38:
-        return int(struct.unpack("<i", struct.pack("<f", value))[0])
-    return bits_of_float32(math.copysign(math.inf, value))
 
 
 def broadcast(tensor: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:

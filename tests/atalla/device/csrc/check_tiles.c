@@ -1,10 +1,12 @@
-// Runs random calls, or the instructions of programs, in tiles.
+// Runs random calls, or the instructions of programs, in tiles; or programs on random hardware.
 //
 // check_tiles random ISA OPERATION FIRST COUNT
 // check_tiles programs ISA FILE...
+// check_tiles pairs ISA SEED FIRST COUNT FILE...  (ISA -: the best)
 //
-// It says how many calls and tiles there were, how many tiles at least, rooms that were too small, and tiles that read
-// or write where a view lies though no data say which part of it; and the smallest room for all.
+// Of tiles it says how many calls and tiles there were, how many tiles at least, rooms that were too small, and tiles
+// that read or write where a view lies though no data say which part of it; and the smallest room for all. Of pairs it
+// says how many ran, were refused at first, were tried with larger scratchpads, and ran with data.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "check_calls.h"
 #include "programs.h"
 #include "random_calls.h"
+#include "try_pairs.h"
 
 static void random_calls(checking* c, char** arguments) {
   const uint16_t op = (uint16_t)atoi(arguments[0]);
@@ -28,6 +31,14 @@ static void random_calls(checking* c, char** arguments) {
 
 int main(int count, char** arguments) {
   if (count < 4) return 2;
+  if (strcmp(arguments[1], "pairs") == 0) {
+    if (count < 7) return 2;
+    const uint64_t seed = strtoull(arguments[3], NULL, 10), first = strtoull(arguments[4], NULL, 10);
+    const uint64_t pairs = strtoull(arguments[5], NULL, 10);
+    const pairing p = try_pairs(arguments[2], seed, first, pairs, arguments + 6, (size_t)count - 6);
+    printf("%zu %zu %zu %zu\n", p.ran, p.refused, p.larger, p.with_data);
+    return 0;
+  }
   checking c = {.kernels = at_choose(arguments[2])};
   if (!c.kernels || at_pool_new(1, &c.pool) != ATALLA_OK) return 2;
   if (strcmp(arguments[1], "programs") == 0) {

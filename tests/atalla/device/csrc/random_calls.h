@@ -126,8 +126,9 @@ static inline void make_reduce(made* m, at_call* call) {
   int64_t dim[AT_DIMS], of[AT_DIMS];
   const unsigned rank = any_dims(m, 0, 6, dim);
   const int64_t kind = below(m, AT_REDUCE_COUNT);
-  const uint8_t from = kind == AT_REDUCE_MEAN || kind == AT_REDUCE_VAR
-                           ? AT_F32
+  const uint8_t from = kind == AT_REDUCE_MEAN || kind == AT_REDUCE_VAR ? AT_F32
+                       : kind == AT_REDUCE_SUM && one_in(m, 3)
+                           ? AT_I8
                            : ONE_OF(m, uint8_t, AT_F32, AT_F32, AT_I64, AT_I32, AT_BOOL);
   const int places = kind == AT_REDUCE_ARGMAX || kind == AT_REDUCE_ARGMIN;
   int64_t mask = (int64_t)(next(m) & ((1u << rank) - 1));
