@@ -75,10 +75,12 @@ static void stem_line(const stem_job* job, const float* row, int64_t step, float
       memcpy(line + in.from, row + start + in.from, (size_t)(in.to - in.from) * sizeof(float));
       continue;
     }
-    for (int64_t i = in.from; i < in.to; ++i) {
-      if (i == done.from) i = done.to;
-      if (i < in.to) line[i] = row[(start + i * stride) * step];
-    }
+    const int64_t apart = stride * step;
+    const float* at = row + (start + in.from * stride) * step;
+    for (int64_t i = in.from; i < done.from; ++i, at += apart) line[i] = *at;
+    const int64_t rest = done.to > in.from ? done.to : in.from;
+    at = row + (start + rest * stride) * step;
+    for (int64_t i = rest; i < in.to; ++i, at += apart) line[i] = *at;
   }
 }
 
