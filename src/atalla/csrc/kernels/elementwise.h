@@ -211,6 +211,16 @@ static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_value* valu
   }
 }
 
+// Whether the chain is one step of dense floats, which needs no block: a row is read and written where it is.
+static int ew_is_bare(const ew_job* job) {
+  const walk* w = &job->spread.walk;
+  if (job->count != 1 || !job->steps[0].as_float || !at_step_spec_of(job->steps[0].code)->operands[0]) return 0;
+  for (unsigned v = 0; v < w->views; ++v) {
+    if (w->dtype[v] != AT_F32 || w->stride[v][w->rank - 1] != 1) return 0;
+  }
+  return 1;
+}
+
 static void ew_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
   ew_job* job = argument;
@@ -229,6 +239,7 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
   }
   ew_value values[MOST_VALUES];
   ew_constants(job, values);
+  const int is_bare = ew_is_bare(job);
   if (s->length <= BLOCK / 2 && w->rank == 2 && job->count) {
     ew_short_rows(job, from, last, values);
     return;
@@ -236,7 +247,15 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
   for (size_t row = from; row < last; ++row) {
     char* at[WALKERS];
     walk_row(w, row, at);
-    for (size_t done = 0; done < count;) {
+    size_t done = 0;
+    if (is_bare) {
+      const ew_step* only = &job->steps[0];
+      float* rows[WALKERS];
+      for (unsigned v = 0; v < w->views; ++v) rows[v] = (float*)(void*)at[v] + begin;
+      done = count / VL * VL;
+      step_floats(only, rows[0], rows[only->a + 1], rows[only->b + 1], done);
+    }
+    while (done < count) {
       // Whole vectors first: a block that ends within a vector is copied.
       size_t block = count - done < BLOCK ? count - done : BLOCK;
       if (block > VL) block = block / VL * VL;

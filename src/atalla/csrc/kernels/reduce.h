@@ -73,38 +73,48 @@ static void reduce_wholes(const fold* f, const char* src, char* dst) {
   store_whole(dst, call->dst.dtype, kind == AT_REDUCE_ARGMAX || kind == AT_REDUCE_ARGMIN ? place : found);
 }
 
+enum { LANES = 4 };  // vectors of neighbours at once: sums of one wait for each other
+
 // Sums of many neighbours at once, or of the squares of what they differ by from a mean: channels are innermost and
-// kept, as in an image's mean.
-INLINE vf lanes_sum(const fold* f, const float* src, size_t count, vf mean, const int squares) {
-  const size_t rows = fold_rows(f);
-  vf total = vset(0.0f);
+// kept, as in an image's mean. The last vector may be filled in part.
+INLINE void lanes_sum(const int vectors, const int full, const fold* f, const float* src, size_t count,
+                      const int squares, const vf* mean, vf* total) {
+  const size_t rows = fold_rows(f), last = count - (size_t)(vectors - 1) * VL;
+  const int64_t step = f->gone_src[f->gone - 1];
+  for (int v = 0; v < vectors; ++v) total[v] = vset(0.0f);
   for (size_t row = 0; row < rows; ++row) {
     const float* at = src + fold_row(f, row, f->gone_src);
-    vf part = vset(0.0f);
-    for (size_t i = 0; i < f->length; ++i) {
-      const float* here = at + (int64_t)i * f->gone_src[f->gone - 1];
-      const vf x = count == VL ? vload(here) : vload_part(here, count);
-      if (squares) {
-        part += (x - mean) * (x - mean);
-      } else {
-        part += x;
+    vf part[LANES];
+    for (int v = 0; v < vectors; ++v) part[v] = vset(0.0f);
+    for (size_t i = 0; i < f->length; ++i, at += step) {
+      for (int v = 0; v < vectors; ++v) {
+        const vf x = full || v + 1 < vectors ? vload(at + v * VL) : vload_part(at + v * VL, last);
+        if (squares) {
+          part[v] += (x - mean[v]) * (x - mean[v]);
+        } else {
+          part[v] += x;
+        }
       }
     }
-    total += part;
+    for (int v = 0; v < vectors; ++v) total[v] += part[v];
   }
-  return total;
 }
 
-static void reduce_lanes(const fold* f, const float* src, float* dst, size_t count) {
+INLINE void reduce_lanes(const int vectors, const int full, const fold* f, const float* src, float* dst, size_t count) {
   const int64_t kind = f->call->words[AT_REDUCE_KIND];
   const double elements = (double)(fold_rows(f) * f->length);
-  vf found = lanes_sum(f, src, count, vset(0.0f), 0);
-  if (kind != AT_REDUCE_SUM) found = found * vset((float)(1.0 / elements));
+  vf mean[LANES], found[LANES];
+  lanes_sum(vectors, full, f, src, count, 0, NULL, found);
+  for (int v = 0; v < vectors && kind != AT_REDUCE_SUM; ++v) found[v] = found[v] * vset((float)(1.0 / elements));
   if (kind == AT_REDUCE_VAR) {
     const double rest = elements - at_number(f->call->words[AT_REDUCE_CORRECTION]);
-    found = lanes_sum(f, src, count, found, 1) / vset((float)(rest > 0 ? rest : 0));
+    for (int v = 0; v < vectors; ++v) mean[v] = found[v];
+    lanes_sum(vectors, full, f, src, count, 1, mean, found);
+    for (int v = 0; v < vectors; ++v) found[v] = found[v] / vset((float)(rest > 0 ? rest : 0));
   }
-  vstore_part(dst, found, count);
+  for (int v = 0; v < vectors; ++v) {
+    vstore_part(dst + v * VL, found[v], full || v + 1 < vectors ? VL : count - (size_t)(vectors - 1) * VL);
+  }
 }
 
 static void reduce_middle(const fold* f, const char* src, char* dst, unsigned thread) {
@@ -140,13 +150,18 @@ static void reduce_item(void* argument, size_t item, unsigned thread) {
     if (kind == AT_REDUCE_MEDIAN) {
       reduce_middle(f, from, to, thread);
     } else if (lanes) {
-      const size_t row = (size_t)f->kept_dim[f->kept - 1], left = row - at % row, most = bytes ? BYTES_AT_ONCE : VL;
-      count = left < most ? left : most;
-      if (count > last - at) count = last - at;
+      const size_t row = (size_t)f->kept_dim[f->kept - 1], left = row - at % row;
+      const float* floats = (const float*)(const void*)from;
+      count = left < last - at ? left : last - at;
       if (bytes) {
+        if (count > BYTES_AT_ONCE) count = BYTES_AT_ONCE;
         sum_bytes_lanes(f, (const int8_t*)(const void*)from, (int64_t*)(void*)to, count);
+      } else if (count >= LANES * VL) {
+        count = LANES * VL;
+        reduce_lanes(LANES, 1, f, floats, (float*)(void*)to, count);
       } else {
-        reduce_lanes(f, (const float*)(const void*)from, (float*)(void*)to, count);
+        if (count > VL) count = VL;
+        reduce_lanes(1, 0, f, floats, (float*)(void*)to, count);
       }
     } else if (bytes) {
       sum_bytes(f, (const int8_t*)(const void*)from, (int64_t*)(void*)to);

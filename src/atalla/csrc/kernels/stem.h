@@ -10,6 +10,7 @@ typedef struct {
   size_t channels, kernel_h, kernel_w, stride, dilation, wide, high;
   size_t phase, line;    // floats of one phase of a row, and of all of them
   size_t block, blocks;  // rows of the output that one item makes, and items of an image
+  span inside[2];        // of the first phases: which columns are inside of the image
 } stem_job;
 
 INLINE int suits_stem(const at_call* call) {
@@ -28,6 +29,10 @@ INLINE stem_job stem_of(const at_call* call) {
                   .high = (size_t)call->dst.dim[2]};
   job.phase = job.wide + (job.kernel_w - 1) * job.dilation / job.stride + 1;
   job.line = job.phase * job.stride;
+  for (int64_t p = 0; p < 2; ++p) {
+    const int64_t start = p - words[AT_CONV2D_LEFT];
+    job.inside[p] = span_inside(start, (int64_t)job.stride, call->src[0].dim[3], (int64_t)job.phase);
+  }
   return job;
 }
 
@@ -38,24 +43,44 @@ static size_t stem_need(const at_call* call) {
   return at_bytes(bytes + job.kernel_h * sizeof(int64_t) + 2 * AT_LINE);
 }
 
-INLINE void set_zeros(float* at, int64_t count) {
-  for (int64_t i = 0; i < count; i += VL) vstore_part(at + i, vset(0.0f), (size_t)(count - i < VL ? count - i : VL));
+// Dense numbers, every second to one line and those between them to the other; returns how many went to each.
+INLINE int64_t stem_halves(const float* from, int64_t count, float* even, float* odd) {
+  int64_t i = 0;
+  for (; i + VL <= count; i += VL) {
+    const vf a = vload(from + 2 * i), b = vload(from + 2 * i + VL);
+    vstore(even + i, veven(a, b));
+    vstore(odd + i, vodd(a, b));
+  }
+  return i;
 }
 
-// Column x of the padded row becomes [x % stride][x / stride].
-static void stem_line(const stem_job* job, const float* row, int64_t step, int64_t left, int64_t columns, float* line) {
-  const int64_t stride = (int64_t)job->stride, phase = (int64_t)job->phase;
+// Column x of the padded row becomes [x % stride][x / stride]; what is outside of the image stays as it is.
+static void stem_line(const stem_job* job, const float* row, int64_t step, float* line) {
+  const int64_t stride = (int64_t)job->stride, phase = (int64_t)job->phase, columns = job->call->src[0].dim[3];
+  const int64_t left = job->call->words[AT_CONV2D_LEFT];
+  const span *even = &job->inside[0], *odd = &job->inside[1];
+  span done = {0, 0};  // of both
+  if (step == 1 && stride == 2) {
+    const int64_t last = even->to < odd->to ? even->to : odd->to;
+    done.from = done.to = even->from > odd->from ? even->from : odd->from;
+    if (done.from < last) {
+      const float* from = row + (2 * done.from - left);
+      done.to += stem_halves(from, last - done.from, line + done.from, line + phase + done.from);
+    }
+  }
   for (int64_t p = 0; p < stride; ++p, line += phase) {
     const int64_t start = p - left;  // of the image, at line[0]
-    const span in = span_inside(start, stride, columns, phase);
-    set_zeros(line, in.from);
-    set_zeros(line + in.to, phase - in.to);
-    const float* at = row + (start + in.from * stride) * step;
-    if (step == 1 && stride == 2) {
-      for (int64_t i = 0; i < in.to - in.from; ++i) line[in.from + i] = at[2 * i];
-    } else {
-      for (int64_t i = 0; i < in.to - in.from; ++i) line[in.from + i] = at[i * stride * step];
+    const span in = p < 2 ? job->inside[p] : span_inside(start, stride, columns, phase);
+    if (step == 1 && stride == 1) {
+      memcpy(line + in.from, row + start + in.from, (size_t)(in.to - in.from) * sizeof(float));
+      continue;
     }
+    const int64_t apart = stride * step;
+    const float* at = row + (start + in.from * stride) * step;
+    for (int64_t i = in.from; i < done.from; ++i, at += apart) line[i] = *at;
+    const int64_t rest = done.to > in.from ? done.to : in.from;
+    at = row + (start + rest * stride) * step;
+    for (int64_t i = rest; i < in.to; ++i, at += apart) line[i] = *at;
   }
 }
 
@@ -82,16 +107,15 @@ static void stem_row(const stem_job* job, const stem_room* room, int64_t n, int6
     for (size_t c = 0; c < job->channels && !is_there; ++c) {
       float* line = lines + c * job->line;
       if (row >= 0 && row < src->dim[2]) {
-        stem_line(job, image + row * src->stride[2] + (int64_t)c * src->stride[1], src->stride[3],
-                  words[AT_CONV2D_LEFT], src->dim[3], line);
+        stem_line(job, image + row * src->stride[2] + (int64_t)c * src->stride[1], src->stride[3], line);
       } else {
         memset(line, 0, job->line * sizeof(float));
       }
     }
     float** taps = room->taps + (size_t)i * job->kernel_w * job->channels;
-    for (size_t j = 0; j < job->kernel_w; ++j, taps += job->channels) {
-      const size_t column = j * job->dilation, at = column % job->stride * job->phase + column / job->stride;
-      for (size_t c = 0; c < job->channels; ++c) taps[c] = lines + c * job->line + at;
+    for (size_t j = 0, p = 0, at = 0; j < job->kernel_w; ++j, taps += job->channels) {
+      for (size_t c = 0; c < job->channels; ++c) taps[c] = lines + c * job->line + p * job->phase + at;
+      for (p += job->dilation; p >= job->stride; p -= job->stride) ++at;
     }
   }
 }
@@ -112,6 +136,7 @@ static void stem_item(void* argument, size_t item, unsigned thread) {
       .lines = (float*)(void*)(scratch + (pointers + numbers + AT_LINE - 1) / AT_LINE * AT_LINE),
   };
   for (size_t i = 0; i < job->kernel_h; ++i) room.held[i] = INT64_MIN;
+  memset(room.lines, 0, job->kernel_h * job->channels * job->line * sizeof(float));
   product p = {
       .lines = room.taps,
       .taps = 1,

@@ -88,6 +88,41 @@ INLINE vf vmix_high(vf a, vf b) {
 }
 #endif
 
+// a[0] a[2] a[4] … b[0] b[2] …, and those between them.
+#if defined(__AVX2__) && VL == 8
+INLINE vf veven(vf a, vf b) {
+  const __m256 mixed = _mm256_shuffle_ps((__m256)a, (__m256)b, 0x88);  // within halves
+  return (vf)_mm256_permute4x64_pd((__m256d)mixed, 0xd8);
+}
+
+INLINE vf vodd(vf a, vf b) {
+  const __m256 mixed = _mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd);
+  return (vf)_mm256_permute4x64_pd((__m256d)mixed, 0xd8);
+}
+#elif defined(__AVX512F__) && VL == 16
+INLINE vf veven(vf a, vf b) {
+  const __m512i from = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return (vf)_mm512_permutex2var_ps((__m512)a, from, (__m512)b);
+}
+
+INLINE vf vodd(vf a, vf b) {
+  const __m512i from = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  return (vf)_mm512_permutex2var_ps((__m512)a, from, (__m512)b);
+}
+#else
+INLINE vf veven(vf a, vf b) {
+  vf found = {0};
+  for (int i = 0; i < VL; ++i) found[i] = i < VL / 2 ? a[2 * i] : b[2 * i - VL];
+  return found;
+}
+
+INLINE vf vodd(vf a, vf b) {
+  vf found = {0};
+  for (int i = 0; i < VL; ++i) found[i] = i < VL / 2 ? a[2 * i + 1] : b[2 * i + 1 - VL];
+  return found;
+}
+#endif
+
 // Rows become columns: each step turns the number of an element, its row's bits and then its lane's, by one bit.
 INLINE void vtranspose(vf x[VL]) {
   for (int step = 1; step < VL; step *= 2) {

@@ -1,0 +1,176 @@
+// Tiles of depthwise convolutions: some neighbours of a row of the output, all channels, a vector of them at a time;
+// one function for each width and stride of the filter and each activation. "depthwise.h" says what is computed.
+#pragma once
+
+#include "narrow.h"
+#include "product.h"
+#include "rounded.h"
+
+enum { PIXELS = 7 };                       // images are 7, 14, 28, 56 or 112 pixels wide
+enum { MOST_WIDTH = 5, MOST_STRIDE = 2 };  // of filters that have functions of their own
+
+typedef struct {
+  const char* const* columns;  // [kernel_h][reach], at the tile's left edge
+  int from, to;                // of the filter's rows, those inside of the image
+  size_t reach;
+  const char* weight;  // [taps][channels]
+  const float* bias;
+  float* residual;
+  char* out;
+  int64_t residual_pixel, out_pixel;  // elements between pixels
+  const int32_t* sums;                // of int8, and what is made of it
+  const float *scale, *offset;
+  float zero;
+  int out_int8;
+  size_t channels;
+  int kernel_h, kernel_w, stride, dilation;
+  activation act;
+} dw_tile;
+
+// What is done to sums before they are stored: nothing, two bounds, hardswish, or what int8 needs.
+typedef enum { DW_NONE, DW_CLAMP, DW_HARDSWISH, DW_INT8, DW_KINDS } dw_kind;
+
+INLINE dw_kind dw_kind_of(const dw_tile* t) {
+  if (t->scale) return DW_INT8;
+  if (t->act.act == AT_ACT_RELU || t->act.act == AT_ACT_CLAMP) return DW_CLAMP;
+  return t->act.act == AT_ACT_HARDSWISH ? DW_HARDSWISH : DW_NONE;
+}
+
+INLINE vf dw_load(const float* at, size_t count, const int full) { return full ? vload(at) : vload_part(at, count); }
+
+// Element `c` of int8 or of floats, and those behind it.
+INLINE vf dw_number(const int is_int8, const char* at, size_t c, size_t count, const int full) {
+  if (!is_int8) return dw_load((const float*)(const void*)at + c, count, full);
+  return full ? vload_int8((const int8_t*)at + c) : vload_int8_part((const int8_t*)at + c, count);
+}
+
+// What sums begin with.
+INLINE vf dw_start(const int is_int8, const dw_tile* t, size_t c, size_t count, const int full) {
+  if (!is_int8) return t->bias ? dw_load(t->bias + c, count, full) : vset(0.0f);
+  const vi sums = (vi)dw_load((const float*)(const void*)t->sums + c, count, full);
+  return __builtin_convertvector(sums, vf) * vset(-t->zero);
+}
+
+INLINE void dw_store_int8(const dw_tile* t, int p, size_t c, size_t count, const int full, vf sum) {
+  const vf made = vrounded(sum, dw_load(t->scale + c, count, full)) + dw_load(t->offset + c, count, full);
+  const vf x = vceil_at(vfloor_at(made, vset(t->act.low)), vset(t->act.high));
+  const int64_t place = p * t->out_pixel + (int64_t)c;
+  int8_t* bytes = (int8_t*)t->out + place;
+  float* floats = (float*)(void*)t->out + place;
+  if (t->out_int8) {
+    full ? vstore_int8(bytes, x) : vstore_int8_part(bytes, x, count);
+  } else {
+    full ? vstore(floats, x) : vstore_part(floats, x, count);
+  }
+}
+
+INLINE void dw_store(const dw_tile* t, float* at, size_t count, const int full, const dw_kind kind, vf x) {
+  if (kind == DW_CLAMP) x = vceil_at(vfloor_at(x, vset(t->act.low)), vset(t->act.high));
+  if (kind == DW_HARDSWISH) x = vhardswish(x);
+  full ? vstore(at, x) : vstore_part(at, x, count);
+}
+
+// One pointer that goes on from pixel to pixel: the compiler would keep one for each, on the stack.
+INLINE float* onward(float* at, int64_t step) {
+  at += step;
+  __asm__("" : "+r"(at));
+  return at;
+}
+
+// PIXELS neighbours, a vector of channels; what comes before the tile are constants.
+INLINE void dw_vector(const int kernel_w, const int stride, const int full, const dw_kind kind, const dw_tile* t,
+                      size_t c, size_t count) {
+  const int is_int8 = kind == DW_INT8;
+  vf acc[PIXELS];
+  const vf start = dw_start(is_int8, t, c, count, full);
+  for (int p = 0; p < PIXELS; ++p) acc[p] = start;
+  const size_t reach = t->reach, apart = t->channels * (is_int8 ? 1 : sizeof(float));
+  const char* const* columns = t->columns + (size_t)t->from * reach;
+  const char* weight = t->weight + (size_t)(t->from * kernel_w) * apart;
+  for (int left = t->to - t->from; left > 0; --left, columns += reach) {
+    vf w[MOST_WIDTH];
+#pragma GCC unroll 5
+    for (int j = 0; j < kernel_w; ++j, weight += apart) w[j] = dw_number(is_int8, weight, c, count, full);
+#pragma GCC unroll 24
+    for (int at = 0; at < (PIXELS - 1) * stride + kernel_w; ++at) {
+      const vf x = dw_number(is_int8, columns[at], c, count, full);
+#pragma GCC unroll 8
+      for (int p = 0; p < PIXELS; ++p) {
+        const int j = at - p * stride;
+        if (j >= 0 && j < kernel_w) acc[p] = add_product(!is_int8, acc[p], x, w[j]);
+      }
+    }
+  }
+  if (is_int8) {
+    for (int p = 0; p < PIXELS; ++p) dw_store_int8(t, p, c, count, full, acc[p]);
+    return;
+  }
+  if (t->residual) {
+    float* residual = t->residual + c;
+    for (int p = 0; p < PIXELS; ++p, residual = onward(residual, t->residual_pixel)) {
+      acc[p] += dw_load(residual, count, full);
+    }
+  }
+  float* out = (float*)(void*)t->out + c;
+  for (int p = 0; p < PIXELS; ++p, out = onward(out, t->out_pixel)) dw_store(t, out, count, full, kind, acc[p]);
+}
+
+INLINE void dw_channels(const int kernel_w, const int stride, const dw_kind kind, const dw_tile* given) {
+  const dw_tile own = *given, *t = &own;  // which no store can change
+  size_t c = 0;
+  if (kind == DW_INT8) {  // a part of a vector of bytes is slow: at the end some channels again, which gives the same
+    for (; c < t->channels; c += VL) {
+      const size_t most = t->channels - VL;
+      dw_vector(kernel_w, stride, 1, kind, t, c < most ? c : most, VL);
+    }
+    return;
+  }
+  for (; c + VL <= t->channels; c += VL) dw_vector(kernel_w, stride, 1, kind, t, c, VL);
+  if (c < t->channels) dw_vector(kernel_w, stride, 0, kind, t, c, t->channels - c);
+}
+
+// A function for each width and stride of the filter and each kind: one for all would have too few registers.
+#define EACH_FILTER(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2)
+#define EACH_KIND(X, WIDTH, STRIDE) \
+  X(WIDTH, STRIDE, DW_NONE) X(WIDTH, STRIDE, DW_CLAMP) X(WIDTH, STRIDE, DW_HARDSWISH) X(WIDTH, STRIDE, DW_INT8)
+#define DEFINE(WIDTH, STRIDE, KIND)                                                             \
+  static __attribute__((noinline)) void dw_tile_##WIDTH##_##STRIDE##_##KIND(const dw_tile* t) { \
+    dw_channels(WIDTH, STRIDE, KIND, t);                                                        \
+  }
+#define DEFINE_KINDS(WIDTH, STRIDE) EACH_KIND(DEFINE, WIDTH, STRIDE)
+EACH_FILTER(DEFINE_KINDS)
+#undef DEFINE_KINDS
+#undef DEFINE
+
+#define NAME_TILE(WIDTH, STRIDE, KIND) [WIDTH][STRIDE][KIND] = dw_tile_##WIDTH##_##STRIDE##_##KIND,
+#define NAME_TILES(WIDTH, STRIDE) EACH_KIND(NAME_TILE, WIDTH, STRIDE)
+static void (*const DW_TILES[MOST_WIDTH + 1][MOST_STRIDE + 1][DW_KINDS])(const dw_tile* t) = {EACH_FILTER(NAME_TILES)};
+#undef NAME_TILES
+#undef NAME_TILE
+
+// One pixel, whatever the filter is.
+INLINE void dw_pixel(const int is_int8, const dw_tile* t, size_t p, size_t c, size_t count, const int full) {
+  vf acc = dw_start(is_int8, t, c, count, full);
+  for (int i = t->from; i < t->to; ++i) {
+    for (int j = 0; j < t->kernel_w; ++j) {
+      const char* x = t->columns[(size_t)i * t->reach + p * (size_t)t->stride + (size_t)j * (size_t)t->dilation];
+      const size_t w = (size_t)(i * t->kernel_w + j) * t->channels + c;
+      acc += dw_number(is_int8, x, c, count, full) * dw_number(is_int8, t->weight, w, count, full);
+    }
+  }
+  if (is_int8) {
+    dw_store_int8(t, (int)p, c, count, full, acc);
+  } else {
+    float* out = (float*)(void*)t->out + (int64_t)p * t->out_pixel + (int64_t)c;
+    if (t->residual) acc += dw_load(t->residual + (int64_t)p * t->residual_pixel + (int64_t)c, count, full);
+    dw_store(t, out, count, full, dw_kind_of(t), acc);
+  }
+}
+
+INLINE void dw_all_channels(const int is_int8, const dw_tile* t, size_t p) {
+  size_t c = 0;
+  for (; c + VL <= t->channels; c += VL) dw_pixel(is_int8, t, p, c, VL, 1);
+  if (c < t->channels) dw_pixel(is_int8, t, p, c, t->channels - c, 0);
+}
+
+static void dw_one(const dw_tile* t, size_t p) { t->scale ? dw_all_channels(1, t, p) : dw_all_channels(0, t, p); }
