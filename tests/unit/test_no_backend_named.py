@@ -28,6 +28,7 @@ DATA = {
 """Tables in which backends are data."""
 OTHERWISE = {
     "browser/assets.py": {"wasm"},  # a kind of file
+    "browser/process.py": {"null"},  # the operating system's
     "export/onnx_file.py": {"onnxruntime"},  # the tool that runs ONNX files, whatever the target is
     "lowering/free_batch.py": {"onnxruntime"},
     "program/onnx_file.py": {"onnxruntime"},

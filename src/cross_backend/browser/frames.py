@@ -46,6 +46,8 @@ def unpack(frame: bytes) -> tuple[np.ndarray[Any, Any], ...]:
     try:
         (length,) = _HEAD.unpack_from(frame)
         rows = json.loads(frame[_HEAD.size : _HEAD.size + length])
+        if not isinstance(rows, list):
+            raise TypeError("no list of tensors")
         at, arrays = _HEAD.size + length, []
         for row in rows:
             at += -at % 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,10 +50,11 @@ _ALWAYS = (
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
 )
-_LIFELINE = 'exec "$@" 3<&0 4>/dev/null'
-"""With ``--remote-debugging-pipe`` a browser ends when file 3 does: also where this process was killed."""
+_HAS_LIFELINE = os.name == "posix"
+_LIFELINE = 'it=$1; shift; "$@" 3<&0 4>/dev/null; code=$?; rm -rf "$it" || { sleep 1; rm -rf "$it"; }; exit $code'
+"""With ``--remote-debugging-pipe`` a browser ends when file 3 does, also where this process was killed; its profile
+goes with it. Both are in a session of their own, as a worker is killed with its whole group."""
 _END_S = 5.0
-_LOG = "log.txt"
 
 
 def find_browser() -> str | None:
@@ -77,23 +79,27 @@ class BrowserProcess:
         if program is None:
             raise LoadError("there is no Chromium, Chrome or Edge on this machine.")
         self._profile = Path(tempfile.mkdtemp(prefix="cross-backend-browser-"))
-        command = [program, *_ALWAYS, *flags, f"--user-data-dir={self._profile / 'profile'}"]
-        if hasattr(os, "geteuid"):
+        self._log = tempfile.TemporaryFile()
+        command = [program, *_ALWAYS, *flags, f"--user-data-dir={self._profile}"]
+        if _HAS_LIFELINE:
             if os.geteuid() == 0:
                 command.append("--no-sandbox")  # Chromium does not start as root with one
-            command = ["sh", "-c", _LIFELINE, "sh", *command, "--remote-debugging-pipe"]
+            command = ["sh", "-c", _LIFELINE, "sh", str(self._profile), *command, "--remote-debugging-pipe"]
         try:
-            with (self._profile / _LOG).open("wb") as log:
-                self._process = subprocess.Popen(
-                    [*command, url], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
-                )
+            self._process = subprocess.Popen(
+                [*command, url],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._log,
+                start_new_session=_HAS_LIFELINE,
+            )
         except OSError as error:
-            shutil.rmtree(self._profile, ignore_errors=True)
+            self._clear()
             raise LoadError(f"{program} does not start: {error.strerror}.") from error
 
     @property
     def pid(self) -> int:
-        """The process id of the browser itself; its pages have others."""
+        """The process whose children are all of the browser's."""
         return self._process.pid
 
     @property
@@ -103,23 +109,33 @@ class BrowserProcess:
 
     def last_words(self) -> str:
         """Return the last line that it printed, or an empty text."""
-        with contextlib.suppress(OSError):
-            lines = (self._profile / _LOG).read_text(errors="replace").splitlines()
-            return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
-        return ""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()
+        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
 
     def close(self) -> None:
         """End it, and delete its profile."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        if not hasattr(os, "geteuid"):
+        if not _HAS_LIFELINE:
             self._process.terminate()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
+            self._kill()
+        self._clear()
+
+    def _kill(self) -> None:
+        if _HAS_LIFELINE:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        else:
             self._process.kill()
-            self._process.wait()
+        self._process.wait()
+
+    def _clear(self) -> None:
+        self._log.close()
         shutil.rmtree(self._profile, ignore_errors=True)
 
     def __enter__(self) -> Self:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,6 +21,19 @@ def channel() -> Iterator[Channel]:
         yield opened
 
 
+@pytest.fixture
+def connect(channel: Channel) -> Iterator[Callable[[], Client]]:
+    """Give a function that makes a client; all end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make() -> Client:
+            client = Client(channel)
+            stack.callback(client.close)
+            return client
+
+        yield make
+
+
 class Client:
     """What a browser would send."""
 
@@ -27,6 +41,7 @@ class Client:
         parts = urlsplit(channel.url)
         self.start = parts.path
         self.connection = http.client.HTTPConnection(str(parts.hostname), int(parts.port or 0), timeout=20)
+        self.stream: http.client.HTTPResponse | None = None
 
     def ask(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
         self.connection.request(method, path, body, headers)
@@ -35,7 +50,13 @@ class Client:
 
     def listen(self) -> http.client.HTTPResponse:
         self.connection.request("GET", f"{self.start}commands")
-        return self.connection.getresponse()
+        self.stream = self.connection.getresponse()
+        return self.stream
+
+    def close(self) -> None:
+        if self.stream is not None:
+            self.stream.close()
+        self.connection.close()
 
 
 def command(stream: http.client.HTTPResponse) -> dict[str, object]:
@@ -45,8 +66,8 @@ def command(stream: http.client.HTTPResponse) -> dict[str, object]:
     return told
 
 
-def test_the_page_and_its_script_are_offered_isolated(channel: Channel) -> None:
-    client = Client(channel)
+def test_the_page_and_its_script_are_offered_isolated(channel: Channel, connect: Callable[[], Client]) -> None:
+    client = connect()
     client.connection.request("GET", client.start)
     answer = client.connection.getresponse()
     assert answer.status == 200 and b"channel.js" in answer.read()
@@ -60,28 +81,28 @@ def test_the_page_and_its_script_are_offered_isolated(channel: Channel) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/channel.js", "/wrong/", "{start}../../etc/passwd", "{start}channel.py", "{start}offered-1"]
 )
-def test_nothing_else_is_there(channel: Channel, path: str) -> None:
-    client = Client(channel)
+def test_nothing_else_is_there(channel: Channel, connect: Callable[[], Client], path: str) -> None:
+    client = connect()
     assert client.ask(path.format(start=client.start))[0] == 404
 
 
-def test_another_host_name_is_refused(channel: Channel) -> None:
+def test_another_host_name_is_refused(channel: Channel, connect: Callable[[], Client]) -> None:
     """A page of a stranger whose name was made to lead here (DNS rebinding) says that name."""
-    client = Client(channel)
+    client = connect()
     assert client.ask(client.start, Host="evil.example")[0] == 404
     assert client.ask(f"{client.start}answers/1", "POST", b"{}", Host="evil.example")[0] == 404
 
 
-def test_an_answer_must_say_how_long_it_is(channel: Channel) -> None:
-    client = Client(channel)
+def test_an_answer_must_say_how_long_it_is(channel: Channel, connect: Callable[[], Client]) -> None:
+    client = connect()
     client.connection.putrequest("POST", f"{client.start}answers/1")
     client.connection.putheader("Content-Length", str(1 << 40))
     client.connection.endheaders()
     assert client.connection.getresponse().status == 413
 
 
-def test_a_command_its_offer_and_its_answer(channel: Channel) -> None:
-    stream, client, answers = Client(channel).listen(), Client(channel), []
+def test_a_command_its_offer_and_its_answer(channel: Channel, connect: Callable[[], Client]) -> None:
+    stream, client, answers = connect().listen(), connect(), []
     channel.wait(lambda: True, 20)
     asking = threading.Thread(target=lambda: answers.append(channel.ask("bind", b"tensors", forget=[])))
     asking.start()
@@ -95,8 +116,8 @@ def test_a_command_its_offer_and_its_answer(channel: Channel) -> None:
     assert client.ask(f"{client.start}{told['url']}")[0] == 404, "what was offered is taken back"
 
 
-def test_a_failure_is_told_and_a_page_that_ends_is_noticed(channel: Channel) -> None:
-    listening, client, failed = Client(channel), Client(channel), []
+def test_a_failure_is_told_and_a_page_that_ends_is_noticed(channel: Channel, connect: Callable[[], Client]) -> None:
+    listening, client, failed = connect(), connect(), []
     stream = listening.listen()
 
     def ask() -> None:
@@ -111,8 +132,7 @@ def test_a_failure_is_told_and_a_page_that_ends_is_noticed(channel: Channel) -> 
         if end == "failure":
             assert client.ask(f"{client.start}failures/{told['id']}", "POST", b"no such operator")[0] == 204
         else:
-            stream.close()
-            listening.connection.close()
+            listening.close()
         asking.join(20)
     assert failed[0] == "no such operator" and "page crashed or was closed" in failed[1]
 

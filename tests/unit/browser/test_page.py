@@ -148,3 +148,4 @@ def test_a_browser_ends_when_its_owner_is_killed(browser: None, tmp_path: Path) 
     owner.wait()
     _, alive = psutil.wait_procs(everyone, 30)
     assert alive == []
+    assert list(tmp_path.glob("cross-backend-browser-*")) == []
