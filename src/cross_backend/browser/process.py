@@ -79,7 +79,7 @@ class BrowserProcess:
         if program is None:
             raise LoadError("there is no Chromium, Chrome or Edge on this machine.")
         self._profile = Path(tempfile.mkdtemp(prefix="cross-backend-browser-"))
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  held as long as the browser
         command = [program, *_ALWAYS, *flags, f"--user-data-dir={self._profile}"]
         if _HAS_LIFELINE:
             if os.geteuid() == 0:
