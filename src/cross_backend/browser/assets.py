@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from cross_backend.artifact import Artifact
 from cross_backend.toolchains import FILES
 
 RUNTIME = FILES["browser"]
@@ -37,6 +38,18 @@ def model_files() -> dict[str, Path]:
     """Return ``ort_page.js`` and what it needs beside it: name → file; the runtime's only once it was added."""
     runtime = RUNTIME.files if RUNTIME.added else ()
     return {path.name: path for path in (*(_HERE / name for name in _OWN), *runtime)}
+
+
+def model_of(artifact: Artifact) -> Path | None:
+    """Return the file of an artifact that such a page can open, whole; None where it is another runtime's.
+
+    Raises:
+        ArtifactError: it is missing, or not what its manifest says.
+    """
+    if artifact.payload_path.suffix != ".onnx":
+        return None
+    artifact.check()
+    return artifact.payload_path
 
 
 def channel_files() -> dict[str, Path]:

@@ -39,6 +39,8 @@ class Model:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    threads: int
+    """Of its WebAssembly; 1 where the page may have no more."""
     log: tuple[str, ...]
     """Lines that the runtime printed; empty where its log was not asked for."""
 
@@ -90,7 +92,7 @@ class Page:
             told = self._ask("open", model, provider=provider, threads=threads or 0, withLog=with_log)
         except RunError as error:
             raise LoadError(str(error)) from error
-        return Model(tuple(told["inputs"]), tuple(told["outputs"]), tuple(told["log"]))
+        return Model(tuple(told["inputs"]), tuple(told["outputs"]), int(told["threads"]), tuple(told["log"]))
 
     def bind(self, arrays: Sequence[np.ndarray[Any, Any]]) -> int:
         """Make the runtime's own tensors, and return the key by which they are run."""

@@ -80,7 +80,10 @@ def test_every_kind_of_tensor_goes_there_and_back(page: Page, tmp_path: Path) ->
         assert all(np.array_equal(a, b) for a, b in zip(found, arrays, strict=True))
 
 
-def test_it_is_isolated_so_that_threads_and_the_clock_are_there(page: Page) -> None:
+def test_it_is_isolated_so_that_threads_and_the_clock_are_there(page: Page, tmp_path: Path) -> None:
+    for threads in (1, 2):
+        assert page.open(save(tmp_path / "m.onnx", ("float32",), [4]), "wasm", threads).threads == threads
+        assert page.run(page.bind([np.ones(4, "float32")]))[0].tolist() == [1, 1, 1, 1]
     assert page.is_isolated and page.browser.startswith(("Chromium ", "Edge "))
 
 
