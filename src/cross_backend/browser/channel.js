@@ -39,6 +39,7 @@ async function fetched(url) {
 const commands = {
   hello: async () => ({ isIsolated: crossOriginIsolated, agent: navigator.userAgent, adapter: await OrtModel.adapter() }),
   async open({ provider, url, threads, withLog }) {
+    model?.close();
     model = await OrtModel.open({ provider, model: await fetched(url), threads, withLog });
     return model.opened;
   },

@@ -23,10 +23,12 @@ export class OrtModel {
       if (failed === undefined) resolve(answer);
       else reject(new Error(failed));
     };
-    this.#worker.onerror = (event) => {
-      for (const { reject } of this.#waiting.values()) reject(new Error(event.message || "the worker cannot start"));
-      this.#waiting.clear();
-    };
+    this.#worker.onerror = (event) => this.#fail(event.message || "the worker cannot start");
+  }
+
+  #fail(text) {
+    for (const { reject } of this.#waiting.values()) reject(new Error(text));
+    this.#waiting.clear();
   }
 
   #ask(ask, told = {}, moved = []) {
@@ -83,7 +85,9 @@ export class OrtModel {
     return this.#ask("sample", { key, calls, warmUp, seconds });
   }
 
+  // End it at once; what was asked and not answered is rejected.
   close() {
     this.#worker.terminate();
+    this.#fail("the model was closed");
   }
 }

@@ -21,8 +21,10 @@ RUN = """async ([model, x]) => {
   const key = await opened.bind([{ type: "float32", dims: [4], bytes: new Float32Array(x).buffer }]);
   const { outputs, ms } = await opened.run(key);
   const times = await opened.sample(key, { calls: 3 });
+  const asked = opened.sample(key, { calls: 1e6 }).catch((error) => error.message);
   opened.close();
-  return { y: [...new Float32Array(outputs[0].bytes)], dims: outputs[0].dims, ms, times: times.length };
+  const end = await asked;
+  return { end, y: [...new Float32Array(outputs[0].bytes)], dims: outputs[0].dims, ms, times: times.length };
 }"""
 FAIL = """async () => {
   const { OrtModel } = await import("./ort_page.js");
@@ -47,6 +49,7 @@ def test_a_model_runs_in_a_page_that_says_nothing(visitor: Any, tmp_path: Path) 
     x = [0.5, -1.0, 2.0, 4.0]
     found = visitor.evaluate(RUN, [list(model), x])
     assert (found["y"], found["dims"], found["times"]) == (x, [4], 3)
+    assert found["end"] == "the model was closed"
     assert found["ms"] >= 0 and visitor.said == []
 
 
