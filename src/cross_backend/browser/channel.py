@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import queue
 import secrets
 import selectors
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,17 +51,17 @@ class Channel:
         return f"http://{self._host}/{self._secret}/"
 
     def wait(self, is_running: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until the page is there.
+        """Wait until the page is there; time in which this process was stopped does not count.
 
         Raises:
             LoadError: the browser ended, or the time is over.
         """
-        end = time.monotonic() + timeout_s
-        while not self._connected.wait(_LOOK_S):
+        for _ in range(math.ceil(timeout_s / _LOOK_S)):
+            if self._connected.wait(_LOOK_S):
+                return
             if not is_running():
                 raise LoadError("the browser ended before it opened its page")
-            if time.monotonic() > end:
-                raise LoadError(f"the browser did not open its page within {timeout_s:.0f} s")
+        raise LoadError(f"the browser did not open its page within {timeout_s:.0f} s")
 
     def ask(self, command: str, offered: Path | bytes | None = None, **told: Any) -> bytes:
         """Give the page a command, wait for its end, and return the answer.

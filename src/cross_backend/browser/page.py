@@ -19,7 +19,7 @@ from cross_backend.errors import LoadError, RunError
 if TYPE_CHECKING:
     import numpy as np
 
-_START_S = 60.0
+_START_S = 120.0
 _VERSION = re.compile(r"(Edg|Chrome)/(\d+)")
 
 
