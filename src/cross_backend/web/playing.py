@@ -1,0 +1,105 @@
+"""Playing: one input on one or several backends, each step timed, the outputs shown and compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.errors import CrossBackendError, UsageError, WorkerError, one_line
+from cross_backend.web.benches import Ran
+from cross_backend.web.catalogue import Choice
+from cross_backend.web.media import Media, Prepared, media_of, numbers_of, of_sample
+from cross_backend.web.state import State
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = tuple[np.ndarray[Any, Any], ...]
+
+MOST_SIDES = 8
+"""Backends beside each other."""
+
+
+async def play(state: State, choices: Sequence[Choice], data: bytes | None, name: str | None) -> dict[str, Any]:
+    """Run each choice on one input, one after the other.
+
+    Args:
+        state: the server's.
+        choices: all of one model.
+        data: what a person gave; the model's own sample where None.
+        name: of the file, where it was one.
+
+    Raises:
+        UsageError: the input is not what the model works on.
+    """
+    from anyio import to_thread
+
+    if len({choice.workload for choice in choices}) != 1 or len(choices) > MOST_SIDES:
+        raise UsageError(f"1 to {MOST_SIDES} artifacts of one model are wanted.")
+    artifact = next((choice.artifact for choice in choices if choice.artifact is not None), None)
+    media = None if artifact is None else media_of(artifact)
+    prepared: Prepared | None = None
+    began = time.perf_counter()
+    if data is not None:
+        if media is None:
+            raise UsageError(f"{choices[0].workload} runs on its own sample here; send no input.")
+        prepared = await to_thread.run_sync(media.prepare, data, name)
+    prepare_ms = (time.perf_counter() - began) * 1e3
+    rows: list[dict[str, Any]] = []
+    first: Arrays | None = None
+    for choice in choices:
+        row: dict[str, Any] = {"artifact": choice.key, "target": choice.target, "title": choice.title}
+        rows.append(row)
+        try:
+            ran = await state.benches.run(choice, prepared)
+            began = time.perf_counter()
+            shown = _shown(media, ran, prepared)
+            present_ms = (time.perf_counter() - began) * 1e3
+        except CrossBackendError as error:
+            row["outcome"] = "CRASH" if isinstance(error, WorkerError) else "FAIL"
+            row["error"] = one_line(error, 500)
+            state.metrics.count("cross_backend_runs_total", target=choice.target, outcome=row["outcome"])
+            continue
+        state.metrics.count("cross_backend_runs_total", target=choice.target, outcome="OK")
+        state.metrics.observe("cross_backend_inference_seconds", ran.called.run_ns / 1e9, target=choice.target)
+        row |= {
+            "outcome": "OK",
+            "error": None,
+            "shown": shown,
+            "prepare_ms": prepare_ms,
+            "bind_ms": ran.called.bind_ns / 1e6,
+            "inference_ms": ran.called.run_ns / 1e6,
+            "present_ms": present_ms,
+            "memory_bytes": ran.rss_bytes,
+            "opened": ran.opened,
+            "proof": asdict(ran.proof),
+            "difference": None if first is None else difference(first, ran.outputs),
+        }
+        first = ran.outputs if first is None else first
+    return {"model": choices[0].workload, "kind": None if media is None else media.kind, "runs": rows}
+
+
+def _shown(media: Media | None, ran: Ran, prepared: Prepared | None) -> dict[str, Any]:
+    if media is None:
+        return {"kind": "numbers", "numbers": numbers_of(ran.outputs)}
+    return media.present(ran.outputs, prepared or of_sample(media, ran.inputs)).to_json()
+
+
+def difference(first: Arrays, other: Arrays) -> dict[str, Any]:
+    """Return how far outputs are from those of the first backend: the largest difference, and as a share of its scale.
+
+    Both are None where the outputs are not finite or not of one shape, which can be compared by no number.
+    """
+    import numpy as np
+
+    worst = scale = 0.0
+    for one, two in zip(first, other, strict=False):
+        if one.shape != two.shape or one.size == 0:
+            return {"max_abs": None, "of_scale": None}
+        worst = max(worst, float(np.max(np.abs(np.subtract(one, two, dtype=np.float64)))))
+        scale = max(scale, float(np.max(np.abs(one.astype(np.float64)))))
+    if len(first) != len(other) or not (np.isfinite(worst) and np.isfinite(scale)):
+        return {"max_abs": None, "of_scale": None}
+    return {"max_abs": worst, "of_scale": worst / scale if scale else None}
