@@ -143,7 +143,7 @@ def _with_absent(model: str, choices: Sequence[Choice]) -> tuple[Choice, ...]:
     absent = []
     for backend in backends():
         if backend.name not in there and backend.name != NULL:
-            gap = _gap(backend.name) or f"not exported; cross-backend export {model} --backend {backend.name}"
+            gap = _gap(backend.name) or f"not exported; cross-backend export {model} --backends {backend.name}"
             absent.append(Choice(f"{model}.{backend.name}", model, backend.name, backend.title, None, gap))
     return tuple(sorted(choices, key=lambda choice: (bool(choice.gap), choice.title))) + tuple(absent)
 
