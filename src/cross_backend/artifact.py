@@ -22,7 +22,7 @@ from cross_backend.tensors import TensorSpec
 FORMAT = "cross-backend-artifact"
 VERSION = 3
 """Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory;
-3, the structure of what the model takes and gives."""
+3, the structure of what the model takes and gives; ``media`` was added within it."""
 MAX_NAME_BYTES = 255
 """Longest name that file systems take."""
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
@@ -158,6 +158,9 @@ class Artifact:
     """Digest of that file."""
     structure: Structure | None = None
     """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
+    media: Mapping[str, Any] | None = None
+    """What its inputs are made of and what its outputs mean, as its maker wrote it: ``loading.media`` reads it.
+    None where that are tensors, or the manifest is older."""
     described_by: str | None = None
     """Name of the manifest that describes it, where that is a bundle's and not its own."""
 
@@ -195,6 +198,7 @@ class Artifact:
             "inputs": to_json(self.inputs),
             "outputs": to_json(self.outputs),
             "structure": self.structure.to_json() if self.structure else None,
+            "media": dict(self.media) if self.media is not None else None,
             "placement": self.placement.to_json(),
             "estimate": dict(self.estimate),
             "versions": dict(self.versions),
@@ -239,6 +243,7 @@ class Artifact:
                 inputs=inputs,
                 outputs=outputs,
                 structure=Structure.read(row.get("structure"), len(inputs), len(outputs)),
+                media=media_row(row.get("media")),
                 placement=Placement.from_json(row["placement"]),
                 estimate={str(k): float(v) for k, v in row.get("estimate", {}).items()},
                 versions={str(k): str(v) for k, v in row["versions"].items()},
@@ -384,6 +389,13 @@ def read_versioned(path: Path, form: str, newest: int) -> Mapping[str, Any]:
         raise ArtifactError(
             f"{path} has format version {version}; this cross-backend reads up to {newest}. Upgrade it."
         )
+    return row
+
+
+def media_row(row: Any) -> Mapping[str, Any] | None:
+    """Accept a manifest's ``media`` for form."""
+    if row is not None and not isinstance(row, dict):
+        raise ValueError("media is no object")
     return row
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, plain_name, read_versioned
+from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, media_row, plain_name, read_versioned
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import read_regular
 from cross_backend.serialization import from_json
@@ -20,7 +20,7 @@ from cross_backend.tensors import TensorSpec
 
 FORMAT = "cross-backend-bundle"
 VERSION = 1
-"""Manifest version. History: 1, the first; ``structure`` was added within it."""
+"""Manifest version. History: 1, the first; ``structure`` and ``media`` were added within it."""
 MANIFEST = "manifest.json"
 SAMPLE = "sample"
 SAMPLE_GROUPS = {
@@ -81,12 +81,14 @@ class Bundle:
         inputs, outputs = _specs(row, "inputs", "inputs"), _specs(row, "outputs", "expected")
         if row["sample"] is not None:
             _check_sample(row["sample"], len(inputs), len(outputs))
+        labels = _read_labels(folder, row["labels"])
         shared: dict[str, Any] = {
             "workload": plain_name(row["model"]),
             "program": _digest(row["program"]),
             "inputs": inputs,
             "outputs": outputs,
             "structure": Structure.read(row.get("structure"), len(inputs), len(outputs)),
+            "media": _read_media(row.get("media"), labels),
             "sample": None if row["sample"] is None else SAMPLE,
             "sample_sha256": None if row["sample"] is None else _sample_digest(row["sample"]),
         }
@@ -101,7 +103,6 @@ class Bundle:
                 raise ValueError(f"an order names {min(unknown)!r}, which is no artifact")
             if len(set(order)) < len(order):
                 raise ValueError("an order names an artifact twice")
-        labels = _read_labels(folder, row["labels"])
         return cls(folder, shared["workload"], artifacts, orders, labels)
 
 
@@ -168,6 +169,14 @@ def _sample_digest(sample: Mapping[str, Any]) -> str:
         files[plain_name(name)] = _digest(row["sha256"])
     lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _read_media(row: Any, labels: tuple[str, ...]) -> Mapping[str, Any] | None:
+    """Return what the media are, with the labels of the file beside it where they are its own."""
+    media = media_row(row)
+    json.dumps(media, allow_nan=False)
+    from_file = media is not None and "labels" in media and media["labels"] is None
+    return {**media, "labels": list(labels)} if media is not None and from_file else media
 
 
 def _read_labels(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:

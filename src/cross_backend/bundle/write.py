@@ -136,6 +136,7 @@ def _fill(
         "inputs": to_json(captured.inputs),
         "outputs": to_json(captured.outputs),
         "structure": structure.to_json() if structure else None,
+        "media": _media(captured),
         "sample": _write_sample(folder, captured),
         "labels": labels,
         "artifacts": rows,
@@ -143,6 +144,14 @@ def _fill(
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, allow_nan=False) + "\n")
     write_loaders(captured.workload, list(orders), folder / "loaders")
+
+
+def _media(captured: Captured) -> Mapping[str, Any] | None:
+    """Return what the inputs are made of; labels are null, for they stand in a file of their own."""
+    media, path = captured.media, captured.labels_path
+    if media is None or path is None or media.get("labels") != path.read_text().splitlines():
+        return media
+    return {**media, "labels": None}
 
 
 def _write_sample(folder: Path, captured: Captured) -> dict[str, list[dict[str, Any]]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import print_json
+from cross_backend.cli._run_media import check_output, run_media
 from cross_backend.cli._run_steps import run_once
 from cross_backend.errors import UsageError
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cross_backend.comparison.settings import Settings
     from cross_backend.report.terminal import Terminal
     from cross_backend.tensors import TensorSpec
+    from cross_backend.workloads.media import Media
 
 UNVERIFIED = "unverified: it brings no sample to compare with, so it is not timed"
 
@@ -36,6 +38,13 @@ class Given:
     inputs: Sequence[TensorSpec]
     is_unverified: bool
     """Whether it has no sample that could have proved it right."""
+    media: Media | None = None
+    """What its inputs are made of; None where that are tensors."""
+
+    @property
+    def unverified(self) -> str:
+        """Why the outputs may be wrong; empty where a sample proved them."""
+        return UNVERIFIED if self.is_unverified else ""
 
 
 def foreign_reader(path: Path) -> Backend | None:
@@ -81,25 +90,30 @@ def run_given(args: argparse.Namespace, given: Given, bench: Bench, terminal: Te
     """Run what a bench has open on ``--input``, or where there is none on what is bound, and print."""
     from cross_backend.records import finite
 
+    is_file = args.input is not None and Path(args.input).suffix != ".npz" and Path(args.input).is_file()
+    check_output(given.media if is_file else None, args.output, args.input or "a random input")
+    if is_file and given.media is not None:
+        run_media(args, given, given.media, bench, terminal)
+        return
     with tempfile.TemporaryDirectory() as folder:
         if args.input is not None:
-            bench.bind(_inputs_file(args.input, given, Path(folder)))
+            bench.bind(_inputs_file(args.input, given, Path(folder), is_file=is_file))
         head = run_once(bench, args.output)
     if args.json:
         document = {"schema": 1, "workload": given.workload, "target": given.target}
-        why = {"verified": False, "reason": UNVERIFIED} if given.is_unverified else {}
+        why = {"verified": False, "reason": given.unverified} if given.is_unverified else {}
         print_json({**document, "output": [finite(value) for value in head], **why})
         return
     shown = ", ".join(f"{value:.6f}" for value in head)
     more = "" if args.output is None else f"; all outputs are in {args.output}"
     on = "" if args.input is not None else " (random inputs)"
-    mark, why_not = ("⚠️", f"; {UNVERIFIED}") if given.is_unverified else ("✅", "")
+    mark, why_not = ("⚠️", f"; {given.unverified}") if given.is_unverified else ("✅", "")
     terminal.text(f"{mark} {given.workload} on {given.target}: {shown}{on}{more}{why_not}")
     if given.is_unverified and args.artifact.suffix == ".onnx":
         terminal.text(f"   'cross-backend compare {args.artifact}' compares it with ONNX's reference evaluator")
 
 
-def _inputs_file(text: str, given: Given, folder: Path) -> Path:
+def _inputs_file(text: str, given: Given, folder: Path, *, is_file: bool) -> Path:
     """Return a tensor file for ``--input``: the user's own, or numbers shaped like the first input."""
     import numpy as np
 
@@ -109,10 +123,16 @@ def _inputs_file(text: str, given: Given, folder: Path) -> Path:
         if not Path(text).is_file():
             raise UsageError(f"{text} does not exist.")
         return Path(text)
+    if is_file:
+        raise UsageError(
+            f"--input {text}: {given.name} does not say what its inputs are made of, so it takes numbers or a .npz "
+            "file. Models of the toolkit's own say it, exported anew."
+        )
     try:
         numbers = np.array([float(part) for part in text.split(",")])
     except ValueError:
-        raise UsageError(f"--input takes numbers such as 1,2,3,4 or a .npz file, not {text!r}.") from None
+        file = f"{given.media.what} in a file" if given.media is not None else "a .npz file"
+        raise UsageError(f"--input takes numbers such as 1,2,3,4 or {file}, not {text!r}.") from None
     if len(given.inputs) != 1:
         raise UsageError(f"{given.name} has {len(given.inputs)} inputs; give them in a .npz file.")
     spec = given.inputs[0]

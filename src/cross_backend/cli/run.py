@@ -34,10 +34,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--platform", metavar="NAME", help="whose order picks from a folder (default: this platform)")
     parser.add_argument(
         "--input",
-        metavar="NUMBERS|FILE.npz",
-        help="run once on these: numbers such as 1,2,3,4, or a file with input_0, input_1, …",
+        metavar="NUMBERS|FILE",
+        help="run once on these: numbers such as 1,2,3,4, a .npz file with input_0, input_1, …, or what the model "
+        "works on: a picture, a text, a .wav file",
     )
-    parser.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs here")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the outputs here, as .npz; with .png the --input picture with the boxes that a detector found",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        type=Path,
+        metavar="FILE.json",
+        help="the tokenizer.json of the model's weights, for a text (default: the one beside the artifact)",
+    )
     parser.add_argument(
         "--profile",
         action="store_true",
@@ -104,6 +116,8 @@ def _check_combination(args: argparse.Namespace) -> None:
     """
     if args.input is not None and args.profile:
         raise UsageError("--profile measures on the sample, and --input runs your own inputs once; give one of them.")
+    if args.tokenizer is not None and args.input is None:
+        raise UsageError("--tokenizer makes token ids of a text; give the text with --input.")
     if args.bundled_program:
         given = [f"--{name}" for name in ("input", "model", "platform") if getattr(args, name) is not None]
         if given:
@@ -131,6 +145,7 @@ def _run(
     from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
     from cross_backend.loading.load import resolve_artifact
+    from cross_backend.loading.media import media_of
     from cross_backend.registry import check_runs
 
     artifact.check()
@@ -139,7 +154,9 @@ def _run(
     with ExitStack() as stack:
         bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)
         if args.input is not None or artifact.sample is None:
-            given = Given(artifact.name, artifact.workload, artifact.target, artifact.inputs, artifact.sample is None)
+            media = media_of(artifact, args.tokenizer)
+            unverified = artifact.sample is None
+            given = Given(artifact.name, artifact.workload, artifact.target, artifact.inputs, unverified, media)
             run_given(args, given, bench, terminal)
             return None
         result = measure_alone(bench, artifact, resolved, settings, opened)

@@ -103,6 +103,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             inputs=captured.inputs,
             outputs=captured.outputs,
             structure=captured.structure,
+            media=captured.media,
             placement=lowered.placement.weighed(captured.flops),
             estimate=lowered.estimate,
             versions=versions(resolved),
@@ -167,7 +168,7 @@ def _own(artifact: Artifact, captured: Captured, resolved: Resolved, cache: Cach
 def relabelled(artifact: Artifact, captured: Captured, resolved: Resolved) -> Artifact:
     """Return an artifact of the cache under the names that were asked for: other workloads and targets may share it."""
     target = replace(resolved.lowering, name=resolved.target.name)
-    return replace(artifact, workload=captured.workload, target=str(target))
+    return replace(artifact, workload=captured.workload, target=str(target), media=captured.media)
 
 
 def check_lowers(captured: Captured, resolved: Resolved) -> None:

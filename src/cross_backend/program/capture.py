@@ -46,6 +46,9 @@ Program: TypeAlias = "ExportedProgram | OnnxProgram"
 STRUCTURE = "structure.json"
 """File beside a captured program that says what the model itself takes and gives."""
 
+MEDIA = "media.json"
+"""File beside it that says what the inputs are made of and what the outputs mean; no part of the digest."""
+
 
 @dataclass(frozen=True)
 class Captured:
@@ -95,6 +98,12 @@ class Captured:
         """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
         path = self.folder / STRUCTURE
         return Structure.from_json(json.loads(path.read_text())) if path.is_file() else None
+
+    @property
+    def media(self) -> Mapping[str, Any] | None:
+        """What :meth:`Media.to_json` of the workload gave; None where it works on tensors."""
+        path = self.folder / MEDIA
+        return json.loads(path.read_text()) if path.is_file() else None
 
     def check(self) -> None:
         """Compare the files with the record.
@@ -207,6 +216,8 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
         save_tensors(folder / "task.npz", {"input": [workload.task.inputs], "label": [workload.task.labels]})
     if workload.labels:
         (folder / "labels.txt").write_text("\n".join(workload.labels) + "\n")
+    if workload.media is not None:
+        (folder / MEDIA).write_text(json.dumps(workload.media.to_json(), allow_nan=False) + "\n")
     if isinstance(workload.model, Path) and workload.model.suffix == ".onnx":
         return _write_onnx(workload.model, workload, folder, started)
     return _write_torch(workload, folder, started)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from cross_backend.workloads.media import Media
+
 _TORCH = (("torch", "torch"),)
 
 
@@ -57,6 +59,8 @@ class Workload:
     """Extent of the batch dimension that was asked for; as it came where None."""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Example inputs by name."""
+    media: Media | None = None
+    """What its inputs are made of, a picture, say, and what its outputs mean; None where that are tensors."""
 
 
 @dataclass(frozen=True)
@@ -250,5 +254,5 @@ def _digest_file(path: Path) -> str:
 
 def _digest_builders() -> str:
     """Digest the source of all builders, so that a change to one is never served from the cache."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    files = sorted(Path(__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

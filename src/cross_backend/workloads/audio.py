@@ -6,6 +6,7 @@ from typing import Any
 
 from cross_backend.workloads import Workload
 from cross_backend.workloads._transformers import SEED, as_module, import_transformers, load_model
+from cross_backend.workloads.media import AudioMedia
 
 MELS = 80
 FRAMES = 3000
@@ -41,7 +42,8 @@ def whisper(name: str, weights: str | None = None) -> Workload:
         # Log-mel features as Whisper's own extractor scales them: mostly within -1 and 1.
         sounds = [(0.5 * torch.randn(1, MELS, FRAMES),) for _ in range(1 + CALIBRATION)]
     module = as_module(model, lambda net, features: net.model(features).last_hidden_state)
-    return Workload(name, module, sounds[0], tuple(sounds[1:]))
+    media = AudioMedia(bands=MELS, frames=FRAMES, trained=weights is not None)
+    return Workload(name, module, sounds[0], tuple(sounds[1:]), media=media)
 
 
 def _let_sound_in(encoder: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from cross_backend.errors import CaptureError, UnavailableError, failing_as, one_line
 from cross_backend.workloads import Workload
 from cross_backend.workloads._torchvision import torchvision_models
+from cross_backend.workloads.media import BoxesMedia
 from cross_backend.workloads.vision import settle_batch_norm
 
 SEED = 0
@@ -51,7 +52,8 @@ def yolo(name: str, weights: str | None = None) -> Workload:
     with torch.no_grad():
         model.float().eval()(*images[0])  # the head computes its anchors in the first run and keeps them
     labels = tuple(model.names[index] for index in sorted(model.names))
-    return Workload(name, model, images[0], tuple(images[1:]), labels=labels)
+    media = BoxesMedia(size=SIZE, labels=labels, trained=weights is not None)
+    return Workload(name, model, images[0], tuple(images[1:]), labels=labels, media=media)
 
 
 def _random(ultralytics: Any, name: str) -> Any:

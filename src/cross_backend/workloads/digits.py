@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cross_backend.workloads import Task, Workload, load_checkpoint
+from cross_backend.workloads.media import DigitMedia
 
 SEED = 0
 EPOCHS = 12
@@ -44,7 +45,8 @@ def digits_cnn(name: str = "digits_cnn", weights: str | None = None) -> Workload
     calibration = tuple((image[None],) for image in torch.from_numpy(train_x[:CALIBRATION]))
     task = Task("top-1 accuracy", test_x, test_y)
     labels = tuple(str(digit) for digit in range(10))
-    return Workload(name, model.eval(), (torch.from_numpy(test_x[:1]),), calibration, task, labels)
+    sample = (torch.from_numpy(test_x[:1]),)
+    return Workload(name, model.eval(), sample, calibration, task, labels, media=DigitMedia(labels=labels))
 
 
 def _train(model, images, labels) -> None:  # type: ignore[no-untyped-def]  # torch is not imported at module top

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cross_backend.workloads import Workload, load_checkpoint
+from cross_backend.workloads.media import NumbersMedia
 
 SEED = 2718
 TRUE_WEIGHT = (0.25, 0.5, -0.125, 0.375)
@@ -32,4 +33,5 @@ def linear_regression(name: str = "linear_regression", weights: str | None = Non
     if weights is not None:
         load_checkpoint(model, weights)
     observed_by_quantisers = tuple((row[None],) for row in torch.from_numpy(features[:CALIBRATION].astype(np.float32)))
-    return Workload(name, model.eval(), (torch.tensor([[1.0, 2.0, 3.0, 4.0]]),), observed_by_quantisers)
+    media = NumbersMedia(names=tuple(f"feature {n}" for n in range(1, 5)), low=-5.0, high=5.0)
+    return Workload(name, model.eval(), (torch.tensor([[1.0, 2.0, 3.0, 4.0]]),), observed_by_quantisers, media=media)

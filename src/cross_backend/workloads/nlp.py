@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.workloads import Workload
 from cross_backend.workloads._transformers import SEED, as_module, import_transformers, load_model
+from cross_backend.workloads.media import TextMedia
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +23,12 @@ _BERT = {
         "intermediate_size": 4096,
     },
 }
+_TEXT: dict[str, dict[str, Any]] = {
+    "BertModel": {"padding": 0},
+    "GPT2LMHeadModel": {"padding": 50256, "pads_before": True, "predicts": True, "has_bytes": True},
+    "T5EncoderModel": {"padding": 0},
+}
+"""Model class → what fills a short text up, and where; GPT-2 has no padding: texts begin after its end-of-text."""
 _HIDDEN = -1e4
 """Added to the scores of later tokens: their weight is exactly 0 in float32, and it is finite in float16."""
 
@@ -126,4 +133,5 @@ def _build(name: str, kind: Any, config: Any, weights: str | None, wrap: Any) ->
         torch.manual_seed(SEED)
         model = load_model(name, kind, config, weights)
         texts = [(torch.randint(model.config.vocab_size, (1, TOKENS)),) for _ in range(1 + CALIBRATION)]
-    return Workload(name, wrap(model), texts[0], tuple(texts[1:]))
+    media = TextMedia(tokens=TOKENS, ids=model.config.vocab_size, trained=weights is not None, **_TEXT[kind.__name__])
+    return Workload(name, wrap(model), texts[0], tuple(texts[1:]), media=media)

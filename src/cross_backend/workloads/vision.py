@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, UsageError, failing_as, unknown_name
 from cross_backend.workloads import Workload, load_checkpoint
 from cross_backend.workloads._torchvision import torchvision_models
+from cross_backend.workloads.media import ImageMedia
 
 if TYPE_CHECKING:
     import torch
@@ -57,8 +58,27 @@ def classifier(name: str, weights: str | None = None) -> Workload:
             load_checkpoint(model, weights)
         sample = (torch.randn(1, 3, size, size),)
         calibration = tuple((torch.randn(1, 3, size, size),) for _ in range(CALIBRATION))
-        labels = tuple(next(iter(models.get_model_weights(name))).meta["categories"])
-        return Workload(name, model.eval(), sample, calibration, labels=labels)
+        described = models.get_model_weights(name)
+        row = described[published.rpartition(".")[2]] if published is not None else next(iter(described))
+        labels = tuple(row.meta["categories"])
+        media = _media(row.transforms(), labels, size, trained=weights is not None)
+        return Workload(name, model.eval(), sample, calibration, labels=labels, media=media)
+
+
+def _media(preset: Any, labels: tuple[str, ...], size: int, *, trained: bool) -> ImageMedia | None:
+    """Return what torchvision does before these weights; None where they were trained for another size."""
+    (crop,), (resize,) = preset.crop_size, preset.resize_size
+    if crop != size:
+        return None
+    return ImageMedia(
+        crop=crop,
+        resize=resize,
+        interpolation=preset.interpolation.value,
+        mean=tuple(preset.mean),
+        std=tuple(preset.std),
+        labels=labels,
+        trained=trained,
+    )
 
 
 def _check_published(name: str, weights: str, published: Collection[str]) -> None:
