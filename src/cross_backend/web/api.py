@@ -18,7 +18,6 @@ from cross_backend.web import endpoints
 from cross_backend.web.catalogue import Choice, Model
 from cross_backend.web.endpoints import TEXT, WHOLE, Endpoint, Parameter, record, rows
 from cross_backend.web.guard import MAX_BODY_BYTES
-from cross_backend.web.media import media_of
 from cross_backend.web.playing import MOST_SIDES, play
 from cross_backend.web.shelf import NotFoundError
 from cross_backend.web.state import State
@@ -44,14 +43,8 @@ async def models(request: Request) -> Response:
 
 
 def _model(model: Model) -> dict[str, Any]:
-    return {"name": model.name, "kind": kind_of(model), "backends": [_backend(choice) for choice in model.choices]}
-
-
-def kind_of(model: Model) -> str | None:
-    """Return what a model works on; None where it only runs on its own sample."""
-    artifact = next((choice.artifact for choice in model.choices if choice.artifact is not None), None)
-    media = None if artifact is None else media_of(artifact)
-    return None if media is None else media.kind
+    kind = None if model.media is None else model.media.kind
+    return {"name": model.name, "kind": kind, "backends": [_backend(choice) for choice in model.choices]}
 
 
 def _backend(choice: Choice) -> dict[str, Any]:
@@ -69,7 +62,10 @@ async def run(request: Request) -> Response:
         data = await given.read() if isinstance(given, UploadFile) else given.encode() if given is not None else None
     state = state_of(request)
     choices = [state.catalogue.choice(str(key)) for key in dict.fromkeys(keys)]
-    return JSONResponse(await play(state, choices, data, name))
+    if len({choice.workload for choice in choices}) != 1:
+        raise UsageError("the artifacts must all be of one model.")
+    model = state.catalogue.models()[choices[0].workload]
+    return JSONResponse(await play(state, model, choices, data, name))
 
 
 async def studies(request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, one_line
 from cross_backend.loading.found import is_other_json
 from cross_backend.loading.load import resolve_artifact
+from cross_backend.loading.media import media_of
 from cross_backend.registry import backends, find_backend, missing_here
+from cross_backend.workloads.media import Media
 
 NULL = "null"
 """The backend that computes nothing; no one plays with it."""
@@ -43,6 +46,8 @@ class Model:
 
     name: str
     choices: tuple[Choice, ...]
+    media: Media | None = None
+    """What it works on beside tensors; None where it only runs on its own sample."""
 
     @property
     def usable(self) -> list[Choice]:
@@ -122,7 +127,17 @@ def _by_model(artifacts: Sequence[Artifact]) -> dict[str, Model]:
     by_name: dict[str, list[Choice]] = {}
     for artifact in artifacts:
         by_name.setdefault(artifact.workload, []).append(_choice(artifact))
-    return {name: Model(name, _with_absent(name, by_name[name])) for name in sorted(by_name)}
+    return {name: Model(name, _with_absent(name, by_name[name]), _media(by_name[name])) for name in sorted(by_name)}
+
+
+def _media(choices: Sequence[Choice]) -> Media | None:
+    """Return the media of the first artifact that says something of them, and whose words can be read here."""
+    for choice in choices:
+        assert choice.artifact is not None, "these were exported"
+        with contextlib.suppress(CrossBackendError):
+            if (media := media_of(choice.artifact)) is not None:
+                return media
+    return None
 
 
 def _choice(artifact: Artifact) -> Choice:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MAX_BODY_BYTES = 24 << 20
+MAX_BODY_BYTES = 33 << 20
 """Of a request: one picture or sound, and some fields."""
 BODY_S = 30.0
 """Longest time that a body may take to arrive."""

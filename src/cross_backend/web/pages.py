@@ -18,9 +18,8 @@ from cross_backend.report.charts.svg import hatches
 from cross_backend.report.tables import size
 from cross_backend.study.diff import MARGIN, diff
 from cross_backend.study.reports import write_report
-from cross_backend.web.api import asked, history_asked, kind_of, state_of, whole
+from cross_backend.web.api import asked, history_asked, state_of, whole
 from cross_backend.web.catalogue import Model
-from cross_backend.web.media import media_of
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
 from cross_backend.web.tracing import history_chart
@@ -65,8 +64,6 @@ async def playground(request: Request) -> Response:
     model = _chosen(models, request.query_params.get("model"))
     if model is None:
         return page(request, "playground", here="play", models=[], model=None)
-    artifact = next((choice.artifact for choice in model.choices if choice.artifact is not None), None)
-    media = None if artifact is None else media_of(artifact)
     wanted = set(request.query_params.getlist("on")) & {choice.key for choice in model.usable}
     ticked = wanted or {choice.key for choice in model.usable[:1]}
     absent = [choice for choice in model.choices if choice.gap]
@@ -76,8 +73,8 @@ async def playground(request: Request) -> Response:
         here="play",
         models=list(models.values()),
         model=model,
-        kind=kind_of(model),
-        media=media,
+        kind=None if model.media is None else model.media.kind,
+        media=model.media,
         ticked=ticked,
         absent=absent,
     )
@@ -89,7 +86,7 @@ def _chosen(models: dict[str, Model], name: str | None) -> Model | None:
         if name not in models:
             raise NotFoundError(f"there is no model {name!r} here.")
         return models[name]
-    ordered = sorted(models.values(), key=lambda model: (kind_of(model) is None or not model.usable, model.name))
+    ordered = sorted(models.values(), key=lambda model: (model.media is None or not model.usable, model.name))
     return ordered[0] if ordered else None
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CrossBackendError, UsageError, WorkerError, one_line
 from cross_backend.web.benches import Ran
-from cross_backend.web.catalogue import Choice
-from cross_backend.web.media import Media, Prepared, media_of, numbers_of, of_sample
+from cross_backend.web.catalogue import Choice, Model
 from cross_backend.web.state import State
+from cross_backend.workloads.media import Media, Prepared, Shown, fitted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 
 MOST_SIDES = 8
 """Backends beside each other."""
+SOURCE_ONLY = frozenset({"audio", "boxes", "text"})
+"""Kinds whose answer is shown on its source, which a sample of tensors is not."""
 
 
-async def play(state: State, choices: Sequence[Choice], data: bytes | None, name: str | None) -> dict[str, Any]:
+async def play(
+    state: State, model: Model, choices: Sequence[Choice], data: bytes | None, name: str | None
+) -> dict[str, Any]:
     """Run each choice on one input, one after the other.
 
     Args:
         state: the server's.
-        choices: all of one model.
+        model: whose input it is.
+        choices: of that model.
         data: what a person gave; the model's own sample where None.
         name: of the file, where it was one.
 
@@ -36,15 +41,12 @@ async def play(state: State, choices: Sequence[Choice], data: bytes | None, name
     """
     from anyio import to_thread
 
-    if len({choice.workload for choice in choices}) != 1 or len(choices) > MOST_SIDES:
-        raise UsageError(f"1 to {MOST_SIDES} artifacts of one model are wanted.")
-    artifact = next((choice.artifact for choice in choices if choice.artifact is not None), None)
-    media = None if artifact is None else media_of(artifact)
+    media = model.media
     prepared: Prepared | None = None
     began = time.perf_counter()
     if data is not None:
         if media is None:
-            raise UsageError(f"{choices[0].workload} runs on its own sample here; send no input.")
+            raise UsageError(f"{model.name} runs on its own sample here; send no input.")
         prepared = await to_thread.run_sync(media.prepare, data, name)
     prepare_ms = (time.perf_counter() - began) * 1e3
     rows: list[dict[str, Any]] = []
@@ -53,7 +55,7 @@ async def play(state: State, choices: Sequence[Choice], data: bytes | None, name
         row: dict[str, Any] = {"artifact": choice.key, "target": choice.target, "title": choice.title}
         rows.append(row)
         try:
-            ran = await state.benches.run(choice, prepared)
+            ran = await state.benches.run(choice, _fitted(prepared, choice))
             began = time.perf_counter()
             shown = _shown(media, ran, prepared)
             present_ms = (time.perf_counter() - began) * 1e3
@@ -78,13 +80,31 @@ async def play(state: State, choices: Sequence[Choice], data: bytes | None, name
             "difference": None if first is None else difference(first, ran.outputs),
         }
         first = ran.outputs if first is None else first
-    return {"model": choices[0].workload, "kind": None if media is None else media.kind, "runs": rows}
+    return {"model": model.name, "kind": None if media is None else media.kind, "runs": rows}
+
+
+def _fitted(prepared: Prepared | None, choice: Choice) -> Arrays | None:
+    if prepared is None or choice.artifact is None:  # what was not exported is refused by the benches
+        return None
+    return fitted(prepared, choice.artifact.inputs)
 
 
 def _shown(media: Media | None, ran: Ran, prepared: Prepared | None) -> dict[str, Any]:
     if media is None:
         return {"kind": "numbers", "numbers": numbers_of(ran.outputs)}
-    return media.present(ran.outputs, prepared or of_sample(media, ran.inputs)).to_json()
+    if prepared is None:
+        prepared = Prepared([], Shown(media.kind, caveats=media.caveats()))
+        if media.kind in SOURCE_ONLY:
+            return {**prepared.seen.to_json(), "numbers": numbers_of(ran.outputs)}
+    return media.present(ran.outputs, prepared).to_json()
+
+
+def numbers_of(outputs: Sequence[Any]) -> list[float]:
+    """Return the first values of the first output; what is no number in JSON is left out."""
+    import numpy as np
+
+    values = np.asarray(outputs[0]).reshape(-1)[:8].real.astype(np.float64) if outputs else np.zeros(0)
+    return [float(value) for value in values if np.isfinite(value)]
 
 
 def difference(first: Arrays, other: Arrays) -> dict[str, Any]:

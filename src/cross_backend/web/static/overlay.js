@@ -50,7 +50,7 @@ export class Card {
     this.chart = drawn("svg", { class: `live s${slot % 8}`, viewBox: "0 0 240 60", role: "img", "aria-label": `Inference times of ${title}` });
     this.line = drawn("polyline", { class: "line", points: "" });
     this.median = drawn("line", { class: "reference", x1: 0, x2: 240, y1: -9, y2: -9 });
-    this.top = drawn("text", { class: "tick", x: 2, y: 10 });
+    this.top = drawn("text", { class: "most", x: 2, y: 9 });
     this.chart.append(this.median, this.line, this.top);
     this.root.append(this.title, this.proof, this.answer, this.apart, this.figures, this.chart);
   }
@@ -142,9 +142,10 @@ function shown(answer) {
 function bars(rows) {
   const list = element("ol", undefined, "top");
   for (const { label, share } of rows) {
-    const row = element("li"), bar = element("meter");
-    Object.assign(bar, { min: 0, max: 1, value: share });
-    bar.setAttribute("aria-label", label);
+    const row = element("li"), bar = element("span", undefined, "bar"), part = element("span");
+    part.style.width = `${(share * 100).toFixed(2)}%`;
+    bar.setAttribute("aria-hidden", "true");
+    bar.append(part);
     row.append(element("span", label, "label"), bar, element("span", `${(share * 100).toFixed(1)} %`, "share"));
     list.append(row);
   }
