@@ -60,7 +60,7 @@ def _serve(args: argparse.Namespace) -> int:
     from cross_backend.store.database import Place
     from cross_backend.web.app import build
     from cross_backend.web.guard import Access
-    from cross_backend.web.server import bound, serve
+    from cross_backend.web.server import bound, server
 
     Place.named(args.db)  # a place that cannot be is told before anything is opened
     names = frozenset({platform.node().lower()} - {""}) if args.token is not None else frozenset[str]()
@@ -77,5 +77,5 @@ def _serve(args: argparse.Namespace) -> int:
         if not args.no_open:
             webbrowser.open(address)
 
-    serve(app, listening, ready)
+    server(app, ready).run([listening])
     return 0

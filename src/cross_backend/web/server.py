@@ -67,8 +67,8 @@ def bound(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(app: Starlette, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until SIGINT or SIGTERM; ``ready`` is called when requests are answered."""
+def server(app: Starlette, ready: Callable[[], None]) -> uvicorn.Server:
+    """Return what answers requests; ``ready`` is called as soon as it does, its ``should_exit`` ends it."""
 
     class Told(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -87,4 +87,4 @@ def serve(app: Starlette, listening: socket.socket, ready: Callable[[], None]) -
         "timeout_graceful_shutdown": GRACE_S,
         "h11_max_incomplete_event_size": 16 << 10,
     }
-    Told(uvicorn.Config(app, **settings)).run([listening])
+    return Told(uvicorn.Config(app, **settings))
