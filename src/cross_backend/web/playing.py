@@ -114,12 +114,14 @@ def difference(first: Arrays, other: Arrays) -> dict[str, Any]:
     """
     import numpy as np
 
+    nothing = {"max_abs": None, "of_scale": None}
+    if len(first) != len(other):
+        return nothing
     worst = scale = 0.0
-    for one, two in zip(first, other, strict=False):
-        if one.shape != two.shape or one.size == 0:
-            return {"max_abs": None, "of_scale": None}
-        worst = max(worst, float(np.max(np.abs(np.subtract(one, two, dtype=np.float64)))))
-        scale = max(scale, float(np.max(np.abs(one.astype(np.float64)))))
-    if len(first) != len(other) or not (np.isfinite(worst) and np.isfinite(scale)):
-        return {"max_abs": None, "of_scale": None}
+    for one, two in zip(first, other, strict=True):
+        if one.shape != two.shape or not (np.isfinite(one).all() and np.isfinite(two).all()):
+            return nothing
+        if one.size:
+            worst = max(worst, float(np.max(np.abs(one.astype(np.float64) - two.astype(np.float64)))))
+            scale = max(scale, float(np.max(np.abs(one.astype(np.float64)))))
     return {"max_abs": worst, "of_scale": worst / scale if scale else None}

@@ -92,12 +92,15 @@ def test_a_killed_backend_is_told_and_the_next_run_opens_another(served):
 
 
 def test_what_was_not_exported_is_told_as_its_own_failure(served):
-    _, answer = served.run(["linear_regression.executorch.qnn", served.keys("linear_regression")["openvino"]], b"1,2,3,4")
+    _, answer = served.run(
+        ["linear_regression.executorch.qnn", served.keys("linear_regression")["openvino"]], b"1,2,3,4"
+    )
     assert [run["outcome"] for run in answer["runs"]] == ["FAIL", "OK"]
 
 
 def bomb(side=60_000):
     """Give a PNG file of some bytes that says it has billions of pixels."""
+
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -251,7 +254,22 @@ def test_connections_that_dawdle_or_drop_leave_nothing_behind(served, monkeypatc
 def test_no_made_up_request_breaks_the_server(served):
     """As schemathesis does: addresses and values of every kind; whatever comes back is no failure of ours."""
     rng = random.Random(0)
-    values = ["1", "0", "-1", "3", "99999999999999999999", "nan", "", "é", "%00", "a" * 300, "1.5", "null", "[]", "%F0%9F%A6%80"]
+    values = [
+        "1",
+        "0",
+        "-1",
+        "3",
+        "99999999999999999999",
+        "nan",
+        "",
+        "é",
+        "%00",
+        "a" * 300,
+        "1.5",
+        "null",
+        "[]",
+        "%F0%9F%A6%80",
+    ]
     paths = served.get("/openapi.json")["paths"]
     token = {TOKEN_HEADER: served.state.access.page_token}
     for _ in range(300):

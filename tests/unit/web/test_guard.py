@@ -78,7 +78,15 @@ def test_this_machine_may_be_asked_by_its_own_names(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8765", "10.0.0.7", "", "a b", "127.0.0.1:8765, x"],
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:8765",
+        "10.0.0.7",
+        "",
+        "a b",
+        "127.0.0.1:8765, x",
+    ],
 )
 def test_names_of_others_are_refused_although_they_lead_here(host: str) -> None:
     answer = ask(headers={"host": host})
