@@ -122,7 +122,7 @@ async def healthz(_request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Return what was counted, for Prometheus."""
     state = state_of(request)
-    text = state.metrics.text({"cross_backend_open_benches": len(state.benches.open_now)})
+    text = state.counters.text({"cross_backend_open_benches": len(state.benches.open_now)})
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

@@ -62,10 +62,10 @@ async def play(
         except CrossBackendError as error:
             row["outcome"] = "CRASH" if isinstance(error, WorkerError) else "FAIL"
             row["error"] = one_line(error, 500)
-            state.metrics.count("cross_backend_runs_total", target=choice.target, outcome=row["outcome"])
+            state.counters.count("cross_backend_runs_total", target=choice.target, outcome=row["outcome"])
             continue
-        state.metrics.count("cross_backend_runs_total", target=choice.target, outcome="OK")
-        state.metrics.observe("cross_backend_inference_seconds", ran.called.run_ns / 1e9, target=choice.target)
+        state.counters.count("cross_backend_runs_total", target=choice.target, outcome="OK")
+        state.counters.observe("cross_backend_inference_seconds", ran.called.run_ns / 1e9, target=choice.target)
         row |= {
             "outcome": "OK",
             "error": None,

@@ -11,8 +11,8 @@ from typing import Any
 
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue
+from cross_backend.web.counters import Counters
 from cross_backend.web.guard import Access
-from cross_backend.web.metrics import Metrics
 from cross_backend.web.shelf import Shelf
 
 MOST_WAITING = 100
@@ -66,5 +66,5 @@ class State:
     benches: Benches
     shelf: Shelf
     access: Access
-    metrics: Metrics = field(default_factory=Metrics)
+    counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)

@@ -190,7 +190,7 @@ def test_studies_are_listed_read_compared_and_followed(served):
 @pytest.mark.parametrize("name", ["report.html", "report.md", "report.json", "samples.csv"])
 def test_all_of_a_study_can_be_downloaded(served, name):
     status, headers, body = served.ask("GET", f"/results/3/{name}")
-    assert status == 200 and len(body) > 500 and b"nightly" in body or name == "samples.csv" and b"," in body
+    assert (status == 200 and len(body) > 500 and b"nightly" in body) or (name == "samples.csv" and b"," in body)
     assert headers["content-disposition"].startswith("attachment") and headers["content-security-policy"] == "sandbox"
 
 

@@ -14,7 +14,8 @@ from tests.e2e.test_report_browser import CHARTS
 
 MOST_BYTES = 300_000
 """Of the first page, with all that it asks for."""
-UNNAMED = """() => [...document.querySelectorAll("input, select, textarea, button, canvas, img, svg[role=img], [role=region]")]
+UNNAMED = """() => [...document.querySelectorAll(
+    "input, select, textarea, button, canvas, img, svg[role=img], [role=region]")]
   .filter((e) => e.checkVisibility() && !(e.labels?.length || e.getAttribute("aria-label") || e.getAttribute("alt")
     || e.querySelector?.(":scope > title") || (e.tagName === "BUTTON" && e.textContent.trim())))
   .map((e) => e.outerHTML.slice(0, 120))"""
@@ -223,8 +224,16 @@ def test_an_artifact_shows_what_is_where(visit, served):
     assert page.locator("#backends input:checked").get_attribute("data-title") == "XNNPACK (CPU)"
 
 
-PAGES = ["/?model=digits_cnn", "/?model=linear_regression", "/results", "/results/3", HISTORY.replace("/api/studies", "/results") + TARGETS[1],
-         "/results/diff?before=1&after=3", "/artifacts"]  # fmt: skip
+FOLLOWED = HISTORY.replace("/api/studies", "/results") + TARGETS[1]
+PAGES = [
+    "/?model=digits_cnn",
+    "/?model=linear_regression",
+    "/results",
+    "/results/3",
+    FOLLOWED,
+    "/results/diff?before=1&after=3",
+    "/artifacts",
+]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,12 +1,12 @@
-"""Metrics: as Prometheus reads them: cumulative buckets, escaped labels, a bounded number of series."""
+"""Counters: as Prometheus reads them: cumulative buckets, escaped labels, a bounded number of series."""
 
 from __future__ import annotations
 
-from cross_backend.web.metrics import BOUNDS_S, Metrics
+from cross_backend.web.counters import BOUNDS_S, Counters
 
 
 def test_buckets_are_cumulative_and_end_with_all() -> None:
-    metrics = Metrics()
+    metrics = Counters()
     for seconds in (0.0005, 0.0006, 0.003, 99.0):
         metrics.observe("took_seconds", seconds, target="cpu")
     lines = metrics.text({}).splitlines()
@@ -19,7 +19,7 @@ def test_buckets_are_cumulative_and_end_with_all() -> None:
 
 
 def test_labels_are_escaped() -> None:
-    metrics = Metrics()
+    metrics = Counters()
     metrics.count("runs_total", target='a"b\\c\nd')
     assert metrics.text({"open": 2}).splitlines() == [
         "# TYPE open gauge",
@@ -30,7 +30,7 @@ def test_labels_are_escaped() -> None:
 
 
 def test_labels_that_never_end_share_one_series() -> None:
-    metrics = Metrics()
+    metrics = Counters()
     for index in range(3000):
         metrics.count("runs_total", target=str(index))
     lines = metrics.text({}).splitlines()

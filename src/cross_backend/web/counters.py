@@ -1,4 +1,4 @@
-"""Metrics: what the server counts, as Prometheus reads it (text format 0.0.4)."""
+"""Counters: what the server counts, as Prometheus reads it (text format 0.0.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_SERIES = 1000
 Labels = tuple[tuple[str, str], ...]
 
 
-class Metrics:
+class Counters:
     """Counters and histograms; threads may count at once."""
 
     def __init__(self) -> None:
