@@ -68,6 +68,17 @@ async def run(request: Request) -> Response:
     return JSONResponse(await play(state, model, choices, data, name))
 
 
+async def profile(request: Request) -> Response:
+    """Run an artifact's own sample with its runtime's profiler."""
+    async with request.form(max_files=0, max_fields=2) as form:
+        key = form.get("artifact")
+    state = state_of(request)
+    choice = state.catalogue.choice(key if isinstance(key, str) else "")
+    timings = await state.benches.profile(choice)
+    total = sum(row.ms for row in timings)
+    return JSONResponse({"rows": [row.to_json(total) for row in timings]})
+
+
 async def studies(request: Request) -> Response:
     """List the stored studies, the latest first."""
     from anyio import to_thread
@@ -184,6 +195,9 @@ _FORM = {
     },
     "required": ["artifact"],
 }
+_ONE = {"type": "object", "properties": {"artifact": TEXT}, "required": ["artifact"]}
+_NUMBER = {"type": "number"}
+_TIMED = record(name=TEXT, kind=TEXT, calls=_NUMBER, ms=_NUMBER, share=_NUMBER)
 _IN_QUERY = (
     Parameter("workload", "query", TEXT),
     Parameter("batch", "query", WHOLE),
@@ -201,6 +215,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         record(models=rows(record(name=TEXT, kind=_OPTIONAL, backends=rows(_BACKEND)))),
     ),
     Endpoint("POST", "/api/run", "Run one input", run, record(model=TEXT, kind=_OPTIONAL, runs=rows(_RUN)), (), _FORM),
+    Endpoint("POST", "/api/profile", "What each operator takes", profile, record(rows=rows(_TIMED)), (), _ONE),
     Endpoint("GET", "/api/studies", "Stored studies", studies, record(studies=rows(_ROW))),
     Endpoint("GET", "/api/studies/{study}", "One study", study, {"type": "object"}, (_STUDY,)),
     Endpoint(

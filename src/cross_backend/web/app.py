@@ -28,7 +28,7 @@ from cross_backend.web.state import Events, State
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-STATIC = ("inputs.js", "overlay.js", "playground.js", "report.css", "results.js", "web.css")
+STATIC = ("artifact.js", "inputs.js", "overlay.js", "playground.js", "report.css", "results.js", "web.css")
 """All files that pages may ask for; the report's style sheet is the report's own."""
 
 

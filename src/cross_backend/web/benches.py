@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cross_backend.bench.bench import Bench
+from cross_backend.bench.bench import Bench, Subject
 from cross_backend.bench.call import Call, Called
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, WorkerError
 from cross_backend.loading.load import resolve_artifact
+from cross_backend.records import Timing
 from cross_backend.registry import check_runs
 from cross_backend.tensors import load_tensors
 from cross_backend.verify.compare import precision_of
@@ -31,6 +32,7 @@ MOST_OPEN = 6
 """Benches that are open at once; the one that was longest unused is closed for another."""
 TIMEOUT_S = 60.0
 """Longest answer of a bench: opening, or one call."""
+PROFILED_RUNS = 20
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,25 @@ class Benches:
         Raises:
             CrossBackendError: it cannot be run; after a crash the next call opens another bench.
         """
+        from anyio import to_thread
+
+        async with self._seated(choice) as (seat, opened), self._one_at_a_time:
+            return await to_thread.run_sync(self._call, seat, inputs, opened)
+
+    async def profile(self, choice: Choice) -> tuple[Timing, ...]:
+        """Return what the runtime's own profiler says of the artifact's sample, most expensive first.
+
+        Raises:
+            CrossBackendError: as :meth:`run`; UnsupportedError where the runtime has no profiler that is read.
+        """
+        from anyio import to_thread
+
+        async with self._seated(choice) as (seat, _), self._one_at_a_time:
+            return await to_thread.run_sync(self._profile, seat)
+
+    @contextlib.asynccontextmanager
+    async def _seated(self, choice: Choice) -> AsyncIterator[tuple[_Seat, bool]]:
+        """Wait for a choice's turn, with its bench open; yield whether it was opened for that."""
         import anyio
         from anyio import to_thread
 
@@ -136,8 +157,7 @@ class Benches:
             if opened:
                 await to_thread.run_sync(self._make_room)
                 await to_thread.run_sync(self._open, seat)
-            async with self._one_at_a_time:
-                return await to_thread.run_sync(self._call, seat, inputs, opened)
+            yield seat, opened
 
     def _make_room(self) -> None:
         """Close what was longest unused; what is just in use is left alone."""
@@ -166,13 +186,28 @@ class Benches:
                 comparison = bench.verify(precision_of(resolved.options)).comparison
                 verdict, text = comparison.verdict, comparison.reason or "right on its sample"
         except CrossBackendError as error:
-            seat.close()
-            self._tell("lost", seat.choice, str(error))
+            self._lose(seat, error)
             raise
         shutil.rmtree(seat.folder, ignore_errors=True)
         (seat.folder / "inputs").mkdir(parents=True)
         seat.bench, seat.proof = bench, Proof(opened.load_ns / 1e6, verdict, text)
         self._tell("open", seat.choice, f"after {time.perf_counter() - began:.1f} s")
+
+    def _lose(self, seat: _Seat, error: CrossBackendError) -> None:
+        seat.close()
+        self._tell("lost", seat.choice, str(error))
+
+    def _profile(self, seat: _Seat) -> tuple[Timing, ...]:
+        artifact = seat.choice.artifact
+        assert seat.bench is not None and artifact is not None, "it was just opened"
+        seat.used = time.monotonic()
+        try:
+            return seat.bench.profile(
+                Subject(artifact.payload_path, artifact.target, self._settings.threads), PROFILED_RUNS
+            )
+        except WorkerError as error:
+            self._lose(seat, error)
+            raise
 
     def _call(self, seat: _Seat, inputs: Sequence[Any] | None, opened: bool) -> Ran:
         assert seat.bench is not None and seat.proof is not None, "it was just opened"
@@ -184,8 +219,7 @@ class Benches:
             called = seat.bench.take(Call(where, outputs))
             produced = load_tensors(outputs)["output"]
         except WorkerError as error:
-            seat.close()
-            self._tell("lost", seat.choice, str(error))
+            self._lose(seat, error)
             raise
         return Ran(given, produced, called, _rss_bytes(seat.bench.pid), seat.proof, opened)
 

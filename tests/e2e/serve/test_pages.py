@@ -219,6 +219,10 @@ def test_an_artifact_shows_what_is_where(visit, served):
     page = visit(f"/artifacts/{served.keys('digits_cnn')['executorch.xnnpack']}")
     assert page.locator("svg.chart rect").count() >= 3
     assert "XnnpackBackend × 1" in page.inner_text("main")
+    page.click("#profile")
+    page.locator("#times tbody tr").first.wait_for(timeout=120_000)
+    shares = [float(text.split()[0]) for text in page.locator("#times td:nth-child(5)").all_inner_texts()]
+    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares)) and shares == sorted(shares, reverse=True)
     page.get_by_role("link", name="Play with it").click()
     page.wait_for_url("**/?model=digits_cnn**")
     assert page.locator("#backends input:checked").get_attribute("data-title") == "XNNPACK (CPU)"
