@@ -16,13 +16,15 @@ from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured, write_capture
 from cross_backend.registry import resolve
 from cross_backend.workloads import Workload
+from cross_backend.workloads.media import ImageMedia
 from tests.unit.bundle.bundles import LABELS, MEASURED, NULL, OPENVINO, TORCH, Typed, Write
 
 
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
     x = torch.arange(12, dtype=torch.float32).reshape(4, 3) - 5
-    workload = Workload("typed", Typed(), (x, torch.tensor([3, 0])), labels=LABELS)
+    media = ImageMedia(labels=LABELS, trained=False)
+    workload = Workload("typed", Typed(), (x, torch.tensor([3, 0])), labels=LABELS, media=media)
     return write_capture(workload, tmp_path_factory.mktemp("captured"))
 
 

@@ -191,9 +191,16 @@ REFUSED: dict[str, tuple[Change, str]] = {
         ),
         "must be valid identifiers",
     ),
+    "media that are a list": (lambda row: row.update(media=["image"]), "media is no object"),
+    "endless media": (lambda row: row["media"].update(std=float("inf")), "not JSON compliant"),
     "no version": (lambda row: row.pop("version"), "KeyError: 'version'"),
     "a version in words": (lambda row: row.update(version="two"), "invalid literal"),
 }  # fmt: skip
+
+
+def test_a_manifest_that_was_written_before_media_has_none(bundle: Path) -> None:
+    edit(bundle, lambda row: row.pop("media"))
+    assert [artifact.media for artifact in Bundle.read(bundle).artifacts] == [None] * 3
 
 
 def test_a_manifest_that_was_written_before_structures_gives_flat_outputs(bundle: Path) -> None:

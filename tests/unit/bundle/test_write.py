@@ -15,10 +15,12 @@ from cross_backend.artifact import Artifact
 from cross_backend.bundle import Bundle, write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import UsageError
+from cross_backend.loading.media import media_of
 from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
+from cross_backend.workloads.media import ImageMedia
 from tests.unit.bundle.bundles import LABELS, NULL, OPENVINO, TORCH, Write, content, edit, manifest, sha256
 
 
@@ -41,8 +43,8 @@ def test_the_folder_holds_what_the_page_lists_and_nothing_else(made: Path) -> No
 def test_the_manifest_has_the_keys_of_the_page(made: Path, captured: Captured) -> None:
     row = manifest(made)
     assert set(row) == {
-        "format", "version", "model", "program", "made_by", "inputs", "outputs", "structure", "sample", "labels",
-        "artifacts", "orders",
+        "format", "version", "model", "program", "made_by", "inputs", "outputs", "structure", "media", "sample",
+        "labels", "artifacts", "orders",
     }  # fmt: skip
     assert (row["format"], row["version"], row["model"]) == ("cross-backend-bundle", 1, "typed")
     assert row["program"] == captured.digest
@@ -95,6 +97,13 @@ def test_labels_are_one_name_a_line(made: Path) -> None:
     assert (made / "labels.txt").read_bytes() == "cat\ngroßer Hund\n\n".encode()
     assert manifest(made)["labels"] == {"path": "labels.txt", "sha256": sha256(made / "labels.txt")}
     assert Bundle.read(made).labels == LABELS
+
+
+def test_what_the_model_works_on_is_kept_and_its_labels_are_said_once(made: Path) -> None:
+    row = manifest(made)["media"]
+    assert row["kind"] == "image" and row["labels"] is None and row["trained"] is False
+    for artifact in Bundle.read(made).artifacts:
+        assert media_of(artifact) == ImageMedia(labels=LABELS, trained=False)
 
 
 def test_a_model_without_classes_has_no_labels(linear: Captured, tmp_path: Path) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cross_backend.errors import UsageError
@@ -113,9 +112,9 @@ def fitted(prepared: Prepared, specs: Sequence[TensorSpec]) -> tuple[np.ndarray[
         raise UsageError(f"the artifact takes {wanted}, and its media give {given}.")
     for spec, tensor in zip(specs, prepared, strict=True):
         batch = spec.shape[0] if spec.shape and isinstance(spec.shape[0], int) else 1
-        repeated = np.broadcast_to(tensor, (max(batch, 0), *tensor.shape[1:]))
-        dtype = spec.dtype.replace("bfloat16", "float32")
-        if not spec.accepts(repeated.astype(dtype) if math.prod(repeated.shape) <= MAX_DRAWN else tensor):
+        has_room = 0 < batch * tensor.size <= MAX_DRAWN
+        row = tensor.astype(spec.dtype.replace("bfloat16", "float32"))
+        if not has_room or not replace(spec, dtype=str(row.dtype), shape=(1, *spec.shape[1:])).accepts(row):
             raise UsageError(f"the artifact takes {wanted}, and its media give {given}.")
-        found.append(np.ascontiguousarray(repeated, dtype))
+        found.append(np.ascontiguousarray(np.broadcast_to(row, (batch, *row.shape[1:]))))
     return tuple(found)

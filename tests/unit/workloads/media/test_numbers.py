@@ -25,7 +25,8 @@ def test_ways_to_write_them(text):
     [
         ("", "is empty"), ("1,2,3", "holds 3 numbers, not 4"), ("1,2,3,x", "does not hold numbers"),
         ("1,2,3,nan", "not finite"), ("1,2,3,1e39", "not finite"), ("[1,2,[3],4]", "does not hold numbers"),
-        ("[" * 10_000, "does not hold numbers"), ('{"a": 1}', "does not hold numbers"), ("\xff", "does not hold numbers"),
+        ("[" * 10_000, "does not hold numbers"), ('{"a": 1}', "does not hold numbers"),
+        ("\xff", "does not hold numbers"),
         ("[1,2,3,null]", "does not hold numbers"), ("[1,2,3," + "9" * 400 + "]", "does not hold numbers"),
     ],
 )  # fmt: skip

@@ -77,7 +77,6 @@ def test_a_picture_is_turned_as_the_camera_was_held():
         (saved(Image.new("RGB", (9, 9)), "TIFF"), "none of the pictures"),
         (b"\x80\x04\x95cos\nsystem\n", "none of the pictures"),
         (saved(Image.new("RGB", (300, 300), "red"), "JPEG")[:700], "cannot be read as a picture"),
-        (png(8, 8, b"\0" * 9), "cannot be read as a picture"),
     ],
 )
 def test_what_is_no_whole_picture_is_told_in_one_line(data, words):
@@ -98,14 +97,14 @@ def test_a_bomb_is_refused_before_it_is_unpacked(side):
 
 
 def test_a_bomb_in_a_comment_is_refused_too():
-    text = zlib.compress(bytes(100 << 20), 9)
+    text = zlib.compress(bytes(20 << 20), 9)
     body = b"zTXt" + b"Comment\0\0" + text
     chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
     data = saved(Image.new("L", (4, 4)))
     tracemalloc.start()
     with pytest.raises(UsageError, match="cannot be read as a picture"):
         open_picture(data[:33] + chunk + data[33:], "bomb.png")
-    assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()
 
 
@@ -125,7 +124,7 @@ def test_only_the_first_frame_of_an_animation_is_unpacked():
 @given(st.data())
 def test_a_damaged_picture_is_read_or_refused_and_nothing_else(data):
     form = data.draw(st.sampled_from(pictures.FORMATS))
-    whole = bytearray(saved(Image.effect_noise((33, 21), 80).convert("RGB"), form))
+    whole = bytearray(saved(Image.radial_gradient("L").resize((33, 21)).convert("RGB"), form))
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(whole)))
