@@ -15,10 +15,11 @@ import hypothesis
 import pytest
 
 from cross_backend.errors import UsageError
-from cross_backend.registry import full_name, rows
+from cross_backend.registry import find_backend, full_name, rows
 from cross_backend.worker import process as workers
 from tests import surroundings
 from tests.durations import Durations
+from tests.runtimes import bring
 from tests.zygote import GARBAGE, Forked, Zygote, start_worker
 
 VENDOR_WARNINGS = (
@@ -66,7 +67,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for row in VENDOR_WARNINGS:
         config.addinivalue_line("filterwarnings", row)
     surroundings.enter(is_main=not hasattr(config, "workerinput"))
-    chosen_backends(config)  # an unknown name ends the run before it begins
+    chosen = chosen_backends(config)  # an unknown name ends the run before it begins
+    if config.getoption("--backends"):
+        for runtime in {find_backend(name).runtime_files for name in chosen} - {None}:
+            bring(str(runtime))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations())
 

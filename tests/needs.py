@@ -14,6 +14,7 @@ PACKAGES = {
     "clang": "clang",
     "g++": "g++",
     "gcc": "gcc",
+    "npm": "npm",
     "qemu-aarch64": "qemu-user",
     "vulkaninfo": "vulkan-tools",
 }

@@ -35,6 +35,8 @@ class BackendRow:
 _HERE = "cross_backend.backends"
 BACKENDS: dict[str, BackendRow] = {
     "atalla": BackendRow(f"{_HERE}.atalla:Atalla"),
+    "browser.wasm": BackendRow(f"{_HERE}.browser:Wasm", ("wasm",)),
+    "browser.webgpu": BackendRow(f"{_HERE}.browser:WebGpu"),
     "executorch.atalla": BackendRow(f"{_HERE}.executorch.atalla:AtallaDelegate"),
     "executorch.coreml": BackendRow(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
     "executorch.ethos_u": BackendRow(f"{_HERE}.executorch.ethos_u:EthosU", ("ethos_u", "arm")),

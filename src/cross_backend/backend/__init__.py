@@ -4,13 +4,14 @@ from cross_backend.backend.formats import BundledPrograms, ForeignFiles
 from cross_backend.backend.interface import Backend, Calibration, Feature, Gap, Lowered, Missing
 from cross_backend.backend.lifecycle import Lifecycle
 from cross_backend.backend.options import THREADS, Option, Options
-from cross_backend.backend.session import Rejected, Session
+from cross_backend.backend.session import CallElsewhere, Rejected, Session
 
 __all__ = [
     "THREADS",
     "Backend",
     "BundledPrograms",
     "Calibration",
+    "CallElsewhere",
     "Feature",
     "ForeignFiles",
     "Gap",

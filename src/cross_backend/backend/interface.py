@@ -126,6 +126,9 @@ class Backend(ABC):
         """Private environment whose interpreter runs it; None for the main one. It need not be able to lower."""
         return self.toolchain
 
+    runtime_files: ClassVar[str | None] = None
+    """Runtime that is no Python package, which ``toolchain add`` brings."""
+
     # --- May be added: what a payload is, and what it depends on
 
     payload_of: ClassVar[str | None] = None

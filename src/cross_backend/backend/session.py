@@ -23,6 +23,18 @@ class Rejected:
     reason: str
 
 
+class CallElsewhere(ABC):
+    """A bound call whose program runs outside of this process, where its clock and its memory are no measure of it."""
+
+    @abstractmethod
+    def __call__(self) -> Tensors:
+        """Run once, and bring the outputs here."""
+
+    @abstractmethod
+    def sample(self, calls: int, warm_up: int, seconds: float) -> list[int]:
+        """Time calls where the program runs, without the way there; see ``measure.latency.sample``; nanoseconds."""
+
+
 class Session(ABC):
     """An open artifact on a device, held only inside ``with``.
 
@@ -58,7 +70,8 @@ class Session(ABC):
         """Check, convert and copy inputs; return a call that runs the program on them.
 
         The call does no conversion and returns when the outputs are there, as the runtime's own
-        tensors, which may be overwritten by the next call.
+        tensors, which may be overwritten by the next call. One of a program that runs outside
+        of this process is a :class:`CallElsewhere`.
 
         Args:
             inputs: flat positional tensors, NumPy or torch.

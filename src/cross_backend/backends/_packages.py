@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cross_backend.backend import Gap, Missing
 from cross_backend.machine import version_of
-from cross_backend.toolchains import TOOLCHAINS
+from cross_backend.toolchains import EVERY
 
 
 def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str) -> Missing | None:
@@ -17,8 +17,8 @@ def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str)
 
 
 def missing_toolchain(name: str) -> Gap | None:
-    """Return that a toolchain was not added, and how to add it."""
-    toolchain = TOOLCHAINS[name]
+    """Return that a toolchain, or a runtime, was not added, and how to add it."""
+    toolchain = EVERY[name]
     if toolchain.added:
         return None
     pins = ", ".join(f"{distribution} {version}" for distribution, version in toolchain.pins)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cross_backend.backend import CallElsewhere
 from cross_backend.bench.reading import Reading
+from cross_backend.errors import UnsupportedError
 from cross_backend.instruments.instrument import Instrument, Metrics, Pass
 from cross_backend.measure import gpu, memory
 
@@ -33,6 +35,8 @@ class HeldMemory(Reading[dict[str, int | None]]):
         share counts 1/n, None where the system does not tell; ``retained``, what is resident after closing the session,
         less what was before loading it.
         """
+        if isinstance(artifact.run, CallElsewhere):
+            raise UnsupportedError("it runs in other processes, whose memory is not read")
         peak, pss = memory.peak_rss_bytes(), memory.pss_bytes()
         artifact.close()
         memory.give_back_freed()

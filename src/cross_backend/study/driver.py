@@ -26,7 +26,7 @@ from cross_backend.records import Further, Launch, Outcome, Panel, PanelKey, Stu
 from cross_backend.registry import resolve
 from cross_backend.store.database import explained
 from cross_backend.study.spec import PanelSpec, Study
-from cross_backend.toolchains import find_toolchain
+from cross_backend.toolchains import EVERY
 from cross_backend.workloads import find_workload
 
 if TYPE_CHECKING:
@@ -212,8 +212,8 @@ def versions(specs: Sequence[PanelSpec]) -> dict[str, str]:
         with contextlib.suppress(CrossBackendError):
             backend = resolve(text).backend
             names |= set(backend.distributions)
-            for toolchain in {backend.toolchain, backend.run_toolchain} - {None}:
-                if (chosen := find_toolchain(str(toolchain))).added:
+            for toolchain in {backend.toolchain, backend.run_toolchain, backend.runtime_files} - {None}:
+                if (chosen := EVERY[str(toolchain)]).added:
                     elsewhere |= {f"{name} ({toolchain})": version for name, version in chosen.pins}
     found = {name: version_of(name) for name in sorted(names)}
     return {name: version for name, version in found.items() if version is not None} | dict(sorted(elsewhere.items()))

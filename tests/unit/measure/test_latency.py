@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from cross_backend.backend import CallElsewhere
 from cross_backend.measure.latency import sample
 
 
@@ -21,6 +22,19 @@ class _Counted:
         if self.calls == self.fail_at:
             raise RuntimeError("device lost")
         time.sleep(self.seconds)
+
+
+class _Elsewhere(CallElsewhere):
+    def __call__(self) -> tuple[()]:
+        raise AssertionError("it would time the way there, too")
+
+    def sample(self, calls: int, warm_up: int, seconds: float) -> list[int]:
+        return [calls, warm_up, int(seconds)]
+
+
+def test_what_runs_elsewhere_times_itself() -> None:
+    taken = sample(_Elsewhere(), samples=50, warmup=3, seconds=60)
+    assert (taken.ns, taken.involuntary_switches) == ([50, 3, 60], 0)
 
 
 def test_times_as_many_calls_as_asked_after_the_warm_up() -> None:

@@ -24,7 +24,7 @@ from cross_backend.store import Store
 from cross_backend.study import driver
 from cross_backend.study.driver import MOST_RUNS, Watch, read, run, settings_of, take_further, versions
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
-from cross_backend.toolchains import find_toolchain
+from cross_backend.toolchains import FILES, find_toolchain
 from tests.unit.report.studies import panel
 
 QUICK = StudySettings(seconds=0.1, launches=1, max_launches=1, instruments=(), timeout_s=60)
@@ -186,6 +186,17 @@ def test_a_target_that_is_wrong_in_a_further_process_gives_no_figure(
     found = take_further(row, ["throughput", "memory"], Settings(timeout_s=60), cache, batch=1, task=None)
     assert found.measurements == () and list(found.failures) == list(found.absent) == ["memory", "throughput"]
     assert all("wrong outputs in another process" in reason for reason in found.failures.values())
+
+
+def test_versions_name_the_pin_of_a_runtime_that_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CROSS_BACKEND_TOOLCHAINS", str(tmp_path))
+    specs = Study("s", (WorkloadSpec("linear_regression", "linear"),), targets=("browser.wasm",)).panels()
+    ((name, pin),) = FILES["browser"].pins
+    assert f"{name} (browser)" not in versions(specs)
+    for path in (*FILES["browser"].files, FILES["browser"].folder / "ready"):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert versions(specs)[f"{name} (browser)"] == pin
 
 
 def test_versions_name_the_pins_of_a_toolchain_that_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cross_backend.backend import THREADS, Gap, Lifecycle, Missing, Option, Options
+from cross_backend.backends._onnx import TO_LOWER
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends.onnxruntime import _devices as devices
 from cross_backend.machine import Machine, version_of
 from cross_backend.toolchains import TOOLCHAINS
 
-TO_LOWER = ("onnx", "onnxscript", "torch")
-"""What writes the payload; no provider takes part in that."""
 _BUILD = "https://onnxruntime.ai/docs/build/eps.html"
 _FP32_FP16 = Option("arithmetic that the provider compiles to", "fp32", ("fp32", "fp16"), at="load")
 

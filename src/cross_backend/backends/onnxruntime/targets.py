@@ -6,22 +6,21 @@ import contextlib
 import os
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
-from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Session
+from cross_backend.backends._onnx import TO_LOWER, lower_to_onnx
 from cross_backend.backends._timings import typical
 from cross_backend.backends.onnxruntime._foreign import describe
-from cross_backend.backends.onnxruntime._providers import PROVIDERS, TO_LOWER, Provider
+from cross_backend.backends.onnxruntime._providers import PROVIDERS, Provider
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
 from cross_backend.errors import UnsupportedError
-from cross_backend.program.capture import OnnxProgram, Program
-from cross_backend.program.onnx_export import export_onnx
+from cross_backend.program.capture import Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 from cross_backend.toolchains import find_toolchain
@@ -72,16 +71,7 @@ class OnnxRuntimeBackend(Backend):
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         """Write what every provider runs, and read back what the file holds."""
-        import onnx
-
-        payload = stem.with_name(stem.name + self.suffix)
-        if isinstance(program, OnnxProgram):
-            payload.write_bytes(program.path.read_bytes())
-        else:
-            export_onnx(program, payload)
-        graph = onnx.load(payload, load_external_data=False).graph
-        inside = count_operators(Counter(node.op_type for node in graph.node))
-        return Lowered(payload, Placement(inside=inside, constant_bytes=sum(t.ByteSize() for t in graph.initializer)))
+        return lower_to_onnx(program, stem)
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         if artifact.target.partition("?")[0] != self.name:  # a file of the cache, which says who wrote it

@@ -1,0 +1,1 @@
+"""The page in a browser: frames, the channel, and the real thing."""
