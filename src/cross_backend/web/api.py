@@ -7,20 +7,21 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.datastructures import UploadFile
-from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 
 from cross_backend._version import __version__
 from cross_backend.errors import CrossBackendError, UsageError
 from cross_backend.records import PanelKey
 from cross_backend.report.document import document
 from cross_backend.study.diff import MARGIN, diff
-from cross_backend.web import endpoints
+from cross_backend.web import endpoints, playing, visitor
 from cross_backend.web.catalogue import Choice, Model
 from cross_backend.web.endpoints import TEXT, WHOLE, Endpoint, Parameter, record, rows
 from cross_backend.web.guard import MAX_BODY_BYTES
 from cross_backend.web.playing import MOST_SIDES, play
 from cross_backend.web.shelf import NotFoundError
 from cross_backend.web.state import State
+from cross_backend.web.visitor import taken_back
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -53,19 +54,47 @@ def _backend(choice: Choice) -> dict[str, Any]:
 
 async def run(request: Request) -> Response:
     """Run one input on one or several artifacts of a model."""
-    async with request.form(max_files=1, max_fields=MOST_SIDES + 2, max_part_size=1 << 20) as form:
+    async with request.form(max_files=1, max_fields=MOST_SIDES + 3, max_part_size=1 << 20) as form:
         keys = form.getlist("artifact")
-        if not keys or not all(isinstance(key, str) for key in keys) or len(keys) > MOST_SIDES:
+        here = form.getlist("visitor")
+        fine = all(isinstance(key, str) for key in (*keys, *here)) and len(keys) <= MOST_SIDES and len(here) <= 1
+        if not fine or not (keys or here):
             raise UsageError(f"1 to {MOST_SIDES} fields 'artifact' are wanted; GET /api/models lists them.")
         given = form.get("input")
         name = given.filename if isinstance(given, UploadFile) else None
         data = await given.read() if isinstance(given, UploadFile) else given.encode() if given is not None else None
     state = state_of(request)
     choices = [state.catalogue.choice(str(key)) for key in dict.fromkeys(keys)]
-    if len({choice.workload for choice in choices}) != 1:
+    own = state.catalogue.choice(str(here[0])) if here else None
+    names = {choice.workload for choice in (*choices, *([own] if own else []))}
+    if len(names) != 1:
         raise UsageError("the artifacts must all be of one model.")
-    model = state.catalogue.models()[choices[0].workload]
-    return JSONResponse(await play(state, model, choices, data, name))
+    return JSONResponse(await play(state, state.catalogue.models()[names.pop()], choices, data, name, own))
+
+
+async def present(request: Request) -> Response:
+    """Show what the asking page's own browser gave for an input that it was handed."""
+    async with request.form(max_files=1, max_fields=4, max_part_size=1 << 20) as form:
+        key, name, layout, given = (form.get(one) for one in ("artifact", "ticket", "layout", "outputs"))
+        if not (isinstance(key, str) and isinstance(name, str) and isinstance(layout, str)):
+            raise UsageError("artifact, ticket, layout and outputs are wanted.")
+        if not isinstance(given, UploadFile):
+            raise UsageError("outputs must be sent as a file.")
+        data = await given.read()
+    state = state_of(request)
+    choice, ticket = state.catalogue.choice(key), state.tickets.find(name)
+    if choice.artifact is None or choice.workload != ticket.model:
+        raise UsageError("the input was another model's.")
+    outputs = taken_back(layout, data, choice.artifact.outputs)
+    return JSONResponse(playing.present(state.catalogue.models()[ticket.model].media, ticket, outputs))
+
+
+async def payload(request: Request) -> Response:
+    """Return the file of a model, for the asking page's own browser to run."""
+    from anyio import to_thread
+
+    choice = state_of(request).catalogue.choice(request.path_params["key"])
+    return FileResponse(await to_thread.run_sync(visitor.file_of, choice), media_type="application/octet-stream")
 
 
 async def profile(request: Request) -> Response:
@@ -195,6 +224,8 @@ _FORM = {
     },
     "required": ["artifact"],
 }
+_GIVEN = record(artifact=TEXT, ticket=TEXT, layout=TEXT, outputs={"type": "string", "format": "binary"})
+_PRESENTED = record(shown={"type": "object"}, present_ms={"type": "number"}, difference={"type": ["object", "null"]})
 _ONE = {"type": "object", "properties": {"artifact": TEXT}, "required": ["artifact"]}
 _NUMBER = {"type": "number"}
 _TIMED = record(name=TEXT, kind=TEXT, calls=_NUMBER, ms=_NUMBER, share=_NUMBER)
@@ -215,6 +246,16 @@ ENDPOINTS: Sequence[Endpoint] = (
         record(models=rows(record(name=TEXT, kind=_OPTIONAL, backends=rows(_BACKEND)))),
     ),
     Endpoint("POST", "/api/run", "Run one input", run, record(model=TEXT, kind=_OPTIONAL, runs=rows(_RUN)), (), _FORM),
+    Endpoint("POST", "/api/present", "Show what the page's own browser gave", present, _PRESENTED, (), _GIVEN),
+    Endpoint(
+        "GET",
+        "/api/payload/{key}",
+        "The file of a model",
+        payload,
+        {"type": "string", "format": "binary"},
+        (Parameter("key", "path", TEXT),),
+        media_type="application/octet-stream",
+    ),
     Endpoint("POST", "/api/profile", "What each operator takes", profile, record(rows=rows(_TIMED)), (), _ONE),
     Endpoint("GET", "/api/studies", "Stored studies", studies, record(studies=rows(_ROW))),
     Endpoint("GET", "/api/studies/{study}", "One study", study, {"type": "object"}, (_STUDY,)),

@@ -28,7 +28,16 @@ from cross_backend.web.state import Events, State
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-STATIC = ("artifact.js", "inputs.js", "overlay.js", "playground.js", "report.css", "results.js", "web.css")
+STATIC = (
+    "artifact.js",
+    "inputs.js",
+    "overlay.js",
+    "playground.js",
+    "report.css",
+    "results.js",
+    "visitor.js",
+    "web.css",
+)
 """All files that pages may ask for; the report's style sheet is the report's own."""
 
 

@@ -213,7 +213,7 @@ class Benches:
         assert seat.bench is not None and seat.proof is not None, "it was just opened"
         where, outputs = seat.folder / "inputs", seat.folder / "outputs.npz"
         seat.used = time.monotonic()
-        given = _sample(seat.choice) if inputs is None else inputs
+        given = sample_of(seat.choice) if inputs is None else inputs
         try:
             _write(where, given)
             called = seat.bench.take(Call(where, outputs))
@@ -234,7 +234,12 @@ def _write(folder: Path, tensors: Sequence[Any]) -> None:
         np.save(folder / f"input_{index}.npy", tensor, allow_pickle=False)
 
 
-def _sample(choice: Choice) -> Sequence[Any]:
+def sample_of(choice: Choice) -> Sequence[Any]:
+    """Return the inputs of an artifact's own sample.
+
+    Raises:
+        LoadError: it brings none.
+    """
     assert choice.artifact is not None, "checked by who calls"
     path = choice.artifact.sample_path
     if path is None:

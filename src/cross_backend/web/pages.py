@@ -13,13 +13,16 @@ from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
 from cross_backend._version import __version__
+from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
 from cross_backend.report import html
 from cross_backend.report.charts.svg import hatches
 from cross_backend.report.tables import size
 from cross_backend.study.diff import MARGIN, diff
 from cross_backend.study.reports import write_report
+from cross_backend.web import visitor
 from cross_backend.web.api import asked, history_asked, state_of, whole
 from cross_backend.web.catalogue import Model
+from cross_backend.web.guard import HEADERS
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
 from cross_backend.web.tracing import history_chart
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
 
 DOWNLOADS = ("report.html", "report.md", "report.json", "samples.csv")
 """What of a study can be downloaded."""
+PLAY_POLICY = HEADERS["content-security-policy"].replace(
+    "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:"
+)
+"""Of the playground, whose browser may run models itself."""
 
 
 def template_text(name: str) -> str:
@@ -67,17 +74,31 @@ async def playground(request: Request) -> Response:
     wanted = set(request.query_params.getlist("on")) & {choice.key for choice in model.usable}
     ticked = wanted or {choice.key for choice in model.usable[:1]}
     absent = [choice for choice in model.choices if choice.gap]
-    return page(
+    runs_here = visitor.can_run(model)
+    answer = page(
         request,
         "playground",
         here="play",
         models=list(models.values()),
         model=model,
+        visitor=runs_here,
+        visitor_gap=visitor.gap() if runs_here else "",
         kind=None if model.media is None else model.media.kind,
         media=model.media,
         ticked=ticked,
         absent=absent,
     )
+    answer.headers.update({**ISOLATION, "content-security-policy": PLAY_POLICY})
+    return answer
+
+
+async def browser_file(request: Request) -> Response:
+    """Return one of the files that run a model in the asking page's browser, under a policy that lets them."""
+    path = model_files().get(request.path_params["name"])
+    if path is None:
+        raise NotFoundError("there is no such file.")
+    headers = {**ISOLATION, "content-security-policy": POLICY, "cache-control": "no-cache"}
+    return FileResponse(path, media_type=content_type(path), headers=headers)
 
 
 def _chosen(models: dict[str, Model], name: str | None) -> Model | None:
@@ -190,6 +211,7 @@ async def artifact(request: Request) -> Response:
 
 PAGES: Sequence[Route] = (
     Route("/", playground),
+    Route("/browser/{name}", browser_file),
     Route("/results", results),
     Route("/results/diff", study_diff),
     Route("/results/{study}", study),

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CrossBackendError, UsageError, WorkerError, one_line
-from cross_backend.web.benches import Ran
+from cross_backend.web.benches import sample_of
 from cross_backend.web.catalogue import Choice, Model
 from cross_backend.web.state import State
+from cross_backend.web.visitor import Ticket, handed_out
 from cross_backend.workloads.media import Media, Prepared, Shown, fitted
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ SOURCE_ONLY = frozenset({"audio", "boxes", "text"})
 
 
 async def play(
-    state: State, model: Model, choices: Sequence[Choice], data: bytes | None, name: str | None
+    state: State,
+    model: Model,
+    choices: Sequence[Choice],
+    data: bytes | None,
+    name: str | None,
+    visitor: Choice | None = None,
 ) -> dict[str, Any]:
     """Run each choice on one input, one after the other.
 
@@ -35,6 +41,7 @@ async def play(
         choices: of that model.
         data: what a person gave; the model's own sample where None.
         name: of the file, where it was one.
+        visitor: what the asking page's own browser will run on the same input, which it is handed; None where nothing.
 
     Raises:
         UsageError: the input is not what the model works on.
@@ -57,7 +64,7 @@ async def play(
         try:
             ran = await state.benches.run(choice, _fitted(prepared, choice))
             began = time.perf_counter()
-            shown = _shown(media, ran, prepared)
+            shown = _shown(media, ran.outputs, prepared)
             present_ms = (time.perf_counter() - began) * 1e3
         except CrossBackendError as error:
             row["outcome"] = "CRASH" if isinstance(error, WorkerError) else "FAIL"
@@ -80,7 +87,32 @@ async def play(
             "difference": None if first is None else difference(first, ran.outputs),
         }
         first = ran.outputs if first is None else first
-    return {"model": model.name, "kind": None if media is None else media.kind, "runs": rows}
+    answer: dict[str, Any] = {"model": model.name, "kind": None if media is None else media.kind, "runs": rows}
+    if visitor is not None:
+        given = await to_thread.run_sync(_for_visitor, visitor, prepared)
+        ticket = state.tickets.issue(Ticket(model.name, prepared, first))
+        answer["visitor"] = {"ticket": ticket, "prepare_ms": prepare_ms, "inputs": given}
+    return answer
+
+
+def _for_visitor(visitor: Choice, prepared: Prepared | None) -> list[dict[str, Any]]:
+    inputs = _fitted(prepared, visitor)
+    return handed_out(sample_of(visitor) if inputs is None else inputs)
+
+
+def present(media: Media | None, ticket: Ticket, outputs: Arrays) -> dict[str, Any]:
+    """Return what is shown of the outputs of the visitor's browser, and how far they are from the first backend's.
+
+    Raises:
+        RunError: they cannot be shown.
+    """
+    began = time.perf_counter()
+    shown = _shown(media, outputs, ticket.prepared)
+    return {
+        "shown": shown,
+        "present_ms": (time.perf_counter() - began) * 1e3,
+        "difference": None if ticket.first is None else difference(ticket.first, outputs),
+    }
 
 
 def _fitted(prepared: Prepared | None, choice: Choice) -> Arrays | None:
@@ -89,14 +121,14 @@ def _fitted(prepared: Prepared | None, choice: Choice) -> Arrays | None:
     return fitted(prepared, choice.artifact.inputs)
 
 
-def _shown(media: Media | None, ran: Ran, prepared: Prepared | None) -> dict[str, Any]:
+def _shown(media: Media | None, outputs: Arrays, prepared: Prepared | None) -> dict[str, Any]:
     if media is None:
-        return {"kind": "numbers", "numbers": numbers_of(ran.outputs)}
+        return {"kind": "numbers", "numbers": numbers_of(outputs)}
     if prepared is None:
         prepared = Prepared([], Shown(media.kind, caveats=media.caveats()))
         if media.kind in SOURCE_ONLY:
-            return {**prepared.seen.to_json(), "numbers": numbers_of(ran.outputs)}
-    return media.present(ran.outputs, prepared).to_json()
+            return {**prepared.seen.to_json(), "numbers": numbers_of(outputs)}
+    return media.present(outputs, prepared).to_json()
 
 
 def numbers_of(outputs: Sequence[Any]) -> list[float]:

@@ -14,6 +14,7 @@ from cross_backend.web.catalogue import Catalogue
 from cross_backend.web.counters import Counters
 from cross_backend.web.guard import Access
 from cross_backend.web.shelf import Shelf
+from cross_backend.web.visitor import Tickets
 
 MOST_WAITING = 100
 """Events that a listener may be late by; older ones are lost to it."""
@@ -68,3 +69,4 @@ class State:
     access: Access
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
+    tickets: Tickets = field(default_factory=Tickets)

@@ -7,10 +7,12 @@ import signal
 
 import pytest
 
+from tests import needs
 from tests.browser import CONTRAST, DESK, PHONE, chromium
 from tests.e2e.serve.conftest import TARGETS
 from tests.e2e.serve.test_api import HISTORY, seven
 from tests.e2e.test_report_browser import CHARTS
+from tests.runtimes import bring
 
 MOST_BYTES = 300_000
 """Of the first page, with all that it asks for."""
@@ -144,6 +146,35 @@ def test_a_crash_is_shown_and_the_server_lives(visit, served):
     assert page.locator(".card:not(.failed) .numbers").inner_text().startswith("2.718")
     page.click("#run")
     page.locator(".card.failed").wait_for(state="detached", timeout=60_000)
+
+
+@pytest.fixture
+def runtime():
+    """Bring onnxruntime-web."""
+    needs.program("npm")
+    bring("browser")
+
+
+def test_this_browser_runs_the_model_itself_and_agrees_with_the_server(visit, runtime):
+    page = visit("/?model=digits_cnn")
+    tick(page, "ONNX Runtime (CPU)", "This browser (WebAssembly)")
+    draw(page)
+    page.locator(".card").nth(1).locator(".top li").first.wait_for(timeout=60_000)
+    assert page.locator(".top li:first-child .label").all_inner_texts() == ["7", "7"]
+    told = page.locator(".apart").nth(1).inner_text()
+    worst = re.search(r"differs from ONNX Runtime \(CPU\) by (\S+)|the same numbers", told)
+    assert worst and float(worst[1] or 0) < 1e-4
+    assert figures(page, 1)["memory"] == "–"
+
+
+def test_this_browser_alone_runs_without_a_backend(visit, runtime, served):
+    page = visit("/?model=linear_regression")
+    tick(page, "This browser (WebAssembly)")
+    before = served.ask("GET", "/metrics")[2]
+    page.click("#run")
+    page.locator(".numbers").wait_for(timeout=60_000)
+    assert page.inner_text(".numbers").startswith("2.718") and page.evaluate("crossOriginIsolated")
+    assert served.ask("GET", "/metrics")[2] == before
 
 
 def test_what_cannot_run_here_is_grey_with_its_reason(visit):

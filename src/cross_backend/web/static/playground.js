@@ -2,6 +2,7 @@
 
 import { inputOf } from "/static/inputs.js";
 import { Card } from "/static/overlay.js";
+import { visit } from "/static/visitor.js";
 
 const $ = (id) => document.getElementById(id);
 const said = $("said"), cards = new Map();
@@ -20,8 +21,13 @@ function arrange() {
   const address = new URL(location.href);
   address.searchParams.set("model", $("model").value);
   address.searchParams.delete("on");
-  for (const box of chosen) address.searchParams.append("on", box.value);
+  for (const box of chosen.filter((one) => one.name === "on")) address.searchParams.append("on", box.value);
   history.replaceState(null, "", address);
+}
+
+async function post(address, form) {
+  const response = await fetch(address, { method: "POST", body: form, headers: { "X-Cross-Backend-Token": token } });
+  return response.json();
 }
 
 async function once() {
@@ -35,22 +41,27 @@ async function once() {
     said.textContent = "There is no input yet.";
     return false;
   }
-  for (const box of chosen) form.append("artifact", box.value);
+  const here = chosen.filter((box) => box.name === "here");
+  for (const box of chosen.filter((one) => one.name === "on")) form.append("artifact", box.value);
+  if (here.length) form.append("visitor", here[0].dataset.artifact);
   if (given !== null) form.append("input", given, ...(given instanceof Blob ? [given.name || "input"] : []));
   const began = performance.now();
   let answer;
   try {
-    const response = await fetch("/api/run", { method: "POST", body: form, headers: { "X-Cross-Backend-Token": token } });
-    answer = await response.json();
+    answer = await post("/api/run", form);
   } catch {
     said.textContent = "The server does not answer.";
     return false;
   }
-  const total = performance.now() - began;
   if (answer.error) {
     said.textContent = answer.error;
     return false;
   }
+  for (const box of here) {
+    const { value: provider, dataset: { artifact, title } } = box;
+    answer.runs.push(await visit({ provider, artifact, title }, answer.visitor, post));
+  }
+  const total = performance.now() - began;
   said.textContent = "";
   show(answer.runs, total);
   return true;
