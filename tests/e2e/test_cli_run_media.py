@@ -116,12 +116,14 @@ def test_boxes_are_listed_and_drawn(mine, cli, document, tmp_path):
     picture = Image.new("RGB", (200, 400), "black")
     picture.paste("red", (0, 200, 200, 400))
     picture.save(tmp_path / "fire.jpg")
-    result = cli("run", mine / "detector_torch.pt2", "--input", tmp_path / "fire.jpg", "--output", tmp_path / "out.png")
+    result = cli(
+        "run", mine / "nets_detector_torch.pt2", "--input", tmp_path / "fire.jpg", "--output", tmp_path / "out.png"
+    )
     assert result.returncode == 0, result.stderr
     assert "2 objects found" in result.stdout and "fire" in result.stdout and "out.png" in result.stdout
     with Image.open(tmp_path / "out.png") as drawn:
         assert drawn.size == (200, 400) and drawn.getbands() == ("R", "G", "B")
-    found = document(cli("run", mine / "detector_torch.pt2", "--input", tmp_path / "fire.jpg", "--json"))
+    found = document(cli("run", mine / "nets_detector_torch.pt2", "--input", tmp_path / "fire.jpg", "--json"))
     box = found["shown"]["boxes"][0]
     assert box["label"] == "fire" and box["score"] == pytest.approx((255 + 114) / 510, abs=0.02)
     corners = (box["x0"], box["y0"], box["x1"], box["y1"])  # 6.25 pixels a pixel of the model; 16 of them are grey
@@ -130,11 +132,18 @@ def test_boxes_are_listed_and_drawn(mine, cli, document, tmp_path):
 
 def test_a_text_needs_the_models_tokenizer(mine, cli, document, usage_error, tmp_path):
     (tmp_path / "in.txt").write_text("cat cow cat")
-    usage_error(cli("run", mine / "reader_torch.pt2", "--input", tmp_path / "in.txt"), "tokenizer.json")
+    usage_error(cli("run", mine / "nets_reader_torch.pt2", "--input", tmp_path / "in.txt"), "tokenizer.json")
     words = Tokenizer(models.WordLevel({"[UNK]": 0, "cat": 1}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.save(str(tmp_path / "words.json"))
-    given = ("run", mine / "reader_torch.pt2", "--input", tmp_path / "in.txt", "--tokenizer", tmp_path / "words.json")
+    given = (
+        "run",
+        mine / "nets_reader_torch.pt2",
+        "--input",
+        tmp_path / "in.txt",
+        "--tokenizer",
+        tmp_path / "words.json",
+    )
     shown = document(cli(*given, "--json"))["shown"]
     assert [(one["text"], one["index"]) for one in shown["tokens"]] == [("cat", 1), ("[UNK]", 0), ("cat", 1)]
     assert [one["length"] for one in shown["tokens"]] == [5, pytest.approx(3**0.5), 5]
@@ -184,6 +193,8 @@ def test_the_drawing_can_be_opened_from_memory(mine, cli, tmp_path):
     file = io.BytesIO()
     Image.new("RGB", (64, 64), "red").save(file, "WEBP")
     (tmp_path / "red.png").write_bytes(file.getvalue())
-    result = cli("run", mine / "detector_torch.pt2", "--input", tmp_path / "red.png", "--output", tmp_path / "out.PNG")
+    result = cli(
+        "run", mine / "nets_detector_torch.pt2", "--input", tmp_path / "red.png", "--output", tmp_path / "out.PNG"
+    )
     assert result.returncode == 0 and "4 objects found" in result.stdout
     assert (tmp_path / "out.PNG").read_bytes().startswith(b"\x89PNG")
