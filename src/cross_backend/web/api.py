@@ -15,7 +15,7 @@ from cross_backend.records import PanelKey
 from cross_backend.report.document import document
 from cross_backend.study.diff import MARGIN, diff
 from cross_backend.web import endpoints, playing, visitor
-from cross_backend.web.catalogue import Choice, Model
+from cross_backend.web.catalogue import Choice, Playable
 from cross_backend.web.endpoints import TEXT, WHOLE, Endpoint, Parameter, record, rows
 from cross_backend.web.guard import MAX_BODY_BYTES
 from cross_backend.web.playing import MOST_SIDES, play
@@ -43,7 +43,7 @@ async def models(request: Request) -> Response:
     return JSONResponse({"models": [_model(one) for one in found.values()]})
 
 
-def _model(model: Model) -> dict[str, Any]:
+def _model(model: Playable) -> dict[str, Any]:
     kind = None if model.media is None else model.media.kind
     return {"name": model.name, "kind": kind, "backends": [_backend(choice) for choice in model.choices]}
 

@@ -41,7 +41,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Model:
+class Playable:
     """A workload and all backends: those that can run it first."""
 
     name: str
@@ -69,9 +69,9 @@ class Catalogue:
         self._named = [artifact for path in paths for artifact in _artifacts_at(path, cache)]
         self._use_cache = not paths
         self._seen: int | None = None
-        self._models: dict[str, Model] = {}
+        self._models: dict[str, Playable] = {}
 
-    def models(self) -> dict[str, Model]:
+    def models(self) -> dict[str, Playable]:
         """Return name → model, sorted; the cache is read again when something was exported meanwhile."""
         folder = self._cache.root / "artifacts"
         now = folder.stat().st_mtime_ns if self._use_cache and folder.is_dir() else 0
@@ -123,11 +123,11 @@ def _newest(folder: Path) -> list[Artifact]:
     return [artifact for _, artifact in found.values()]
 
 
-def _by_model(artifacts: Sequence[Artifact]) -> dict[str, Model]:
+def _by_model(artifacts: Sequence[Artifact]) -> dict[str, Playable]:
     by_name: dict[str, list[Choice]] = {}
     for artifact in artifacts:
         by_name.setdefault(artifact.workload, []).append(_choice(artifact))
-    return {name: Model(name, _with_absent(name, by_name[name]), _media(by_name[name])) for name in sorted(by_name)}
+    return {name: Playable(name, _with_absent(name, by_name[name]), _media(by_name[name])) for name in sorted(by_name)}
 
 
 def _media(choices: Sequence[Choice]) -> Media | None:

@@ -21,7 +21,7 @@ from cross_backend.study.diff import MARGIN, diff
 from cross_backend.study.reports import write_report
 from cross_backend.web import visitor
 from cross_backend.web.api import asked, history_asked, state_of, whole
-from cross_backend.web.catalogue import Model
+from cross_backend.web.catalogue import Playable
 from cross_backend.web.guard import HEADERS
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
@@ -101,7 +101,7 @@ async def browser_file(request: Request) -> Response:
     return FileResponse(path, media_type=content_type(path), headers=headers)
 
 
-def _chosen(models: dict[str, Model], name: str | None) -> Model | None:
+def _chosen(models: dict[str, Playable], name: str | None) -> Playable | None:
     """Return the model of the address; else the first that can be played with."""
     if name is not None:
         if name not in models:

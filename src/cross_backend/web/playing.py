@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CrossBackendError, UsageError, WorkerError, one_line
 from cross_backend.web.benches import sample_of
-from cross_backend.web.catalogue import Choice, Model
+from cross_backend.web.catalogue import Choice, Playable
 from cross_backend.web.state import State
 from cross_backend.web.visitor import Ticket, handed_out
 from cross_backend.workloads.media import Media, Prepared, Shown, fitted
@@ -27,7 +27,7 @@ SOURCE_ONLY = frozenset({"audio", "boxes", "text"})
 
 async def play(
     state: State,
-    model: Model,
+    model: Playable,
     choices: Sequence[Choice],
     data: bytes | None,
     name: str | None,

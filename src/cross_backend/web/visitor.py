@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.browser.assets import model_files, model_of
 from cross_backend.errors import UsageError
 from cross_backend.tensors import TensorSpec, to_numpy
-from cross_backend.web.catalogue import Choice, Model
+from cross_backend.web.catalogue import Choice, Playable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ class Tickets:
             return self._kept[name]
 
 
-def can_run(model: Model) -> Choice | None:
+def can_run(model: Playable) -> Choice | None:
     """Return a choice whose file a browser can open; None where the model has none."""
     for choice in model.choices:
         if choice.artifact is not None and choice.artifact.payload_path.suffix == ".onnx":

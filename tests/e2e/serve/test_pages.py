@@ -271,7 +271,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_readable_named_and_fits_a_phone(visit, path, scheme):
     page = visit(path, viewport=PHONE, color_scheme=scheme, reduced_motion="reduce")
