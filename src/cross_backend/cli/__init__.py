@@ -27,6 +27,7 @@ COMMANDS = {
     "inspect": "show what an artifact really holds, and check its digest",
     "models": "list the built-in models",
     "run": "run an artifact: verify it on its sample, or give it your inputs",
+    "serve": "open the playground and the results browser in your web browser",
     "study": "run a study from a YAML file; resume, report, compare and export studies",
     "toolchain": "add private environments for backends that need other packages",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from cross_backend.report.tables import NONE
 from cross_backend.report.views import View, views
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 
 def write(results: StudyResults, path: Path) -> None:
@@ -30,28 +31,36 @@ def write(results: StudyResults, path: Path) -> None:
     """
     from markupsafe import Markup
 
-    shown = views(results)
-    style, script = _template_text("report.css"), _template_text("report.js")
+    parts = study_parts(results)
+    style, script = template_text("report.css"), template_text("report.js")
     page: Any = _template().stream(
-        results=results,
-        views=shown,
-        version=__version__,
+        **parts,
         style=Markup(style),  # noqa: S704  ours, without a name of anybody's
         script=Markup(script),  # noqa: S704
         policy=_policy(style, script),
-        verdicts=[(view, verdicts.ship(view.panel), verdicts.told_apart(view.panel)) for view in shown],
-        surely_found=verdicts.surely_found(results.panels),
-        overview=study_tables.overview(shown),
-        stopped=study_tables.stopped(shown),
-        rankings=[(view, _ranking(view), _without_figures(view), verdicts.disturbed(view.panel)) for view in shown],
         meanings=outcomes.MEANINGS,
-        sections=sections(results, shown),
-        hatches=hatches(),
-        index=Markup(raw.index(shown)),  # noqa: S704  escaped as a script element needs it
-        blocks=raw.blocks(shown),
+        index=Markup(raw.index(parts["views"])),  # noqa: S704  escaped as a script element needs it
+        blocks=raw.blocks(parts["views"]),
     )
     page.enable_buffering(20)
     replace_file(path, page)
+
+
+def study_parts(results: StudyResults) -> dict[str, Any]:
+    """Return what the chapters of a study show (``study.html.template``), by the names that they have there."""
+    shown = views(results)
+    return {
+        "results": results,
+        "views": shown,
+        "version": __version__,
+        "verdicts": [(view, verdicts.ship(view.panel), verdicts.told_apart(view.panel)) for view in shown],
+        "surely_found": verdicts.surely_found(results.panels),
+        "overview": study_tables.overview(shown),
+        "stopped": study_tables.stopped(shown),
+        "rankings": [(view, _ranking(view), _without_figures(view), verdicts.disturbed(view.panel)) for view in shown],
+        "sections": sections(results, shown),
+        "hatches": hatches(),
+    }
 
 
 def _policy(style: str, script: str) -> str:
@@ -101,18 +110,23 @@ def _without_figures(view: View) -> list[tuple[str, str]]:
 
 
 def _template() -> Template:
+    return surroundings(template_text).get_template("report.html.template")
+
+
+def surroundings(load: Callable[[str], str]) -> Environment:
+    """Return what templates are filled in, read by name: what is not markup of ours is escaped, and plain text."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    surroundings = Environment(
-        loader=FunctionLoader(_template_text),
+    return Environment(
+        loader=FunctionLoader(load),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: plain(value) if type(value) is str else value,  # markup is ours, and clean
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return surroundings.get_template("report.html.template")
 
 
-def _template_text(name: str) -> str:
+def template_text(name: str) -> str:
+    """Return one of the files of ``templates/``."""
     return (resources.files(__name__.rpartition(".")[0]) / "templates" / name).read_text(encoding="utf-8")

@@ -1,0 +1,257 @@
+"""Benches of the playground: each backend in a process of its own, opened when it is asked for; a crash ends one."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from cross_backend.bench.bench import Bench, Subject
+from cross_backend.bench.call import Call, Called
+from cross_backend.cache import Cache
+from cross_backend.comparison.benches import open_bench
+from cross_backend.comparison.settings import Settings
+from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, WorkerError
+from cross_backend.loading.load import resolve_artifact
+from cross_backend.records import Timing
+from cross_backend.registry import check_runs
+from cross_backend.tensors import load_tensors
+from cross_backend.verify.compare import precision_of
+from cross_backend.web.catalogue import Choice
+
+if TYPE_CHECKING:
+    import anyio
+    import numpy as np
+
+MOST_OPEN = 6
+"""Benches that are open at once; the one that was longest unused is closed for another."""
+TIMEOUT_S = 60.0
+"""Longest answer of a bench: opening, or one call."""
+PROFILED_RUNS = 20
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the artifact's own sample said when it was opened."""
+
+    load_ms: float
+    verdict: bool | None
+    """None where it brings no sample."""
+    text: str
+    """One line of it."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One call."""
+
+    inputs: Sequence[Any]
+    outputs: tuple[np.ndarray[Any, Any], ...]
+    called: Called
+    rss_bytes: int | None
+    """Resident memory of the process that ran it; None where it is on another machine."""
+    proof: Proof
+    opened: bool
+    """Whether it was opened for this call."""
+
+
+@dataclass
+class _Seat:
+    """A choice's bench, and whose turn it is."""
+
+    choice: Choice
+    folder: Path
+    turn: anyio.Lock
+    used: float = 0.0
+    bench: Bench | None = None
+    proof: Proof | None = None
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def close(self) -> None:
+        self.stack.close()
+        self.bench = None
+
+
+class Benches:
+    """Opens, calls and closes; used in ``with``. Calls follow each other, so that none slows another one down."""
+
+    def __init__(self, cache: Cache, tell: Callable[[str, Choice, str], None], threads: int = 1) -> None:
+        """Prepare.
+
+        Args:
+            cache: where logs and tensors lie.
+            tell: is told (event, choice, text) of what happens to benches: ``opening``, ``open``, ``closed``, ``lost``.
+            threads: CPU threads of each target that names no number of its own.
+        """
+        self._cache, self._tell = cache, tell
+        self._settings = Settings(threads=threads, timeout_s=TIMEOUT_S)
+        self._seats: dict[str, _Seat] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        import anyio
+
+        self._folder = self._stack.enter_context(self._cache.scratch())
+        self._one_at_a_time = anyio.Lock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for seat in self._seats.values():
+            seat.close()
+        self._stack.close()
+
+    @property
+    def open_now(self) -> list[str]:
+        """Keys of the choices whose bench is open."""
+        return [key for key, seat in self._seats.items() if seat.bench is not None]
+
+    def pid(self, key: str) -> int | None:
+        """Return the process of an open bench."""
+        seat = self._seats.get(key)
+        return seat.bench.pid if seat is not None and seat.bench is not None else None
+
+    async def run(self, choice: Choice, inputs: Sequence[Any] | None) -> Ran:
+        """Run once; opens the bench where it is not open.
+
+        Args:
+            choice: what to run.
+            inputs: flat arrays; the artifact's sample where None.
+
+        Raises:
+            CrossBackendError: it cannot be run; after a crash the next call opens another bench.
+        """
+        from anyio import to_thread
+
+        async with self._seated(choice) as (seat, opened), self._one_at_a_time:
+            return await to_thread.run_sync(self._call, seat, inputs, opened)
+
+    async def profile(self, choice: Choice) -> tuple[Timing, ...]:
+        """Return what the runtime's own profiler says of the artifact's sample, most expensive first.
+
+        Raises:
+            CrossBackendError: as :meth:`run`; UnsupportedError where the runtime has no profiler that is read.
+        """
+        from anyio import to_thread
+
+        async with self._seated(choice) as (seat, _), self._one_at_a_time:
+            return await to_thread.run_sync(self._profile, seat)
+
+    @contextlib.asynccontextmanager
+    async def _seated(self, choice: Choice) -> AsyncIterator[tuple[_Seat, bool]]:
+        """Wait for a choice's turn, with its bench open; yield whether it was opened for that."""
+        import anyio
+        from anyio import to_thread
+
+        if choice.artifact is None or choice.gap:
+            raise UnavailableError(f"{choice.target} cannot be run here: {choice.gap}")
+        seat = self._seats.get(choice.key)
+        if seat is None:
+            seat = self._seats[choice.key] = _Seat(choice, self._folder / choice.key, anyio.Lock())
+        async with seat.turn:
+            opened = seat.bench is None
+            if opened:
+                await to_thread.run_sync(self._make_room)
+                await to_thread.run_sync(self._open, seat)
+            yield seat, opened
+
+    def _make_room(self) -> None:
+        """Close what was longest unused; what is just in use is left alone."""
+        others = [seat for seat in self._seats.values() if seat.bench is not None]
+        for seat in sorted(others, key=lambda seat: seat.used)[: max(0, len(others) - MOST_OPEN + 1)]:
+            if not seat.turn.locked():
+                seat.close()
+                self._tell("closed", seat.choice, "to make room for another")
+
+    def _open(self, seat: _Seat) -> None:
+        """Open the artifact and verify it on its sample."""
+        artifact = seat.choice.artifact
+        assert artifact is not None, "checked by who calls"
+        self._tell("opening", seat.choice, "")
+        seat.stack = ExitStack()
+        began = time.perf_counter()
+        try:
+            artifact.check()
+            resolved = check_runs(resolve_artifact(artifact))
+            target = str(resolved.target)
+            bench, opened = open_bench(artifact.payload_path, target, self._settings, self._cache, seat.stack)
+            verdict, text = None, "it brings no sample to compare with"
+            if artifact.sample is None:
+                bench.run(None)
+            else:
+                comparison = bench.verify(precision_of(resolved.options)).comparison
+                verdict, text = comparison.verdict, comparison.reason or "right on its sample"
+        except CrossBackendError as error:
+            self._lose(seat, error)
+            raise
+        shutil.rmtree(seat.folder, ignore_errors=True)
+        (seat.folder / "inputs").mkdir(parents=True)
+        seat.bench, seat.proof = bench, Proof(opened.load_ns / 1e6, verdict, text)
+        self._tell("open", seat.choice, f"after {time.perf_counter() - began:.1f} s")
+
+    def _lose(self, seat: _Seat, error: CrossBackendError) -> None:
+        seat.close()
+        self._tell("lost", seat.choice, str(error))
+
+    def _profile(self, seat: _Seat) -> tuple[Timing, ...]:
+        artifact = seat.choice.artifact
+        assert seat.bench is not None and artifact is not None, "it was just opened"
+        seat.used = time.monotonic()
+        try:
+            return seat.bench.profile(
+                Subject(artifact.payload_path, artifact.target, self._settings.threads), PROFILED_RUNS
+            )
+        except WorkerError as error:
+            self._lose(seat, error)
+            raise
+
+    def _call(self, seat: _Seat, inputs: Sequence[Any] | None, opened: bool) -> Ran:
+        assert seat.bench is not None and seat.proof is not None, "it was just opened"
+        where, outputs = seat.folder / "inputs", seat.folder / "outputs.npz"
+        seat.used = time.monotonic()
+        given = sample_of(seat.choice) if inputs is None else inputs
+        try:
+            _write(where, given)
+            called = seat.bench.take(Call(where, outputs))
+            produced = load_tensors(outputs)["output"]
+        except WorkerError as error:
+            self._lose(seat, error)
+            raise
+        return Ran(given, produced, called, _rss_bytes(seat.bench.pid), seat.proof, opened)
+
+
+def _write(folder: Path, tensors: Sequence[Any]) -> None:
+    """Write flat arrays as ``.npy`` files, which cost less than an archive."""
+    import numpy as np
+
+    for left in folder.iterdir():
+        left.unlink()
+    for index, tensor in enumerate(tensors):
+        np.save(folder / f"input_{index}.npy", tensor, allow_pickle=False)
+
+
+def sample_of(choice: Choice) -> Sequence[Any]:
+    """Return the inputs of an artifact's own sample.
+
+    Raises:
+        LoadError: it brings none.
+    """
+    assert choice.artifact is not None, "checked by who calls"
+    path = choice.artifact.sample_path
+    if path is None:
+        raise LoadError(f"{choice.artifact.name} brings no sample; give an input.")
+    return load_tensors(path)["input"]
+
+
+def _rss_bytes(pid: int | None) -> int | None:
+    import psutil
+
+    if pid is None:
+        return None
+    with contextlib.suppress(psutil.Error):
+        return int(psutil.Process(pid).memory_info().rss)
+    return None

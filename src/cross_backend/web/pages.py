@@ -1,0 +1,222 @@
+"""Pages: what a person sees: the playground, the results of studies, what artifacts hold; and the files to download."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import FileResponse, HTMLResponse
+from starlette.routing import Route
+
+from cross_backend._version import __version__
+from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
+from cross_backend.report import html
+from cross_backend.report.charts.svg import hatches
+from cross_backend.report.tables import size
+from cross_backend.study.diff import MARGIN, diff
+from cross_backend.study.reports import write_report
+from cross_backend.web import visitor
+from cross_backend.web.api import asked, history_asked, state_of, whole
+from cross_backend.web.catalogue import Playable
+from cross_backend.web.guard import HEADERS
+from cross_backend.web.placing import placed
+from cross_backend.web.shelf import NotFoundError
+from cross_backend.web.tracing import history_chart
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from starlette.background import BackgroundTask
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+DOWNLOADS = ("report.html", "report.md", "report.json", "samples.csv")
+"""What of a study can be downloaded."""
+PLAY_POLICY = HEADERS["content-security-policy"].replace(
+    "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:"
+)
+"""Of the playground, whose browser may run models itself."""
+
+
+def template_text(name: str) -> str:
+    """Return a template of ours, or one that the report has."""
+    own = resources.files(__name__.rpartition(".")[0]) / "templates" / name
+    return own.read_text(encoding="utf-8") if own.is_file() else html.template_text(name)
+
+
+@functools.cache
+def _surroundings() -> Environment:
+    return html.surroundings(template_text)
+
+
+def page(request: Request, name: str, status: int = 200, **facts: Any) -> Response:
+    """Fill in a template; ``here`` is the part of the menu that it belongs to."""
+    state = state_of(request)
+    text = (
+        _surroundings()
+        .get_template(f"{name}.html.template")
+        .render(version=__version__, page_token=state.access.page_token, hatches=hatches(), **facts)
+    )
+    return HTMLResponse(text, status)
+
+
+async def playground(request: Request) -> Response:
+    """Choose a model and backends, and play."""
+    from anyio import to_thread
+
+    models = await to_thread.run_sync(state_of(request).catalogue.models)
+    model = _chosen(models, request.query_params.get("model"))
+    if model is None:
+        return page(request, "playground", here="play", models=[], model=None)
+    wanted = set(request.query_params.getlist("on")) & {choice.key for choice in model.usable}
+    ticked = wanted or {choice.key for choice in model.usable[:1]}
+    absent = [choice for choice in model.choices if choice.gap]
+    runs_here = visitor.can_run(model)
+    answer = page(
+        request,
+        "playground",
+        here="play",
+        models=list(models.values()),
+        model=model,
+        visitor=runs_here,
+        visitor_gap=visitor.gap() if runs_here else "",
+        kind=None if model.media is None else model.media.kind,
+        media=model.media,
+        ticked=ticked,
+        absent=absent,
+    )
+    answer.headers.update({**ISOLATION, "content-security-policy": PLAY_POLICY})
+    return answer
+
+
+async def browser_file(request: Request) -> Response:
+    """Return one of the files that run a model in the asking page's browser, under a policy that lets them."""
+    path = model_files().get(request.path_params["name"])
+    if path is None:
+        raise NotFoundError("there is no such file.")
+    headers = {**ISOLATION, "content-security-policy": POLICY, "cache-control": "no-cache"}
+    return FileResponse(path, media_type=content_type(path), headers=headers)
+
+
+def _chosen(models: dict[str, Playable], name: str | None) -> Playable | None:
+    """Return the model of the address; else the first that can be played with."""
+    if name is not None:
+        if name not in models:
+            raise NotFoundError(f"there is no model {name!r} here.")
+        return models[name]
+    ordered = sorted(models.values(), key=lambda model: (model.media is None or not model.usable, model.name))
+    return ordered[0] if ordered else None
+
+
+async def results(request: Request) -> Response:
+    """List all studies."""
+    from anyio import to_thread
+
+    rows = await to_thread.run_sync(state_of(request).shelf.studies)
+    wanted = request.query_params.get("find", "").strip().lower()
+    shown = [row for row in rows if wanted in f"{row.id} {row.name} {row.started}".lower()]
+    return page(request, "results", here="results", rows=shown, count=len(rows), wanted=wanted)
+
+
+async def study(request: Request) -> Response:
+    """Show one study, as its report does."""
+    from anyio import to_thread
+
+    number = whole(request.path_params["study"])
+    found = await to_thread.run_sync(state_of(request).shelf.results, number)
+    parts = await to_thread.run_sync(html.study_parts, found)
+    del parts["version"], parts["hatches"]
+    others = [row for row in await to_thread.run_sync(state_of(request).shelf.studies) if row.id != number]
+    return page(request, "study.page", here="results", number=number, others=others, downloads=DOWNLOADS, **parts)
+
+
+async def study_history(request: Request) -> Response:
+    """Draw one target's way through all studies of a name."""
+    from anyio import to_thread
+
+    number, key, target = history_asked(request)
+    moments = await to_thread.run_sync(state_of(request).shelf.history, number, key, target)
+    title = f"{target}: {key.workload}, batch {key.batch}, threads {key.threads}"
+    chart = history_chart(title, moments)
+    return page(request, "history", here="results", number=number, title=title, chart=chart, moments=moments)
+
+
+async def study_diff(request: Request) -> Response:
+    """Show what changed between two studies."""
+    from anyio import to_thread
+
+    shelf = state_of(request).shelf
+    numbers = [whole(asked(request, name)) for name in ("before", "after")]
+    before, after = [await to_thread.run_sync(shelf.results, number) for number in numbers]
+    found = await to_thread.run_sync(diff, before, after, MARGIN)
+    return page(request, "diff", here="results", found=found, table=found.table(), numbers=numbers)
+
+
+async def download(request: Request) -> Response:
+    """Return a file of a study."""
+    from anyio import to_thread
+
+    number, name = whole(request.path_params["study"]), request.path_params["name"]
+    if name not in DOWNLOADS:
+        raise NotFoundError(f"there is no file {name!r}; there are {', '.join(DOWNLOADS)}.")
+    return await to_thread.run_sync(_file, request, number, name)
+
+
+def _file(request: Request, number: int, name: str) -> Response:
+    """Write the file into a folder that is gone when it is sent."""
+    from cross_backend.store.tables import write_table
+
+    shelf = state_of(request).shelf
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / name
+    try:
+        if name.startswith("report"):
+            write_report(shelf.results(number), path)
+        else:
+            row = shelf.row(number)
+            with shelf.open() as store:
+                write_table(store, row, path)
+    except BaseException:
+        folder.cleanup()
+        raise
+    sandbox = {"content-security-policy": "sandbox"}  # what is downloaded is opened as a file, never as a page of ours
+    return FileResponse(path, filename=f"study-{number}-{name}", headers=sandbox, background=_after(folder.cleanup))
+
+
+def _after(step: Any) -> BackgroundTask:
+    from starlette.background import BackgroundTask
+
+    return BackgroundTask(step)
+
+
+async def artifacts(request: Request) -> Response:
+    """List all artifacts."""
+    from anyio import to_thread
+
+    models = await to_thread.run_sync(state_of(request).catalogue.models)
+    choices = [choice for model in models.values() for choice in model.choices if choice.artifact is not None]
+    return page(request, "artifacts", here="artifacts", choices=choices, size=size)
+
+
+async def artifact(request: Request) -> Response:
+    """Show what one artifact holds: what is inside, what was left, why, and by which line."""
+    from anyio import to_thread
+
+    choice = await to_thread.run_sync(state_of(request).catalogue.choice, request.path_params["key"])
+    return page(request, "artifact", here="artifacts", choice=choice, shown=placed(choice))
+
+
+PAGES: Sequence[Route] = (
+    Route("/", playground),
+    Route("/browser/{name}", browser_file),
+    Route("/results", results),
+    Route("/results/diff", study_diff),
+    Route("/results/{study}", study),
+    Route("/results/{study}/history", study_history),
+    Route("/results/{study}/{name}", download),
+    Route("/artifacts", artifacts),
+    Route("/artifacts/{key}", artifact),
+)

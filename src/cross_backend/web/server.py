@@ -1,0 +1,90 @@
+"""Server: the application on a socket of this machine, until it is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from cross_backend.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+HEAD_S = 20.0
+"""Between two looks at a connection: a request whose head takes longer than one to two of these is dropped."""
+IDLE_S = 15
+"""Longest time between two requests of a connection."""
+GRACE_S = 2
+"""How long an answer on its way may take when the server ends."""
+
+
+class Patient(H11Protocol):
+    """A connection that is not waited for without end (slow-loris)."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to look at it from time to time."""
+        super().connection_made(transport)
+        self._was_begun = False
+        self._next_look = self.loop.call_later(HEAD_S, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look no longer."""
+        self._next_look.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        """Close it if no request ever came, or the head of one has been on its way since the last look."""
+        is_head = self.conn.their_state is h11.IDLE
+        begun = is_head and bool(self.conn.trailing_data[0])
+        if (is_head and getattr(self, "cycle", None) is None) or (begun and self._was_begun):
+            self.transport.close()
+            return
+        self._was_begun = begun
+        self._next_look = self.loop.call_later(HEAD_S, self._look)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a port; any free one where it is 0.
+
+    Raises:
+        UsageError: it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(256)
+    except OSError as error:
+        found.close()
+        raise UsageError(f"cannot listen on {host} port {port} ({error.strerror}); name another --port.") from None
+    return found
+
+
+def server(app: Starlette, ready: Callable[[], None]) -> uvicorn.Server:
+    """Return what answers requests; ``ready`` is called as soon as it does, its ``should_exit`` ends it."""
+
+    class Told(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                ready()
+
+    settings: dict[str, Any] = {
+        "http": Patient,
+        "ws": "none",
+        "log_level": "error",
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "timeout_keep_alive": IDLE_S,
+        "timeout_graceful_shutdown": GRACE_S,
+        "h11_max_incomplete_event_size": 16 << 10,
+    }
+    return Told(uvicorn.Config(app, **settings))

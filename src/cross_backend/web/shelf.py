@@ -1,0 +1,83 @@
+"""Shelf: the stored studies, as pages and the API read them; what was put together is kept for the next reader."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from cross_backend.errors import UsageError
+from cross_backend.records import PanelKey, StudyResults
+from cross_backend.store import Store
+from cross_backend.store.database import Place
+from cross_backend.store.rows import StudyRow
+from cross_backend.study.driver import read
+from cross_backend.study.history import Moment, history
+
+MOST_KEPT = 8
+"""Studies that stay in memory."""
+
+
+class NotFoundError(UsageError):
+    """There is no such thing at this address."""
+
+
+class Shelf:
+    """Reads a database; threads may ask at once. A database that is not there yet holds no study."""
+
+    def __init__(self, db: str | None) -> None:
+        self._db = db
+        self._kept: OrderedDict[tuple[int, int, int, str | None], StudyResults] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def _is_there(self) -> bool:
+        path = Place.named(self._db).path
+        return path is None or path.exists()
+
+    def open(self) -> Store:
+        """Open the database; the caller closes it.
+
+        Raises:
+            StoreError: it cannot be read, or is not there.
+        """
+        return Store.open(self._db, create=False)
+
+    def studies(self) -> list[StudyRow]:
+        """Return all studies, the latest first."""
+        if not self._is_there():
+            return []
+        with self.open() as store:
+            return store.studies()[::-1]
+
+    def row(self, number: int) -> StudyRow:
+        """Return one study as the list has it.
+
+        Raises:
+            NotFoundError: there is none of that number.
+        """
+        found = next((row for row in self.studies() if row.id == number), None)
+        if found is None:
+            raise NotFoundError(f"there is no study {number}.")
+        return found
+
+    def results(self, number: int) -> StudyResults:
+        """Return a study's results; put together anew where launches were added.
+
+        Raises:
+            NotFoundError: there is none of that number.
+        """
+        row = self.row(number)
+        key = row.id, row.launches, row.samples, row.finished
+        with self._lock:  # one reader works it out, the others wait for it
+            if key not in self._kept:
+                with self.open() as store:
+                    self._kept[key] = read(store, number)
+                while len(self._kept) > MOST_KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def history(self, number: int, key: PanelKey, target: str) -> list[Moment]:
+        """Return a target's moments in all studies of the same name, up to now."""
+        name = self.row(number).name
+        numbers = sorted(row.id for row in self.studies() if row.name == name)
+        return history([(one, self.results(one)) for one in numbers], key, target)

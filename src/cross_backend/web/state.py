@@ -1,0 +1,72 @@
+"""State: what the handlers of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cross_backend.web.benches import Benches
+from cross_backend.web.catalogue import Catalogue
+from cross_backend.web.counters import Counters
+from cross_backend.web.guard import Access
+from cross_backend.web.shelf import Shelf
+from cross_backend.web.visitor import Tickets
+
+MOST_WAITING = 100
+"""Events that a listener may be late by; older ones are lost to it."""
+BEAT_S = 15.0
+"""Between two signs of life to a listener: a connection that is gone is noticed by them."""
+
+
+class Events:
+    """What happens to benches, told to every page that listens."""
+
+    def __init__(self) -> None:
+        self._listeners: set[asyncio.Queue[str]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.last: deque[str] = deque(maxlen=20)
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Tell all listeners; any thread may."""
+        text = f"event: {event}\ndata: {json.dumps(facts)}\n\n"
+        self.last.append(text)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._spread, text)
+
+    def _spread(self, text: str) -> None:
+        for listener in self._listeners:
+            if listener.full():
+                listener.get_nowait()
+            listener.put_nowait(text)
+
+    async def listen(self) -> AsyncIterator[str]:
+        """Yield server-sent events until the listener goes."""
+        self._loop = asyncio.get_running_loop()
+        mine: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        self._listeners.add(mine)
+        try:
+            yield "retry: 2000\n\n"
+            while True:
+                try:
+                    yield await asyncio.wait_for(mine.get(), BEAT_S)
+                except TimeoutError:
+                    yield ": still here\n\n"
+        finally:
+            self._listeners.discard(mine)
+
+
+@dataclass
+class State:
+    """Of one server."""
+
+    catalogue: Catalogue
+    benches: Benches
+    shelf: Shelf
+    access: Access
+    counters: Counters = field(default_factory=Counters)
+    events: Events = field(default_factory=Events)
+    tickets: Tickets = field(default_factory=Tickets)

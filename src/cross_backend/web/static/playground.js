@@ -1,0 +1,138 @@
+// Playground: the chosen backends run on the chosen input; each shows its answer and its overlay.
+
+import { inputOf } from "/static/inputs.js";
+import { Card } from "/static/overlay.js";
+import { visit } from "/static/visitor.js";
+
+const $ = (id) => document.getElementById(id);
+const said = $("said"), cards = new Map();
+const token = document.querySelector("meta[name=page-token]").content;
+const boxes = [...document.querySelectorAll("#backends input:not(:disabled)")];
+let running = false, wanted = false, ran = false, useSample = false;
+
+const ticked = () => boxes.filter((box) => box.checked);
+
+function arrange() {
+  const chosen = ticked();
+  for (const box of chosen) {
+    if (!cards.has(box.value)) cards.set(box.value, new Card(box.value, box.dataset.title, boxes.indexOf(box)));
+  }
+  $("cards").replaceChildren(...chosen.map((box) => cards.get(box.value).root));
+  const address = new URL(location.href);
+  address.searchParams.set("model", $("model").value);
+  address.searchParams.delete("on");
+  for (const box of chosen.filter((one) => one.name === "on")) address.searchParams.append("on", box.value);
+  history.replaceState(null, "", address);
+}
+
+async function post(address, form) {
+  const response = await fetch(address, { method: "POST", body: form, headers: { "X-Cross-Backend-Token": token } });
+  return response.json();
+}
+
+async function once() {
+  const chosen = ticked();
+  if (!chosen.length) {
+    said.textContent = "Tick a backend.";
+    return false;
+  }
+  const form = new FormData(), given = useSample ? null : await input.take();
+  if (given === null && !useSample && !input.optional) {
+    said.textContent = "There is no input yet.";
+    return false;
+  }
+  const here = chosen.filter((box) => box.name === "here");
+  for (const box of chosen.filter((one) => one.name === "on")) form.append("artifact", box.value);
+  if (here.length) form.append("visitor", here[0].dataset.artifact);
+  if (given !== null) form.append("input", given, ...(given instanceof Blob ? [given.name || "input"] : []));
+  const began = performance.now();
+  let answer;
+  try {
+    answer = await post("/api/run", form);
+  } catch {
+    said.textContent = "The server does not answer.";
+    return false;
+  }
+  if (answer.error) {
+    said.textContent = answer.error;
+    return false;
+  }
+  for (const box of here) {
+    const { value: provider, dataset: { artifact, title } } = box;
+    answer.runs.push(await visit({ provider, artifact, title }, answer.visitor, post));
+  }
+  const total = performance.now() - began;
+  said.textContent = "";
+  show(answer.runs, total);
+  return true;
+}
+
+function show(runs, total) {
+  const fine = runs.filter((run) => run.outcome === "OK");
+  const own = fine.reduce((sum, run) => sum + run.bind_ms + run.inference_ms + run.present_ms, 0);
+  const overhead = Math.max(0, total - own - (fine[0]?.prepare_ms ?? 0));
+  const opened = runs.some((run) => run.opened || run.outcome !== "OK");
+  for (const run of runs) cards.get(run.artifact)?.show({ ...run, opened }, overhead);
+  if (runs.length > 1) {
+    const medians = fine.map((run) => cards.get(run.artifact).p50);
+    const fastest = medians.length ? Math.min(...medians) : null;
+    for (const run of fine) cards.get(run.artifact).compare(fastest, fine[0].title, run.difference);
+  } else for (const run of fine) cards.get(run.artifact).compare(null, "", null);
+  mark(fine[0]?.shown);
+}
+
+/** Draw the boxes of the first backend on the picture. */
+function mark(shown) {
+  const marks = $("marks"), preview = $("preview");
+  if (!marks || preview.hidden) return;
+  marks.hidden = !shown?.boxes;
+  if (marks.hidden) return;
+  [marks.width, marks.height] = [shown.width, shown.height];
+  const pen = marks.getContext("2d"), unit = Math.max(shown.width, shown.height) / 300;
+  Object.assign(pen, { lineWidth: unit, font: `${unit * 9}px sans-serif`, textBaseline: "bottom" });
+  for (const box of shown.boxes) {
+    pen.strokeStyle = pen.fillStyle = `hsl(${box.index * 47 % 360} 80% 45%)`;
+    pen.strokeRect(box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0);
+    pen.fillText(`${box.label} ${(box.score * 100).toFixed(0)} %`, box.x0, Math.max(box.y0, unit * 9));
+  }
+}
+
+/** Run, and once more where something changed meanwhile; again and again where that is ticked. */
+async function run() {
+  wanted = true;
+  if (running) return;
+  running = true;
+  $("run").setAttribute("aria-busy", "true");
+  while (wanted) {
+    wanted = false;
+    ran = (await once()) || ran;
+    if ($("again").checked && !document.hidden && ran) {
+      wanted = true;
+      await new Promise((next) => requestAnimationFrame(next));
+    }
+  }
+  running = false;
+  $("run").removeAttribute("aria-busy");
+}
+
+const fresh = () => { useSample = false; return run(); };
+const input = $("play") ? inputOf($("play").dataset.kind, fresh) : null;
+
+if ($("play")) {
+  for (const box of boxes) {
+    box.addEventListener("change", () => {
+      arrange();
+      if (ran && ticked().length) run();
+    });
+  }
+  $("run").addEventListener("click", fresh);
+  $("again").addEventListener("change", () => { if ($("again").checked) run(); });
+  $("sample")?.addEventListener("click", () => { useSample = true; run(); });
+  $("model").addEventListener("change", () => $("model").form.submit());
+  $("model-go").hidden = true;
+  arrange();
+  const events = new EventSource("/api/events");
+  events.addEventListener("opening", (event) => { said.textContent = `Opening ${JSON.parse(event.data).title} …`; });
+  events.addEventListener("lost", (event) => { said.textContent = `${JSON.parse(event.data).title} is gone; the next run opens it again.`; });
+  addEventListener("pagehide", () => events.close());
+}

@@ -1,0 +1,293 @@
+"""The pages in a real browser: play, switch, compare, crash, browse; silent, readable, and asking nobody else."""
+
+import contextlib
+import os
+import re
+import signal
+
+import pytest
+
+from tests import needs
+from tests.browser import CONTRAST, DESK, PHONE, chromium
+from tests.e2e.serve.conftest import TARGETS
+from tests.e2e.serve.test_api import HISTORY, seven
+from tests.e2e.test_report_browser import CHARTS
+from tests.runtimes import bring
+
+MOST_BYTES = 300_000
+"""Of the first page, with all that it asks for."""
+UNNAMED = """() => [...document.querySelectorAll(
+    "input, select, textarea, button, canvas, img, svg[role=img], [role=region]")]
+  .filter((e) => e.checkVisibility() && !(e.labels?.length || e.getAttribute("aria-label") || e.getAttribute("alt")
+    || e.querySelector?.(":scope > title") || (e.tagName === "BUTTON" && e.textContent.trim())))
+  .map((e) => e.outerHTML.slice(0, 120))"""
+"""What a screen reader could not name."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser, served):
+    """Give a function that opens an address in a fresh profile; what the page says or asks elsewhere ends the test."""
+    contexts = []
+
+    def go(path, **options):
+        context = browser.new_context(**{"viewport": DESK, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.said, page.asked, page.size = [], [], 0
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(served.url + path)
+        return page
+
+    yield go
+    for context in contexts:
+        for page in context.pages:
+            assert page.said == []
+            assert [url for url in page.asked if not url.startswith((served.url, "blob:", "data:"))] == []
+        context.close()
+
+
+def draw(page):
+    """Draw a seven with the mouse."""
+    box = page.locator("#drawing").bounding_box()
+    page.mouse.move(box["x"] + 60, box["y"] + 50)
+    page.mouse.down()
+    for x, y in ((160, 50), (130, 110), (100, 190)):
+        page.mouse.move(box["x"] + x, box["y"] + y, steps=5)
+    page.mouse.up()
+
+
+def figures(page, card=0):
+    """Give name → text of an overlay, when there are some."""
+    page.locator(".card").nth(card).locator("dd").nth(0).filter(has_text=re.compile(r"\d ms")).wait_for()
+    rows = page.locator(".card").nth(card).locator(".overlay > div")
+    return dict(tuple(text.split("\n")) for text in rows.all_inner_texts())
+
+
+def tick(page, *titles):
+    """Tick these backends and no others."""
+    for box in page.locator("#backends input:not(:disabled)").all():
+        box.set_checked(box.get_attribute("data-title") in titles)
+
+
+def test_a_drawn_digit_is_told_and_timed_and_another_backend_has_another_overlay(visit):
+    page = visit("/?model=digits_cnn")
+    tick(page, "ONNX Runtime (CPU)")
+    draw(page)
+    assert page.locator(".top li .label").first.inner_text(timeout=60_000) == "7"
+    first = figures(page)
+    assert first.keys() == {"inference", "pre", "post", "end to end", "fps", "P50", "P90", "P99", "memory", "calls"}
+    assert first["P90"] == "n ≥ 20" and first["memory"].endswith(" MB") and "proved right" in page.inner_text(".proof")
+    tick(page, "OpenVINO")
+    page.get_by_role("heading", name="OpenVINO").wait_for()
+    second = figures(page)
+    assert page.locator(".card").count() == 1 and page.locator(".top li .label").first.inner_text() == "7"
+    assert second["inference"] != first["inference"] and second["calls"] == "1"
+    assert "on=" in page.url and page.locator(".live .line").get_attribute("points")
+
+
+def test_side_by_side_they_say_how_they_differ(visit):
+    page = visit("/?model=digits_cnn")
+    tick(page, "ONNX Runtime (CPU)", "OpenVINO", "XNNPACK (CPU)")
+    draw(page)
+    page.locator(".card").nth(2).locator(".top li").first.wait_for(timeout=60_000)
+    assert page.locator(".card").count() == 3
+    told = page.locator(".apart").all_inner_texts()
+    assert sum("the fastest here" in text for text in told) == 1
+    assert sum(bool(re.search(r"\d\.\d\d × the fastest", text)) for text in told) == 2
+    assert all(re.search("differs from ONNX|the same numbers as ONNX", text) for text in told[1:])
+
+
+def test_again_and_again_fills_percentiles_and_chart(visit):
+    page = visit("/?model=linear_regression")
+    tick(page, "ONNX Runtime (CPU)")
+    page.check("#again")
+    page.click("#run")
+    page.locator(".overlay dd:not(.few)").nth(6).filter(has_text="ms").wait_for(timeout=60_000)
+    page.uncheck("#again")
+    found = figures(page)
+    assert float(found["P50"].split()[0]) <= float(found["P90"].split()[0]) and int(found["calls"]) >= 20
+    assert float(found["fps"]) > 0 and float(found["end to end"].split()[0]) > float(found["inference"].split()[0])
+    assert len(page.locator(".live .line").get_attribute("points").split()) >= 20
+
+
+def test_sliders_move_the_answer(visit):
+    page = visit("/?model=linear_regression")
+    page.click("#run")
+    assert page.inner_text(".numbers").startswith("2.718")
+    page.locator(".sliders input").first.press("End")
+    page.locator(".numbers").filter(has_not_text="2.718").wait_for()
+    assert page.locator(".sliders output").first.inner_text() != "1.00"
+
+
+def test_an_uploaded_picture_is_told(visit):
+    page = visit("/?model=digits_cnn")
+    page.set_input_files("#file", {"name": "seven.png", "mimeType": "image/png", "buffer": seven()})
+    assert page.locator(".top li .label").first.inner_text(timeout=60_000) == "7"
+
+
+def test_a_crash_is_shown_and_the_server_lives(visit, served):
+    page = visit("/?model=linear_regression")
+    tick(page, "Portable (Reference)", "OpenVINO")
+    page.click("#run")
+    page.locator(".card").nth(1).locator(".numbers").wait_for(timeout=60_000)
+    os.kill(served.state.benches.pid(served.keys("linear_regression")["executorch.portable"]), signal.SIGKILL)
+    page.click("#run")
+    alert = page.get_by_role("alert")
+    alert.wait_for()
+    assert "SIGKILL" in alert.inner_text() and page.locator(".card.failed .outcome").inner_text() == "CRASHED"
+    assert page.locator(".card:not(.failed) .numbers").inner_text().startswith("2.718")
+    page.click("#run")
+    page.locator(".card.failed").wait_for(state="detached", timeout=60_000)
+
+
+@pytest.fixture
+def runtime():
+    """Bring onnxruntime-web."""
+    needs.program("npm")
+    bring("browser")
+
+
+def test_this_browser_runs_the_model_itself_and_agrees_with_the_server(visit, runtime):
+    page = visit("/?model=digits_cnn")
+    tick(page, "ONNX Runtime (CPU)", "This browser (WebAssembly)")
+    draw(page)
+    page.locator(".card").nth(1).locator(".top li").first.wait_for(timeout=60_000)
+    assert page.locator(".top li:first-child .label").all_inner_texts() == ["7", "7"]
+    told = page.locator(".apart").nth(1).inner_text()
+    worst = re.search(r"differs from ONNX Runtime \(CPU\) by (\S+)|the same numbers", told)
+    assert worst and float(worst[1] or 0) < 1e-4
+    assert figures(page, 1)["memory"] == "–"
+
+
+def test_this_browser_alone_runs_without_a_backend(visit, runtime, served):
+    page = visit("/?model=linear_regression")
+    tick(page, "This browser (WebAssembly)")
+    before = served.ask("GET", "/metrics")[2]
+    page.click("#run")
+    page.locator(".numbers").wait_for(timeout=60_000)
+    assert page.inner_text(".numbers").startswith("2.718") and page.evaluate("crossOriginIsolated")
+    assert served.ask("GET", "/metrics")[2] == before
+
+
+def test_what_cannot_run_here_is_grey_with_its_reason(visit):
+    page = visit("/?model=digits_cnn")
+    page.locator(".absent summary").click()
+    row = page.locator(".tick.off", has_text="PyTorch eager")
+    assert row.locator("input").is_disabled()
+    assert "cross-backend export digits_cnn --backends torch.eager" in row.inner_text()
+
+
+def test_all_works_by_keyboard(visit):
+    page = visit("/?model=digits_cnn")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.focus("#drawing")
+    for keys in (["Space"], ["ArrowDown"] * 15, ["Space"]):  # a one
+        for key in keys:
+            page.keyboard.press(key)
+    assert page.locator(".top li .label").first.inner_text(timeout=60_000) in {"1", "7"}
+    page.focus("#clear")
+    page.keyboard.press("Enter")
+    page.focus("#run")
+    page.keyboard.press("Enter")
+    page.locator("#said", has_text="no input yet").wait_for()
+
+
+def test_the_model_is_chosen_in_the_page_and_kept_in_the_address(visit):
+    page = visit("/")
+    with page.expect_navigation():
+        page.select_option("#model", "linear_regression")
+    assert "model=linear_regression" in page.url and page.locator(".sliders input").count() == 4
+
+
+def test_studies_are_found_read_and_followed(visit):
+    page = visit("/results")
+    assert page.locator("tbody tr").count() == 3
+    page.fill("[name=find]", "no such")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**find=no+such*")
+    assert page.locator("tbody tr").count() == 0
+    page.goto(page.url.partition("?")[0])
+    page.locator("tbody a").first.click()
+    page.wait_for_url("**/results/3")
+    assert page.locator(".ranking tbody tr.ranked").count() == 2
+    charts = page.evaluate(CHARTS)
+    assert len(charts) >= 4
+    for chart in charts:
+        assert chart["marks"] and chart["width"] > 100 and not chart["broken"] and not chart["outside"], chart
+    page.locator("#history a", has_text="OpenVINO").click()
+    page.wait_for_url("**/history**")
+    (chart,) = page.evaluate(CHARTS.replace('svg.closest("section").id', '""'))
+    assert chart["marks"] and not chart["broken"] and not chart["outside"]
+    assert page.locator("td", has_text="change point").count() == 1
+
+
+def test_what_changed_is_told(visit):
+    page = visit("/results")
+    page.check("[name=before][value='1']")
+    page.check("[name=after][value='3']")
+    page.get_by_role("button", name="What changed?").click()
+    page.wait_for_url("**/results/diff**")
+    assert page.locator("tr", has_text="openvino").locator("td", has_text="slower").count() == 1
+
+
+def test_a_report_is_downloaded(visit):
+    page = visit("/results/3")
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="report.html").click()
+    assert waiting.value.suggested_filename == "study-3-report.html"
+
+
+def test_an_artifact_shows_what_is_where(visit, served):
+    page = visit(f"/artifacts/{served.keys('digits_cnn')['executorch.xnnpack']}")
+    assert page.locator("svg.chart rect").count() >= 3
+    assert "XnnpackBackend × 1" in page.inner_text("main")
+    page.click("#profile")
+    page.locator("#times tbody tr").first.wait_for(timeout=120_000)
+    shares = [float(text.split()[0]) for text in page.locator("#times td:nth-child(5)").all_inner_texts()]
+    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares)) and shares == sorted(shares, reverse=True)
+    page.get_by_role("link", name="Play with it").click()
+    page.wait_for_url("**/?model=digits_cnn**")
+    assert page.locator("#backends input:checked").get_attribute("data-title") == "XNNPACK (CPU)"
+
+
+FOLLOWED = HISTORY.replace("/api/studies", "/results") + TARGETS[1]
+PAGES = [
+    "/?model=digits_cnn",
+    "/?model=linear_regression",
+    "/results",
+    "/results/3",
+    FOLLOWED,
+    "/results/diff?before=1&after=3",
+    "/artifacts",
+]
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_readable_named_and_fits_a_phone(visit, path, scheme):
+    page = visit(path, viewport=PHONE, color_scheme=scheme, reduced_motion="reduce")
+    if path.startswith("/?"):
+        page.click("#sample")
+        page.locator(".card .overlay dd", has_text="MB").first.wait_for(timeout=60_000)
+    low = {kind: ratio for kind, ratio in page.evaluate(CONTRAST).items() if ratio < 4.5}
+    assert low == {}
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert page.evaluate(UNNAMED) == []
+    assert page.locator("h1").count() == 1 and page.get_attribute("html", "lang") == "en"
+
+
+def test_the_first_page_is_small_and_soon_there(browser, served):
+    with contextlib.closing(browser.new_context(viewport=DESK)) as context:
+        page, sizes = context.new_page(), []
+        page.on("response", lambda answer: sizes.append(int(answer.headers.get("content-length", 0))))
+        page.goto(f"{served.url}/?model=digits_cnn", wait_until="load")
+        assert len(sizes) >= 6 and 10_000 < sum(sizes) <= MOST_BYTES
