@@ -116,5 +116,5 @@ def fitted(prepared: Prepared, specs: Sequence[TensorSpec]) -> tuple[np.ndarray[
         row = tensor.astype(spec.dtype.replace("bfloat16", "float32"))
         if not has_room or not replace(spec, dtype=str(row.dtype), shape=(1, *spec.shape[1:])).accepts(row):
             raise UsageError(f"the artifact takes {wanted}, and its media give {given}.")
-        found.append(np.ascontiguousarray(np.broadcast_to(row, (batch, *row.shape[1:]))))
+        found.append(np.repeat(row, batch, 0))  # a copy, which may be written to
     return tuple(found)
