@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,15 +141,14 @@ time.sleep(600)
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="elsewhere a browser does not hang on a pipe")
-def test_a_browser_ends_when_its_owner_is_killed(browser: None, tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, env=environment)
-    assert owner.stdout is not None
-    with owner.stdout as stdout:
-        started = psutil.Process(int(stdout.readline()))
-    everyone = [started, *started.children(recursive=True)]
-    owner.kill()
-    owner.wait()
-    _, alive = psutil.wait_procs(everyone, 30)
-    assert alive == []
-    assert list(tmp_path.glob("cross-backend-browser-*")) == []
+def test_a_browser_ends_when_its_owner_is_killed(browser: None) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # a short path: browsers put a socket there
+        environment = {**os.environ, "TMPDIR": folder}
+        with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, env=environment) as owner:
+            assert owner.stdout is not None
+            started = psutil.Process(int(owner.stdout.readline()))
+            everyone = [started, *started.children(recursive=True)]
+            owner.kill()
+        _, alive = psutil.wait_procs(everyone, 30)
+        assert alive == []
+        assert list(Path(folder).glob("cross-backend-browser-*")) == []
