@@ -155,17 +155,26 @@ class Benches:
         async with seat.turn:
             opened = seat.bench is None
             if opened:
-                await to_thread.run_sync(self._make_room)
+                await self._make_room()
                 await to_thread.run_sync(self._open, seat)
             yield seat, opened
 
-    def _make_room(self) -> None:
-        """Close what was longest unused; what is just in use is left alone."""
+    async def _make_room(self) -> None:
+        """Close what was longest unused; what is just in use is left alone, and nobody's turn comes while it closes."""
+        import anyio
+        from anyio import to_thread
+
         others = [seat for seat in self._seats.values() if seat.bench is not None]
         for seat in sorted(others, key=lambda seat: seat.used)[: max(0, len(others) - MOST_OPEN + 1)]:
-            if not seat.turn.locked():
-                seat.close()
-                self._tell("closed", seat.choice, "to make room for another")
+            try:
+                seat.turn.acquire_nowait()
+            except anyio.WouldBlock:
+                continue
+            try:
+                await to_thread.run_sync(seat.close)
+            finally:
+                seat.turn.release()
+            self._tell("closed", seat.choice, "to make room for another")
 
     def _open(self, seat: _Seat) -> None:
         """Open the artifact and verify it on its sample."""

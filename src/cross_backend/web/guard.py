@@ -15,7 +15,7 @@ import secrets
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -161,7 +161,7 @@ class Guard:
         if not _same(shown, self.access.token):
             return False
         rest = urlencode([(key, value) for key, value in query if key != "token"])
-        place = "/" + scope["path"].lstrip("/") + (f"?{rest}" if rest else "")
+        place = "/" + quote(scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
         cookie = f"{COOKIE}={shown}; HttpOnly; SameSite=Strict; Path=/"
         await _answer(send, 303, "", [("location", place), ("set-cookie", cookie)])
         return True
