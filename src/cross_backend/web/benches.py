@@ -25,7 +25,6 @@ from cross_backend.verify.compare import precision_of
 from cross_backend.web.catalogue import Choice
 
 if TYPE_CHECKING:
-    import anyio
     import numpy as np
 
 MOST_OPEN = 6
@@ -62,11 +61,10 @@ class Ran:
 
 @dataclass
 class _Seat:
-    """A choice's bench, and whose turn it is."""
+    """A choice's bench, where it is open."""
 
     choice: Choice
     folder: Path
-    turn: anyio.Lock
     used: float = 0.0
     bench: Bench | None = None
     proof: Proof | None = None
@@ -78,7 +76,7 @@ class _Seat:
 
 
 class Benches:
-    """Opens, calls and closes; used in ``with``. Calls follow each other, so that none slows another one down."""
+    """Opens, calls and closes, one thing at a time, so that none slows another one down; used in ``with``."""
 
     def __init__(self, cache: Cache, tell: Callable[[str, Choice, str], None], threads: int = 1) -> None:
         """Prepare.
@@ -127,7 +125,7 @@ class Benches:
         """
         from anyio import to_thread
 
-        async with self._seated(choice) as (seat, opened), self._one_at_a_time:
+        async with self._seated(choice) as (seat, opened):
             return await to_thread.run_sync(self._call, seat, inputs, opened)
 
     async def profile(self, choice: Choice) -> tuple[Timing, ...]:
@@ -138,42 +136,31 @@ class Benches:
         """
         from anyio import to_thread
 
-        async with self._seated(choice) as (seat, _), self._one_at_a_time:
+        async with self._seated(choice) as (seat, _):
             return await to_thread.run_sync(self._profile, seat)
 
     @contextlib.asynccontextmanager
     async def _seated(self, choice: Choice) -> AsyncIterator[tuple[_Seat, bool]]:
-        """Wait for a choice's turn, with its bench open; yield whether it was opened for that."""
-        import anyio
+        """Wait for a turn, with the choice's bench open; yield whether it was opened for that."""
         from anyio import to_thread
 
         if choice.artifact is None or choice.gap:
             raise UnavailableError(f"{choice.target} cannot be run here: {choice.gap}")
         seat = self._seats.get(choice.key)
         if seat is None:
-            seat = self._seats[choice.key] = _Seat(choice, self._folder / choice.key, anyio.Lock())
-        async with seat.turn:
+            seat = self._seats[choice.key] = _Seat(choice, self._folder / choice.key)
+        async with self._one_at_a_time:
             opened = seat.bench is None
             if opened:
-                await self._make_room()
+                await to_thread.run_sync(self._make_room)
                 await to_thread.run_sync(self._open, seat)
             yield seat, opened
 
-    async def _make_room(self) -> None:
-        """Close what was longest unused; what is just in use is left alone, and nobody's turn comes while it closes."""
-        import anyio
-        from anyio import to_thread
-
+    def _make_room(self) -> None:
+        """Close what was longest unused."""
         others = [seat for seat in self._seats.values() if seat.bench is not None]
         for seat in sorted(others, key=lambda seat: seat.used)[: max(0, len(others) - MOST_OPEN + 1)]:
-            try:
-                seat.turn.acquire_nowait()
-            except anyio.WouldBlock:
-                continue
-            try:
-                await to_thread.run_sync(seat.close)
-            finally:
-                seat.turn.release()
+            seat.close()
             self._tell("closed", seat.choice, "to make room for another")
 
     def _open(self, seat: _Seat) -> None:

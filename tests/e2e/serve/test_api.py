@@ -10,12 +10,13 @@ import signal
 import socket
 import struct
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from cross_backend.web import server
+from cross_backend.web import benches, server
 from cross_backend.web.guard import MAX_BODY_BYTES, TOKEN_HEADER
 from tests.e2e.serve.conftest import TARGETS
 
@@ -89,6 +90,19 @@ def test_a_killed_backend_is_told_and_the_next_run_opens_another(served):
     assert again["runs"][0]["outcome"] == "OK" and again["runs"][0]["opened"] is True
     text = served.ask("GET", "/metrics")[2].decode()
     assert re.search(r'cross_backend_runs_total\{outcome="CRASH",target="executorch.portable"\} [1-9]', text)
+
+
+def test_with_room_for_one_bench_all_who_ask_at_once_are_answered(served, monkeypatch):
+    monkeypatch.setattr(benches, "MOST_OPEN", 1)
+    keys = served.keys("linear_regression")
+    served.run([keys["executorch.portable"]], b"1,2,3,4")
+    served.run([keys["executorch.xnnpack"]], b"1,2,3,4")
+    asked = [keys["onnxruntime.cpu"], keys["openvino"]] * 4
+    with ThreadPoolExecutor(len(asked)) as people:
+        answers = list(people.map(lambda key: served.run([key], b"1,2,3,4"), asked))
+    assert [(status, answer["runs"][0]["outcome"]) for status, answer in answers] == [(200, "OK")] * len(asked)
+    served.run([keys["openvino"]], b"1,2,3,4")
+    assert served.state.benches.open_now == [keys["openvino"]]
 
 
 def test_what_was_not_exported_is_told_as_its_own_failure(served):
