@@ -15,6 +15,7 @@ TAKEN = {
         "aot_inductor",
         "arm",
         "atalla",
+        "browser",
         "compile",
         "coreml",
         "cpu",
@@ -25,7 +26,7 @@ TAKEN = {
         "ethos_u",
     ),
     *("executorch", "iree", "llvm_cpu", "migraphx", "mps", "null", "onnxruntime", "openvino", "ort", "portable", "qnn"),
-    *("rocm", "tensorrt", "torch", "vulkan", "webgpu", "xnnpack"),
+    *("rocm", "tensorrt", "torch", "vulkan", "wasm", "webgpu", "xnnpack"),
 }
 """What cross-backend's own backends and their families are called: it would never see another one of that name."""
 NEEDED = {"conftest", "cross_backend", "hatchling", "nets", "numpy", "pytest", "tests"}
