@@ -1,7 +1,7 @@
 // What happens to results before they are stored.
 #pragma once
 
-#include "../internal.h"
+#include "rows.h"
 #include "vec.h"
 
 typedef struct {
@@ -30,15 +30,18 @@ INLINE vf activated(int64_t act, vf x) {
   }
 }
 
-// Applies an activation that is more than two bounds to floats that were just stored.
-static void activate(int64_t act, float* at, size_t count) {
-#define ACTIVATE(ACT)                                                                             \
-  case ACT: {                                                                                     \
-    size_t i = 0;                                                                                 \
-    for (; i + VL <= count; i += VL) vstore(at + i, activated(ACT, vload(at + i)));               \
-    if (i < count) vstore_part(at + i, activated(ACT, vload_part(at + i, count - i)), count - i); \
-    break;                                                                                        \
-  }
+// Applies an activation that is more than two bounds to floats that were just stored: rows from the one numbered
+// `first` on, `wide` of each from a column on. Many of them share the constants.
+static void activate_rows(int64_t act, const rows* at, size_t first, size_t count, size_t column, size_t wide) {
+#define ACTIVATE(ACT)                                                                              \
+  case ACT:                                                                                        \
+    for (size_t r = 0; r < count; ++r) {                                                           \
+      float* row = row_at(at, first + r) + column;                                                 \
+      size_t i = 0;                                                                                \
+      for (; i + VL <= wide; i += VL) vstore(row + i, activated(ACT, vload(row + i)));             \
+      if (i < wide) vstore_part(row + i, activated(ACT, vload_part(row + i, wide - i)), wide - i); \
+    }                                                                                              \
+    break;
   switch (act) {
     ACTIVATE(AT_ACT_HARDSWISH)
     ACTIVATE(AT_ACT_HARDSIGMOID)
@@ -51,6 +54,11 @@ static void activate(int64_t act, float* at, size_t count) {
       break;
   }
 #undef ACTIVATE
+}
+
+INLINE void activate(int64_t act, float* at, size_t count) {
+  const rows row = {.first = at};
+  activate_rows(act, &row, 0, 1, 0, count);
 }
 
 // Bounds are applied to vectors in registers; whether there is something else to do afterwards.

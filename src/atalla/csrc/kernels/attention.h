@@ -95,18 +95,28 @@ INLINE float largest_or_nan(const float* row, size_t keys, float largest) {
 // Shares that still have to be divided by their sum, whose lanes are given; what is masked everywhere has none.
 static vf share_row(const sharing* s, float* row, size_t query, float largest) {
   const size_t keys = keys_of(s, query);
-  const float later = s->waits ? s->scale : 1.0f;
-  largest = largest_or_nan(row, keys, largest * later);
+  const float later = 1.44269504f * (s->waits ? s->scale : 1.0f);  // e^x is 2^(x · log2(e))
+  largest = largest_or_nan(row, keys, largest);
   const size_t end = largest == -INFINITY ? 0 : (keys + VL - 1) / VL * VL;
-  vf sums = vset(0.0f);
-  for (size_t i = 0; i < end; i += VL) {
-    const vf e = vexp_down(vload(row + i) * vset(later) - vset(largest));
+  enum { TOGETHER = 2 };
+  vf sums = vset(0.0f), others = vset(0.0f);
+  size_t i = 0;
+  for (; i + TOGETHER * VL <= end; i += TOGETHER * VL) {
+    vf e[TOGETHER];
+    UNROLL for (int j = 0; j < TOGETHER; ++j) e[j] = (vload(row + i + j * VL) - vset(largest)) * vset(later);
+    UNROLL for (int j = 0; j < TOGETHER; ++j) e[j] = vexp2_down(e[j]);
+    UNROLL for (int j = 0; j < TOGETHER; ++j) vstore(row + i + j * VL, e[j]);
+    sums += e[0];
+    others += e[1];
+  }
+  for (; i < end; i += VL) {
+    const vf e = vexp2_down((vload(row + i) - vset(largest)) * vset(later));
     vstore(row + i, e);
     sums += e;
   }
   memset(row + end, 0, (s->whole - end) * sizeof(float));
   if (!end) sums[0] = 1.0f;
-  return sums;
+  return sums + others;
 }
 
 // Rows of scores become rows of shares, VL of them together: what goes along lanes goes along rows then.

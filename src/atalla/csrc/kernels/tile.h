@@ -188,10 +188,8 @@ INLINE void tile(const int kind, const int rows, const int vectors, const int fu
   const product* p = s->product;
   vf acc[MOST_HIGH][MOST_VECTORS];
   float* out[MOST_HIGH];
-  if (VL == 16) {
-    fetch_rows(rows, vectors, &p->out, first, s->column);
-    if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
-  }
+  if (VL == 16) fetch_rows(rows, vectors, &p->out, first, s->column);
+  if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
   UNROLL for (int v = 0; v < vectors; ++v) {
     const vf start = s->first && p->bias ? load_columns(p->bias + s->column, s, vectors, v, full) : vset(0.0f);
     UNROLL for (int r = 0; r < rows; ++r) acc[r][v] = start;
@@ -219,8 +217,7 @@ INLINE void tile(const int kind, const int rows, const int vectors, const int fu
       break;
     default:
       finish(rows, vectors, full, AT_ACT_NONE, s, first, out, acc);
-      if (p->act.act == AT_ACT_NONE) break;
-      for (int r = 0; r < rows; ++r) activate(p->act.act, row_at(&p->out, first + (size_t)r) + s->column, s->count);
+      if (p->act.act != AT_ACT_NONE) activate_rows(p->act.act, &p->out, first, (size_t)rows, s->column, s->count);
   }
 }
 
