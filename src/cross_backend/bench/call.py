@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.bench.reading import Reading
 from cross_backend.backend import CallElsewhere
+from cross_backend.bench.reading import Reading
 from cross_backend.errors import RunError
 from cross_backend.measure.clock import timed
 from cross_backend.tensors import load_tensors, save_tensors

@@ -72,7 +72,7 @@ def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, t
         exception_handlers={CrossBackendError: _failed, HTTPException: _refused, Exception: _broken},
         lifespan=lifespan,
     )
-    app.state.shared = State(catalogue, benches, Shelf(db), access, events=events)
+    app.state.shared = State(catalogue, benches, Shelf(db), access, cache, events=events)
     return app
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from cross_backend.cache import Cache
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue
 from cross_backend.web.counters import Counters
@@ -67,6 +68,7 @@ class State:
     benches: Benches
     shelf: Shelf
     access: Access
+    cache: Cache
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
     tickets: Tickets = field(default_factory=Tickets)
