@@ -104,8 +104,8 @@ def _picture(runs: Sequence[Run]) -> Markup:
     layout = laid_out(feeds_on)
     parts = [f'<path class="arrow" d="{_curve(points)}"/>' for points in layout.arrows]
     open_now = [run.number for run in runs if run.is_open and len(run.operations) > 1]
-    for (x, y), (run, one) in zip(layout.boxes, boxes, strict=True):
-        parts.append(_box(x, y, run, one, open_now))
+    for (x, y), (run, single) in zip(layout.boxes, boxes, strict=True):
+        parts.append(_box(x, y, run, single, open_now))
     width, height = number(layout.width + 2 * EDGE), number(layout.height + 2 * EDGE)
     size = f'viewBox="{number(-EDGE)} {number(-EDGE)} {width} {height}" width="{width}" height="{height}"'
     head = f'<svg class="graph" role="group" aria-label="Operations by place" {size}>'

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from cross_backend._version import __version__
 from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
+from cross_backend.platforms import COMPARED
 from cross_backend.report import html
 from cross_backend.report.charts.svg import hatches
 from cross_backend.report.tables import size
@@ -28,7 +29,9 @@ from cross_backend.web.guard import HEADERS
 from cross_backend.web.operations import operations
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
+from cross_backend.web.study_api import LAUNCHES, SECONDS
 from cross_backend.web.tracing import history_chart
+from cross_backend.workloads.table import WORKLOADS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -121,7 +124,20 @@ async def results(request: Request) -> Response:
     rows = await to_thread.run_sync(state_of(request).shelf.studies)
     wanted = request.query_params.get("find", "").strip().lower()
     shown = [row for row in rows if wanted in f"{row.id} {row.name} {row.started}".lower()]
-    return page(request, "results", here="results", rows=shown, count=len(rows), wanted=wanted)
+    running = state_of(request).studying.progress
+    return page(
+        request,
+        "results",
+        here="results",
+        rows=shown,
+        count=len(rows),
+        wanted=wanted,
+        running=running,
+        models=sorted(WORKLOADS),
+        targets=COMPARED,
+        seconds=SECONDS,
+        launches=LAUNCHES,
+    )
 
 
 async def study(request: Request) -> Response:

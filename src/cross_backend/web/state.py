@@ -15,6 +15,7 @@ from cross_backend.web.catalogue import Catalogue
 from cross_backend.web.counters import Counters
 from cross_backend.web.guard import Access
 from cross_backend.web.shelf import Shelf
+from cross_backend.web.studying import Studying
 from cross_backend.web.visitor import Tickets
 
 MOST_WAITING = 100
@@ -69,6 +70,7 @@ class State:
     shelf: Shelf
     access: Access
     cache: Cache
+    studying: Studying
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
     tickets: Tickets = field(default_factory=Tickets)
