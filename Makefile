@@ -33,8 +33,11 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 	@echo "ready: $(BIN)/cross-backend"
 
-demo: $(READY) ## Set up and run the main job: two models on five runtimes, verified and ranked (the default)
+demo: $(READY) ## Set up and run the main job: two models on five runtimes, verified and ranked, and a stored study of a third (the default)
 	@$(BIN)/cross-backend compare linear_regression mobilenet_v3_small
+	@$(BIN)/cross-backend study run examples/studies/demo.yaml
+	@$(BIN)/cross-backend toolchain add browser || echo "The playground does without the visitor's own browser as a backend."
+	@echo "To see and switch them, and to read the study: $(BIN)/cross-backend serve"
 
 # Where there is no C compiler, the one that pip has builds them.
 $(KERNELS): $(READY) src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/*/*.[ch])

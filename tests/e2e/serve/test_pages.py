@@ -31,8 +31,8 @@ def browser():
         yield found
 
 
-@pytest.fixture
-def visit(browser, served):
+@contextlib.contextmanager
+def visiting(browser, served):
     """Give a function that opens an address in a fresh profile; what the page says or asks elsewhere ends the test."""
     contexts = []
 
@@ -53,6 +53,12 @@ def visit(browser, served):
             assert page.said == []
             assert [url for url in page.asked if not url.startswith((served.url, "blob:", "data:"))] == []
         context.close()
+
+
+@pytest.fixture
+def visit(browser, served):
+    with visiting(browser, served) as go:
+        yield go
 
 
 def draw(page):
