@@ -108,7 +108,9 @@ def test_a_sound_file_is_drawn(visit, tmp_path):
     page.set_input_files("#file", str(tmp_path / "t.wav"))
     chart = page.locator(".answer svg.live")
     chart.wait_for(timeout=60_000)
-    loud = chart.evaluate("(c) => [...c.querySelectorAll('.line')].map((l) => Math.abs(l.y1.baseVal.value - l.y2.baseVal.value))")
+    loud = chart.evaluate(
+        "(c) => [...c.querySelectorAll('.line')].map((l) => Math.abs(l.y1.baseVal.value - l.y2.baseVal.value))"
+    )
     third = len(loud) // 3
     assert min(loud[third + 2 : 2 * third - 2]) > 5 * max(loud[: third - 2])
 

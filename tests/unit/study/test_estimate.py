@@ -165,7 +165,7 @@ class TestEstimate:
         assert str(seconds) == text
 
 
-@pytest.mark.parametrize("name", ["quick_test", "full_comparison"])
+@pytest.mark.parametrize("name", ["demo", "quick_test", "full_comparison"])
 def test_the_examples_plan_here(name: str, tmp_path: Path) -> None:
     from cross_backend.study.yaml_file import read_study
 

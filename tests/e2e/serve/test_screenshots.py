@@ -1,0 +1,92 @@
+"""The README's pictures: written where ``--screenshots`` asks for them; else each is there, and its page shows that.
+
+What is measured in them is measured while they are taken: the study of ``make demo``, and calls of the playground.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.e2e.serve.conftest import serving
+from tests.e2e.serve.test_pages import browser, draw, tick, visiting
+
+__all__ = ["browser"]
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "docs" / "images"
+SCHEMES = ("light", "dark")
+MOST_BYTES = 200_000
+SIZE = {"width": 1200, "height": 820}
+STUDY = ROOT / "examples" / "studies" / "demo.yaml"
+
+
+@pytest.fixture(scope="module")
+def shown(request, cli, tmp_path_factory):
+    """Give (server, model of the graph): with a real study where pictures are taken, else that of the tests."""
+    if not request.config.getoption("--screenshots"):
+        yield request.getfixturevalue("served"), "digits_cnn"
+        return
+    folder = tmp_path_factory.mktemp("shown")
+    done = cli("study", "run", STUDY, "--db", folder / "s.sqlite", "--output-dir", folder, timeout=900)
+    assert done.returncode == 0, done.stderr
+    for model in ("digits_cnn", "mobilenet_v3_small"):
+        names = ("torch", "xnnpack", "onnxruntime.cpu", "openvino", "portable")
+        done = cli("export", model, "--backends", *names, "--strict", "--output-dir", folder / "models")
+        assert done.returncode == 0, done.stderr
+    with serving([folder / "models"], folder / "s.sqlite") as found:
+        yield found, "mobilenet_v3_small"
+
+
+def playground(page, served, _model):
+    """Three backends side by side on a drawn digit, called again and again."""
+    page.goto(f"{served.url}/?model=digits_cnn")
+    tick(page, "ONNX Runtime (CPU)", "OpenVINO", "XNNPACK (CPU)")
+    draw(page)
+    page.locator(".card").nth(2).locator(".top li").first.wait_for(timeout=60_000)
+    page.check("#again")
+    page.locator(".card").nth(2).locator(".overlay dd:not(.few)").nth(6).filter(has_text="ms").wait_for(timeout=60_000)
+    page.uncheck("#again")
+    return [".card:nth-child(3) .live .line", ".card:nth-child(3) .top", ".card:nth-child(2) .apart", "#drawing"]
+
+
+def results(page, served, _model):
+    """The latest study, as its page begins."""
+    page.goto(f"{served.url}/results/{served.get('/api/studies')['studies'][0]['id']}")
+    return [".verdicts, .verdict", ".ranking .ranked", "#sections a"]
+
+
+def operations(page, served, model):
+    """What XNNPACK takes of a model, as a graph."""
+    page.goto(f"{served.url}/artifacts/{served.keys(model)['executorch.xnnpack']}")
+    page.locator("svg.graph a").nth(1).focus()
+    page.keyboard.press("Enter")
+    if page.locator("svg.graph .beside[data-op]").count():
+        page.locator("svg.graph .beside[data-op]").nth(4).click()
+    page.evaluate("document.getElementById('graph').scrollIntoView()")
+    return ["svg.graph .inside rect", "#told", ".key .inside", "#as-table"]
+
+
+@pytest.mark.parametrize("take", [playground, results, operations])
+def test_pictures(take, shown, browser, request):
+    served, model = shown
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    with visiting(browser, served) as visit:
+        page = visit("/healthz", viewport=SIZE, reduced_motion="reduce")
+        for selector in take(page, served, model):
+            page.locator(selector).first.wait_for(timeout=10_000)
+        for scheme in SCHEMES:
+            path = FOLDER / f"{take.__name__}-{scheme}.png"
+            if request.config.getoption("--screenshots"):
+                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                page.screenshot(path=path)
+            assert f"docs/images/{path.name}" in readme
+            assert 10_000 < path.stat().st_size < MOST_BYTES
+            with Image.open(path) as picture:
+                assert picture.size == (SIZE["width"], SIZE["height"])
+
+
+def test_every_picture_that_the_readme_names_is_taken_here():
+    named = re.findall(r'docs/images/([\w.-]+)"', (ROOT / "README.md").read_text(encoding="utf-8"))
+    taken = {f"{take.__name__}-{scheme}.png" for take in (playground, results, operations) for scheme in SCHEMES}
+    assert set(named) == taken == {path.name for path in FOLDER.iterdir()}
