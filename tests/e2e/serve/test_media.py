@@ -39,6 +39,14 @@ def tone(path, seconds):
         file.writeframes(b"".join(struct.pack("<h", round(v * math.sin(at / 20))) for at, v in enumerate(loud)))
 
 
+def film(path):
+    """Write a picture whose lower half is red, as a film of one picture."""
+    wide, high = 320, 240
+    luma = bytes([16]) * (wide * high // 2) + bytes([81]) * (wide * high // 2)
+    blue, red = (bytes([128]) * (wide * high // 8) + bytes([v]) * (wide * high // 8) for v in (90, 240))
+    path.write_bytes(f"YUV4MPEG2 W{wide} H{high} F10:1 Ip A1:1 C420mpeg2\nFRAME\n".encode() + luma + blue + red)
+
+
 @pytest.fixture(scope="module")
 def visit(cli, linear, db, tmp_path_factory):
     """Give what opens a page of a server that has a detector, a reader and a hearer, in a browser with devices."""
@@ -52,10 +60,12 @@ def visit(cli, linear, db, tmp_path_factory):
     words.save(str(folder / "tokenizer.json"))
     tone(folder.parent / "tone.wav", 3)
     flags = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+    film(folder.parent / "film.y4m")
+    seen = f"--use-file-for-fake-video-capture={folder.parent / 'film.y4m'}"
     heard = f"--use-file-for-fake-audio-capture={folder.parent / 'tone.wav'}"
     with (
         serving([folder, linear], db) as served,
-        chromium(*flags, heard) as browser,
+        chromium(*flags, seen, heard) as browser,
         visiting(browser, served) as go,
     ):
         yield go
@@ -68,6 +78,7 @@ def test_the_camera_is_run_again_and_again_and_boxes_are_drawn_on_it(visit):
     page.wait_for_function("Number(document.querySelector('.overlay > div:last-child dd').textContent) >= 5")
     assert page.evaluate("document.getElementById('camera').videoWidth") > 0
     assert page.locator("#camera").is_visible() and page.locator("#marks").is_visible()
+    assert "fire" in page.inner_text(".answer")
     page.click("#camera-go")
     assert page.locator("#camera").is_hidden() and page.inner_text("#camera-go") == "Use the camera"
 
