@@ -302,7 +302,7 @@ AXE = """async (rules) => {
 def test_every_page_is_readable_named_and_fits_a_phone_in_light_and_dark(visit, served):
     """By our own looks, and by axe where npm can bring it; one page of one browser goes everywhere."""
     axe = (bring("axe") / "axe.min.js").read_text(encoding="utf-8") if shutil.which("npm", path=needs.where()) else ""
-    page, key = visit("/healthz", viewport=PHONE, reduced_motion="reduce"), served.keys("digits_cnn")[TARGETS[0]]
+    page, key = visit("/results", viewport=PHONE, reduced_motion="reduce"), served.keys("digits_cnn")[TARGETS[0]]
     for path in PAGES:
         page.goto(served.url + path.format(key=key))
         if path.startswith("/?"):

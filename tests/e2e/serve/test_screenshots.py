@@ -72,7 +72,7 @@ def test_pictures(take, shown, browser, request):
     served, model = shown
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     with visiting(browser, served) as visit:
-        page = visit("/healthz", viewport=SIZE, reduced_motion="reduce")
+        page = visit("/artifacts", viewport=SIZE, reduced_motion="reduce")
         for selector in take(page, served, model):
             page.locator(selector).first.wait_for(timeout=10_000)
         for scheme in SCHEMES:
