@@ -84,7 +84,8 @@ def _title(rows: Sequence[Operation], depth: int) -> str:
     common = [names[0] for names in zip(*parts, strict=False) if len(set(names)) == 1]
     ends = [".".join(part[: depth + 1]) for part in (parts[0], parts[-1])]
     if len(common) <= depth and ends[0] != ends[1] and all(ends):
-        return f"{ends[0]} … {ends[1]}"
+        same = "".join(f"{name}." for name in common)
+        return f"{ends[0]} … {ends[1].removeprefix(same)}"
     return ".".join(common) or "the model"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-WIDTH, HEIGHT = 176.0, 34.0
+WIDTH, HEIGHT = 208.0, 34.0
 """Of a box."""
 LANE = 18.0
 """Width of an arrow that passes by."""

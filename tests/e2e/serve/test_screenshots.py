@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "images"
 SCHEMES = ("light", "dark")
 MOST_BYTES = 200_000
-SIZE = {"width": 1200, "height": 820}
+SIZE = {"width": 1400, "height": 900}
 STUDY = ROOT / "examples" / "studies" / "demo.yaml"
 
 
@@ -47,6 +47,8 @@ def playground(page, served, _model):
     page.check("#again")
     page.locator(".card").nth(2).locator(".overlay dd:not(.few)").nth(6).filter(has_text="ms").wait_for(timeout=60_000)
     page.uncheck("#again")
+    page.locator("#run:not([aria-busy])").wait_for()
+    page.evaluate("scrollTo(0, 0)")
     return [".card:nth-child(3) .live .line", ".card:nth-child(3) .top", ".card:nth-child(2) .apart", "#drawing"]
 
 
@@ -59,10 +61,13 @@ def results(page, served, _model):
 def operations(page, served, model):
     """What XNNPACK takes of a model, as a graph."""
     page.goto(f"{served.url}/artifacts/{served.keys(model)['executorch.xnnpack']}")
-    page.locator("svg.graph a").nth(1).focus()
-    page.keyboard.press("Enter")
-    if page.locator("svg.graph .beside[data-op]").count():
-        page.locator("svg.graph .beside[data-op]").nth(4).click()
+    if (box := page.locator("svg.graph a.run.beside")).count():
+        box.first.click()
+        page.wait_for_url("**?open=**")
+    page.locator("svg.graph .beside[data-op], svg.graph [data-op]").first.wait_for()
+    page.click("#profile")
+    page.locator("#times tbody tr").first.wait_for(timeout=60_000)
+    (page.locator("svg.graph .beside[data-op]") if box.count() else page.locator("svg.graph [data-op]")).last.click()
     page.evaluate("document.getElementById('graph').scrollIntoView()")
     return ["svg.graph .inside rect", "#told", ".key .inside", "#as-table"]
 
