@@ -15,10 +15,10 @@ TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
 KERNELS := src/atalla/libatalla.so
 
-.PHONY: help setup demo kernels test test-all mutants check format bench runner docs clean
+.PHONY: help setup demo kernels test test-all mutants check format bench runner screenshots docs clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Create the environment in .venv (2 to 10 minutes, 2 GB; seconds when it is there)
 
@@ -33,8 +33,11 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 	@echo "ready: $(BIN)/cross-backend"
 
-demo: $(READY) ## Set up and run the main job: two models on five runtimes, verified and ranked (the default)
+demo: $(READY) ## Set up and run the main job: two models on five runtimes, verified and ranked, and a stored study of a third (the default)
 	@$(BIN)/cross-backend compare linear_regression mobilenet_v3_small
+	@$(BIN)/cross-backend study run examples/studies/demo.yaml
+	@$(BIN)/cross-backend toolchain add browser || echo "The playground does without the visitor's own browser as a backend."
+	@echo "To see and switch them, and to read the study: $(BIN)/cross-backend serve"
 
 # Where there is no C compiler, the one that pip has builds them.
 $(KERNELS): $(READY) src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/*/*.[ch])
@@ -73,6 +76,9 @@ bench: $(READY) runner ## Print the tables behind our claims about speed (some m
 
 runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (a C++17 compiler; seconds)
 	PYTHON=$(BIN)/python runner/build.sh
+
+screenshots: $(READY) ## Take the README's pictures anew (two minutes; keep the machine quiet)
+	$(BIN)/python -m pytest --screenshots tests/e2e/serve/test_screenshots.py
 
 docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python docs/generate.py

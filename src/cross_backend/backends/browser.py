@@ -182,6 +182,10 @@ class _Call(CallElsewhere):
         with self._named():
             return self._page.sample(self._key, calls, warm_up, seconds)
 
+    def timed(self) -> tuple[Tensors, int]:
+        with self._named():
+            return self._page.timed(self._key)
+
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
         try:

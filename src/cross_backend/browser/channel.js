@@ -47,7 +47,10 @@ const commands = {
     forget.forEach((key) => model.forget(key));
     return model.bind(unpacked(await fetched(url)));
   },
-  run: async ({ key }) => packed((await model.run(key)).outputs),
+  async run({ key }) {  // what it took comes last, as one more tensor
+    const { outputs, ms } = await model.run(key);
+    return packed([...outputs, { type: "float64", dims: [], bytes: new Float64Array([ms]).buffer }]);
+  },
   sample: async ({ key, ...asked }) => [...(await model.sample(key, asked))],
 };
 

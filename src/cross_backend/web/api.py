@@ -166,9 +166,9 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-async def openapi(_request: Request) -> Response:
+async def openapi(request: Request) -> Response:
     """Return the OpenAPI document."""
-    return JSONResponse(endpoints.openapi(ENDPOINTS))
+    return JSONResponse(endpoints.openapi(request.app.state.endpoints))
 
 
 def asked(request: Request, name: str) -> str:

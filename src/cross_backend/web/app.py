@@ -17,13 +17,14 @@ from starlette.routing import Route
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.web import pages
+from cross_backend.web import pages, study_api
 from cross_backend.web.api import ENDPOINTS, status_of
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue, Choice
 from cross_backend.web.guard import Access, Guard
 from cross_backend.web.shelf import NotFoundError, Shelf
 from cross_backend.web.state import Events, State
+from cross_backend.web.studying import Studying
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -35,6 +36,7 @@ STATIC = (
     "playground.js",
     "report.css",
     "results.js",
+    "studying.js",
     "visitor.js",
     "web.css",
 )
@@ -59,20 +61,23 @@ def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, t
     def tell(event: str, choice: Choice, text: str) -> None:
         events.tell(event, artifact=choice.key, title=choice.title, text=text)
 
+    studying = Studying(db, events.tell)
     benches = Benches(cache, tell, threads)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        with benches:
+        with benches, contextlib.closing(studying):
             yield
 
+    endpoints = (*ENDPOINTS, *study_api.ENDPOINTS)
     app = Starlette(
-        routes=[*(one.route for one in ENDPOINTS), *pages.PAGES, Route("/static/{name}", _static)],
+        routes=[*(one.route for one in endpoints), *pages.PAGES, Route("/static/{name}", _static)],
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={CrossBackendError: _failed, HTTPException: _refused, Exception: _broken},
         lifespan=lifespan,
     )
-    app.state.shared = State(catalogue, benches, Shelf(db), access, events=events)
+    app.state.shared = State(catalogue, benches, Shelf(db), access, cache, studying, events=events)
+    app.state.endpoints = endpoints
     return app
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import FileResponse, HTMLResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from cross_backend._version import __version__
 from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
+from cross_backend.platforms import COMPARED
 from cross_backend.report import html
 from cross_backend.report.charts.svg import hatches
 from cross_backend.report.tables import size
@@ -22,10 +24,14 @@ from cross_backend.study.reports import write_report
 from cross_backend.web import visitor
 from cross_backend.web.api import asked, history_asked, state_of, whole
 from cross_backend.web.catalogue import Playable
+from cross_backend.web.graphing import WORDS, graph
 from cross_backend.web.guard import HEADERS
+from cross_backend.web.operations import operations
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
+from cross_backend.web.study_api import LAUNCHES, SECONDS
 from cross_backend.web.tracing import history_chart
+from cross_backend.workloads.table import WORKLOADS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -118,7 +124,20 @@ async def results(request: Request) -> Response:
     rows = await to_thread.run_sync(state_of(request).shelf.studies)
     wanted = request.query_params.get("find", "").strip().lower()
     shown = [row for row in rows if wanted in f"{row.id} {row.name} {row.started}".lower()]
-    return page(request, "results", here="results", rows=shown, count=len(rows), wanted=wanted)
+    running = state_of(request).studying.progress
+    return page(
+        request,
+        "results",
+        here="results",
+        rows=shown,
+        count=len(rows),
+        wanted=wanted,
+        running=running,
+        models=sorted(WORKLOADS),
+        targets=COMPARED,
+        seconds=SECONDS,
+        launches=LAUNCHES,
+    )
 
 
 async def study(request: Request) -> Response:
@@ -205,8 +224,28 @@ async def artifact(request: Request) -> Response:
     """Show what one artifact holds: what is inside, what was left, why, and by which line."""
     from anyio import to_thread
 
-    choice = await to_thread.run_sync(state_of(request).catalogue.choice, request.path_params["key"])
-    return page(request, "artifact", here="artifacts", choice=choice, shown=placed(choice))
+    state = state_of(request)
+    choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
+    found = () if choice.artifact is None else await to_thread.run_sync(operations, choice.artifact, state.cache)
+    wanted = request.query_params.get("open", "")
+    numbers = (
+        None
+        if wanted == "all"
+        else [int(one) for one in wanted.split(",")[:1000] if one.isascii() and one.isdecimal() and len(one) < 6]
+    )
+    drawn = await to_thread.run_sync(graph, found, numbers)
+    return page(request, "artifact", here="artifacts", choice=choice, shown=placed(choice), graph=drawn, words=WORDS)
+
+
+async def artifact_operations(request: Request) -> Response:
+    """Return what the graph of an artifact shows, as JSON."""
+    from anyio import to_thread
+
+    state = state_of(request)
+    choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
+    found = () if choice.artifact is None else await to_thread.run_sync(operations, choice.artifact, state.cache)
+    headers = {"content-disposition": f'attachment; filename="{choice.key}-operations.json"'}
+    return JSONResponse({"operations": [asdict(one) for one in found]}, headers=headers)
 
 
 PAGES: Sequence[Route] = (
@@ -219,4 +258,5 @@ PAGES: Sequence[Route] = (
     Route("/results/{study}/{name}", download),
     Route("/artifacts", artifacts),
     Route("/artifacts/{key}", artifact),
+    Route("/artifacts/{key}/operations.json", artifact_operations),
 )

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from cross_backend.cache import Cache
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue
 from cross_backend.web.counters import Counters
 from cross_backend.web.guard import Access
 from cross_backend.web.shelf import Shelf
+from cross_backend.web.studying import Studying
 from cross_backend.web.visitor import Tickets
 
 MOST_WAITING = 100
@@ -67,6 +69,8 @@ class State:
     benches: Benches
     shelf: Shelf
     access: Access
+    cache: Cache
+    studying: Studying
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
     tickets: Tickets = field(default_factory=Tickets)

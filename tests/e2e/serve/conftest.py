@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import http.client
 import json
@@ -114,16 +115,25 @@ class Served:
         return status, json.loads(body)
 
 
-@pytest.fixture(scope="session")
-def served(models, db):
-    """The server with those models and studies."""
+@contextlib.contextmanager
+def serving(models, db):
+    """Give a server with models and studies, in a thread of this process."""
     app = build(models, str(db), Access(), Cache())
     listening, ready = bound("127.0.0.1", 0), threading.Event()
     running = server(app, ready.set)
     thread = threading.Thread(target=running.run, args=([listening],))
     thread.start()
     assert ready.wait(60)
-    yield Served(app, listening)
-    running.should_exit = True
-    thread.join(60)
+    try:
+        yield Served(app, listening)
+    finally:
+        running.should_exit = True
+        thread.join(60)
     assert not thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def served(models, db):
+    """The server with those models and studies."""
+    with serving(models, db) as found:
+        yield found

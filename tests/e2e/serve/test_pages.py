@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 
 import pytest
@@ -30,8 +31,8 @@ def browser():
         yield found
 
 
-@pytest.fixture
-def visit(browser, served):
+@contextlib.contextmanager
+def visiting(browser, served):
     """Give a function that opens an address in a fresh profile; what the page says or asks elsewhere ends the test."""
     contexts = []
 
@@ -52,6 +53,12 @@ def visit(browser, served):
             assert page.said == []
             assert [url for url in page.asked if not url.startswith((served.url, "blob:", "data:"))] == []
         context.close()
+
+
+@pytest.fixture
+def visit(browser, served):
+    with visiting(browser, served) as go:
+        yield go
 
 
 def draw(page):
@@ -246,6 +253,20 @@ def test_a_report_is_downloaded(visit):
     assert waiting.value.suggested_filename == "study-3-report.html"
 
 
+def test_an_artifacts_operations_tell_where_they_went_and_what_they_take(visit, served):
+    """By keyboard; what an operation took stands there once it was measured."""
+    key = served.keys("digits_cnn")["executorch.xnnpack"]
+    page, rows = visit(f"/artifacts/{key}"), served.get(f"/artifacts/{key}/operations.json")["operations"]
+    assert {one["name"] for one in rows} >= {"conv2d", "linear"}
+    assert page.locator("svg.graph [data-op]").count() == page.locator("#as-table tbody tr").count() == len(rows)
+    page.locator("svg.graph [data-op]").first.focus()
+    page.keyboard.press("Enter")
+    told = page.locator("#told")
+    assert told.locator("dd").all_inner_texts() == ["conv2d", "0", "inside", "no line but torch's own", "not measured"]
+    page.click("#profile")
+    told.get_by_text(re.compile(r"\d\.\d %$")).wait_for(timeout=120_000)
+
+
 def test_an_artifact_shows_what_is_where(visit, served):
     page = visit(f"/artifacts/{served.keys('digits_cnn')['executorch.xnnpack']}")
     assert page.locator("svg.chart rect").count() >= 3
@@ -268,21 +289,37 @@ PAGES = [
     FOLLOWED,
     "/results/diff?before=1&after=3",
     "/artifacts",
+    "/artifacts/{key}?open=0",
+    "/no-such-page",
 ]
+AXE = """async (rules) => {
+  const found = await axe.run(document, { resultTypes: ["violations"], ...(rules && { runOnly: rules }) });
+  return found.violations.filter(({ impact }) => ["serious", "critical"].includes(impact))
+    .map(({ id, nodes }) => `${id}: ${nodes.map((one) => one.html.slice(0, 120)).slice(0, 3).join(" | ")}`);
+}"""
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("path", PAGES)
-def test_every_page_is_readable_named_and_fits_a_phone(visit, path, scheme):
-    page = visit(path, viewport=PHONE, color_scheme=scheme, reduced_motion="reduce")
-    if path.startswith("/?"):
-        page.click("#sample")
-        page.locator(".card .overlay dd", has_text="MB").first.wait_for(timeout=60_000)
-    low = {kind: ratio for kind, ratio in page.evaluate(CONTRAST).items() if ratio < 4.5}
-    assert low == {}
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    assert page.evaluate(UNNAMED) == []
-    assert page.locator("h1").count() == 1 and page.get_attribute("html", "lang") == "en"
+def test_every_page_is_readable_named_and_fits_a_phone_in_light_and_dark(visit, served):
+    """By our own looks, and by axe where npm can bring it; one page of one browser goes everywhere."""
+    axe = (bring("axe") / "axe.min.js").read_text(encoding="utf-8") if shutil.which("npm", path=needs.where()) else ""
+    page, key = visit("/results", viewport=PHONE, reduced_motion="reduce"), served.keys("digits_cnn")[TARGETS[0]]
+    for path in PAGES:
+        page.goto(served.url + path.format(key=key))
+        if path.startswith("/?"):
+            page.click("#sample")
+            page.locator(".card .overlay dd", has_text="MB").first.wait_for(timeout=60_000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+        assert page.evaluate(UNNAMED) == [], path
+        assert page.locator("h1").count() == 1 and page.get_attribute("html", "lang") == "en", path
+        page.evaluate(axe)  # by the debugger's protocol, which the page's policy does not bind
+        for scheme, rules in (("light", None), ("dark", ["color-contrast"])):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            low = {kind: ratio for kind, ratio in page.evaluate(CONTRAST).items() if ratio < 4.5}
+            assert low == {}, (path, scheme)
+            assert not axe or page.evaluate(AXE, rules) == [], (path, scheme)
+    page.evaluate("document.querySelector('main').append(document.createElement('input'))")
+    assert not axe or page.evaluate(AXE, None)[0].startswith("label:"), "it sees a barrier where there is one"
+    page.said[:] = [text for text in page.said if "404" not in text]  # of the page that was asked for in vain
 
 
 def test_the_first_page_is_small_and_soon_there(browser, served):

@@ -15,7 +15,7 @@ from torch import nn
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact, Operators
-from cross_backend.backends.executorch._placement import _readable, _user_line, watch_rejections
+from cross_backend.backends.executorch._placement import _readable, user_line, watch_rejections
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 from cross_backend.errors import LowerError
 from cross_backend.program.flops import count_flops
@@ -345,4 +345,4 @@ MINE, TORCH = ("/home/me/my model.py", "y = self.norm(x)"), ("/v/site-packages/t
     ],
 )
 def test_the_users_line_is_the_innermost_that_is_not_torchs(text: str | None, shown: str | None) -> None:
-    assert _user_line(text) == shown
+    assert user_line(text) == shown

@@ -31,6 +31,9 @@ class _Elsewhere(CallElsewhere):
     def sample(self, calls: int, warm_up: int, seconds: float) -> list[int]:
         return [calls, warm_up, int(seconds)]
 
+    def timed(self) -> tuple[tuple[()], int]:
+        return (), 7
+
 
 def test_what_runs_elsewhere_times_itself() -> None:
     taken = sample(_Elsewhere(), samples=50, warmup=3, seconds=60)

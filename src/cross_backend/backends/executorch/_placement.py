@@ -112,7 +112,7 @@ def read_placement(
                 name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
                 node = node_of(at, name)
                 why = _why(name, node, graph, rejections, unlogged)
-                line = None if node is None else _user_line(node.meta.get("stack_trace"))
+                line = None if node is None else user_line(node.meta.get("stack_trace"))
                 flops = _flops(operator, call.args, plan.values)
                 kernels.append(Operators(name, 1, why, flops, (line,) if line else ()))
             elif isinstance(call, DelegateCall):
@@ -209,7 +209,7 @@ def _flops(operator: Any, args: Sequence[int], values: Sequence[Any]) -> int:
     return int(formula(*inputs, out_val=read(args[len(arguments) - 1])))
 
 
-def _user_line(trace: str | None) -> str | None:
+def user_line(trace: str | None) -> str | None:
     """Return the innermost line of a stack trace that is not torch's own: ``model.py:14 forward: y = x.sort()``.
 
     Folders of the machine that lowered are left out; packages are named from their root.

@@ -83,8 +83,8 @@ function show(runs, total) {
 
 /** Draw the boxes of the first backend on the picture. */
 function mark(shown) {
-  const marks = $("marks"), preview = $("preview");
-  if (!marks || preview.hidden) return;
+  const marks = $("marks");
+  if (!marks || ($("preview").hidden && $("camera").hidden)) return;
   marks.hidden = !shown?.boxes;
   if (marks.hidden) return;
   [marks.width, marks.height] = [shown.width, shown.height];
