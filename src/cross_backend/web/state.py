@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyio import CapacityLimiter
+
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue
 from cross_backend.web.counters import Counters
@@ -20,6 +22,9 @@ MOST_WAITING = 100
 """Events that a listener may be late by; older ones are lost to it."""
 BEAT_S = 15.0
 """Between two signs of life to a listener: a connection that is gone is noticed by them."""
+
+MOST_PLAYING = 2
+"""Requests that are worked on at once: one has its turn at a bench, the next one's input is made ready meanwhile."""
 
 
 class Events:
@@ -70,3 +75,5 @@ class State:
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
     tickets: Tickets = field(default_factory=Tickets)
+    playing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_PLAYING))
+    """The others wait without a thread, first come, first served."""
