@@ -35,6 +35,11 @@ class Events:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.last: deque[str] = deque(maxlen=20)
 
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
+
     def tell(self, event: str, **facts: Any) -> None:
         """Tell all listeners; any thread may."""
         text = f"event: {event}\ndata: {json.dumps(facts)}\n\n"
