@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.backend import CallElsewhere
 from cross_backend.bench.reading import Reading
-from cross_backend.errors import RunError
+from cross_backend.bench.shared import Handed, Reader, Writer
 from cross_backend.measure.clock import timed
-from cross_backend.tensors import load_tensors, save_tensors
 
 if TYPE_CHECKING:
     from cross_backend.bench.open_artifact import OpenArtifact
@@ -18,29 +18,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Called:
-    """How long one call took."""
+    """How long one call took, and what it gave."""
 
     bind_ns: int
     """Handing the inputs to the runtime."""
     run_ns: int
     """The call itself, until its outputs are there; by the clock of where the program runs."""
+    outputs: Handed
+    """There until the next call."""
 
 
 @dataclass(frozen=True)
 class Call(Reading[Called]):
-    """Bind the inputs of a tensor file, run once, and write all outputs to another one."""
+    """Bind inputs, run once, and hand all outputs out."""
 
-    inputs: Path
-    """Group ``input``: a ``.npz``, or a folder of ``.npy`` files."""
-    outputs: Path
-    """Receives group ``output``."""
+    inputs: Handed
+    folder: Path
+    """Receives the outputs' file."""
 
     def read(self, artifact: OpenArtifact) -> Called:
-        """Return the durations; what is bound otherwise stays bound."""
-        groups = load_tensors(self.inputs)
-        if "input" not in groups:
-            raise RunError(f"{self.inputs} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
-        run, bind_ns = timed(lambda: artifact.session.bind(groups["input"]))
+        """Return the durations and the outputs; what is bound otherwise stays bound."""
+        reader, writer = _ends(self.folder)
+        inputs = reader.take(self.inputs)
+        run, bind_ns = timed(lambda: artifact.session.bind(inputs))
         produced, run_ns = run.timed() if isinstance(run, CallElsewhere) else timed(run)
-        save_tensors(self.outputs, {"output": produced})
-        return Called(bind_ns, run_ns)
+        return Called(bind_ns, run_ns, writer.hand(produced))
+
+
+@functools.lru_cache(maxsize=1)
+def _ends(folder: Path) -> tuple[Reader, Writer]:
+    """Return this process's ends, which stay mapped from call to call."""
+    return Reader(), Writer(folder, "outputs")

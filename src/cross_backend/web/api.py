@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 MAX_NUMBER = 1 << 31
+GONE = 499
+"""Status of an answer that nobody reads, as other servers have it."""
 
 
 def state_of(request: Request) -> State:
@@ -69,7 +71,24 @@ async def run(request: Request) -> Response:
     names = {choice.workload for choice in (*choices, *([own] if own else []))}
     if len(names) != 1:
         raise UsageError("the artifacts must all be of one model.")
-    return JSONResponse(await play(state, state.catalogue.models()[names.pop()], choices, data, name, own))
+    model = state.catalogue.models()[names.pop()]
+
+    def played() -> Response:
+        return JSONResponse(play(state, model, choices, data, name, own))
+
+    return await in_turn(request, played)
+
+
+async def in_turn(request: Request, work: Callable[[], Response]) -> Response:
+    """Do work of benches in a thread when its turn has come; not at all where nobody waits for it any longer."""
+    from anyio import to_thread
+
+    limiter = state_of(request).playing
+    has_to_wait = limiter.available_tokens < 1
+    async with limiter:
+        if has_to_wait and await request.is_disconnected():
+            return PlainTextResponse("nobody waits for it", GONE)
+        return await to_thread.run_sync(work)
 
 
 async def present(request: Request) -> Response:
@@ -103,9 +122,13 @@ async def profile(request: Request) -> Response:
         key = form.get("artifact")
     state = state_of(request)
     choice = state.catalogue.choice(key if isinstance(key, str) else "")
-    timings = await state.benches.profile(choice)
-    total = sum(row.ms for row in timings)
-    return JSONResponse({"rows": [row.to_json(total) for row in timings]})
+
+    def profiled() -> Response:
+        timings = state.benches.profile(choice)
+        total = sum(row.ms for row in timings)
+        return JSONResponse({"rows": [row.to_json(total) for row in timings]})
+
+    return await in_turn(request, profiled)
 
 
 async def studies(request: Request) -> Response:

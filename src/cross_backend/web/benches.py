@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from cross_backend.bench.bench import Bench, Subject
 from cross_backend.bench.call import Call, Called
+from cross_backend.bench.shared import Reader, Writer
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.settings import Settings
@@ -23,6 +24,7 @@ from cross_backend.registry import check_runs
 from cross_backend.tensors import load_tensors
 from cross_backend.verify.compare import precision_of
 from cross_backend.web.catalogue import Choice
+from cross_backend.web.turns import Turns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,14 +71,21 @@ class _Seat:
     bench: Bench | None = None
     proof: Proof | None = None
     stack: ExitStack = field(default_factory=ExitStack)
+    writer: Writer | None = None
+    """Of the inputs; None where it is not open."""
+    reader: Reader | None = None
+    """Of the outputs."""
 
     def close(self) -> None:
         self.stack.close()
-        self.bench = None
+        self.bench = self.writer = self.reader = None
 
 
 class Benches:
-    """Opens, calls and closes, one thing at a time, so that none slows another one down; used in ``with``."""
+    """Opens, calls and closes, one thing at a time, so that none slows another one down; used in ``with``.
+
+    Threads may ask at once: they come in the order in which they asked.
+    """
 
     def __init__(self, cache: Cache, tell: Callable[[str, Choice, str], None], threads: int = 1) -> None:
         """Prepare.
@@ -89,13 +98,10 @@ class Benches:
         self._cache, self._tell = cache, tell
         self._settings = Settings(threads=threads, timeout_s=TIMEOUT_S)
         self._seats: dict[str, _Seat] = {}
-        self._stack = ExitStack()
+        self._stack, self._turns = ExitStack(), Turns()
 
     def __enter__(self) -> Self:
-        import anyio
-
         self._folder = self._stack.enter_context(self._cache.scratch())
-        self._one_at_a_time = anyio.Lock()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,7 +119,7 @@ class Benches:
         seat = self._seats.get(key)
         return seat.bench.pid if seat is not None and seat.bench is not None else None
 
-    async def run(self, choice: Choice, inputs: Sequence[Any] | None) -> Ran:
+    def run(self, choice: Choice, inputs: Sequence[Any] | None) -> Ran:
         """Run once; opens the bench where it is not open.
 
         Args:
@@ -123,37 +129,31 @@ class Benches:
         Raises:
             CrossBackendError: it cannot be run; after a crash the next call opens another bench.
         """
-        from anyio import to_thread
+        with self._seated(choice) as (seat, opened):
+            return self._call(seat, inputs, opened)
 
-        async with self._seated(choice) as (seat, opened):
-            return await to_thread.run_sync(self._call, seat, inputs, opened)
-
-    async def profile(self, choice: Choice) -> tuple[Timing, ...]:
+    def profile(self, choice: Choice) -> tuple[Timing, ...]:
         """Return what the runtime's own profiler says of the artifact's sample, most expensive first.
 
         Raises:
             CrossBackendError: as :meth:`run`; UnsupportedError where the runtime has no profiler that is read.
         """
-        from anyio import to_thread
+        with self._seated(choice) as (seat, _):
+            return self._profile(seat)
 
-        async with self._seated(choice) as (seat, _):
-            return await to_thread.run_sync(self._profile, seat)
-
-    @contextlib.asynccontextmanager
-    async def _seated(self, choice: Choice) -> AsyncIterator[tuple[_Seat, bool]]:
+    @contextlib.contextmanager
+    def _seated(self, choice: Choice) -> Iterator[tuple[_Seat, bool]]:
         """Wait for a turn, with the choice's bench open; yield whether it was opened for that."""
-        from anyio import to_thread
-
         if choice.artifact is None or choice.gap:
             raise UnavailableError(f"{choice.target} cannot be run here: {choice.gap}")
-        seat = self._seats.get(choice.key)
-        if seat is None:
-            seat = self._seats[choice.key] = _Seat(choice, self._folder / choice.key)
-        async with self._one_at_a_time:
+        with self._turns:
+            seat = self._seats.get(choice.key)
+            if seat is None:
+                seat = self._seats[choice.key] = _Seat(choice, self._folder / choice.key)
             opened = seat.bench is None
             if opened:
-                await to_thread.run_sync(self._make_room)
-                await to_thread.run_sync(self._open, seat)
+                self._make_room()
+                self._open(seat)
             yield seat, opened
 
     def _make_room(self) -> None:
@@ -185,7 +185,8 @@ class Benches:
             self._lose(seat, error)
             raise
         shutil.rmtree(seat.folder, ignore_errors=True)
-        (seat.folder / "inputs").mkdir(parents=True)
+        seat.folder.mkdir(parents=True)
+        seat.writer, seat.reader = Writer(seat.folder, "inputs"), Reader()
         seat.bench, seat.proof = bench, Proof(opened.load_ns / 1e6, verdict, text)
         self._tell("open", seat.choice, f"after {time.perf_counter() - began:.1f} s")
 
@@ -207,27 +208,16 @@ class Benches:
 
     def _call(self, seat: _Seat, inputs: Sequence[Any] | None, opened: bool) -> Ran:
         assert seat.bench is not None and seat.proof is not None, "it was just opened"
-        where, outputs = seat.folder / "inputs", seat.folder / "outputs.npz"
+        assert seat.writer is not None and seat.reader is not None, "as the bench is"
         seat.used = time.monotonic()
         given = sample_of(seat.choice) if inputs is None else inputs
         try:
-            _write(where, given)
-            called = seat.bench.take(Call(where, outputs))
-            produced = load_tensors(outputs)["output"]
+            called = seat.bench.take(Call(seat.writer.hand(given), seat.folder))
+            produced = tuple(output.copy() for output in seat.reader.take(called.outputs))
         except WorkerError as error:
             self._lose(seat, error)
             raise
         return Ran(given, produced, called, _rss_bytes(seat.bench.pid), seat.proof, opened)
-
-
-def _write(folder: Path, tensors: Sequence[Any]) -> None:
-    """Write flat arrays as ``.npy`` files, which cost less than an archive."""
-    import numpy as np
-
-    for left in folder.iterdir():
-        left.unlink()
-    for index, tensor in enumerate(tensors):
-        np.save(folder / f"input_{index}.npy", tensor, allow_pickle=False)
 
 
 def sample_of(choice: Choice) -> Sequence[Any]:

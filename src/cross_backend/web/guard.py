@@ -176,7 +176,8 @@ class Guard:
             if complete:
                 return await receive()  # the end of the connection, for which an answer may wait as long as it likes
             try:
-                message = await asyncio.wait_for(receive(), max(0.0, end - loop.time()))
+                async with asyncio.timeout_at(end):
+                    message = await receive()
             except TimeoutError:
                 raise _RefusedError(408, f"the request took longer than {BODY_S:.0f} s to arrive.") from None
             taken += len(message.get("body", b""))

@@ -25,7 +25,7 @@ SOURCE_ONLY = frozenset({"audio", "boxes", "text"})
 """Kinds whose answer is shown on its source, which a sample of tensors is not."""
 
 
-async def play(
+def play(
     state: State,
     model: Playable,
     choices: Sequence[Choice],
@@ -46,15 +46,13 @@ async def play(
     Raises:
         UsageError: the input is not what the model works on.
     """
-    from anyio import to_thread
-
     media = model.media
     prepared: Prepared | None = None
     began = time.perf_counter()
     if data is not None:
         if media is None:
             raise UsageError(f"{model.name} runs on its own sample here; send no input.")
-        prepared = await to_thread.run_sync(media.prepare, data, name)
+        prepared = media.prepare(data, name)
     prepare_ms = (time.perf_counter() - began) * 1e3
     rows: list[dict[str, Any]] = []
     first: Arrays | None = None
@@ -62,7 +60,7 @@ async def play(
         row: dict[str, Any] = {"artifact": choice.key, "target": choice.target, "title": choice.title}
         rows.append(row)
         try:
-            ran = await state.benches.run(choice, _fitted(prepared, choice))
+            ran = state.benches.run(choice, _fitted(prepared, choice))
             began = time.perf_counter()
             shown = _shown(media, ran.outputs, prepared)
             present_ms = (time.perf_counter() - began) * 1e3
@@ -89,7 +87,7 @@ async def play(
         first = ran.outputs if first is None else first
     answer: dict[str, Any] = {"model": model.name, "kind": None if media is None else media.kind, "runs": rows}
     if visitor is not None:
-        given = await to_thread.run_sync(_for_visitor, visitor, prepared)
+        given = _for_visitor(visitor, prepared)
         ticket = state.tickets.issue(Ticket(model.name, prepared, first))
         answer["visitor"] = {"ticket": ticket, "prepare_ms": prepare_ms, "inputs": given}
     return answer

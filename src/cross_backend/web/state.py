@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyio import CapacityLimiter
+
 from cross_backend.cache import Cache
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue
@@ -23,6 +25,9 @@ MOST_WAITING = 100
 BEAT_S = 15.0
 """Between two signs of life to a listener: a connection that is gone is noticed by them."""
 
+MOST_PLAYING = 2
+"""Requests that are worked on at once: one has its turn at a bench, the next one's input is made ready meanwhile."""
+
 
 class Events:
     """What happens to benches, told to every page that listens."""
@@ -31,6 +36,11 @@ class Events:
         self._listeners: set[asyncio.Queue[str]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.last: deque[str] = deque(maxlen=20)
+
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
 
     def tell(self, event: str, **facts: Any) -> None:
         """Tell all listeners; any thread may."""
@@ -74,3 +84,5 @@ class State:
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
     tickets: Tickets = field(default_factory=Tickets)
+    playing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_PLAYING))
+    """The others wait without a thread, first come, first served."""

@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import struct
+import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,7 +19,8 @@ from PIL import Image, ImageDraw
 
 from cross_backend.web import benches, server
 from cross_backend.web.guard import MAX_BODY_BYTES, TOKEN_HEADER
-from tests.e2e.serve.conftest import TARGETS
+from cross_backend.web.state import MOST_PLAYING
+from tests.e2e.serve.conftest import BORDER, TARGETS
 
 HISTORY = "/api/studies/3/history?workload=linear_regression&batch=1&threads=1&target="
 
@@ -263,6 +265,48 @@ def test_connections_that_dawdle_or_drop_leave_nothing_behind(served, monkeypatc
         dropped.sendall(head.encode() + b"Content-Length: 100000\r\n\r\nhalf of it")
         dropped.close()
     assert served.run([key], b"1,2,3,4")[0] == 200
+
+
+def sent(served, text):
+    """Give a connection on which a request was begun."""
+    connection = socket.create_connection(("127.0.0.1", served.port), timeout=30)
+    connection.sendall(text.replace("\n", "\r\n").encode())
+    return connection
+
+
+def test_who_goes_in_the_middle_leaves_no_thread_and_no_bench_behind(served, until):
+    key = served.keys("linear_regression")["openvino"]
+    served.run([key], b"1,2,3,4")
+    open_before, form = served.state.benches.open_now, f"multipart/form-data; boundary={BORDER}"
+    fields = f'--{BORDER}\nContent-Disposition: form-data; name="artifact"\n\n{key}\n--{BORDER}--\n'
+    length = len(fields.replace("\n", "\r\n"))
+    head = f"POST /api/run HTTP/1.1\nHost: 127.0.0.1\n{TOKEN_HEADER}: {served.state.access.page_token}\n"
+    head += f"Content-Type: {form}\nContent-Length: "
+    threads = threading.active_count()
+    for _ in range(10):
+        sent(served, f"{head}{length}\n\n{fields[:40]}").close()  # in the middle of an upload
+        sent(served, f"{head}{length}\n\n{fields}").close()  # in the middle of a call, or before its turn
+        sent(served, "GET /api/events HTTP/1.1\nHost: 127.0.0.1\n\n").close()
+    until(lambda: served.state.playing.statistics().borrowed_tokens == 0 or None, "no request is worked on")
+    until(lambda: not served.state.events.listeners or None, "nobody is told of events")
+    assert served.run([key], b"1,2,3,4")[0] == 200
+    assert served.state.benches.open_now == open_before
+    assert threading.active_count() <= threads + MOST_PLAYING, "threads that wait for work are as many as work at once"
+
+
+def test_the_first_page_is_small_with_all_that_it_asks_for(served):
+    total, left, seen = 0, ["/"], set()
+    while left:
+        path = left.pop()
+        status, _, body = served.ask("GET", path)
+        assert status == 200, path
+        total += len(body)
+        seen.add(path)
+        text = body.decode()
+        found = re.findall(r'(?:src|href)="(/static/[^"]+)"', text)
+        found += re.findall(r'from "(/static/[^"]+)"', text)
+        left += [one for one in found if one not in seen and one not in left]
+    assert len(seen) > 3 and 10_000 < total <= 300_000
 
 
 def test_no_made_up_request_breaks_the_server(served):

@@ -11,7 +11,8 @@ import numpy as np
 
 from cross_backend.backend import CallElsewhere
 from cross_backend.bench.call import Call, Called
-from cross_backend.tensors import Tensors, load_tensors, save_tensors
+from cross_backend.bench.shared import Reader, Writer
+from cross_backend.tensors import Tensors
 
 FAR_S = 0.05
 OUTPUTS = (np.ones(2, np.float32),)
@@ -30,11 +31,10 @@ class _Elsewhere(CallElsewhere):
 
 
 def call(run: Any, folder: Path) -> Called:
-    """Return the times of one call, and compare what was written."""
-    save_tensors(folder / "inputs.npz", {"input": OUTPUTS})
+    """Return the times of one call, and compare what it handed out."""
     opened: Any = SimpleNamespace(session=SimpleNamespace(bind=lambda _inputs: run))
-    called = Call(folder / "inputs.npz", folder / "outputs.npz").read(opened)
-    assert load_tensors(folder / "outputs.npz")["output"][0].tolist() == [1, 1]
+    called = Call(Writer(folder, "inputs").hand(OUTPUTS), folder).read(opened)
+    assert Reader().take(called.outputs)[0].tolist() == [1, 1]
     return called
 
 

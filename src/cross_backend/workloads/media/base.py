@@ -113,7 +113,7 @@ def fitted(prepared: Prepared, specs: Sequence[TensorSpec]) -> tuple[np.ndarray[
     for spec, tensor in zip(specs, prepared, strict=True):
         batch = spec.shape[0] if spec.shape and isinstance(spec.shape[0], int) else 1
         has_room = 0 < batch * tensor.size <= MAX_DRAWN
-        row = tensor.astype(spec.dtype.replace("bfloat16", "float32"))
+        row = tensor.astype(spec.dtype.replace("bfloat16", "float32"), copy=False)
         if not has_room or not replace(spec, dtype=str(row.dtype), shape=(1, *spec.shape[1:])).accepts(row):
             raise UsageError(f"the artifact takes {wanted}, and its media give {given}.")
         found.append(np.repeat(row, batch, 0))  # a copy, which may be written to
