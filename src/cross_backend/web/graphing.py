@@ -20,7 +20,7 @@ EDGE = 8.0
 
 
 @dataclass(frozen=True)
-class Run:
+class Stretch:
     """Operations one after the other that went to one place, of one part of the model."""
 
     number: int
@@ -40,7 +40,7 @@ class Graph:
     """What the page of an artifact draws."""
 
     picture: Markup
-    runs: tuple[Run, ...]
+    runs: tuple[Stretch, ...]
     is_folded: bool
     """Whether some boxes hold several operations."""
     operations: tuple[Operation, ...]
@@ -57,7 +57,7 @@ def graph(found: Sequence[Operation], opened: Iterable[int] | None) -> Graph | N
         return None
     numbers = None if opened is None else set(opened)
     runs = tuple(
-        Run(at, title, place, rows, is_open=numbers is None or at in numbers or len(rows) == 1)
+        Stretch(at, title, place, rows, is_open=numbers is None or at in numbers or len(rows) == 1)
         for at, (title, place, rows) in enumerate(_runs(found))
     )
     return Graph(_picture(runs), runs, len(runs) < len(found), tuple(found))
@@ -89,8 +89,8 @@ def _title(rows: Sequence[Operation], depth: int) -> str:
     return ".".join(common) or "the model"
 
 
-def _picture(runs: Sequence[Run]) -> Markup:
-    boxes: list[tuple[Run, Operation | None]] = []
+def _picture(runs: Sequence[Stretch]) -> Markup:
+    boxes: list[tuple[Stretch, Operation | None]] = []
     box_of: dict[int, int] = {}
     for run in runs:
         for one in run.operations:
@@ -113,7 +113,7 @@ def _picture(runs: Sequence[Run]) -> Markup:
     return Markup("".join([head, *parts, "</svg>"]))  # noqa: S704  every part is a number, a word of ours, or escaped
 
 
-def _box(x: float, y: float, run: Run, one: Operation | None, open_now: Sequence[int]) -> str:
+def _box(x: float, y: float, run: Stretch, one: Operation | None, open_now: Sequence[int]) -> str:
     if one is None:
         text, what = run.said, f"{len(run.operations)} operations of {run.title}, {WORDS[run.place]}: open"
         wanted = ",".join(map(str, sorted({*open_now, run.number})))

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import Artifact, Operators
-from cross_backend.backends.executorch._placement import user_line
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
 from cross_backend.foreign_files import open_member, open_zip
 from cross_backend.program.captures import KIND
+from cross_backend.program.lines import user_line
 
 INSIDE, LEFT, BESIDE = "inside", "left", "beside"
 """Where an operation went; ``beside`` where something of its line was left, of which the program has no operation."""

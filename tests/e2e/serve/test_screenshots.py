@@ -48,7 +48,7 @@ def playground(page, served, taking):
     page.locator(".card").nth(2).locator(".top li").first.wait_for(timeout=60_000)
     if taking:
         page.check("#again")
-        page.wait_for_function("document.querySelectorAll('.overlay .few').length === 0", timeout=60_000)
+        page.locator(".overlay .few").first.wait_for(state="detached", timeout=60_000)
         page.uncheck("#again")
     page.locator("#run:not([aria-busy])").wait_for()
     page.evaluate("scrollTo(0, 0)")
@@ -84,7 +84,7 @@ def test_pictures(take, shown, browser, request):
     with visiting(browser, shown) as visit:
         page = visit("/artifacts", viewport=SIZE, reduced_motion="reduce")
         for selector in take(page, shown, taking):
-            page.locator(selector).first.wait_for(timeout=10_000)
+            page.locator(selector).first.wait_for(state="attached", timeout=10_000)
         for scheme in SCHEMES:
             path = FOLDER / f"{take.__name__}-{scheme}.png"
             if taking:

@@ -12,8 +12,8 @@ from typing import Any
 
 from cross_backend.artifact import Operators, Placement, count_operators, group_left
 from cross_backend.errors import LowerError
+from cross_backend.program.lines import user_line
 
-_PACKAGES = {"site-packages", "dist-packages"}
 _UNEXPLAINED = "in its table of operators, but its partitioner gave no reason"
 _NESTED = "in a branch of control flow, where its partitioner does not look"
 _SHAPES = "arithmetic on dynamic shapes, which the runtime does itself"
@@ -207,26 +207,3 @@ def _flops(operator: Any, args: Sequence[int], values: Sequence[Any]) -> int:
     arguments = getattr(packet, operator.overload)._schema.arguments  # the results follow them and repeat the outputs
     inputs = [read(index) for index, argument in zip(args, arguments, strict=False) if not argument.kwarg_only]
     return int(formula(*inputs, out_val=read(args[len(arguments) - 1])))
-
-
-def user_line(trace: str | None) -> str | None:
-    """Return the innermost line of a stack trace that is not torch's own: ``model.py:14 forward: y = x.sort()``.
-
-    Folders of the machine that lowered are left out; packages are named from their root.
-    """
-    if not trace:
-        return None
-    lines = [line.strip() for line in trace.splitlines() if line.strip()]
-    for at in range(len(lines) - 1, -1, -1):
-        if not lines[at].startswith('File "'):
-            continue
-        file, _, rest = lines[at].removeprefix('File "').partition('", line ')
-        path = Path(file)
-        root = next((folder for folder in path.parents if folder.name in _PACKAGES), None)
-        shown = path.relative_to(root) if root else Path(path.name) if path.is_absolute() else path
-        if shown.parts[0] == "torch" or file.startswith("<"):  # generated code has no file
-            continue
-        number, _, function = rest.partition(", in ")
-        source = lines[at + 1] if at + 1 < len(lines) and not lines[at + 1].startswith("File ") else ""
-        return f"{shown.as_posix()}:{number} {function}: {source}".rstrip(": ")
-    return None
