@@ -20,6 +20,8 @@ from atalla.dtypes import torch_dtype_of
 from tests import needs, surroundings
 
 HERE = Path(__file__).with_name("csrc")
+LINES = ("-g1",)
+"""What a sanitizer needs to name a line; all of ``-g`` is a third of the compiler's time."""
 OF_NARROW_PRODUCTS = {"vnni", "amx"}
 """Instruction sets that only have narrow products; all else is that of the set beneath."""
 
@@ -50,6 +52,8 @@ def executable(
 ) -> Path:
     """Build a driver and the library into one program, once for all runs; skip where there is no compiler.
 
+    Drivers of the same flags share the library's objects.
+
     Args:
         driver: its source.
         flags: of the compiler, behind the library's own.
@@ -63,24 +67,29 @@ def executable(
     all_sets = sets_of(machine or platform.machine())
     sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in wanted}
     sources, lacking = files_of(sets)
-    made_of = surroundings.digest_of(
-        [*sources, *SOURCES.rglob("*.h"), *SOURCES.rglob("*.inc"), driver, *driver.parent.glob("*.h")]
-    )
-    words = [compiler, _version(compiler), *lacking, *flags, *link, made_of]
-    place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
-    place.mkdir(parents=True, exist_ok=True)
+    made_of = surroundings.digest_of([*sources, *SOURCES.rglob("*.h"), *SOURCES.rglob("*.inc")])
+    place = _place(compiler, _version(compiler), *lacking, *flags, made_of)
+    own = _place(place.name, *link, driver.stem, surroundings.digest_of([driver, *driver.parent.glob("*.h")]))
+    program = own / driver.stem
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         objects = []
         for file in (*sources, driver):
-            objects.append(place / f"{file.stem}.o")
+            objects.append((own if file == driver else place) / f"{file.stem}.o")
             if not objects[-1].exists():
                 more = ("-I", str(SOURCES), *lacking, *sets.get(file.stem, ()), *flags)
-                _run([compiler, *FLAGS, "-Werror", "-g", *more, "-c", str(file), "-o", str(objects[-1])])
-        program = place / driver.stem
+                part = objects[-1].with_suffix(".part")
+                _run([compiler, *FLAGS, "-Werror", *(LINES if flags else ()), *more, "-c", str(file), "-o", str(part)])
+                part.replace(objects[-1])
         if not program.exists():
             _run([compiler, *flags, *link, *map(str, objects), "-o", str(program), "-lm", "-lpthread"])
     return program
+
+
+def _place(*words: str) -> Path:
+    place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+    place.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 def shared_library(flags: Sequence[str]) -> Path:

@@ -273,7 +273,7 @@ def test_a_worker_that_hangs_is_stopped_with_all_that_it_started(
 
     def ask() -> None:
         try:
-            worker.ask(model("hang"), 5.0)
+            worker.ask(model("hang"), 2.0)
         except WorkerTimeoutError as error:
             errors.append(error)
 
@@ -282,7 +282,7 @@ def test_a_worker_that_hangs_is_stopped_with_all_that_it_started(
     pids = busy_pids(tmp_path)
     assert pids[0] == worker.pid
     thread.join(PATIENCE_S)
-    assert [str(error) for error in errors] == ["no answer to 'capture' within 5 s; the worker was stopped."]
+    assert [str(error) for error in errors] == ["no answer to 'capture' within 2 s; the worker was stopped."]
     assert not worker.alive
     assert wait_until(lambda: all(gone(pid) for pid in pids))
 
