@@ -31,7 +31,8 @@ def once(parent, name, make):
 def built(kept_folder):
     """The build folder of the runner and of the probe that shows its arithmetic.
 
-    Atalla's kernels, which are most of the work, are those that Atalla's own tests compile.
+    Atalla's kernels, which are most of the work, are those that Atalla's own tests compile; ``test_build.py`` builds it
+    as users do.
     """
     needs.program("c++")
     sources = [*(ROOT / "runner").rglob("*"), *(ROOT / "src/atalla/csrc").rglob("*")]
