@@ -48,7 +48,7 @@ NEEDED = ("bash", "basename", "dirname", "env", "getconf", "sed", "uname")  # wh
 
 def shell(*command, **extra):
     environment = {**os.environ, **extra}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1000, check=False)
 
 
 @pytest.mark.slow
@@ -79,6 +79,7 @@ def test_own_build_of_executorch_brings_its_delegates(sound, accelerated, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_it_compiles_atallas_sources_itself(accelerated, tmp_path):
     done = shell(BUILD, tmp_path / "build", PYTHON=sys.executable)
     assert done.returncode == 0, done.stdout + done.stderr
