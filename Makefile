@@ -40,7 +40,8 @@ demo: $(READY) ## Set up and run the main job: two models on five runtimes, veri
 	@echo "To see and switch them, and to read the study: $(BIN)/cross-backend serve"
 
 # Where there is no C compiler, the one that pip has builds them.
-$(KERNELS): $(READY) src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/*/*.[ch])
+# Set-up itself has just built them on a clean checkout, so that it only has to come first.
+$(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/*/*.[ch] src/atalla/csrc/*/*.inc) | $(READY)
 	@[ -n "$$CC" ] || command -v cc >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt ziglang
 	$(BIN)/python -m atalla.build
 

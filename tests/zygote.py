@@ -201,6 +201,7 @@ def _descriptors() -> set[int]:
 def serve(requests: socket.socket) -> None:
     """Fork one after the other; answer with a process id."""
     sys.path.insert(0, str(ROOT))
+    gc.set_threshold(*GARBAGE)
     import cross_backend
 
     ours = {one.name for one in pkgutil.walk_packages(cross_backend.__path__, "cross_backend.")}
@@ -211,7 +212,6 @@ def serve(requests: socket.socket) -> None:
     assert threading.active_count() == 1, "a fork would lose threads"
     workers._started = start_worker
     gc.freeze()
-    gc.set_threshold(*GARBAGE)
     Forked.kept = frozenset(_descriptors() - {requests.fileno()})
     while (received := socket.recv_fds(requests, _LONGEST, 3))[0]:
         request, ends = json.loads(received[0]), received[1]

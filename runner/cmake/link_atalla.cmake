@@ -2,6 +2,7 @@
 # in this checkout.
 # The delegate registers itself; as a source of the program it cannot be dropped by the linker.
 option(RUNNER_ATALLA "Hold Atalla and AtallaBackend, where src/atalla/csrc is there" ON)
+set(RUNNER_ATALLA_ARCHIVE "" CACHE FILEPATH "Atalla's C library, compiled before; if not given, its sources are")
 
 # The instructions that a file of kernels may use, as in src/atalla/build.py.
 set(ATALLA_X86_FLAGS_kernels_avx2 -mavx2 -mfma)
@@ -17,6 +18,22 @@ function(link_atalla program)
     return()
   endif()
   find_package(Threads REQUIRED)
+  if(RUNNER_ATALLA_ARCHIVE)
+    add_library(atalla_kernels STATIC IMPORTED)
+    set_target_properties(atalla_kernels PROPERTIES IMPORTED_LOCATION "${RUNNER_ATALLA_ARCHIVE}")
+  else()
+    compile_atalla("${folder}")
+  endif()
+  set_target_properties(
+    atalla_kernels PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${folder}" INTERFACE_LINK_LIBRARIES "Threads::Threads;m")
+  target_sources(${program} PRIVATE src/atalla_session.cpp "${folder}/executorch_delegate.cpp")
+  set_source_files_properties("${folder}/executorch_delegate.cpp" PROPERTIES COMPILE_OPTIONS "-fno-rtti;-fno-exceptions")
+  target_link_libraries(${program} PRIVATE atalla_kernels)
+  message(STATUS "runner: holds Atalla and AtallaBackend")
+endfunction()
+
+# Makes the library atalla_kernels of the sources in a folder.
+function(compile_atalla folder)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c" "${folder}/device/*.c")
   foreach(source ${sources})
     get_filename_component(name "${source}" NAME_WE)
@@ -33,10 +50,5 @@ function(link_atalla program)
   set_target_properties(atalla_kernels PROPERTIES C_STANDARD 11 C_VISIBILITY_PRESET hidden)
   target_compile_definitions(atalla_kernels PRIVATE _GNU_SOURCE)
   target_compile_options(atalla_kernels PRIVATE -O3 -fno-strict-aliasing -fno-math-errno -fno-trapping-math -ffp-contract=fast)
-  target_include_directories(atalla_kernels PUBLIC "${folder}")
-  target_link_libraries(atalla_kernels PUBLIC Threads::Threads m)
-  target_sources(${program} PRIVATE src/atalla_session.cpp "${folder}/executorch_delegate.cpp")
-  set_source_files_properties("${folder}/executorch_delegate.cpp" PROPERTIES COMPILE_OPTIONS "-fno-rtti;-fno-exceptions")
-  target_link_libraries(${program} PRIVATE atalla_kernels)
-  message(STATUS "runner: holds Atalla and AtallaBackend")
+  target_include_directories(atalla_kernels PRIVATE "${folder}")
 endfunction()

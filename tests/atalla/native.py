@@ -4,12 +4,15 @@ the networks in them.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
+import os
 import platform
 import re
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -50,6 +53,8 @@ def executable(
 ) -> Path:
     """Build a driver and the library into one program, once for all runs; skip where there is no compiler.
 
+    Drivers of the same flags share the library's objects.
+
     Args:
         driver: its source.
         flags: of the compiler, behind the library's own.
@@ -59,28 +64,74 @@ def executable(
         machine: the processor that it builds for, if not this.
     """
     needs.program(compiler)
+    place, objects, lacking = _library(flags, isas, compiler, machine)
+    own = _place(place.name, *link, driver.stem, surroundings.digest_of([driver, *driver.parent.glob("*.h")]))
+    program = own / driver.stem
+    with _locked(own):
+        if not program.exists():
+            made = own / f"{driver.stem}.o"
+            _compile(compiler, driver, made, (*lacking, *flags), lines=bool(flags))
+            _run([compiler, *flags, *link, *map(str, objects), str(made), "-o", str(program), "-lm", "-lpthread"])
+    return program
+
+
+def archive() -> Path:
+    """Return the library as an archive, with the flags and the instruction sets of ``executable``'s usual build."""
+    needs.program("cc")
+    place, objects, _ = _library((), None, "cc", None)
+    path = place / "libatalla_kernels.a"
+    with _locked(place):
+        if not path.exists():
+            part = path.with_suffix(".part")
+            part.unlink(missing_ok=True)
+            _run(["ar", "rcs", str(part), *map(str, objects)])
+            part.replace(path)
+    return path
+
+
+def _library(
+    flags: Sequence[str], isas: Collection[str] | None, compiler: str, machine: str | None
+) -> tuple[Path, list[Path], list[str]]:
+    """Compile the library's sources, once for all drivers and runs; return the folder, the objects in it, and the flags
+    that tell which kernels it lacks.
+    """
     wanted = sets_here() if isas is None else isas
     all_sets = sets_of(machine or platform.machine())
     sets = {name: more for name, more in all_sets.items() if name.removeprefix("kernels_") in wanted}
     sources, lacking = files_of(sets)
-    made_of = surroundings.digest_of(
-        [*sources, *SOURCES.rglob("*.h"), *SOURCES.rglob("*.inc"), driver, *driver.parent.glob("*.h")]
-    )
-    words = [compiler, _version(compiler), *lacking, *flags, *link, made_of]
-    place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
-    place.mkdir(parents=True, exist_ok=True)
+    made_of = surroundings.digest_of([*sources, *SOURCES.rglob("*.h"), *SOURCES.rglob("*.inc")])
+    place = _place(compiler, _version(compiler), *lacking, *flags, made_of)
+    objects = [place / f"{file.stem}.o" for file in sources]
+    with _locked(place), ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = [
+            pool.submit(_compile, compiler, file, path, (*lacking, *sets.get(file.stem, ()), *flags), lines=bool(flags))
+            for file, path in zip(sources, objects, strict=True)
+            if not path.exists()
+        ]
+        for one in made:
+            one.result()
+    return place, objects, lacking
+
+
+def _compile(compiler: str, file: Path, made: Path, flags: Sequence[str], *, lines: bool) -> None:
+    """Compile one file, with the lines that a sanitizer names; all of ``-g`` is a third of the compiler's time."""
+    part = made.with_suffix(".part")
+    more = ("-g1",) if lines else ()
+    _run([compiler, *FLAGS, "-Werror", *more, "-I", str(SOURCES), *flags, "-c", str(file), "-o", str(part)])
+    part.replace(made)
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        objects = []
-        for file in (*sources, driver):
-            objects.append(place / f"{file.stem}.o")
-            if not objects[-1].exists():
-                more = ("-I", str(SOURCES), *lacking, *sets.get(file.stem, ()), *flags)
-                _run([compiler, *FLAGS, "-Werror", "-g", *more, "-c", str(file), "-o", str(objects[-1])])
-        program = place / driver.stem
-        if not program.exists():
-            _run([compiler, *flags, *link, *map(str, objects), "-o", str(program), "-lm", "-lpthread"])
-    return program
+        yield
+
+
+def _place(*words: str) -> Path:
+    place = surroundings.KEPT / "native" / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+    place.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 def shared_library(flags: Sequence[str]) -> Path:

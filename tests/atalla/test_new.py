@@ -34,8 +34,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(package: Path, kept_folder: Path, shared_folder: Path) -> Run:
-    """Give a function that runs a command beside the package, which is found in this interpreter's environment."""
+def run(package: Path, kept_folder: Path, shared_folder: Path, popen: type[subprocess.Popen[Any]]) -> Run:
+    """Give a function that runs a command beside the package, which is found in this interpreter's environment; ours
+    is a fork.
+    """
     site = os.pathsep.join(str(package / part) for part in ("src", "build/site"))
     variables = {
         **os.environ,
@@ -44,9 +46,17 @@ def run(package: Path, kept_folder: Path, shared_folder: Path) -> Run:
     }
 
     def started(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            words, cwd=package, env={**variables, **more}, capture_output=True, text=True, check=False, timeout=1500
-        )
+        with (popen if words[1:3] == ("-m", "cross_backend") else subprocess.Popen)(
+            words,
+            cwd=package,
+            env={**variables, **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            streams = process.communicate(timeout=1500)
+        return subprocess.CompletedProcess(words, process.returncode, *streams)
 
     return started
 

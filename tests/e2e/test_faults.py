@@ -28,7 +28,7 @@ def test_each_fault_has_its_own_outcome_and_the_others_are_ranked(linear, faulty
     """All in one comparison; it takes as long as the two that hang are waited for."""
     targets = [RIGHT[0], *OUTCOMES, *RIGHT[1:]]
     result = cli(
-        "compare", "linear_regression", "--backends", *targets, "--timeout", "8", "--num-runs", "120",
+        "compare", "linear_regression", "--backends", *targets, "--timeout", "4", "--num-runs", "120",
         "--launches", "1", "--json",
         FAULTY_MARKS=str(tmp_path), **faulty,
     )  # fmt: skip
@@ -69,7 +69,7 @@ SURVIVED = {
     "call_segfault": "SIGSEGV",
     "call_raises": "divides by zero",
     "gives_nan": "MISMATCH",
-    "call_hangs": "5 s",
+    "call_hangs": "2 s",
 }
 
 
@@ -86,7 +86,8 @@ def exported(faulty, cli, tmp_path_factory):
 @pytest.mark.parametrize("name", SURVIVED)
 def test_run_survives_them_too(name, exported, faulty, cli, complaint):
     manifest = exported / f"linear_regression_faulty_{name}.json"
-    complaint(cli("run", manifest, "--timeout", "5", **faulty), 1, SURVIVED[name])
+    limit = "2" if name == "call_hangs" else "5"
+    complaint(cli("run", manifest, "--timeout", limit, **faulty), 1, SURVIVED[name])
 
 
 def test_third_party_backends_are_listed(faulty, cli, document):

@@ -11,7 +11,7 @@ FAULTS = {
     "faulty.lower_raises": ("LOWER_FAIL", "the vendor's compiler is unhappy"),
     "faulty.load_segfault": ("LOAD_FAIL", "SIGSEGV"),
     "faulty.loads_once": ("LOAD_FAIL", "in launch 2: faulty.loads_once cannot load"),
-    "faulty.call_hangs": ("TIMEOUT", "no answer to 'verify' within 8 s"),
+    "faulty.call_hangs": ("TIMEOUT", "no answer to 'verify' within 4 s"),
     "faulty.call_segfault": ("RUN_FAIL", "SIGSEGV"),
     "faulty.measure_raises": ("RUN_FAIL", "the device was unplugged"),
     "faulty.writes_garbage": ("RUN_FAIL", "something that is no answer"),
@@ -37,7 +37,7 @@ def faults(cli, faulty, write_study, tmp_path_factory):
     (folder / "broken.py").write_text(NOT_TO_BE_CAPTURED)
     targets = [RIGHT[0], *FAULTS, *UNRANKED, *RIGHT[1:]]
     models = [f"{folder / 'broken.py'}:model", "linear_regression"]
-    limits = {"timeout_s": 8, "memory_limit": "500 MB", "instruments": ["memory", "energy"]}
+    limits = {"timeout_s": 4, "memory_limit": "500 MB", "instruments": ["memory", "energy"]}
     file = write_study(folder / "faults.yaml", models, targets, output={"reports": ["faults.json"]}, **limits)
     # Capturing and lowering have no time box like that of what hangs.
     assert cli("export", "linear_regression", "--backends", RIGHT[0], "--output-dir", folder / "out").returncode == 0

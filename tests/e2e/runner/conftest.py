@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
+from tests.atalla.native import archive
 from tests.e2e.runner.bundles import PORTABLE, ROOT, artifact, edit
 from tests.surroundings import digest_of
 
@@ -28,7 +29,11 @@ def once(parent, name, make):
 
 @pytest.fixture(scope="session")
 def built(kept_folder):
-    """The build folder of the runner and of the probe that shows its arithmetic."""
+    """The build folder of the runner and of the probe that shows its arithmetic.
+
+    Atalla's kernels, which are most of the work, are those that Atalla's own tests compile; ``test_build.py`` builds it
+    as users do.
+    """
     needs.program("c++")
     sources = [*(ROOT / "runner").rglob("*"), *(ROOT / "src/atalla/csrc").rglob("*")]
     sources = [path for path in sources if path.is_file() and "build" not in path.relative_to(ROOT).parts]
@@ -40,7 +45,7 @@ def built(kept_folder):
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
 
-        run(ROOT / "runner" / "build.sh", folder)
+        run(ROOT / "runner" / "build.sh", folder, f"-DRUNNER_ATALLA_ARCHIVE={archive()}")
         cmake = re.search("^CMAKE_COMMAND:INTERNAL=(.*)", (folder / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
         run(cmake, "--build", folder, "--target", "runner_probe")
 

@@ -48,7 +48,7 @@ NEEDED = ("bash", "basename", "dirname", "env", "getconf", "sed", "uname")  # wh
 
 def shell(*command, **extra):
     environment = {**os.environ, **extra}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1000, check=False)
 
 
 @pytest.mark.slow
@@ -76,6 +76,16 @@ def test_own_build_of_executorch_brings_its_delegates(sound, accelerated, tmp_pa
         assert found[name]["outcome"] == "UNAVAILABLE"
         assert "in a checkout that has src/atalla, without -DRUNNER_ATALLA=OFF" in found[name]["reason"]
     assert found[XNNPACK]["outcome"] == "OK"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_it_compiles_atallas_sources_itself(accelerated, tmp_path):
+    done = shell(BUILD, tmp_path / "build", PYTHON=sys.executable)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = shell(tmp_path / "build" / "cross_backend_runner", accelerated, "--json", *QUICK)
+    found = {row["name"]: row for row in json.loads(made.stdout)["results"]}
+    assert [found[name]["outcome"] for name in (ATALLA, DELEGATE)] == ["OK"] * 2
 
 
 def write_program(file, text):

@@ -188,7 +188,7 @@ def test_a_capture_that_fails_says_how(
 ) -> None:
     before = psutil.Process().children()
     with pytest.raises(kind) as caught:
-        export(find_workload(model(name)), ["null"], ExportSettings(cache, timeout_s=8.0 if name == "hangs" else 120.0))
+        export(find_workload(model(name)), ["null"], ExportSettings(cache, timeout_s=3.0 if name == "hangs" else 120.0))
     assert type(caught.value) is kind
     assert tries(tmp_path) == count
     assert psutil.Process().children() == before

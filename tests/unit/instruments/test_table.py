@@ -161,7 +161,7 @@ def test_throughput_counts_inferences_and_not_calls(heavy: Bench) -> None:
 
 
 def test_saturation_is_told_and_gives_no_latency(heavy: Bench) -> None:
-    taken = take(heavy, ["open_loop"], batch=1, seconds=0.3, capacity_per_s=4000)
+    taken = take(heavy, ["open_loop"], batch=1, seconds=0.1, capacity_per_s=4000)
     assert taken.measurements == ()
     assert list(taken.absent) == [f"open_loop.{load}" for load in (25, 50, 75, 90)]
     assert all(reason.startswith("saturated: ") and "calls a second" in reason for reason in taken.absent.values())

@@ -38,7 +38,8 @@ from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answering, Question
 
-pytestmark = pytest.mark.fresh_workers
+fresh = pytest.mark.fresh_workers
+"""Of what is about a new process: its streams, its memory, its parent. What is about answers and ends can be a fork."""
 
 PATIENCE_S = 60.0
 MODEL = """
@@ -162,6 +163,7 @@ def busy_pids(tmp_path: Path) -> list[int]:
     return [int(pid) for pid in path.read_text().split()]
 
 
+@fresh
 def test_answers_several_requests(worker: Worker, make_artifact: Callable[..., Artifact]) -> None:
     manifest = make_artifact().manifest_path
     for _ in range(2):
@@ -195,6 +197,7 @@ def test_errors_come_back_as_what_they_were(
     assert worker.alive
 
 
+@fresh
 def test_a_users_inputs_replace_the_sample(
     worker: Worker, make_artifact: Callable[..., Artifact], tmp_path: Path
 ) -> None:
@@ -211,6 +214,7 @@ def test_a_users_inputs_replace_the_sample(
         assert "KeyError" not in str(caught.value), "say which member the file lacks"
 
 
+@fresh
 def test_an_unavailable_backend_keeps_reason_and_remedy(
     tmp_path: Path, linear: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,11 +225,13 @@ def test_an_unavailable_backend_keeps_reason_and_remedy(
     assert str(caught.value) == f"{caught.value.reason}; {caught.value.remedy}"
 
 
+@fresh
 def test_an_interpreter_that_is_gone_is_an_error_of_the_worker(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match=r"a worker cannot be started \(/nowhere/python: No such file"):
         Worker(tmp_path / "log", "/nowhere/python")
 
 
+@fresh
 def test_what_libraries_print_goes_to_the_log(worker: Worker, model: Callable[[str], Capture]) -> None:
     assert worker.ask(model("chatty"), PATIENCE_S).is_dir()
     log = worker.log.read_text()
@@ -250,6 +256,7 @@ def test_a_killed_worker_says_by_what(worker: Worker, tmp_path: Path, model: Cal
     assert not worker.alive
 
 
+@fresh
 def test_a_worker_killed_between_requests_says_by_what(worker: Worker) -> None:
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(WorkerError, match="was killed by SIGKILL"):
@@ -273,7 +280,7 @@ def test_a_worker_that_hangs_is_stopped_with_all_that_it_started(
 
     def ask() -> None:
         try:
-            worker.ask(model("hang"), 5.0)
+            worker.ask(model("hang"), 2.0)
         except WorkerTimeoutError as error:
             errors.append(error)
 
@@ -282,7 +289,7 @@ def test_a_worker_that_hangs_is_stopped_with_all_that_it_started(
     pids = busy_pids(tmp_path)
     assert pids[0] == worker.pid
     thread.join(PATIENCE_S)
-    assert [str(error) for error in errors] == ["no answer to 'capture' within 5 s; the worker was stopped."]
+    assert [str(error) for error in errors] == ["no answer to 'capture' within 2 s; the worker was stopped."]
     assert not worker.alive
     assert wait_until(lambda: all(gone(pid) for pid in pids))
 
@@ -317,6 +324,7 @@ with Worker(folder / "worker.log") as worker:
 """
 
 
+@fresh
 def test_a_worker_goes_away_with_its_parent(tmp_path: Path, model: Callable[[str], Capture]) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)]) as parent:
         pids = busy_pids(tmp_path)
@@ -340,6 +348,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("words", GARBAGE.values(), ids=GARBAGE.keys())
+@fresh
 def test_garbage_on_the_pipe_ends_the_worker(
     rogue: Callable[..., AbstractContextManager[Worker]], words: bytes
 ) -> None:
@@ -351,6 +360,7 @@ def test_garbage_on_the_pipe_ends_the_worker(
         assert not worker.alive
 
 
+@fresh
 def test_an_answer_without_end_is_not_collected(
     rogue: Callable[..., AbstractContextManager[Worker]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,6 +369,7 @@ def test_an_answer_without_end_is_not_collected(
         worker.ask(Run(None), PATIENCE_S)
 
 
+@fresh
 def test_a_worker_that_leaks_is_stopped_at_its_limit(rogue: Callable[..., AbstractContextManager[Worker]]) -> None:
     with rogue("leak", limit_bytes=500_000_000) as worker:
         began = time.monotonic()
@@ -370,6 +381,7 @@ def test_a_worker_that_leaks_is_stopped_at_its_limit(rogue: Callable[..., Abstra
         assert time.monotonic() - began < PATIENCE_S
 
 
+@fresh
 def test_many_calls_that_leak_a_little_reach_the_limit_too(
     rogue: Callable[..., AbstractContextManager[Worker]],
 ) -> None:
@@ -380,6 +392,7 @@ def test_many_calls_that_leak_a_little_reach_the_limit_too(
         assert not worker.alive
 
 
+@fresh
 def test_a_limit_leaves_timeouts_as_they_are(rogue: Callable[..., AbstractContextManager[Worker]]) -> None:
     with rogue("hang", limit_bytes=50_000_000_000) as worker:
         with pytest.raises(WorkerTimeoutError, match="no answer to 'run' within 1 s"):
@@ -387,6 +400,7 @@ def test_a_limit_leaves_timeouts_as_they_are(rogue: Callable[..., AbstractContex
         assert not worker.alive
 
 
+@fresh
 def test_ctrl_c_reaches_the_parent_only(worker: Worker, make_artifact: Callable[..., Artifact]) -> None:
     manifest = make_artifact().manifest_path
     worker.ask(Open(Subject(manifest, "null", 1), 0), PATIENCE_S)
@@ -395,6 +409,7 @@ def test_ctrl_c_reaches_the_parent_only(worker: Worker, make_artifact: Callable[
     assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
 
 
+@fresh
 def test_killing_twice_is_harmless(worker: Worker) -> None:
     worker.kill()
     worker.kill()
