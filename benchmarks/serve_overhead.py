@@ -4,7 +4,7 @@
 
 FOLDER holds exports of mobilenet_v3_small with onnxruntime.cpu. A request is a JPEG of 224×224 in, the five likeliest
 classes out, over one kept connection, by a socket of its own: Python's HTTP client alone would take 0.3 ms. The same
-session is timed in this process, before and after, on the same input. CPU time is told beside, as that of the server and
+session is timed in this process, before and after, on the same input. CPU time is told beside: that of the server and
 of its worker does not depend on what else the machine does.
 """
 
@@ -70,7 +70,7 @@ def _measure(args: argparse.Namespace, address: str, process: psutil.Process) ->
     rate = len(done) / args.seconds
     print(f"{CLIENTS} clients, {args.seconds:g} s: {rate:.0f} requests/s, {failed} failed, P50 {cuts[49]:.1f} ms, "
           f"P99 {cuts[98]:.1f} ms = {cuts[98] / cuts[49]:.2f} × P50")  # fmt: skip
-    start = _rss(process)
+    start, connection = _rss(process), _connected(address)  # one that waited so long was closed
     for _ in range(args.requests):
         _ask(connection, body, headers)
     end = _rss(process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,12 +62,12 @@ class Writer:
             places.append(Place(one.dtype.str, one.shape, end))
             end = -(-(end + one.nbytes) // ALIGNED_BYTES) * ALIGNED_BYTES
         if self._map is None or end > len(self._map):
-            self._grow(end)
+            self._map = self._longer(end)
         for one, place in zip(arrays, places, strict=True):
             np.frombuffer(self._map, one.dtype, one.size, place.at).reshape(one.shape)[...] = one
         return Handed(self._file, tuple(places))
 
-    def _grow(self, least: int) -> None:
+    def _longer(self, least: int) -> mmap.mmap:
         """Begin another file; the pages are written at once, as a full disk would otherwise end the process later."""
         self._map = None
         with contextlib.suppress(OSError):  # where the other side still has it mapped and the system minds
@@ -78,7 +79,7 @@ class Writer:
             with self._file.open("w+b") as file:
                 file.write(bytes(size))
                 file.flush()
-                self._map = mmap.mmap(file.fileno(), size)
+                return mmap.mmap(file.fileno(), size)
         except OSError as error:
             raise RunError(f"there is no room for its tensors ({error.strerror}).") from error
 
@@ -99,19 +100,18 @@ class Reader:
         import numpy as np
 
         try:
-            if handed.file != self._file:
+            if self._map is None or handed.file != self._file:
                 with handed.file.open("rb") as file:
                     self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 self._file = handed.file
-            return tuple(self._view(np.dtype(place.dtype), place) for place in handed.places)
+            return tuple(_view(self._map, np.dtype(place.dtype), place) for place in handed.places)
         except (OSError, ValueError, TypeError) as error:
             raise RunError(f"its tensors cannot be taken from {handed.file} ({error}).") from error
 
-    def _view(self, dtype: np.dtype[Any], place: Place) -> np.ndarray[Any, Any]:
-        import math
 
-        import numpy as np
+def _view(memory: mmap.mmap, dtype: np.dtype[Any], place: Place) -> np.ndarray[Any, Any]:
+    import numpy as np
 
-        if dtype.kind not in "biufc":
-            raise ValueError(f"{dtype} is no number")
-        return np.frombuffer(self._map, dtype, math.prod(place.shape), place.at).reshape(place.shape)
+    if dtype.kind not in "biufc" or min(place.shape, default=0) < 0:
+        raise ValueError(f"{place} is no tensor of numbers")
+    return np.frombuffer(memory, dtype, math.prod(place.shape), place.at).reshape(place.shape)

@@ -42,6 +42,7 @@ HEADERS = {
     "x-frame-options": "DENY",
 }
 """Of every answer that does not say otherwise."""
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ def _with_headers(send: Send) -> Send:
         if message["type"] == "http.response.start":
             given = list(message.get("headers", ()))
             names = {name.lower() for name, _ in given}
-            more = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in names]
+            more = [row for row in _RAW_HEADERS if row[0] not in names]
             if b"cache-control" not in names:
                 more.append((b"cache-control", b"no-store"))
             message = {**message, "headers": [*given, *more]}

@@ -14,6 +14,11 @@ class Turns:
         self._waiting: deque[threading.Event] = deque()
         self._is_taken = False
 
+    def __len__(self) -> int:
+        """Return how many wait."""
+        with self._guard:
+            return len(self._waiting)
+
     def __enter__(self) -> None:
         with self._guard:
             if not self._is_taken:

@@ -5,6 +5,7 @@ A question is said once, as one class; whoever asks and the process that answers
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from abc import ABC, abstractmethod
@@ -45,7 +46,7 @@ class Question(ABC, Generic[Answer]):
     @property
     def title(self) -> str:
         """How errors call it: its name in words."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).lower()
+        return _in_words(type(self).__name__)
 
     @property
     def working_s(self) -> float:
@@ -59,6 +60,11 @@ class Question(ABC, Generic[Answer]):
         Raises:
             CrossBackendError: reaches whoever asks as the same class with the same text.
         """
+
+
+@functools.cache
+def _in_words(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def request_of(question: Question[Any]) -> dict[str, Any]:
