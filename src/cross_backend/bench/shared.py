@@ -23,7 +23,7 @@ _ROOM_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Place:
+class Span:
     """Where one tensor lies in the file."""
 
     dtype: str
@@ -38,7 +38,7 @@ class Handed:
     """Tensors that lie in a file; they are there until the next ones are written."""
 
     file: Path
-    places: tuple[Place, ...]
+    spans: tuple[Span, ...]
 
 
 class Writer:
@@ -57,15 +57,15 @@ class Writer:
         import numpy as np
 
         arrays = [to_numpy(tensor) for tensor in tensors]
-        places, end = [], 0
+        spans, end = [], 0
         for one in arrays:
-            places.append(Place(one.dtype.str, one.shape, end))
+            spans.append(Span(one.dtype.str, one.shape, end))
             end = -(-(end + one.nbytes) // ALIGNED_BYTES) * ALIGNED_BYTES
         if self._map is None or end > len(self._map):
             self._map = self._longer(end)
-        for one, place in zip(arrays, places, strict=True):
-            np.frombuffer(self._map, one.dtype, one.size, place.at).reshape(one.shape)[...] = one
-        return Handed(self._file, tuple(places))
+        for one, span in zip(arrays, spans, strict=True):
+            np.frombuffer(self._map, one.dtype, one.size, span.at).reshape(one.shape)[...] = one
+        return Handed(self._file, tuple(spans))
 
     def _longer(self, least: int) -> mmap.mmap:
         """Begin another file; the pages are written at once, as a full disk would otherwise end the process later."""
@@ -104,14 +104,14 @@ class Reader:
                 with handed.file.open("rb") as file:
                     self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 self._file = handed.file
-            return tuple(_view(self._map, np.dtype(place.dtype), place) for place in handed.places)
+            return tuple(_view(self._map, np.dtype(span.dtype), span) for span in handed.spans)
         except (OSError, ValueError, TypeError) as error:
             raise RunError(f"its tensors cannot be taken from {handed.file} ({error}).") from error
 
 
-def _view(memory: mmap.mmap, dtype: np.dtype[Any], place: Place) -> np.ndarray[Any, Any]:
+def _view(memory: mmap.mmap, dtype: np.dtype[Any], span: Span) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    if dtype.kind not in "biufc" or min(place.shape, default=0) < 0:
-        raise ValueError(f"{place} is no tensor of numbers")
-    return np.frombuffer(memory, dtype, math.prod(place.shape), place.at).reshape(place.shape)
+    if dtype.kind not in "biufc" or min(span.shape, default=0) < 0:
+        raise ValueError(f"{span} is no tensor of numbers")
+    return np.frombuffer(memory, dtype, math.prod(span.shape), span.at).reshape(span.shape)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cross_backend.bench.shared import Handed, Place, Reader, Writer
+from cross_backend.bench.shared import Handed, Span, Reader, Writer
 from cross_backend.errors import RunError
 
 
@@ -37,21 +37,21 @@ def test_the_next_tensors_lie_in_the_same_file_until_they_are_longer(tmp_path: P
 @pytest.mark.parametrize(
     "place",
     [
-        Place("|O", (1,), 0),
-        Place("nonsense", (1,), 0),
-        Place("<f8", (1 << 40,), 0),
-        Place("<f8", (1,), 1 << 40),
-        Place("<f8", (-1,), 0),
+        Span("|O", (1,), 0),
+        Span("nonsense", (1,), 0),
+        Span("<f8", (1 << 40,), 0),
+        Span("<f8", (1,), 1 << 40),
+        Span("<f8", (-1,), 0),
     ],
 )
-def test_what_cannot_lie_there_is_refused(tmp_path: Path, place: Place) -> None:
+def test_what_cannot_lie_there_is_refused(tmp_path: Path, place: Span) -> None:
     handed = Writer(tmp_path, "given").hand([np.zeros(5)])
     with pytest.raises(RunError, match="cannot be taken"):
-        Reader().take(replace(handed, places=(place,)))
+        Reader().take(replace(handed, spans=(place,)))
 
 
 def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be taken"):
-        Reader().take(Handed(tmp_path / "none", (Place("<f8", (1,), 0),)))
+        Reader().take(Handed(tmp_path / "none", (Span("<f8", (1,), 0),)))
     with pytest.raises(RunError, match="no room"):
         Writer(tmp_path / "none", "given").hand([np.zeros(5)])
