@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cross_backend.bench.shared import Handed, Span, Reader, Writer
+from cross_backend.bench.shared import Handed, Reader, Span, Writer
 from cross_backend.errors import RunError
 
 
