@@ -131,7 +131,10 @@ def same(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-5, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["eager_attention", "squeeze", "whole_numbers", "decoder", "warped", "messages"])
+MORE = ("eager_attention", "whole_numbers", "decoder", "messages")
+
+
+@pytest.mark.parametrize("name", ["squeeze", "warped", *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
 def test_a_whole_network_is_one_delegate(name: str, run: Run) -> None:
     torch.manual_seed(0)
     module, inputs = NETS[name]()

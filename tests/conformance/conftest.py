@@ -25,8 +25,11 @@ KINDS = {"notimpl": "ours to do", "notyet": "theirs to do", "never": "makes no s
 COMPILED = ("torch.aot_inductor",)
 """What a C++ compiler makes, at 15 s a model, so that ``make test`` lowers it once, in another place."""
 ONCE = ("test_leaves_the_callers_program_as_it_was",)
-"""Tests that lower anew, and so are in ``make test`` for a few backends only: one of each vendor."""
+"""Tests that lower anew, and so are in ``make test`` for a few backends only."""
 FEW = ("atalla", "executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager")
+"""One of each vendor."""
+MORE = ("cnn", "corners", "dynamic")
+"""Models of ``models`` that ``make test`` lowers for those few, and for others where it opens what was made."""
 TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 3e-1}
 """Precision → largest error of an element here, as a share of the largest output."""
 _KNOWN = Path(__file__).parent / "known"
@@ -89,7 +92,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         call = getattr(item, "callspec", None)
         name = call.params.get("backend_name") if call else None
-        if name in COMPILED or (isinstance(item, pytest.Function) and item.originalname in ONCE and name not in FEW):
+        is_more = item.path.name == "test_backend.py" and call is not None and call.params.get("name") in MORE
+        is_once = isinstance(item, pytest.Function) and item.originalname in ONCE
+        if name in COMPILED or ((is_more or is_once) and name not in FEW):
             item.add_marker(pytest.mark.slow)
         listed = known_failures(name).get(item.originalname) if name and isinstance(item, pytest.Function) else None
         if listed:

@@ -102,6 +102,7 @@ def test_backends_as_json(cli, document):
             assert gap["reason"] and gap["remedy"], f"{row['name']} must say what mends it"
 
 
+@pytest.mark.slow
 def test_doctor_finds_this_environment_healthy(cli, document):
     result = cli("doctor", "--json")
     found = document(result)

@@ -145,6 +145,7 @@ def test_precision_asks_every_backend_for_it(linear, cli, tmp_path):
     assert re.search(r"• portable\?precision=bf16: .*precision", result.stdout)
 
 
+@pytest.mark.slow
 def test_precision_keeps_the_platforms_orders(linear, cli, tmp_path):
     result = cli("bundle", "linear_regression", "--platform", "web", "android", "--precision", "fp16",
                  "--output-dir", tmp_path)  # fmt: skip

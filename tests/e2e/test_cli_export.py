@@ -341,6 +341,7 @@ def test_what_was_removed_by_its_vendor_is_told_with_the_ways_out(linear, cli, d
     assert mps["lifecycle"].startswith("removed in executorch 1.5")
 
 
+@pytest.mark.slow
 def test_all_backends_are_the_registrys(linear, cli, document, tmp_path):
     result = cli(
         "export", "linear_regression", "--backends", "all", "torch?threads=2", "--output-dir", tmp_path, "--json",

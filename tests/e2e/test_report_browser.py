@@ -164,6 +164,7 @@ def test_a_phone_comes_back_to_the_sections(visit, full):
     assert not visit(full).get_by_text("↑ Sections").is_visible()
 
 
+@pytest.mark.slow
 def test_forty_targets_in_twenty_panels(visit, tmp_path):
     made = studies.panel(targets=40, runs=2)
     panel = replace(made, results=tuple(replace(result, measurements=()) for result in made.results))
@@ -211,7 +212,9 @@ def samples_of(panel, title):
     return [np.asarray(row) for row in result.latency.rounds]
 
 
-@pytest.mark.parametrize("percent", [0, 50, 90, 99.9, 100])
+@pytest.mark.parametrize(
+    "percent", [0, 99.9, *(pytest.param(share, marks=pytest.mark.slow) for share in (50, 90, 100))]
+)
 def test_re_analysis_equals_numpy(visit, full, percent):
     shown = analysed(visit(full), 1, "IREE", "OpenVINO", percent)
     panel = studies.study().panels[1]
@@ -281,6 +284,7 @@ def test_dark_mode_differs(visit, full):
     assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}
 
 
+@pytest.mark.slow
 def test_print_has_all_charts_on_white_paper(visit, full):
     page = visit(
         full, color_scheme="dark", viewport={"width": 1031, "height": 703}

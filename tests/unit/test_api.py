@@ -120,7 +120,7 @@ def test_comparing_tells_an_unknown_target_before_it_captures() -> None:
         xb.compare(Untouched(), ["torch", "openvin"], (X,))
 
 
-@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("by_name", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_comparing_takes_names_and_programs(by_name: bool, program: torch.export.ExportedProgram) -> None:
     model = "linear_regression" if by_name else program
     panel = xb.compare(model, ["torch", "null"], num_runs=30, seconds=0.5)
@@ -162,6 +162,7 @@ def test_submodules_do_not_shadow_the_functions() -> None:
     assert callable(xb.capture) and callable(xb.lower) and callable(xb.load) and callable(xb.compare)
 
 
+@pytest.mark.slow
 def test_a_backend_with_a_toolchain_is_lowered_under_its_interpreter(
     program: torch.export.ExportedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_what_is_not_added_says_how(folder: Path) -> None:
     assert str(resolve("mps").python).startswith(str(folder))
 
 
+@pytest.mark.slow
 def test_added_whole_and_a_worker_answers_in_it(tmp_path: Path) -> None:
     """A small one from the package index: six stands for torch, the worker's own needs are real."""
     small, told = Toolchain("small", "a test", (("six", "1.17.0"), ("mdurl", "0.1.2"))), []
@@ -95,6 +96,7 @@ def test_added_whole_and_a_worker_answers_in_it(tmp_path: Path) -> None:
     assert not remove(small)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_installed_leaves_nothing(folder: Path) -> None:
     impossible = Toolchain("impossible", "a test", (("six", "0.0.0.1"), ("mdurl", "0.1.2")))
     with pytest.raises(CrossBackendError, match=r"installing six 0\.0\.0\.1 failed"):

@@ -9,6 +9,7 @@ import pytest
 from tests.atalla.device.pairs import pairs, write_programs
 
 
+@pytest.mark.slow
 def test_some_pairs_end(tmp_path: Path) -> None:
     tally = pairs(3000, 3, write_programs(tmp_path, 4, networks=False))
     assert tally.ran == 3000 and tally.larger == 375 and tally.with_data == 188 and tally.refused > 30

@@ -117,6 +117,7 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worker", ["dies"], indirect=True)
 def test_a_crash_is_a_finding_and_the_next_program_has_a_new_worker(worker: Worker) -> None:
     outcome = worker.examine(SOFTMAX)

@@ -10,7 +10,10 @@ from cross_backend.registry import resolve
 from cross_backend.verify.compare import compare_outputs, precision_of
 
 
-@pytest.mark.parametrize(("backend", "delegates"), [("atalla", {}), ("executorch.atalla", {"AtallaBackend": 1})])
+@pytest.mark.parametrize(
+    ("backend", "delegates"),
+    [("atalla", {}), pytest.param("executorch.atalla", {"AtallaBackend": 1}, marks=pytest.mark.slow)],
+)
 def test_bf16_is_half_the_size_and_near(backend: str, delegates: dict[str, int]) -> None:
     torch.manual_seed(0)
     layers = (torch.nn.Conv2d(3, 32, 3), torch.nn.SiLU(), torch.nn.Flatten(), torch.nn.Linear(32 * 36, 64))

@@ -95,6 +95,7 @@ def test_a_worker_verifies_and_times_it(browser: None, artifact: Artifact, tmp_p
             bench.take(HeldMemory())
 
 
+@pytest.mark.slow
 def test_webgpu_tells_what_ran_where(browser: None, artifact: Artifact) -> None:
     """Chromium brings a driver in software, so that this runs without a graphics processor."""
     resolved, x = resolve("browser.webgpu"), torch.randn(2, 6)

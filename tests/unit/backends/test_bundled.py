@@ -68,7 +68,7 @@ def others(payload: Path, cases: Cases, path: Path, method: str = "forward") -> 
     return path
 
 
-@pytest.mark.parametrize("target", ["portable", "xnnpack", "vulkan"])
+@pytest.mark.parametrize("target", ["portable", "xnnpack", pytest.param("vulkan", marks=pytest.mark.slow)])
 def test_what_was_written_is_read(
     target: str, artifact: Callable[[str], Artifact], bundle: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -20,7 +20,11 @@ def net() -> tuple[torch.nn.Module, torch.Tensor]:
 
 @pytest.mark.parametrize(
     ("backend", "delegates"),
-    [("xnnpack", {"XnnpackBackend": 1}), ("atalla", {}), ("executorch.atalla", {"AtallaBackend": 1})],
+    [
+        pytest.param("xnnpack", {"XnnpackBackend": 1}, marks=pytest.mark.slow),
+        ("atalla", {}),
+        pytest.param("executorch.atalla", {"AtallaBackend": 1}, marks=pytest.mark.slow),
+    ],
 )
 def test_int8_is_smaller_and_near(
     net: tuple[torch.nn.Module, torch.Tensor], backend: str, delegates: dict[str, int]

@@ -147,7 +147,9 @@ PIECES = {
     "executorch.xnnpack": {"XnnpackBackend": 4},
 }
 """Delegates of the odd network."""
-BACKENDS = list(LEFT)
+QUICK = ("executorch.portable", "executorch.xnnpack")
+"""What ``make test`` lowers; the others are partitioned by the same code."""
+BACKENDS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in LEFT]
 
 
 @pytest.mark.parametrize("name", BACKENDS)
