@@ -29,6 +29,7 @@ def test_capture_basics() -> None:
     assert "3 × aten.linear.default" in out and "output sum 8.0000" in out
 
 
+@pytest.mark.slow
 def test_explore_the_graph() -> None:
     out = printed("explore_fx_graph.py")
     assert re.search(r"call_function +mul +aten\.mul\.Tensor +\(4, 8\)", out)
@@ -37,6 +38,7 @@ def test_explore_the_graph() -> None:
     assert re.search(r"GEMM +sigmoid:f32\[4×8\]@arena.* explore_fx_graph\.py:\d+ in forward \(gate\)", out)
 
 
+@pytest.mark.slow
 def test_the_prototype_of_a_backend() -> None:
     out = printed("my_accel_backend_prototype.py")
     assert re.search(r"2 × aten\.linear\.default +supported", out)

@@ -211,6 +211,7 @@ def test_memory_that_nobody_wrote_is_zeros(isa: str | None) -> None:
     assert not atalla.load(made.data, isa=isa).run((torch.randn(5, 4),))[0].any()
 
 
+@pytest.mark.slow
 def test_mutated_calls_end_neither_the_process_nor_differ_between_the_loaders() -> None:
     """In a process of its own, with as much memory as a test may have."""
     command = [sys.executable, "-m", "tests.atalla.fuzz.calls", "300"]

@@ -242,6 +242,7 @@ def test_a_network_after_pt2e_is_whole_inside() -> None:
     assert float((found[0] - wanted).abs().max()) <= 2 * step
 
 
+@pytest.mark.slow
 def test_a_file_of_a_quantised_program_opens_where_nothing_knows_its_operators_yet(tmp_path: Path) -> None:
     """Their operators are torch's own, but torch has them only once their module is imported."""
     path = tmp_path / "net.pt2"

@@ -92,6 +92,7 @@ def test_nothing_of_the_templates_name_is_left(package: Path) -> None:
             assert len(path.read_text().splitlines()) < 150, f"{path} is more than a newcomer reads at once"
 
 
+@pytest.mark.slow
 def test_its_tests_of_blobs_and_executors_pass_here(make: Callable[..., str]) -> None:
     assert " passed" in make("test", "tests/test_blob.py tests/test_compiler.py -k 'blob or bits'")
 

@@ -22,8 +22,8 @@ from cross_backend.verify.compare import precision_of
 from tests.conftest import chosen_backends
 
 KINDS = {"notimpl": "ours to do", "notyet": "theirs to do", "never": "makes no sense"}
-COMPILED = ("torch.aot_inductor",)
-"""What a C++ compiler makes, at 15 s a model, so that ``make test`` lowers it once, in another place."""
+COMPILED = ("torch.aot_inductor", "torch.compile")
+"""What a C++ compiler makes, at 5 to 15 s a model, so that ``make test`` does it once, in another place."""
 ONCE = ("test_leaves_the_callers_program_as_it_was",)
 """Tests that lower anew, and so are in ``make test`` for a few backends only."""
 FEW = ("atalla", "executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager")

@@ -50,6 +50,7 @@ def tools() -> None:
         pytest.skip(reason)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("programs", [int8_programs, bf16_programs], ids=["int8", "bf16"])
 def test_bits_are_those_of_the_kernels_and_edges_those_of_the_device(programs: object) -> None:

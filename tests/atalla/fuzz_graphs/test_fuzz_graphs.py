@@ -81,6 +81,7 @@ def test_what_nobody_can_be_held_to_is_refused() -> None:
             known.add_node(Node("v3", call))
 
 
+@pytest.mark.slow
 def test_a_planted_fault_is_found_and_made_a_script_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atalla.fuzz.campaign.generate", lambda *_: SOFTMAX)
     under_test = executors("float32", (f"{PLANTED}:one_more",))

@@ -71,6 +71,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", KILLS)
 def test_killed_at_any_moment_no_kept_launch_is_lost(where: str, kills: int) -> None:
     moments = random.Random(0)

@@ -36,7 +36,9 @@ def test_parameters_and_flops_are_those_of_the_model(name: str, figures: Callabl
     assert figures(name) == (WORKLOADS[name].parameters, WORKLOADS[name].flops)
 
 
-@pytest.mark.parametrize("name", ["digits_cnn", "mobilenet_v3_small", "t5_encoder"])
+@pytest.mark.parametrize(
+    "name", ["digits_cnn", "mobilenet_v3_small", pytest.param("t5_encoder", marks=pytest.mark.slow)]
+)
 def test_flops_are_those_of_the_captured_program(name: str) -> None:
     captured: Captured = capture_workload(name, None, Cache())
     assert captured.flops == WORKLOADS[name].flops
