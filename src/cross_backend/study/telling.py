@@ -19,6 +19,8 @@ from cross_backend.errors import CrossBackendError, one_line
 
 def main() -> int:
     """Run what is asked for; 0 if it was finished."""
+    told = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print, when they are imported, too, is no progress
     from cross_backend.cache import Cache
     from cross_backend.store import Store
     from cross_backend.study.driver import Watch, run
@@ -26,8 +28,7 @@ def main() -> int:
 
     asked = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
-    study, told = Study.from_json(asked["study"]), os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no progress
+    study = Study.from_json(asked["study"])
     panels, done = len(study.panels()), 0
 
     def tell(**facts: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
@@ -10,7 +11,7 @@ from starlette.responses import JSONResponse
 from cross_backend.errors import UsageError
 from cross_backend.web.api import state_of
 from cross_backend.web.endpoints import TEXT, WHOLE, Endpoint, record, rows
-from cross_backend.web.studying import MOST_MODELS, MOST_TARGETS, as_row
+from cross_backend.web.studying import MOST_MODELS, MOST_TARGETS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,12 +33,12 @@ async def begin_study(request: Request) -> Response:
     except ValueError as error:
         raise UsageError("seconds and launches must be numbers.") from error
     begun = await to_thread.run_sync(state_of(request).studying.begin, models, targets, seconds, launches)
-    return JSONResponse(as_row(begun))
+    return JSONResponse(asdict(begun))
 
 
 async def running_study(request: Request) -> Response:
     """Say how far the study is that was begun last."""
-    return JSONResponse(as_row(state_of(request).studying.progress))
+    return JSONResponse(asdict(state_of(request).studying.progress))
 
 
 _STATE = record(state=TEXT, share={"type": "number"}, text=TEXT, study={"type": ["integer", "null"]})

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cross_backend.errors import UsageError
 from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
@@ -66,8 +65,9 @@ class Studying:
                 start_new_session=True,  # Ctrl-C reaches the server only, whose end closes its input
             )
             assert self._process.stdin is not None, "it was asked for"
-            self._process.stdin.write(json.dumps({"study": study.to_json(), "db": self._db}) + "\n")
-            self._process.stdin.flush()
+            with contextlib.suppress(OSError):  # it is gone already: its status is told
+                self._process.stdin.write(json.dumps({"study": study.to_json(), "db": self._db}) + "\n")
+                self._process.stdin.flush()
             self.progress = Progress("running", text="starting")
         threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
         return self.progress
@@ -123,8 +123,3 @@ def asked_study(models: Sequence[str], targets: Sequence[str], seconds: float, l
     study = Study(NAME, tuple(map(WorkloadSpec.find, models)), tuple(targets), settings=settings)
     study.check_names()
     return study
-
-
-def as_row(progress: Progress) -> dict[str, Any]:
-    """Return the JSON that the API gives."""
-    return dict(vars(progress))
