@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import zipfile
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import Artifact, Operators
+from cross_backend.bundle.archive import ZIP_DAMAGE
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
 from cross_backend.foreign_files import open_member, open_zip
@@ -26,11 +25,6 @@ from cross_backend.program.lines import user_line
 INSIDE, LEFT, BESIDE = "inside", "left", "beside"
 """Where an operation went; ``beside`` where something of its line was left, of which the program has no operation."""
 MODEL = "models/model.json"
-DAMAGE = (
-    *(OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError),
-    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError),
-)
-"""What reading a file that is no program may raise."""
 MAX_BYTES = 64 << 20
 """Largest description of a program that is read."""
 
@@ -64,7 +58,7 @@ def operations(artifact: Artifact, cache: Cache) -> tuple[Operation, ...]:
         return ()
     try:
         return placed(_read(path, path.stat().st_mtime_ns), artifact.placement.left)
-    except (CrossBackendError, *DAMAGE):
+    except (CrossBackendError, StopIteration, *ZIP_DAMAGE):
         return ()  # damaged, or of another version of torch: whoever exports it again drops it
 
 
