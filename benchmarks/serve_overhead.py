@@ -29,7 +29,6 @@ import cross_backend as xb
 
 MODEL, TARGET = "mobilenet_v3_small", "onnxruntime.cpu"
 CLIENTS = 64
-BORDER = "serve-overhead"
 
 
 def main() -> None:
@@ -50,14 +49,14 @@ def main() -> None:
 
 
 def _measure(args: argparse.Namespace, address: str, process: psutil.Process) -> None:
-    body, headers = _request(address)
+    request = _request(address)
     print(f"first page: {_page_bytes(address) / 1e3:.0f} kB with all that it asks for")
     alone = [_session_ms(args.folder)]
     connection = _connected(address)
     for _ in range(50):
-        _ask(connection, body, headers)
+        _ask(connection, request)
     spent = _cpu_s(process)
-    took, inside = zip(*(_ask(connection, body, headers) for _ in range(500)), strict=True)
+    took, inside = zip(*(_ask(connection, request) for _ in range(500)), strict=True)
     used = [(after - before) * 1e3 / len(took) for before, after in zip(spent, _cpu_s(process), strict=True)]
     alone.append(_session_ms(args.folder))
     session, p50 = statistics.median(alone), statistics.median(took)
@@ -65,21 +64,21 @@ def _measure(args: argparse.Namespace, address: str, process: psutil.Process) ->
     print(f"one client: P50 {p50:.2f} ms, so a request costs {p50 - session:.2f} ms more")
     print(f"CPU time of a request: server {used[0]:.2f} ms, worker {sum(used[1:]):.2f} ms")
     before = _rss(process)
-    done, failed = _many(address, body, headers, args.seconds)
+    done, failed = _many(address, request, args.seconds)
     cuts = statistics.quantiles(done, n=100)
     rate = len(done) / args.seconds
     print(f"{CLIENTS} clients, {args.seconds:g} s: {rate:.0f} requests/s, {failed} failed, P50 {cuts[49]:.1f} ms, "
           f"P99 {cuts[98]:.1f} ms = {cuts[98] / cuts[49]:.2f} × P50")  # fmt: skip
     start, connection = _rss(process), _connected(address)  # one that waited so long was closed
     for _ in range(args.requests):
-        _ask(connection, body, headers)
+        _ask(connection, request)
     end = _rss(process)
     print(f"memory of the server and its worker: {before / 1e6:.0f} MB, {start / 1e6:.0f} MB after that, "
           f"{end / 1e6:.0f} MB after {args.requests} requests more ({(end / start - 1) * 100:+.1f} %)")  # fmt: skip
 
 
-def _request(address: str) -> tuple[bytes, dict[str, str]]:
-    """Return the body and headers of a run of a picture."""
+def _request(address: str) -> bytes:
+    """Return a run of a picture, as it is sent."""
     from PIL import Image
 
     connection = http.client.HTTPConnection(address)
@@ -91,11 +90,9 @@ def _request(address: str) -> tuple[bytes, dict[str, str]]:
     file = io.BytesIO()
     smooth = np.kron(np.random.default_rng(0).integers(0, 255, (14, 14, 3)), np.ones((16, 16, 1))).astype(np.uint8)
     Image.fromarray(smooth).save(file, "JPEG", quality=90)
-    head = f"--{BORDER}\r\nContent-Disposition: form-data; name="
-    parts = [f'{head}"artifact"\r\n\r\n{key}\r\n'.encode(), f'{head}"input"; filename="a.jpg"\r\n\r\n'.encode()]
-    body = b"".join([*parts, file.getvalue(), f"\r\n--{BORDER}--\r\n".encode()])
-    kind = f"multipart/form-data; boundary={BORDER}"
-    return body, {"X-Cross-Backend-Token": token, "Content-Type": kind}
+    picture = file.getvalue()
+    head = f"POST /api/run?artifact={key}&name=a.jpg HTTP/1.1\r\nHost: {address}\r\nContent-Length: {len(picture)}\r\n"
+    return f"{head}X-Cross-Backend-Token: {token}\r\n\r\n".encode() + picture
 
 
 def _connected(address: str) -> socket.socket:
@@ -106,13 +103,10 @@ def _connected(address: str) -> socket.socket:
     return made
 
 
-def _ask(connection: socket.socket, body: bytes, headers: dict[str, str]) -> tuple[float, float]:
+def _ask(connection: socket.socket, request: bytes) -> tuple[float, float]:
     """Return (end to end, inside of the bench) of one request, ms."""
-    host, port = connection.getpeername()
-    rows = {"Host": f"{host}:{port}", "Content-Length": str(len(body)), **headers}
-    head = "POST /api/run HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in rows.items())
     began = time.perf_counter()
-    connection.sendall(head.encode() + b"\r\n" + body)
+    connection.sendall(request)
     taken = b""
     while b"\r\n\r\n" not in taken:
         taken += _received(connection)
@@ -146,7 +140,7 @@ def _session_ms(folder: Path) -> float:
     return statistics.median(took[50:])
 
 
-def _many(address: str, body: bytes, headers: dict[str, str], seconds: float) -> tuple[list[float], int]:
+def _many(address: str, request: bytes, seconds: float) -> tuple[list[float], int]:
     """Return the durations of all clients' requests, ms, and how many failed."""
     done: list[float] = []
     failed = [0]
@@ -156,7 +150,7 @@ def _many(address: str, body: bytes, headers: dict[str, str], seconds: float) ->
         connection = _connected(address)
         while time.perf_counter() < end:
             try:
-                done.append(_ask(connection, body, headers)[0])
+                done.append(_ask(connection, request)[0])
             except (OSError, AssertionError):
                 failed[0] += 1
 

@@ -11,7 +11,7 @@ from cross_backend.cli import positive_int
 from cross_backend.cli._options import check_threads
 from cross_backend.errors import UnavailableError, UsageError
 
-NEEDED = ("starlette", "uvicorn", "multipart", "PIL")
+NEEDED = ("starlette", "uvicorn", "httptools", "multipart", "PIL")
 """Modules that the extra ``web`` brings."""
 HERE = ("127.0.0.1", "::1", "localhost")
 LEAST_TOKEN = 8

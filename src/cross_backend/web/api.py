@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -56,18 +57,14 @@ def _backend(choice: Choice) -> dict[str, Any]:
 
 async def run(request: Request) -> Response:
     """Run one input on one or several artifacts of a model."""
-    async with request.form(max_files=1, max_fields=MOST_SIDES + 3, max_part_size=1 << 20) as form:
-        keys = form.getlist("artifact")
-        here = form.getlist("visitor")
-        fine = all(isinstance(key, str) for key in (*keys, *here)) and len(keys) <= MOST_SIDES and len(here) <= 1
-        if not fine or not (keys or here):
-            raise UsageError(f"1 to {MOST_SIDES} fields 'artifact' are wanted; GET /api/models lists them.")
-        given = form.get("input")
-        name = given.filename if isinstance(given, UploadFile) else None
-        data = await given.read() if isinstance(given, UploadFile) else given.encode() if given is not None else None
+    query = request.query_params
+    keys, here, name = query.getlist("artifact"), query.get("visitor"), query.get("name")
+    if len(keys) > MOST_SIDES or not (keys or here):
+        raise UsageError(f"the address lacks artifact=…, 1 to {MOST_SIDES} times; GET /api/models lists them.")
+    data = None if query.get("sample") == "true" else await request.body()
     state = state_of(request)
-    choices = [state.catalogue.choice(str(key)) for key in dict.fromkeys(keys)]
-    own = state.catalogue.choice(str(here[0])) if here else None
+    choices = [state.catalogue.choice(key) for key in dict.fromkeys(keys)]
+    own = state.catalogue.choice(here) if here else None
     names = {choice.workload for choice in (*choices, *([own] if own else []))}
     if len(names) != 1:
         raise UsageError("the artifacts must all be of one model.")
@@ -81,14 +78,12 @@ async def run(request: Request) -> Response:
 
 async def in_turn(request: Request, work: Callable[[], Response]) -> Response:
     """Do work of benches in a thread when its turn has come; not at all where nobody waits for it any longer."""
-    from anyio import to_thread
-
-    limiter = state_of(request).playing
-    has_to_wait = limiter.available_tokens < 1
-    async with limiter:
+    state = state_of(request)
+    has_to_wait = state.playing.locked()
+    async with state.playing:
         if has_to_wait and await request.is_disconnected():
             return PlainTextResponse("nobody waits for it", GONE)
-        return await to_thread.run_sync(work)
+        return await asyncio.get_running_loop().run_in_executor(state.players, work)
 
 
 async def present(request: Request) -> Response:
@@ -234,19 +229,18 @@ _OPTIONAL = {"type": ["string", "null"]}
 _BACKEND = record(artifact=TEXT, target=TEXT, title=TEXT, reason=_OPTIONAL)
 _RUN = record(artifact=TEXT, target=TEXT, title=TEXT, outcome=TEXT, error=_OPTIONAL)
 _ROW = record(id=WHOLE, name=TEXT, started=TEXT, finished=_OPTIONAL, panels=WHOLE, launches=WHOLE, samples=WHOLE)
-_FORM = {
-    "type": "object",
-    "properties": {
-        "artifact": {**rows(TEXT), "minItems": 1, "maxItems": MOST_SIDES},
-        "input": {
-            "type": "string",
-            "format": "binary",
-            "maxLength": MAX_BODY_BYTES,
-            "description": "a picture, or numbers with commas between; the model's own sample where it is left out",
-        },
-    },
-    "required": ["artifact"],
+_INPUT = {
+    "type": "string",
+    "format": "binary",
+    "maxLength": MAX_BODY_BYTES,
+    "description": "a picture, a sound, a text, or numbers with commas between",
 }
+_ASKED = (
+    Parameter("artifact", "query", {**rows(TEXT), "minItems": 1, "maxItems": MOST_SIDES}),
+    Parameter("sample", "query", {"type": "boolean", "description": "run the model's own sample"}, required=False),
+    Parameter("name", "query", {**TEXT, "description": "of the file, for messages"}, required=False),
+    Parameter("visitor", "query", {**TEXT, "description": "what the asking browser itself runs"}, required=False),
+)
 _GIVEN = record(artifact=TEXT, ticket=TEXT, layout=TEXT, outputs={"type": "string", "format": "binary"})
 _PRESENTED = record(shown={"type": "object"}, present_ms={"type": "number"}, difference={"type": ["object", "null"]})
 _ONE = {"type": "object", "properties": {"artifact": TEXT}, "required": ["artifact"]}
@@ -268,7 +262,16 @@ ENDPOINTS: Sequence[Endpoint] = (
         models,
         record(models=rows(record(name=TEXT, kind=_OPTIONAL, backends=rows(_BACKEND)))),
     ),
-    Endpoint("POST", "/api/run", "Run one input", run, record(model=TEXT, kind=_OPTIONAL, runs=rows(_RUN)), (), _FORM),
+    Endpoint(
+        "POST",
+        "/api/run",
+        "Run one input",
+        run,
+        record(model=TEXT, kind=_OPTIONAL, runs=rows(_RUN)),
+        _ASKED,
+        _INPUT,
+        takes_type="application/octet-stream",
+    ),
     Endpoint("POST", "/api/present", "Show what the page's own browser gave", present, _PRESENTED, (), _GIVEN),
     Endpoint(
         "GET",

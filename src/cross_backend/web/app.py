@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.web import pages, study_api
-from cross_backend.web.api import ENDPOINTS, status_of
+from cross_backend.web.api import ENDPOINTS, GONE, status_of
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue, Choice
 from cross_backend.web.guard import Access, Guard
@@ -63,20 +64,26 @@ def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, t
 
     studying = Studying(db, events.tell)
     benches = Benches(cache, tell, threads)
+    shared = State(catalogue, benches, Shelf(db), access, cache, studying, events=events)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        with benches, contextlib.closing(studying):
+        with benches, contextlib.closing(studying), shared.players:
             yield
 
     endpoints = (*ENDPOINTS, *study_api.ENDPOINTS)
     app = Starlette(
         routes=[*(one.route for one in endpoints), *pages.PAGES, Route("/static/{name}", _static)],
         middleware=[Middleware(Guard, access=access)],
-        exception_handlers={CrossBackendError: _failed, HTTPException: _refused, Exception: _broken},
+        exception_handlers={
+            CrossBackendError: _failed,
+            HTTPException: _refused,
+            ClientDisconnect: _left,
+            Exception: _broken,
+        },
         lifespan=lifespan,
     )
-    app.state.shared = State(catalogue, benches, Shelf(db), access, cache, studying, events=events)
+    app.state.shared = shared
     app.state.endpoints = endpoints
     return app
 
@@ -108,6 +115,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "it is registered for those"
     text = "there is nothing at this address." if error.status_code == 404 else str(error.detail)
     return _said(request, error.status_code, text)
+
+
+async def _left(_request: Request, _error: Exception) -> Response:
+    """Answer who went in the middle of what was sent: nobody reads it, but the failure is none of ours."""
+    return Response(status_code=GONE)
 
 
 async def _broken(request: Request, error: Exception) -> Response:

@@ -34,6 +34,8 @@ MOST_OPEN = 6
 TIMEOUT_S = 60.0
 """Longest answer of a bench: opening, or one call."""
 PROFILED_RUNS = 20
+LOOK_S = 0.2
+"""Between two looks at the memory of a process, which take as long as all the rest of a short call."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,21 @@ class _Seat:
     reader: Reader | None = None
     """Of the outputs."""
 
+    looked: float = 0.0
+    """At its memory, last."""
+    seen_bytes: int | None = None
+
+    def rss_bytes(self) -> int | None:
+        """Return the resident memory of its process, as it was within the last :data:`LOOK_S`."""
+        now = time.monotonic()
+        if now - self.looked > LOOK_S and self.bench is not None:
+            self.looked, self.seen_bytes = now, _rss_bytes(self.bench.pid)
+        return self.seen_bytes
+
     def close(self) -> None:
         self.stack.close()
         self.bench = self.writer = self.reader = None
+        self.looked = 0.0
 
 
 class Benches:
@@ -217,7 +231,7 @@ class Benches:
         except WorkerError as error:
             self._lose(seat, error)
             raise
-        return Ran(given, produced, called, _rss_bytes(seat.bench.pid), seat.proof, opened)
+        return Ran(given, produced, called, seat.rss_bytes(), seat.proof, opened)
 
 
 def sample_of(choice: Choice) -> Sequence[Any]:

@@ -66,7 +66,8 @@ class Endpoint:
     """Schema of what it gives where nothing is wrong."""
     parameters: tuple[Parameter, ...] = ()
     takes: Schema | None = None
-    """Schema of the form that is sent; None where there is none."""
+    """Schema of what is sent; None where nothing is."""
+    takes_type: str = "multipart/form-data"
     media_type: str = "application/json"
 
     @property
@@ -91,7 +92,7 @@ class Endpoint:
                 for one in self.parameters
             ]
         if self.takes is not None:
-            row["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": self.takes}}}
+            row["requestBody"] = {"required": True, "content": {self.takes_type: {"schema": self.takes}}}
             row["security"] = [{"pageToken": []}]
         return row
 

@@ -7,9 +7,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cross_backend.errors import UsageError
 
@@ -20,17 +19,20 @@ HEAD_S = 20.0
 """Between two looks at a connection: a request whose head takes longer than one to two of these is dropped."""
 IDLE_S = 15
 """Longest time between two requests of a connection."""
+MAX_HEAD_BYTES = 16 << 10
+"""Of a request that comes in pieces."""
 GRACE_S = 2
 """How long an answer on its way may take when the server ends."""
 
 
-class Patient(H11Protocol):
-    """A connection that is not waited for without end (slow-loris)."""
+class Patient(HttpToolsProtocol):
+    """A connection that is not waited for without end (slow-loris), nor for a head without end."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to look at it from time to time."""
         super().connection_made(transport)
-        self._was_begun = False
+        self._is_in_head = self._is_first_piece = self._was_begun = False
+        self._head_bytes = 0
         self._next_look = self.loop.call_later(HEAD_S, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -38,11 +40,31 @@ class Patient(H11Protocol):
         self._next_look.cancel()
         super().connection_lost(exc)
 
+    def on_message_begin(self) -> None:
+        """Count the bytes of a head from its second piece on: how much of the first is of it is not known."""
+        super().on_message_begin()
+        self._is_in_head = self._is_first_piece = True
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """Begin to work on it."""
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        self._is_first_piece = False
+        super().data_received(data)
+        if self._is_in_head and not self._is_first_piece and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self.send_400_response("The head of the request is too long.")
+
     def _look(self) -> None:
-        """Close it if no request ever came, or the head of one has been on its way since the last look."""
-        is_head = self.conn.their_state is h11.IDLE
-        begun = is_head and bool(self.conn.trailing_data[0])
-        if (is_head and getattr(self, "cycle", None) is None) or (begun and self._was_begun):
+        """Close it if no request ever came, or one was on its way at the last look, too, and still nothing is asked."""
+        is_asked = self.cycle is not None and not self.cycle.response_complete
+        begun = not is_asked and self.timeout_keep_alive_task is None
+        if self.cycle is None or (begun and self._was_begun):
             self.transport.close()
             return
         self._was_begun = begun
@@ -86,6 +108,5 @@ def server(app: Starlette, ready: Callable[[], None]) -> uvicorn.Server:
         "proxy_headers": False,
         "timeout_keep_alive": IDLE_S,
         "timeout_graceful_shutdown": GRACE_S,
-        "h11_max_incomplete_event_size": 16 << 10,
     }
     return Told(uvicorn.Config(app, **settings))

@@ -8,6 +8,7 @@ import http.client
 import json
 import threading
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
 
@@ -24,7 +25,6 @@ from tests.unit.report import studies
 TARGETS = ("onnxruntime.cpu", "openvino")
 NIGHTS_MS = (2.0, 2.0, 3.2)
 """Median of the second target in each stored study."""
-BORDER = "cross-backend-border"
 
 
 @pytest.fixture(scope="session")
@@ -99,19 +99,11 @@ class Served:
 
     def run(self, keys, data=None, filename=None, **headers):
         """Give (status, answer) of a run."""
-        fields = [("artifact", None, key.encode()) for key in keys]
-        fields += [] if data is None else [("input", filename, data)]
-        parts = []
-        for name, file, value in fields:
-            named = f'; filename="{file}"' if file else ""
-            head = f'--{BORDER}\r\nContent-Disposition: form-data; name="{name}"{named}\r\n\r\n'
-            parts.append(head.encode() + value + b"\r\n")
-        headers = {
-            TOKEN_HEADER: self.state.access.page_token,
-            "Content-Type": f"multipart/form-data; boundary={BORDER}",
-            **headers,
-        }
-        status, _, body = self.ask("POST", "/api/run", b"".join(parts) + f"--{BORDER}--\r\n".encode(), headers)
+        asked = [("artifact", key) for key in keys]
+        asked += [("sample", "true")] if data is None else []
+        asked += [("name", filename)] if filename else []
+        headers = {TOKEN_HEADER: self.state.access.page_token, **headers}
+        status, _, body = self.ask("POST", f"/api/run?{urlencode(asked)}", data, headers)
         return status, json.loads(body)
 
 

@@ -28,9 +28,8 @@ def test_it_serves_until_it_is_interrupted_and_takes_its_workers_along(
         key = answer.read().decode().partition('"artifact":"')[2].partition('"')[0]
     with urllib.request.urlopen(f"{where}api/token") as answer:
         token = answer.read().decode().partition('":"')[2].partition('"')[0]
-    body = f'--x\r\nContent-Disposition: form-data; name="artifact"\r\n\r\n{key}\r\n--x--\r\n'.encode()
-    headers = {TOKEN_HEADER: token, "Content-Type": "multipart/form-data; boundary=x"}
-    with urllib.request.urlopen(urllib.request.Request(f"{where}api/run", body, headers)) as answer:
+    asked = urllib.request.Request(f"{where}api/run?artifact={key}", b"1,2,3,4", {TOKEN_HEADER: token})
+    with urllib.request.urlopen(asked) as answer:
         assert b'"outcome":"OK"' in answer.read()
     started = workers(process)
     assert len(started) == 1

@@ -60,11 +60,10 @@ def ask_all(served, cases):
 
     def ask(case, data):
         """Ask; often for something that is there, which chance alone would not hit."""
-        if isinstance(case.body, dict) and "artifact" in case.body:
-            is_run = isinstance(case.body["artifact"], list)
-            if data.draw(st.integers(1, 2 if is_run else 20)) == 1:  # a profile takes longer than a run
-                key = data.draw(st.sampled_from(known))
-                case.body["artifact"] = [key] if is_run else key
+        if "artifact" in (case.query or {}) and data.draw(st.booleans()):
+            case.query["artifact"] = [data.draw(st.sampled_from(known))]
+        if isinstance(case.body, dict) and "artifact" in case.body and data.draw(st.integers(1, 20)) == 1:
+            case.body["artifact"] = data.draw(st.sampled_from(known))  # a profile takes longer than a run
         if "study" in (case.path_parameters or {}) and data.draw(st.booleans()):
             case.path_parameters["study"] = data.draw(st.integers(1, 3))
         answer = case.call(base_url=served.url, session=session, headers=token)

@@ -25,8 +25,8 @@ function arrange() {
   history.replaceState(null, "", address);
 }
 
-async function post(address, form) {
-  const response = await fetch(address, { method: "POST", body: form, headers: { "X-Cross-Backend-Token": token } });
+async function post(address, body) {
+  const response = await fetch(address, { method: "POST", body, headers: { "X-Cross-Backend-Token": token } });
   return response.json();
 }
 
@@ -36,19 +36,20 @@ async function once() {
     said.textContent = "Tick a backend.";
     return false;
   }
-  const form = new FormData(), given = useSample ? null : await input.take();
+  const asked = new URLSearchParams(), given = useSample ? null : await input.take();
   if (given === null && !useSample && !input.optional) {
     said.textContent = "There is no input yet.";
     return false;
   }
   const here = chosen.filter((box) => box.name === "here");
-  for (const box of chosen.filter((one) => one.name === "on")) form.append("artifact", box.value);
-  if (here.length) form.append("visitor", here[0].dataset.artifact);
-  if (given !== null) form.append("input", given, ...(given instanceof Blob ? [given.name || "input"] : []));
+  for (const box of chosen.filter((one) => one.name === "on")) asked.append("artifact", box.value);
+  if (here.length) asked.append("visitor", here[0].dataset.artifact);
+  if (given === null) asked.append("sample", "true");
+  else if (given.name) asked.append("name", given.name);
   const began = performance.now();
   let answer;
   try {
-    answer = await post("/api/run", form);
+    answer = await post(`/api/run?${asked}`, given);
   } catch {
     said.textContent = "The server does not answer.";
     return false;

@@ -100,6 +100,8 @@ def called(name: str | None) -> str:
 def fitted(prepared: Prepared, specs: Sequence[TensorSpec]) -> tuple[np.ndarray[Any, Any], ...]:
     """Return prepared inputs in an artifact's own element types, the one row repeated where it takes a batch.
 
+    Where nothing has to be changed they are the prepared arrays themselves.
+
     Raises:
         UsageError: the artifact takes something else.
     """
@@ -116,5 +118,5 @@ def fitted(prepared: Prepared, specs: Sequence[TensorSpec]) -> tuple[np.ndarray[
         row = tensor.astype(spec.dtype.replace("bfloat16", "float32"), copy=False)
         if not has_room or not replace(spec, dtype=str(row.dtype), shape=(1, *spec.shape[1:])).accepts(row):
             raise UsageError(f"the artifact takes {wanted}, and its media give {given}.")
-        found.append(np.repeat(row, batch, 0))  # a copy, which may be written to
+        found.append(row if batch == 1 else np.repeat(row, batch, 0))
     return tuple(found)
