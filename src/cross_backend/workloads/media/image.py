@@ -47,7 +47,8 @@ class ImageMedia(Media):
         """Return ``(1, 3, crop, crop)`` in float32."""
         import numpy as np
 
-        picture = open_picture(data, name).convert("RGB")
+        picture = open_picture(data, name)
+        picture = picture if picture.mode == "RGB" else picture.convert("RGB")
         width, height = picture.size
         short, long = sorted(picture.size)
         sides = (self.resize, int(self.resize * long / short))

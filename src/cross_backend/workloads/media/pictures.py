@@ -70,4 +70,5 @@ def _plain(picture: Image) -> Image:
         return pillow().fromarray((np.asarray(picture).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))  # type: ignore[no-any-return]
     if picture.mode in {"1", "L"}:
         return picture.convert("L")
-    return picture.convert("RGBA" if picture.has_transparency_data else "RGB")
+    mode = "RGBA" if picture.has_transparency_data else "RGB"
+    return picture if picture.mode == mode else picture.convert(mode)
