@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -78,12 +77,14 @@ async def run(request: Request) -> Response:
 
 async def in_turn(request: Request, work: Callable[[], Response]) -> Response:
     """Do work of benches in a thread when its turn has come; not at all where nobody waits for it any longer."""
-    state = state_of(request)
-    has_to_wait = state.playing.locked()
-    async with state.playing:
+    from anyio import to_thread
+
+    limiter = state_of(request).playing
+    has_to_wait = limiter.available_tokens < 1
+    async with limiter:
         if has_to_wait and await request.is_disconnected():
             return PlainTextResponse("nobody waits for it", GONE)
-        return await asyncio.get_running_loop().run_in_executor(state.players, work)
+        return await to_thread.run_sync(work)
 
 
 async def present(request: Request) -> Response:

@@ -64,11 +64,10 @@ def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, t
 
     studying = Studying(db, events.tell)
     benches = Benches(cache, tell, threads)
-    shared = State(catalogue, benches, Shelf(db), access, cache, studying, events=events)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        with benches, contextlib.closing(studying), shared.players:
+        with benches, contextlib.closing(studying):
             yield
 
     endpoints = (*ENDPOINTS, *study_api.ENDPOINTS)
@@ -83,7 +82,7 @@ def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, t
         },
         lifespan=lifespan,
     )
-    app.state.shared = shared
+    app.state.shared = State(catalogue, benches, Shelf(db), access, cache, studying, events=events)
     app.state.endpoints = endpoints
     return app
 

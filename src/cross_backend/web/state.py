@@ -6,9 +6,10 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+
+from anyio import CapacityLimiter
 
 from cross_backend.cache import Cache
 from cross_backend.web.benches import Benches
@@ -83,6 +84,5 @@ class State:
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
     tickets: Tickets = field(default_factory=Tickets)
-    playing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_PLAYING))
+    playing: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_PLAYING))
     """The others wait without a thread, first come, first served."""
-    players: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(MOST_PLAYING, "playing"))

@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import json
-import math
 import os
+import queue
 import signal
 import sys
+import threading
 import time
 from typing import IO, Any
 
 from cross_backend.errors import CrossBackendError, UnavailableError, one_line
 from cross_backend.serialization import to_json
-from cross_backend.worker.pipe import lines_of
-from cross_backend.worker.question import Answering, Question, question_of
+from cross_backend.worker.question import Answering, question_of
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes], process: Answering) -> None:
     """Answer until the parent is gone."""
-    incoming = lines_of(requests, gone=_die)  # even in the middle of work
-    while line := incoming.take(math.inf):
-        answers.write(json.dumps(_answer(line, process)).encode() + b"\n")
+    incoming: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in requests:
+            incoming.put(line)
+        _die()  # the parent is gone: stop even in the middle of work
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        answers.write(json.dumps(_answer(json.loads(incoming.get()), process)).encode() + b"\n")
         answers.flush()
-    _die()
 
 
-@functools.lru_cache(maxsize=1)
-def _read(line: bytes) -> Question[Any]:
-    """Return a question; the same one is often asked again, call after call."""
-    return question_of(json.loads(line))
-
-
-def _answer(line: bytes, process: Answering) -> dict[str, Any]:
+def _answer(request: dict[str, Any], process: Answering) -> dict[str, Any]:
     """Return the answer, or the error that was raised instead."""
     try:
-        return {"value": to_json(_read(line).answer(process))}
+        return {"value": to_json(question_of(request).answer(process))}
     except UnavailableError as error:
         return {"error": {"type": "UnavailableError", "reason": error.reason, "remedy": error.remedy}}
     except CrossBackendError as error:

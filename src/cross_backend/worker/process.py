@@ -10,10 +10,12 @@ import contextlib
 import importlib.util
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,6 @@ from typing import Self, cast
 from cross_backend import errors
 from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, WorkerTimeoutError
 from cross_backend.serialization import from_json
-from cross_backend.worker.pipe import lines_of
 from cross_backend.worker.question import Answer, Question, answer_type, request_of
 
 _KILL_WAIT_S = 10.0
@@ -30,6 +31,8 @@ _POLL_S = 0.5
 """Between two looks at the memory of a worker that has a limit."""
 _ROOM_BYTES = 100_000
 """A disk with less room is full."""
+_LONGEST_ANSWER_BYTES = 256_000_000
+"""A longer line on the pipe is no answer of ours, and is not collected to its end."""
 _OURS = ("atalla", "cross_backend")
 _BROUGHT = ("typing_extensions", "attr", "attrs", "cattrs")
 """Plain Python that our packages import, in the order in which they need each other."""
@@ -102,8 +105,8 @@ class Worker:
         self._process = _started(
             log, [python, "-P", "-c", _BOOTSTRAP, json.dumps(_packages(python)), *preload], variables
         )
-        assert self._process.stdout is not None
-        self._answers = lines_of(self._process.stdout)
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -149,11 +152,11 @@ class Worker:
 
     def _wait(self, doing: str, timeout_s: float) -> bytes:
         """Wait for a line, and look at the memory meanwhile where there is a limit."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + min(timeout_s, threading.TIMEOUT_MAX)
         while True:
             left_s = max(0.0, end - time.monotonic())
-            with contextlib.suppress(TimeoutError):
-                return self._answers.take(left_s if self.memory_limit_bytes is None else min(left_s, _POLL_S))
+            with contextlib.suppress(queue.Empty):
+                return self._answers.get(timeout=left_s if self.memory_limit_bytes is None else min(left_s, _POLL_S))
             if time.monotonic() >= end:
                 self.kill()
                 raise WorkerTimeoutError(f"no answer to '{doing}' within {timeout_s:.0f} s; the worker was stopped.")
@@ -192,6 +195,16 @@ class Worker:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+    def _read(self) -> None:
+        """Move answers from the pipe to the queue; an empty one stands for the end."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            while (line := self._process.stdout.readline(_LONGEST_ANSWER_BYTES)).endswith(b"\n"):
+                self._answers.put(line)
+            if len(line) == _LONGEST_ANSWER_BYTES:  # a shorter one was cut off by the process' end
+                self._answers.put(line)
+        self._answers.put(b"")
 
     def _death(self) -> WorkerError:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -313,7 +313,7 @@ def test_who_goes_in_the_middle_leaves_no_thread_and_no_bench_behind(served, unt
         sent(served, f"{head}1,2").close()  # in the middle of an upload
         sent(served, f"{head}1,2,3,4").close()  # in the middle of a call, or before its turn
         sent(served, "GET /api/events HTTP/1.1\nHost: 127.0.0.1\n\n").close()
-    until(lambda: not served.state.playing.locked() or None, "the next request is worked on")
+    until(lambda: served.state.playing.statistics().borrowed_tokens == 0 or None, "no request is worked on")
     until(lambda: not served.state.events.listeners or None, "nobody is told of events")
     assert served.run([key], b"1,2,3,4")[0] == 200
     assert served.state.benches.open_now == open_before

@@ -364,7 +364,7 @@ def test_garbage_on_the_pipe_ends_the_worker(
 def test_an_answer_without_end_is_not_collected(
     rogue: Callable[..., AbstractContextManager[Worker]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cross_backend.worker.pipe.LONGEST_BYTES", 50_000)
+    monkeypatch.setattr("cross_backend.worker.process._LONGEST_ANSWER_BYTES", 50_000)
     with rogue("garbage", words=b"x" * 60_000) as worker, pytest.raises(WorkerError, match="that is no answer"):
         worker.ask(Run(None), PATIENCE_S)
 

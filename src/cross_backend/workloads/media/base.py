@@ -108,15 +108,19 @@ def fitted(prepared: Prepared, specs: Sequence[TensorSpec]) -> tuple[np.ndarray[
     import numpy as np
 
     found = []
-    wanted = ", ".join(map(str, specs))
-    given = ", ".join(str(TensorSpec.of("", tensor)) for tensor in prepared)
     if len(specs) != len(prepared):
-        raise UsageError(f"the artifact takes {wanted}, and its media give {given}.")
+        raise _other(prepared, specs)
     for spec, tensor in zip(specs, prepared, strict=True):
         batch = spec.shape[0] if spec.shape and isinstance(spec.shape[0], int) else 1
         has_room = 0 < batch * tensor.size <= MAX_DRAWN
         row = tensor.astype(spec.dtype.replace("bfloat16", "float32"), copy=False)
         if not has_room or not replace(spec, dtype=str(row.dtype), shape=(1, *spec.shape[1:])).accepts(row):
-            raise UsageError(f"the artifact takes {wanted}, and its media give {given}.")
+            raise _other(prepared, specs)
         found.append(row if batch == 1 else np.repeat(row, batch, 0))
     return tuple(found)
+
+
+def _other(prepared: Prepared, specs: Sequence[TensorSpec]) -> UsageError:
+    wanted = ", ".join(map(str, specs))
+    given = ", ".join(str(TensorSpec.of("", tensor)) for tensor in prepared)
+    return UsageError(f"the artifact takes {wanted}, and its media give {given}.")
