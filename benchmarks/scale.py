@@ -23,11 +23,11 @@ from unittest import mock
 import numpy as np
 from _table import show
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.cache import Cache
 from cross_backend.comparison import panel
 from cross_backend.machine import Machine
 from cross_backend.measurement import Measurement
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Comparison, Launch, Outcome, Result
 from cross_backend.store import Store
 from cross_backend.study import driver

@@ -19,11 +19,12 @@ from cross_backend._version import __version__
 
 if TYPE_CHECKING:
     from cross_backend.api import compare, lower
-    from cross_backend.artifact import Artifact, Placement
+    from cross_backend.artifact import Artifact
     from cross_backend.backend import Backend, Session
     from cross_backend.errors import CrossBackendError
     from cross_backend.loading.fallback import load_best
     from cross_backend.loading.load import load
+    from cross_backend.placement import Placement
     from cross_backend.program.capture import OnnxProgram, capture
     from cross_backend.records import Outcome, Panel, Result
     from cross_backend.study.runner import ComparisonRunner

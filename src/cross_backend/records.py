@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cross_backend.artifact import Placement
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval, Measurement
+from cross_backend.placement import Placement
 
 SCHEMA = 2
 """Version of the JSON document. History: 1, the first; 2, results have their ``ratio`` to the leader, and ``panels``

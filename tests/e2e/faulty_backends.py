@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.backend import Backend, Lowered, Option, Session
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Execution
 from cross_backend.tensors import load_tensors, to_numpy
 

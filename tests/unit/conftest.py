@@ -12,12 +12,13 @@ import pytest
 import torch
 
 import cross_backend as xb
-from cross_backend.artifact import Artifact, Operators, Placement, digest_path, size_of
+from cross_backend.artifact import Artifact, digest_path, size_of
 from cross_backend.cache import Cache
 from cross_backend.instruments import open_loop, throughput
 from cross_backend.machine import Machine
 from cross_backend.measure import latency
 from cross_backend.measurement import Measurement
+from cross_backend.placement import Operators, Placement
 from cross_backend.program.capture import Captured
 from cross_backend.program.captures import capture_workload
 from cross_backend.tensors import TensorSpec, save_tensors

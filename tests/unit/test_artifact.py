@@ -12,18 +12,9 @@ from typing import Any
 
 import pytest
 
-from cross_backend.artifact import (
-    VERSION,
-    Artifact,
-    Operators,
-    Placement,
-    _commit,
-    _stage,
-    count_operators,
-    digest_path,
-    size_of,
-)
+from cross_backend.artifact import VERSION, Artifact, _commit, _stage, digest_path, size_of
 from cross_backend.errors import ArtifactError
+from cross_backend.placement import Operators, Placement, count_operators
 
 Make = Callable[..., Artifact]
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.cli import Parser, _complain
 from cross_backend.errors import CrossBackendError, RunError, StudyFileError, UnavailableError, UsageError, one_line
 from cross_backend.foreign_text import plain
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Outcome, StudyResults
 from cross_backend.report import html, markdown
 from cross_backend.report.placement import print_operators

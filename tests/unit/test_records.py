@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval, Measurement
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import SCHEMA, Comparison, Outcome, Panel, Result, document, finite
 from cross_backend.serialization import from_json
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from cross_backend.artifact import Artifact, Placement
+from cross_backend.artifact import Artifact
 from cross_backend.backend.formats import BundledPrograms, ForeignFiles
 from cross_backend.backend.lifecycle import Lifecycle
 from cross_backend.backend.options import Option, Options
 from cross_backend.backend.session import Session
 from cross_backend.errors import UnsupportedError, unknown_name
+from cross_backend.placement import Placement
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 

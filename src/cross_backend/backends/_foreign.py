@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from cross_backend.artifact import Artifact, Placement, digest_path
+from cross_backend.artifact import Artifact, digest_path
+from cross_backend.placement import Placement
 from cross_backend.tensors import TensorSpec
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from cross_backend.artifact import Placement, count_operators
 from cross_backend.backend import Lowered
+from cross_backend.placement import Placement, count_operators
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.onnx_export import export_onnx
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from cross_backend.artifact import Artifact, Operators, Placement, count_operators, group_left
+from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._atalla import PRECISION, compiler_digest, instruction_counts, kernels_gap
 from cross_backend.backends._packages import missing_packages
@@ -16,6 +16,7 @@ from cross_backend.backends._simulated import EXECUTOR, check_tools, simulated
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
+from cross_backend.placement import Operators, Placement, count_operators, group_left
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors

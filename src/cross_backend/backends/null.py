@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from cross_backend.artifact import Artifact, Operators, Placement
+from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options, Session
 from cross_backend.errors import LoadError
+from cross_backend.placement import Operators, Placement
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:

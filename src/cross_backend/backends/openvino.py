@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
 from cross_backend.errors import LoadError, LowerError, UnavailableError, failing_as, one_line
+from cross_backend.placement import Placement, count_operators
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors, to_numpy

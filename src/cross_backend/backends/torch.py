@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, failing_as, one_line
+from cross_backend.placement import Placement, count_operators
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.pt2 import code_in_pt2, load_pt2, save_pt2
 from cross_backend.records import Execution, Timing

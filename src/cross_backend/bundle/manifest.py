@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import DAMAGE, Artifact, Placement, digest_path, media_row, plain_name, read_versioned
+from cross_backend.artifact import DAMAGE, Artifact, digest_path, media_row, plain_name, read_versioned
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import read_regular
+from cross_backend.placement import Placement
 from cross_backend.serialization import from_json
 from cross_backend.structure import Structure
 from cross_backend.target import Target

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cross_backend.artifact import Artifact, Placement
+from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import (
     CrossBackendError,
@@ -23,6 +23,7 @@ from cross_backend.errors import (
 from cross_backend.export.pool import Pool
 from cross_backend.lowering.lower import Lower, check_lowers, find, relabelled
 from cross_backend.machine import Machine
+from cross_backend.placement import Placement
 from cross_backend.program.capture import Captured
 from cross_backend.program.captures import Capture, find_capture
 from cross_backend.records import Outcome

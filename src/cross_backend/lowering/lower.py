@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cross_backend import trust
 from cross_backend._version import __version__
-from cross_backend.artifact import Artifact, Placement, digest_path, size_of
+from cross_backend.artifact import Artifact, digest_path, size_of
 from cross_backend.cache import Cache, key_of
 from cross_backend.errors import (
     ArtifactError,
@@ -25,6 +25,7 @@ from cross_backend.errors import (
     one_line,
 )
 from cross_backend.machine import Machine, version_of
+from cross_backend.placement import Placement
 from cross_backend.program.capture import Captured
 from cross_backend.registry import Resolved, missing_here, resolve
 from cross_backend.toolchains import TOOLCHAINS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cross_backend.artifact import Operators, Placement
+from cross_backend.placement import Operators, Placement
 from cross_backend.report import tables
 from cross_backend.report.terminal import Terminal
 

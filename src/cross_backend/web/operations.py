@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import Artifact, Operators
+from cross_backend.artifact import Artifact
 from cross_backend.bundle.archive import ZIP_DAMAGE
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError
 from cross_backend.foreign_files import open_member, open_zip
+from cross_backend.placement import Operators
 from cross_backend.program.captures import KIND
 from cross_backend.program.lines import user_line
 

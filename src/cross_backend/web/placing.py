@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cross_backend.artifact import Operators
+from cross_backend.placement import Operators
 from cross_backend.report.charts.svg import Drawing
 from cross_backend.report.placement import facts
 from cross_backend.web.catalogue import Choice

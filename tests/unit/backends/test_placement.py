@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 import cross_backend as xb
-from cross_backend.artifact import Artifact, Operators
+from cross_backend.artifact import Artifact
 from cross_backend.backends.executorch._placement import _readable, watch_rejections
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 from cross_backend.errors import LowerError
+from cross_backend.placement import Operators
 from cross_backend.program.flops import count_flops
 from cross_backend.program.lines import user_line
 from cross_backend.registry import find_backend, resolve

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from cross_backend.artifact import Artifact, Operators, Placement
+from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import (
     ArtifactError,
@@ -35,6 +35,7 @@ from cross_backend.export.export import (
     export,
     outcome_of,
 )
+from cross_backend.placement import Operators, Placement
 from cross_backend.program.capture import Captured
 from cross_backend.program.captures import capture_workload, find_capture
 from cross_backend.records import Outcome

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval, Measurement
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Comparison, Outcome, Panel, Result
 
 EQUAL = Comparison(0.0, 0.0, math.inf, 1.0, 1e-4, verdict=True)

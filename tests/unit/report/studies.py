@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
 from cross_backend.measure.statistics import latency_ms
 from cross_backend.measurement import Interval, Measurement
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Comparison, Execution, Outcome, Panel, Result, StudyResults
 from tests.unit.measure.pairs import paired_ratio
 

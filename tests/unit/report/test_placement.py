@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cross_backend.artifact import Operators, Placement
+from cross_backend.placement import Operators, Placement
 from cross_backend.report.placement import LINES, TELLING, facts, left_by_delegate, print_operators
 from cross_backend.report.terminal import Terminal
 

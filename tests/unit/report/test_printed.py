@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from cross_backend.artifact import Operators, Placement
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Outcome, Panel, Result
 from cross_backend.report import figures, study_tables, tables, verdicts
 from cross_backend.report.printed import print_panel, print_study

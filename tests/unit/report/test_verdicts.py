@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.measurement import Interval
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Outcome, Panel, Result
 from cross_backend.report import verdicts
 from tests.unit.report.conftest import ranked

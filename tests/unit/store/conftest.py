@@ -11,9 +11,9 @@ import numpy as np
 import psycopg
 import pytest
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval, Measurement
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Comparison, Execution, Further, Launch, Outcome, PanelKey, Result
 from cross_backend.store import Store, StoredStudy
 from tests.postgres import cluster

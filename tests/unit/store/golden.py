@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cross_backend.artifact import Operators, Placement
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval, Measurement
+from cross_backend.placement import Operators, Placement
 from cross_backend.records import Comparison, Execution, Further, Launch, Outcome, PanelKey, Result
 from cross_backend.store import Store
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import Operators, Placement, count_operators, group_left
 from cross_backend.errors import LowerError
+from cross_backend.placement import Operators, Placement, count_operators, group_left
 from cross_backend.program.lines import user_line
 
 _UNEXPLAINED = "in its table of operators, but its partitioner gave no reason"

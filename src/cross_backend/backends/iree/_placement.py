@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from cross_backend.artifact import Placement, count_operators
 from cross_backend.backends.iree._tools import tool
 from cross_backend.errors import LowerError
+from cross_backend.placement import Placement, count_operators
 
 _LINE_BYTES = 4096
 """Kept of a line: those of large constants are as long as the weights, twice."""

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from cross_backend.artifact import Artifact, Placement, count_operators
+from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
 from cross_backend.errors import LoadError, LowerError, UnsupportedError
+from cross_backend.placement import Placement, count_operators
 from cross_backend.records import Execution
 from cross_backend.tensors import Tensors, to_numpy
 
