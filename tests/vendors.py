@@ -30,6 +30,7 @@ def quicken_torch() -> None:
             seen[0] = number
         return collect()
 
+    utils._collect_all_valid_cia_ops_for_aten_namespace()  # torch keeps these itself
     utils._materialize_cpp_cia_ops = lambda: None
     for module in (utils, decomp_utils, exported_program):
         module._collect_all_valid_cia_ops = collect_new  # type: ignore[attr-defined]
