@@ -18,8 +18,8 @@ def quicken_torch() -> None:
     from torch._export import utils
     from torch.export import decomp_utils, exported_program
 
-    # The subscripts of this one are remembered; those of collections.abc, which stand in a function that exporting calls
-    # ten thousand times for each program, are made anew each time.
+    # The subscripts of this one are remembered; those of collections.abc, which stand in a function that is called ten
+    # thousand times for each program, are made anew each time.
     torch._ops.Callable = typing.Callable  # type: ignore[attr-defined]
     look_up, collect, seen = utils._materialize_cpp_cia_ops, utils._collect_all_valid_cia_ops, [0]
 
