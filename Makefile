@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 # Further arguments for pip. On Linux, to get PyTorch's small CPU build from its own index:
 #   make PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_ARGS ?=
-# What to test: make test TEST=tests/unit/test_cache.py, or TEST="--last-failed -x"; all where it is not given.
+# What to test, slow or not: make test TEST=tests/unit/test_cache.py, or TEST="--last-failed -x"; all that is quick where
+# it is not given.
 TEST ?=
 # One process more than processors: some wait for what they started.
 JOBS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
@@ -47,10 +48,10 @@ $(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csr
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
-test: $(READY) ## Run the tests (about 15 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, TEST=--last-failed those that failed
+test: $(READY) ## Run the tests (about 15 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
 	$(if $(TEST),,@tests/system_packages.sh test)
 	@$(MAKE) --no-print-directory $(KERNELS)
-	$(BIN)/python -m pytest -m "not slow" $(TEST_ARGS) $(TEST)
+	$(BIN)/python -m pytest $(if $(TEST),,-m "not slow") $(TEST_ARGS) $(TEST)
 
 test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kills, other processors, wheels (half an hour)
 	@tests/system_packages.sh test-all

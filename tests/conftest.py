@@ -20,6 +20,7 @@ from cross_backend.worker import process as workers
 from tests import surroundings
 from tests.durations import Durations
 from tests.runtimes import bring
+from tests.vendors import quicken_torch
 from tests.zygote import GARBAGE, Forked, Zygote, start_worker
 
 VENDOR_WARNINGS = (
@@ -79,6 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave what was imported out of garbage collection: torch's millions of objects live as long as the process."""
+    quicken_torch()
     gc.freeze()
 
 

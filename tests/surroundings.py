@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -26,7 +27,10 @@ _MAKERS = (
     *(f"{wing}/**/*.py" for wing in ("backend", "backends", "export", "lowering", "program", "verify", "workloads")),
 )
 """Our code that makes captures and artifacts; Atalla's compiler comes on top."""
-_DROPPED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "ATALLA_LIBRARY", "CROSS_BACKEND_DB", "QNN_SDK_ROOT", "CC", "CXX")
+_DROPPED = (
+    *("NO_COLOR", "FORCE_COLOR", "COLUMNS", "ATALLA_LIBRARY", "CROSS_BACKEND_DB", "QNN_SDK_ROOT", "CC", "CXX"),
+    "PYTHONDONTWRITEBYTECODE",  # each of hundreds of processes would compile what it imports
+)
 """What the user's shell may say and the tests must not hear."""
 _KEEP_S = 3 * 24 * 3600
 """How long what belongs to another version of the sources, or to a run that was killed, is kept; seconds."""
@@ -44,6 +48,7 @@ def enter(*, is_main: bool) -> None:
         _share()
     for name in _DROPPED:
         os.environ.pop(name, None)
+    sys.dont_write_bytecode = False
     run = run_folder()
     os.environ |= {
         "CROSS_BACKEND_CACHE": str(run / "cache"),

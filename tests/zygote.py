@@ -208,7 +208,9 @@ def serve(requests: socket.socket) -> None:
     for name in (*PRELOADED, *sorted(ours - {"cross_backend.__main__"})):
         importlib.import_module(name)
     from cross_backend.worker import process as workers
+    from tests.vendors import quicken_torch
 
+    quicken_torch()
     assert threading.active_count() == 1, "a fork would lose threads"
     workers._started = start_worker
     gc.freeze()

@@ -2,7 +2,7 @@
 # in this checkout.
 # The delegate registers itself; as a source of the program it cannot be dropped by the linker.
 option(RUNNER_ATALLA "Hold Atalla and AtallaBackend, where src/atalla/csrc is there" ON)
-set(RUNNER_ATALLA_ARCHIVE "" CACHE FILEPATH "Atalla's C library, compiled before; if not given, its sources are")
+set(RUNNER_ATALLA_LIBRARY "" CACHE FILEPATH "Atalla's C library, compiled before; if not given, its sources are")
 
 # The instructions that a file of kernels may use, as in src/atalla/build.py.
 set(ATALLA_X86_FLAGS_kernels_avx2 -mavx2 -mfma)
@@ -18,9 +18,9 @@ function(link_atalla program)
     return()
   endif()
   find_package(Threads REQUIRED)
-  if(RUNNER_ATALLA_ARCHIVE)
-    add_library(atalla_kernels STATIC IMPORTED)
-    set_target_properties(atalla_kernels PROPERTIES IMPORTED_LOCATION "${RUNNER_ATALLA_ARCHIVE}")
+  if(RUNNER_ATALLA_LIBRARY)
+    add_library(atalla_kernels UNKNOWN IMPORTED)
+    set_target_properties(atalla_kernels PROPERTIES IMPORTED_LOCATION "${RUNNER_ATALLA_LIBRARY}")
   else()
     compile_atalla("${folder}")
   endif()

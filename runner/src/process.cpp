@@ -143,7 +143,7 @@ std::string Process::ask(const std::string& line, double timeout_s) {
 void Process::read_available(int& descriptor, std::string& buffer) {
   std::array<char, 65536> block;
   while (descriptor >= 0) {
-    const auto size = read(descriptor, block.data(), block.size());
+    const auto size = ::read(descriptor, block.data(), block.size());
     if (size > 0) {
       buffer.append(block.data(), static_cast<std::size_t>(size));
       if (static_cast<std::size_t>(size) < block.size()) return;

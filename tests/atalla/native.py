@@ -75,20 +75,6 @@ def executable(
     return program
 
 
-def archive() -> Path:
-    """Return the library as an archive, with the flags and the instruction sets of ``executable``'s usual build."""
-    needs.program("cc")
-    place, objects, _ = _library((), None, "cc", None)
-    path = place / "libatalla_kernels.a"
-    with _locked(place):
-        if not path.exists():
-            part = path.with_suffix(".part")
-            part.unlink(missing_ok=True)
-            _run(["ar", "rcs", str(part), *map(str, objects)])
-            part.replace(path)
-    return path
-
-
 def _library(
     flags: Sequence[str], isas: Collection[str] | None, compiler: str, machine: str | None
 ) -> tuple[Path, list[Path], list[str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+import pytest
 import torch
 from torch import nn
 
@@ -354,3 +355,10 @@ NETS = {
 }  # fmt: skip
 HOSTED = {"fallback", "spectrum"}
 """Those that the accelerator cannot do alone."""
+_STAND_FOR_ALL = ("residual", "transformer", "shapes", "fallback", "windows", "detector", "warped", "messages")
+
+
+def some_quick(but: Collection[str] = ()) -> list[object]:
+    """Return all names, or all but some, for what ``make test`` proves of a few."""
+    names = [name for name in NETS if name not in but]
+    return [name if name in _STAND_FOR_ALL else pytest.param(name, marks=pytest.mark.slow) for name in names]

@@ -16,7 +16,7 @@ from atalla.passes.check import check_program
 from atalla.passes.lower import lower
 from atalla.passes.normalize import normalize
 from atalla.passes.rules import all_rules
-from tests.atalla.nets import NETS
+from tests.atalla.nets import NETS, some_quick
 
 Break = Callable[[ir.Program], None]
 
@@ -104,7 +104,7 @@ BREAKS: dict[Break, str] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", some_quick())
 def test_what_is_lowered_is_whole(name: str) -> None:
     check_program(program(name), "lower")
 

@@ -84,10 +84,19 @@ def atalla_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypat
     return call
 
 
+@pytest.fixture(scope="module")
+def kept() -> dict[str, bytes]:
+    """Give what tests keep for those after them."""
+    return {}
+
+
 @pytest.fixture
-def blob(atalla_command: Call) -> str:
-    """Give the name of a compiled ``net.py:words``."""
-    assert atalla_command("compile", "net.py:words", "-o", "words.atalla")[0] == 0
+def blob(atalla_command: Call, kept: dict[str, bytes]) -> str:
+    """Give the name of a compiled ``net.py:words``, which is compiled once."""
+    if not kept:
+        assert atalla_command("compile", "net.py:words", "-o", "words.atalla")[0] == 0
+        kept["words"] = Path("words.atalla").read_bytes()
+    Path("words.atalla").write_bytes(kept["words"])
     return "words.atalla"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.atalla.evidence.cases import Case
 
 DTYPES = (torch.float32, torch.int64)
-GROUPS = 8
+GROUPS = 16
 BATCH = 120
 NETS = (
     "_unsafe_view.default", "clamp_max.default", "detach.default", "max_pool2d.default",

@@ -28,7 +28,7 @@ ONCE = ("test_leaves_the_callers_program_as_it_was",)
 """Tests that lower anew, and so are in ``make test`` for a few backends only."""
 FEW = ("atalla", "executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager")
 """One of each vendor."""
-MORE = ("cnn", "corners", "dynamic")
+MORE = ("cnn", "multi", "corners", "dynamic")
 """Models of ``models`` that ``make test`` lowers for those few, and for others where it opens what was made."""
 TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 3e-1}
 """Precision → largest error of an element here, as a share of the largest output."""

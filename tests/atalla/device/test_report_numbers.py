@@ -168,7 +168,7 @@ def test_many_spans_are_summed_up_in_columns(show: Visit) -> None:
 
 @pytest.mark.slow
 def test_a_whole_network(visit: Visit, tmp_path: Path) -> None:
-    """MobileNetV3-Small by the command: below 3 MB, quick to move, and every device's total that of Python."""
+    """MobileNetV3-Small by the command: below 3 MB, quick to move, and right for a fifth of the devices, which have every stop."""
     out, file = tmp_path / "out.html", tmp_path / "net.atalla"
     assert main(["compile", "mobilenet_v3_small", "-o", str(file)]) == 0
     assert main(["simulate", str(file), "--report", str(out)]) == 0
@@ -178,7 +178,9 @@ def test_a_whole_network(visit: Visit, tmp_path: Path) -> None:
     every = devices({name: tuple(stops) for name, stops in page.evaluate("data.axes").items()}, usual)
     shown = page.evaluate(ESTIMATES, [places for places, _ in every])
     assert len(every) == 160
-    for (_, hardware), rows in zip(every, shown, strict=True):
+    some = [(hardware, rows) for (places, hardware), rows in zip(every, shown, strict=True) if sum(places) % 5 == 0]
+    assert len(some) == 32
+    for hardware, rows in some:
         wanted = program.simulate(hardware)
         assert [(row[1], row[2], row[3]) for row in rows] == [
             (o.cycles, o.simulated, o.bound) for o in estimate(wanted)
