@@ -168,7 +168,7 @@ def test_many_spans_are_summed_up_in_columns(show: Visit) -> None:
 
 @pytest.mark.slow
 def test_a_whole_network(visit: Visit, tmp_path: Path) -> None:
-    """MobileNetV3-Small by the command: below 3 MB, quick to move, and right for a fifth of the devices, which have every stop."""
+    """MobileNetV3-Small by the command: below 3 MB, quick to move, and right for a fifth of the devices."""
     out, file = tmp_path / "out.html", tmp_path / "net.atalla"
     assert main(["compile", "mobilenet_v3_small", "-o", str(file)]) == 0
     assert main(["simulate", str(file), "--report", str(out)]) == 0
