@@ -48,7 +48,7 @@ $(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csr
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
-test: $(READY) ## Run the tests (about 15 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
+test: $(READY) ## Run the tests (about 12 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
 	$(if $(TEST),,@tests/system_packages.sh test)
 	@$(MAKE) --no-print-directory $(KERNELS)
 	$(BIN)/python -m pytest $(if $(TEST),,-m "not slow") $(TEST_ARGS) $(TEST)
