@@ -32,8 +32,9 @@ PRODUCTS = (
     *((49, 512, 2048), (49, 2048, 512), (3136, 16, 72), (784, 72, 24), (196, 40, 240), (49, 96, 576), (16, 512, 512)),
 )
 """Rows, depth and columns, of BERT, Whisper, ResNet-50 and MobileNetV3."""
-CHANNELS, SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512), (7, 10, 14, 28, 56)
-"""Of images that a filter of 3 × 3 keeps as they are."""
+CHANNELS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)
+SIZES = {4: (7, 10, 14, 28, 56), 2: (4, 5, 7, 8, 10)}
+"""Of images that a filter of 3 × 3 keeps as they are, by pixels a side of a tile of Winograd's."""
 VISIT_S = 0.003
 """What one visit takes, about."""
 CALM = 0.25
@@ -139,25 +140,25 @@ def tiles(folder: Path, rounds: int, isa: str | None) -> None:
 
 
 def winograd(folder: Path, rounds: int, isa: str | None) -> None:
-    """Print the convolutions, direct and by Winograd's."""
+    """Print the convolutions, direct and by Winograd's with tiles of 4 × 4 and of 2 × 2."""
     import torch
 
     from atalla.passes import pack
 
-    rows = []
-    pack.WINOGRAD_PAYS = {1: 1}
+    def cell(process: Process, channels: int, size: int) -> str:
+        torch.manual_seed(0)
+        count = min(-(-COLD_BYTES // (36 * 4 * channels**2)), MOST_LAYERS)
+        layers = [torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(count)]
+        module = torch.nn.Sequential(*layers)
+        blobs = [compiled(folder, module, (1, channels, size, size), exact=exact) for exact in (True, False)]
+        return f"{ratio([(process, blob) for blob in blobs], rounds)[0]:.2f}"
+
     with Process(None, isa) as process:
-        for channels in CHANNELS:
-            row = [str(channels)]
-            for size in SIZES:
-                torch.manual_seed(0)
-                count = min(-(-COLD_BYTES // (36 * 4 * channels**2)), MOST_LAYERS)
-                layers = [torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(count)]
-                module = torch.nn.Sequential(*layers)
-                blobs = [compiled(folder, module, (1, channels, size, size), exact=exact) for exact in (True, False)]
-                row.append(f"{ratio([(process, blob) for blob in blobs], rounds)[0]:.2f}")
-            rows.append(row)
-    show("Convolutions of 3 × 3: direct, and by Winograd's", ("channels", *(f"{n} × {n}" for n in SIZES)), rows)
+        for tile, sizes in SIZES.items():
+            pack.WINOGRAD_PAYS = {tile: {1: 1}}
+            rows = [[str(channels), *(cell(process, channels, size) for size in sizes)] for channels in CHANNELS]
+            title = f"Convolutions of 3 × 3: direct, and by Winograd's with tiles of {tile} × {tile}"
+            show(title, ("channels", *(f"{n} × {n}" for n in sizes)), rows)
 
 
 def main() -> int:

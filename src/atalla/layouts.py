@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from atalla.isa import PANEL
+from atalla.isa import PANEL, WINOGRAD_TILES
 
 if TYPE_CHECKING:
     import torch
@@ -55,33 +55,34 @@ def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor
 
     n, places, k = shape
     rows = [unpack_panels(part, (n, 1, k), 1) for part in data.reshape(places, -1)]
-    inverse = torch.linalg.pinv(_winograd_matrix())
-    found = torch.einsum(
-        "ia,nkab,jb->nkij", inverse, torch.cat(rows, 1).reshape(n, 6, 6, k).permute(0, 3, 1, 2).double(), inverse
-    )
-    return found.float()
+    matrix = _winograd_matrix(WINOGRAD_TILES[places])
+    inverse, edge = torch.linalg.pinv(matrix), len(matrix)
+    spread = torch.cat(rows, 1).reshape(n, edge, edge, k).permute(0, 3, 1, 2)
+    return torch.einsum("ia,nkab,jb->nkij", inverse, spread.double(), inverse).float()
 
 
-def winograd_weights(weight: torch.Tensor) -> torch.Tensor:
-    """Return ``G g Gᵀ`` as ``[N, 36, K]`` of ``[N, K, 3, 3]``.
+def winograd_weights(weight: torch.Tensor, tile: int) -> torch.Tensor:
+    """Return ``G g Gᵀ`` as ``[N, places, K]`` of ``[N, K, 3, 3]``, for tiles of so many pixels a side.
 
-    F(4 × 4, 3 × 3) of Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; worked out in float64.
+    F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3) of Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015;
+    worked out in float64.
     """
     import torch
 
-    g = _winograd_matrix()
+    g = _winograd_matrix(tile)
     found = torch.einsum("ai,nkij,bj->nabk", g, weight.double(), g)
-    return found.reshape(weight.shape[0], 36, weight.shape[1]).float()
+    return found.flatten(1, 2).float()
 
 
-def _winograd_matrix() -> torch.Tensor:
+def _winograd_matrix(tile: int) -> torch.Tensor:
     """Return G."""
     import torch
 
-    return torch.tensor(
-        [
+    rows = {
+        2: [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]],
+        4: [
             [1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6],
             [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1],
         ],
-        dtype=torch.float64,
-    )  # fmt: skip
+    }  # fmt: skip
+    return torch.tensor(rows[tile], dtype=torch.float64)

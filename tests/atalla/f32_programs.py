@@ -90,8 +90,8 @@ def winograd(seed: int) -> Given:
     out = (shape[0], columns, *(n + 2 * pad - 2 for n in shape[2:]))
     src, dst = given("x", Dtype.F32, shape, channels_last(shape)), result(Dtype.F32, out, channels_last(out))
     ends, attributes = made.ends(columns, given("z", Dtype.F32, out, channels_last(out)))
-    spread = winograd_weights(made.floats(columns, channels, 3, 3))
-    places = [pack_panels(spread[:, place : place + 1], 1).flatten() for place in range(36)]
+    spread = winograd_weights(made.floats(columns, channels, 3, 3), made.one(2, 4))
+    places = [pack_panels(spread[:, place : place + 1], 1).flatten() for place in range(spread.shape[1])]
     weight = ir.Tensor(
         "weight", Dtype.F32, tuple(spread.shape), (0, 0, 0), Space.CONST, layout=Layout.WINOGRAD, data=torch.cat(places)
     )

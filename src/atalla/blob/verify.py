@@ -15,7 +15,7 @@ from atalla.blob.verify_calls import check_calls
 from atalla.blob.verify_flow import check_flow
 from atalla.blob.verify_instructions import check_instruction
 from atalla.blob.verify_symbols import check_symbols
-from atalla.isa import Dtype, Layout, Op, OutputKind, Space, Verdict
+from atalla.isa import WINOGRAD_TILES, Dtype, Layout, Op, OutputKind, Space, Verdict
 from atalla.isa.format import LINE, MOST_BYTES, Bytes
 
 PACKED_TYPES = {
@@ -114,7 +114,7 @@ def _check_bounds(listing: Listing, number: int) -> None:
     if not is_strided:
         need(row.dtype in PACKED_TYPES[row.layout], Verdict.BOUNDS)
         need(row.rank == (2 if row.layout is Layout.DEPTHWISE else 3), Verdict.BOUNDS)
-        need(row.layout is not Layout.WINOGRAD or row.shape[1] == 36, Verdict.BOUNDS)
+        need(row.layout is not Layout.WINOGRAD or row.shape[1] in WINOGRAD_TILES, Verdict.BOUNDS)
 
 
 def _check_lists(listing: Listing) -> None:

@@ -144,7 +144,7 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     elif row.op == Op.CONV2D_WINO:
         plain = (high, wide, groups) == (3, 3, 1) and set(row.words[:2]) | set(row.words[6:8]) == {1}
         need(plain, Verdict.ATTRIBUTE)
-        need(_weight(weight, Layout.WINOGRAD, (columns, 36, channels), 1), Verdict.OPERANDS)
+        need(_weight(weight, Layout.WINOGRAD, (columns, weight.shape[1], channels), 1), Verdict.OPERANDS)
     elif row.op == Op.BCONV2D:
         need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
         need(_deep(weight, Layout.PAIRS, (columns, taps, channels // groups), groups, PAIR), Verdict.OPERANDS)

@@ -28,6 +28,7 @@ from atalla.isa.types import LANE as LANE
 from atalla.isa.types import PAIR as PAIR
 from atalla.isa.types import PANEL as PANEL
 from atalla.isa.types import QUAD as QUAD
+from atalla.isa.types import WINOGRAD_TILES as WINOGRAD_TILES
 from atalla.isa.types import Dtype as Dtype
 from atalla.isa.types import Layout as Layout
 from atalla.isa.types import Space as Space

@@ -37,7 +37,7 @@ class Record:
 
 
 MAGIC = b"ATLB\r\n\x1a\n"
-MAJOR, MINOR = 1, 4
+MAJOR, MINOR = 1, 5
 ENDIAN = 0x01020304
 NOTHING = 0xFFFFFFFF
 """The number of what is absent."""

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     import torch
 
-TILE = 4
-"""Rows and columns of outputs that one tile of Winograd's makes, F(4 × 4, 3 × 3)."""
-WINOGRAD_PAYS = {16: 16, 32: 9}
-"""Channels, at least → tiles from which on Winograd's is faster, as benchmarks/atalla_choices.py measured it. With few
-channels its transforms cost more than they save; with few tiles its weights, four times as many, are read for few rows.
+WINOGRAD_PAYS = {4: {16: 16, 32: 9}, 2: {32: 16, 48: 9}}
+"""Pixels a side of a tile, F(4 × 4, 3 × 3) or F(2 × 2, 3 × 3) → channels, at least → tiles from which on Winograd's is
+faster, as benchmarks/atalla_choices.py measured it. With few channels its transforms cost more than they save; with few
+tiles its weights, four or 1.8 times as many as the filter's, are read for few rows.
 """
 OF_BF16 = {Op.GEMM: Op.BGEMM, Op.CONV2D: Op.BCONV2D}
 """The same products by weights of bfloat16."""
@@ -30,50 +29,54 @@ OF_BF16 = {Op.GEMM: Op.BGEMM, Op.CONV2D: Op.BCONV2D}
 
 def pack(program: ir.Program, *, exact: bool, bf16: bool) -> None:
     """Pack the weights of a fused program in place; ``exact`` forbids Winograd's, ``bf16`` multiplies in bfloat16."""
-    made: dict[tuple[int, Op], ir.Tensor] = {}
+    made: dict[tuple[int, Op, int | None], ir.Tensor] = {}
     for instruction in program.instructions:
         if instruction.op not in WEIGHTED:
             continue
         weight = instruction.sources[1]
         data = constant_data(weight)
         assert weight is not None and data is not None, "weights are constants"
+        tile = None
         if bf16 and math.prod(data.shape[1:]) <= MOST_DEPTH:
             instruction.op = OF_BF16.get(instruction.op, instruction.op)
-        elif instruction.op is Op.CONV2D and not exact and suits_winograd(instruction):
+        elif instruction.op is Op.CONV2D and not exact and (tile := winograd_tile(instruction)):
             instruction.op = Op.CONV2D_WINO
-        key = (data.data_ptr() if weight.root is None else id(weight), instruction.op)
+        key = (data.data_ptr() if weight.root is None else id(weight), instruction.op, tile)
         if key not in made:
-            made[key] = _packed(instruction, data, weight.name)
+            made[key] = _packed(instruction, data, weight.name, tile)
         instruction.sources = (instruction.sources[0], made[key], *instruction.sources[2:])
 
 
-def suits_winograd(instruction: ir.Instruction) -> bool:
-    """Whether a convolution is one that Winograd's makes faster."""
+def winograd_tile(instruction: ir.Instruction) -> int | None:
+    """Return the pixels a side of the tiles by which Winograd's makes a convolution faster; None where it does not."""
     whole, dst, weight = instruction.whole, instruction.dst, instruction.sources[1]
     assert dst is not None and weight is not None, "a convolution has both"
     batch = dst.shape[0] if isinstance(dst.shape[0], int) else 1
     size = [extent for extent in dst.shape[2:] if isinstance(extent, int)]
-    return (
+    suits = (
         (whole("kernel_h"), whole("kernel_w")) == (3, 3)
         and (whole("stride_h"), whole("stride_w"), whole("dilation_h"), whole("dilation_w")) == (1, 1, 1, 1)
         and whole("groups") == 1
         and len(size) == 2
-        and batch * math.prod(-(-extent // TILE) for extent in size) >= least_tiles(weight.shape[:2])
     )
+    for tile in WINOGRAD_PAYS:
+        if suits and batch * math.prod(-(-extent // tile) for extent in size) >= least_tiles(weight.shape[:2], tile):
+            return tile
+    return None
 
 
-def least_tiles(channels: Sequence[Dim]) -> float:
+def least_tiles(channels: Sequence[Dim], tile: int) -> float:
     """Return the tiles from which on Winograd's pays, where a convolution has so many channels, out and in."""
-    fewest = min(int(one) for one in channels)
-    return WINOGRAD_PAYS[max(known)] if (known := [one for one in WINOGRAD_PAYS if one <= fewest]) else math.inf
+    fewest, pays = min(int(one) for one in channels), WINOGRAD_PAYS[tile]
+    return pays[max(known)] if (known := [one for one in pays if one <= fewest]) else math.inf
 
 
-def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str) -> ir.Tensor:
+def _packed(instruction: ir.Instruction, data: torch.Tensor, name: str, tile: int | None) -> ir.Tensor:
     if instruction.op in {Op.DWCONV2D, Op.QDWCONV2D}:
         taps = data.reshape(data.shape[0], -1)
         return _constant(name, taps.shape, taps.t().contiguous(), Layout.DEPTHWISE)
-    if instruction.op is Op.CONV2D_WINO:
-        transformed = winograd_weights(data)  # [N, 36, K]
+    if tile:
+        transformed = winograd_weights(data, tile)  # [N, places, K]
         places = [pack_panels(transformed[:, i : i + 1], 1) for i in range(transformed.shape[1])]
         import torch
 

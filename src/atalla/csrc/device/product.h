@@ -4,8 +4,6 @@
 
 #include "transfer.h"
 
-enum { AT_WINO_PLACES = 36 };  // products of which Winograd's are made
-
 // Where pixels of a view begin, in elements; dims outside of the last two are images.
 typedef struct {
   unsigned outer;
@@ -30,6 +28,7 @@ typedef struct {
   size_t groups, columns, taps, channels, depth;  // of a group
   size_t quad;                                    // depth of a step of 64 bytes of weights
   size_t element, source, made;                   // bytes: in the scratchpad, in memory, of the result
+  size_t edge, places;                            // of a tile of Winograd's: pixels a side, products; else 1
   size_t images, high, wide;                      // of the result: its pixels are the rows
   at_grid from, to, residual;                     // `from` only where it is no window
   int64_t pad;                                    // what lies outside of the image
@@ -62,6 +61,9 @@ typedef struct {
   size_t image, y, x, images, high, wide;
 } at_block_of_rows;
 
+// Pixels a side of what a row becomes: a tile of Winograd's, else one pixel.
+static inline size_t at_side_of(const at_product* p) { return p->is_wino ? p->edge - 2 : 1; }
+
 static inline size_t at_rows_of(const at_block_of_rows* b) { return b->images * b->high * b->wide; }
 
 // The part of the image that a block reads, clipped to the image.
@@ -84,7 +86,7 @@ at_block_of_rows at_block_number(const at_product* p, const at_plan* plan, size_
 typedef struct {
   size_t weights, numbers;            // of a piece; scale, bias and so on of a chunk
   size_t rows, sums, residual, made;  // of a block
-  size_t spread, raw;                 // of Winograd: transformed rows, 36 sums each
+  size_t spread, raw;                 // of Winograd: transformed rows, as many sums each as places
 } at_sizes;
 
 at_sizes at_sizes_of(const at_product* p, const at_plan* plan);

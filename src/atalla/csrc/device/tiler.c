@@ -20,17 +20,19 @@ at_sizes at_sizes_of(const at_product* p, const at_plan* plan) {
   const size_t panels = at_parts(columns, AT_PANEL), depth = plan->is_whole ? p->depth : plan->piece;
   at_sizes s = {.weights = panels * at_parts(plan->by_columns ? p->depth : plan->piece, p->quad) * AT_LINE};
   s.numbers = p->dtype == AT_I8 ? 3 * columns * 4 : p->has_bias ? columns * 4 : 0;
-  const size_t pixels = p->is_wino ? 16 : 1;
+  const size_t side = at_side_of(p), pixels = side * side;
   s.residual = p->has_residual ? rows * pixels * columns * 4 : 0;
   s.sums = rows * pixels * columns * 4;
   if (p->dtype == AT_I8) s.made = rows * columns * p->made;
   if (plan->is_patch) {
     const at_view* src = &p->call->src[0];
     const int64_t* words = p->call->words;
-    const size_t down = p->is_wino ? 4 : (size_t)words[AT_CONV2D_STRIDE_H];
-    const size_t right = p->is_wino ? 4 : (size_t)words[AT_CONV2D_STRIDE_W];
-    const size_t tall = p->is_wino ? 6 : (size_t)((words[AT_CONV2D_KERNEL_H] - 1) * words[AT_CONV2D_DILATION_H] + 1);
-    const size_t broad = p->is_wino ? 6 : (size_t)((words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1);
+    const size_t down = p->is_wino ? side : (size_t)words[AT_CONV2D_STRIDE_H];
+    const size_t right = p->is_wino ? side : (size_t)words[AT_CONV2D_STRIDE_W];
+    const size_t tall =
+        p->is_wino ? p->edge : (size_t)((words[AT_CONV2D_KERNEL_H] - 1) * words[AT_CONV2D_DILATION_H] + 1);
+    const size_t broad =
+        p->is_wino ? p->edge : (size_t)((words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1);
     const size_t high = least((plan->high - 1) * down + tall, (size_t)src->dim[2]);
     const size_t wide = least((plan->wide - 1) * right + broad, (size_t)src->dim[3]);
     s.rows = plan->images * high * wide * (p->is_wino ? depth : p->channels) * p->element;
@@ -39,8 +41,8 @@ at_sizes at_sizes_of(const at_product* p, const at_plan* plan) {
   }
   if (p->is_wino) {
     s.weights *= plan->places;
-    s.spread = AT_WINO_PLACES * rows * depth * 4;
-    s.raw = AT_WINO_PLACES * rows * panels * AT_PANEL * 4;
+    s.spread = p->places * rows * depth * 4;
+    s.raw = p->places * rows * panels * AT_PANEL * 4;
   }
   return s;
 }
@@ -103,15 +105,14 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
   const size_t rows = at_rows_of(&b), columns = columns_of(p, plan), size = h->array;
   const uint64_t all = (uint64_t)blocks * p->groups, width = h->dma_bytes_per_cycle, latency = h->dma_latency_cycles;
   const uint64_t pieces = plan->by_columns ? 1 : at_parts(p->depth, plan->piece);
-  const uint64_t places = p->is_wino ? AT_WINO_PLACES : 1,
-                 groups_of_places = at_parts(places, p->is_wino ? plan->places : 1);
+  const uint64_t places = p->places, groups_of_places = at_parts(places, plan->places), side = at_side_of(p);
   const at_sizes s = at_sizes_of(p, plan);
   const uint64_t weight_bytes = (uint64_t)at_parts(columns, AT_PANEL) * AT_LINE * at_parts(p->depth, p->quad) * places;
   const uint64_t weight_loads = plan->by_columns ? 1 : pieces * groups_of_places;
   const uint64_t weights =
       weight_bytes / width + weight_loads * latency + s.numbers / width + (s.numbers ? latency : 0);
-  const uint64_t pixels = (uint64_t)rows * (p->is_wino ? 16 : 1) * columns;
-  const uint64_t lines = b.high * b.images * (p->is_wino ? 4 : 1);
+  const uint64_t pixels = (uint64_t)rows * side * side * columns;
+  const uint64_t lines = b.high * b.images * side;
   const uint64_t made = pixels * p->made / width + lines + latency,
                  residual = s.residual ? pixels * 4 / width + lines + latency : 0;
   const bool again = !plan->is_whole;  // rows are loaded for each chunk
@@ -138,8 +139,8 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
            issues = all * (of_columns * pieces * places + chunks * 6 + chunks * weight_loads);
   if (p->is_wino) {
     vector += all * (plan->is_whole && !plan->by_columns ? 1 : chunks) *
-              at_vector_cycles(h, AT_WINO_PLACES * (uint64_t)rows * p->depth, (at_steps){4, 0, 0, 0});
-    vector += all * chunks * at_vector_cycles(h, pixels, (at_steps){5, 0, 0, 0});
+              at_vector_cycles(h, places * rows * p->depth, at_spread_steps(p->edge));
+    vector += all * chunks * at_vector_cycles(h, pixels, at_gather_steps(p->edge));
   }
   const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
   uint64_t most = at_most(at_most(load, matrix), at_most(at_most(vector, store), issue));
@@ -207,11 +208,11 @@ static size_t pieces_of(const atalla_hardware* h, const at_product* p, size_t pi
 static void consider_chunk(search* s, at_plan plan) {
   const at_product* p = s->product;
   const atalla_hardware* h = s->hardware;
-  const size_t rows = plan.images * plan.high * plan.wide * (p->is_wino ? AT_WINO_PLACES : 1);
+  const size_t rows = plan.images * plan.high * plan.wide * p->places;
   plan.by_columns = plan.is_whole = true;
   plan.ring = 1;
   plan.piece = p->depth ? p->depth : 1;
-  plan.places = AT_WINO_PLACES;
+  plan.places = p->places;
   if (p->is_wino ? rows * at_parts(columns_of(p, &plan), h->array) <= h->accumulator_rows : true) consider(s, &plan);
   if (rows * at_parts(columns_of(p, &plan), h->array) > h->accumulator_rows) return;
   size_t pieces[PIECES];
@@ -219,7 +220,7 @@ static void consider_chunk(search* s, at_plan plan) {
   plan.by_columns = false;
   for (size_t i = 0; i < count; ++i) {
     plan.piece = pieces[i];
-    for (plan.places = AT_WINO_PLACES; plan.places >= 1; plan.places /= 6) {
+    for (plan.places = p->places; plan.places >= 1; plan.places /= p->edge) {
       for (plan.ring = 2; plan.ring >= 1; --plan.ring) {
         plan.is_whole = true;
         consider(s, &plan);
@@ -234,7 +235,7 @@ static void consider_chunk(search* s, at_plan plan) {
 void at_choose_plans(const atalla_hardware* h, const at_product* p, at_plan_choice* choices, size_t count) {
   search s = {h, p, choices, count};
   for (size_t i = 0; i < count; ++i) choices[i].expected = 0;
-  size_t most = h->accumulator_rows / (p->is_wino ? AT_WINO_PLACES : 1), seen = 0;
+  size_t most = h->accumulator_rows / p->places, seen = 0;
   at_plan before = {.images = 0};
   const size_t pixels = p->high * p->wide, whole = at_rounded(p->columns, p->blank);
   if (most > p->images * pixels) most = p->images * pixels;

@@ -19,7 +19,8 @@ typedef struct {
 struct at_device_kernels {
   atalla_matmul f32, int8, bf16;
   void (*finish)(const at_finish* finish);
-  // One tile of 6 × 6 of an image to 36 rows that are `pitch` floats apart, and 36 sums to one tile of 4 × 4.
-  void (*wino_in)(const at_view* src, int64_t n, int64_t top, int64_t left, size_t depth, float* v, size_t pitch);
+  // One tile of an image, `edge` pixels a side, to as many rows that are `pitch` floats apart; and sums to one tile.
+  void (*wino_in)(size_t edge, const at_view* src, int64_t n, int64_t top, int64_t left, size_t depth, float* v,
+                  size_t pitch);
   void (*wino_out)(const at_call* call, const float* m, size_t pitch, int64_t n, int64_t top, int64_t left);
 };

@@ -1,5 +1,5 @@
-// Winograd's products on the device: tiles of the image are transformed by the vector unit, 36 products of them go
-// through the matrix unit, and what these make is transformed back. Sums of all 36 wait in the accumulators, so that
+// Winograd's products on the device: tiles of the image are transformed by the vector unit, 36 or 16 products of them
+// go through the matrix unit, and what these make is transformed back. Sums of all wait in the accumulators, so that
 // the depth can come in parts.
 #include <string.h>
 
@@ -18,9 +18,7 @@ typedef struct {
   at_made made[2];
 } work;
 
-static const at_steps INTO = {4, 0, 0, 0}, BACK = {5, 0, 0, 0};  // of an element of the transformed tile, of the result
-
-// Loads a block's part of the image, channels `from` to `to`, and transforms it: spread[36][tile][channel].
+// Loads a block's part of the image, channels `from` to `to`, and transforms it: spread[place][tile][channel].
 static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t to) {
   at_device* device = w->device;
   const at_product* p = w->product;
@@ -30,7 +28,8 @@ static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t t
   at_load(device, at_box_cost(&device->hardware, &box), &w->image);
   at_issue(device, &(at_operation){.engine = ATALLA_VECTOR,
                                    .kind = AT_VPU_WINO_IN,
-                                   .cycles = at_vector_cycles(&device->hardware, AT_WINO_PLACES * tiles * depth, INTO),
+                                   .cycles = at_vector_cycles(&device->hardware, p->places * tiles * depth,
+                                                              at_spread_steps(p->edge)),
                                    .reads = {&w->image},
                                    .writes = {&w->spread}});
   if (!at_moves_data(device)) return;
@@ -41,16 +40,17 @@ static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t t
                         .stride = {box.scratchpad[0], 1, box.scratchpad[1], box.scratchpad[2]},
                         .data = w->image.data};
   const int64_t* words = p->call->words;
+  const int64_t side = (int64_t)at_side_of(p);
   float* v = (float*)(void*)w->spread.data;
   for (size_t i = 0; i < tiles; ++i, v += depth) {
     const size_t x = b->x + i % b->wide, y = b->y + i / b->wide % b->high, n = i / b->wide / b->high;
-    device->kernels->wino_in(&view, (int64_t)n, (int64_t)y * 4 - words[AT_CONV2D_WINO_TOP] - patch.y,
-                             (int64_t)x * 4 - words[AT_CONV2D_WINO_LEFT] - patch.x, depth, v, tiles * depth);
+    device->kernels->wino_in(p->edge, &view, (int64_t)n, (int64_t)y * side - words[AT_CONV2D_WINO_TOP] - patch.y,
+                             (int64_t)x * side - words[AT_CONV2D_WINO_LEFT] - patch.x, depth, v, tiles * depth);
   }
 }
 
 static at_sums sums_of(const work* w, size_t tiles, size_t place, size_t column, size_t wide) {
-  const size_t size = w->device->hardware.array, of_columns = column / size * AT_WINO_PLACES * tiles;
+  const size_t size = w->device->hardware.array, of_columns = column / size * w->product->places * tiles;
   return (at_sums){.product = w->product,
                    .rows = tiles,
                    .base = of_columns + place * tiles,
@@ -91,7 +91,7 @@ static void load_weights(work* w, size_t place, size_t places, size_t column, si
 static void begin(work* w, size_t tiles, size_t columns) {
   if (!at_moves_data(w->device)) return;
   for (size_t column = 0; column < columns; column += w->device->hardware.array) {
-    for (size_t place = 0; place < AT_WINO_PLACES; ++place) {
+    for (size_t place = 0; place < w->product->places; ++place) {
       const at_sums s = sums_of(w, tiles, place, column, columns);
       at_begin_sums(w->device, &s, NULL);
     }
@@ -101,21 +101,21 @@ static void begin(work* w, size_t tiles, size_t columns) {
 // Pixels of the result that a block of tiles makes.
 static at_block_of_rows pixels_of(const at_product* p, const at_block_of_rows* b) {
   const at_view* dst = &p->call->dst;
-  const size_t high = (size_t)dst->dim[2], wide = (size_t)dst->dim[3];
-  at_block_of_rows found = {.image = b->image, .images = b->images, .y = 4 * b->y, .x = 4 * b->x};
-  found.high = high - found.y < 4 * b->high ? high - found.y : 4 * b->high;
-  found.wide = wide - found.x < 4 * b->wide ? wide - found.x : 4 * b->wide;
+  const size_t high = (size_t)dst->dim[2], wide = (size_t)dst->dim[3], side = at_side_of(p);
+  at_block_of_rows found = {.image = b->image, .images = b->images, .y = side * b->y, .x = side * b->x};
+  found.high = high - found.y < side * b->high ? high - found.y : side * b->high;
+  found.wide = wide - found.x < side * b->wide ? wide - found.x : side * b->wide;
   return found;
 }
 
-// All 36 sums of a block leave the unit, and become pixels.
+// All sums of a block leave the unit, and become pixels.
 static void finish(work* w, const at_block_of_rows* b, at_region* raw, at_made* made, size_t column, size_t columns) {
   at_device* device = w->device;
   const at_product* p = w->product;
   const size_t tiles = at_rows_of(b), wide = at_rounded(columns, AT_PANEL), size = device->hardware.array;
   for (size_t at = 0; at < columns; at += size) {
-    at_issue_matrix(device, AT_MXU_DRAIN, AT_WINO_PLACES * tiles, NULL, NULL, raw);
-    for (size_t place = 0; place < AT_WINO_PLACES && at_moves_data(device); ++place) {
+    at_issue_matrix(device, AT_MXU_DRAIN, p->places * tiles, NULL, NULL, raw);
+    for (size_t place = 0; place < p->places && at_moves_data(device); ++place) {
       const at_sums s = sums_of(w, tiles, place, at, columns);
       at_drain_sums(device, &s, raw->data + place * tiles * wide * 4);
     }
@@ -123,7 +123,7 @@ static void finish(work* w, const at_block_of_rows* b, at_region* raw, at_made* 
   const at_block_of_rows pixels = pixels_of(p, b);
   const uint64_t elements = at_rows_of(&pixels) * columns;
   at_steps steps = at_finish_steps(false, p->has_residual, at_activation_of(p));
-  steps.simple += BACK.simple;
+  steps.simple += at_gather_steps(p->edge).simple;
   at_issue(device, &(at_operation){
                        .engine = ATALLA_VECTOR,
                        .kind = AT_VPU_WINO_OUT,
@@ -138,13 +138,15 @@ static void finish(work* w, const at_block_of_rows* b, at_region* raw, at_made* 
                          .dim = {(int64_t)b->images, step, (int64_t)pixels.high, (int64_t)pixels.wide},
                          .stride = {(int64_t)pixels.high * line, 1, line, step},
                          .data = made->sums.data};
+    call.src[1] = p->call->src[1];
     call.src[2].data = made->numbers.data;
     call.src[3] = call.dst;
     call.src[3].data = made->residual.data;
+    const size_t side = at_side_of(p);
     const float* m = (const float*)(void*)raw->data;
     for (size_t i = 0; i < tiles; ++i, m += wide) {
       device->kernels->wino_out(&call, m, tiles * wide, (int64_t)(i / b->wide / b->high),
-                                (int64_t)(i / b->wide % b->high) * 4, (int64_t)(i % b->wide) * 4);
+                                (int64_t)(i / b->wide % b->high * side), (int64_t)(i % b->wide * side));
     }
   }
   at_store_made(device, p, &made->sums, &pixels, 0, column, columns);
@@ -160,7 +162,7 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
   device->tiles.now.loads_weights = 1;
   w->weights = held[0];
   made->numbers = held[1];
-  load_weights(w, 0, AT_WINO_PLACES, column, columns, 0, p->depth);
+  load_weights(w, 0, p->places, column, columns, 0, p->depth);
   at_load_numbers(device, p, &made->numbers, column, columns, false);
   device->tiles.now.early_cycles = device->tiles.now.cycles[ATALLA_LOAD];
   const size_t blocks = at_blocks(p, w->plan);
@@ -177,7 +179,7 @@ static void run_by_columns(work* w, size_t column, size_t columns) {
     load_tiles(w, &b, 0, p->depth);
     at_load_residual(device, p, made, &pixels, 0, column, columns);
     begin(w, at_rows_of(&b), columns);
-    multiply(w, &b, 0, AT_WINO_PLACES, columns, 0, p->depth);
+    multiply(w, &b, 0, p->places, columns, 0, p->depth);
     finish(w, &b, &frame[2], made, column, columns);
     at_give(device, (at_region*[]){&w->image, &w->spread, &frame[2], &made->sums, &made->residual}, 5);
     at_end_tile(device);
@@ -197,7 +199,7 @@ static void run_chunk(work* w, const at_block_of_rows* b, unsigned slot, size_t 
   for (size_t from = 0; from < p->depth && !device->failure; from += plan->piece) {
     const size_t to = p->depth - from < plan->piece ? p->depth : from + plan->piece;
     if (!plan->is_whole) load_tiles(w, b, from, to);
-    for (size_t place = 0; place < AT_WINO_PLACES && !device->failure; place += plan->places) {
+    for (size_t place = 0; place < p->places && !device->failure; place += plan->places) {
       if (from || place) at_end_tile(device);
       if (at_take(device, 0, &weights, 1, &w->weights)) return;
       device->tiles.now.loads_weights = 1;

@@ -221,8 +221,10 @@ static void finish_whole(const at_finish* f) {
 static void device_finish(const at_finish* f) { f->is_int8 ? finish_whole(f) : finish_floats(f); }
 
 static void device_wino_out(const at_call* call, const float* m, size_t pitch, int64_t n, int64_t top, int64_t left) {
-  const wino_job job = {
-      .call = call, .columns = (size_t)call->dst.dim[1], .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
+  const wino_job job = {.call = call,
+                        .edge = wino_edge(call),
+                        .columns = (size_t)call->dst.dim[1],
+                        .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
   wino_write(&job, m, pitch, n, top, left);
 }
 

@@ -1,4 +1,5 @@
-// CONV2D_WINO: F(4 × 4, 3 × 3) of Lavin and Gray (2015). Tiles of 6 × 6 of the input become 36 products.
+// CONV2D_WINO: F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3) of Lavin and Gray (2015). Tiles of 6 × 6 of the input become 36
+// products, those of 4 × 4 become 16; how many the weights are made for says which.
 //
 //   V[p][tile][k] = Bᵀ d B    M[p] = V[p] · U[p]    out = Aᵀ M A
 //
@@ -11,18 +12,28 @@ enum { WINO_TILES = 48 };  // of a block, at most
 
 typedef struct {
   const at_call* call;
-  size_t depth, columns, panels, across, down, tiles, block;
+  size_t edge, depth, columns, panels, across, down, tiles, block;
   activation act;
 } wino_job;
+
+// Pixels a side of a tile of the input; those of what it becomes are two less.
+INLINE size_t wino_edge(const at_call* call) { return call->src[1].dim[1] == 16 ? 4 : 6; }
 
 static size_t wino_need(const at_call* call) {
   const size_t depth = (size_t)call->src[0].dim[1], columns = (size_t)call->dst.dim[1];
   const size_t panels = (columns + AT_PANEL - 1) / AT_PANEL;
-  return (36 * WINO_TILES * (depth + panels * AT_PANEL) + VL) * sizeof(float);
+  return ((size_t)call->src[1].dim[1] * WINO_TILES * (depth + panels * AT_PANEL) + VL) * sizeof(float);
 }
 
-// Bᵀ of six values.
-INLINE void wino_in(const vf x[6], vf out[6]) {
+// Bᵀ of four values or six; `edge` is a constant.
+INLINE void wino_in(const int edge, const vf* x, vf* out) {
+  if (edge == 4) {
+    out[0] = x[0] - x[2];
+    out[1] = x[1] + x[2];
+    out[2] = x[2] - x[1];
+    out[3] = x[1] - x[3];
+    return;
+  }
   const vf four = vset(4.0f), five = vset(5.0f), two = vset(2.0f);
   const vf a = x[4] - four * x[2], b = x[3] - four * x[1], c = x[4] - x[2], d = two * (x[3] - x[1]);
   out[0] = four * x[0] - five * x[2] + x[4];
@@ -33,38 +44,45 @@ INLINE void wino_in(const vf x[6], vf out[6]) {
   out[5] = four * x[1] - five * x[3] + x[5];
 }
 
-// Aᵀ of six values.
-INLINE void wino_out(const vf x[6], vf out[4]) {
-  const vf a = x[1] + x[2], b = x[1] - x[2], c = x[3] + x[4], d = x[3] - x[4];
+// Aᵀ of four values or six.
+INLINE void wino_out(const int edge, const vf* x, vf* out) {
+  const vf a = x[1] + x[2], b = x[1] - x[2];
+  if (edge == 4) {
+    out[0] = x[0] + a;
+    out[1] = b - x[3];
+    return;
+  }
+  const vf c = x[3] + x[4], d = x[3] - x[4];
   out[0] = x[0] + a + c;
   out[1] = b + vset(2.0f) * d;
   out[2] = a + vset(4.0f) * c;
   out[3] = b + vset(8.0f) * d + x[5];
 }
 
-// One tile of the input into V: 36 rows that are `pitch` floats apart.
-static void wino_read(const at_view* src, int64_t n, int64_t top, int64_t left, size_t depth, float* v, size_t pitch) {
+// One tile of the input into V: a row for each of its pixels; rows are `pitch` floats apart.
+INLINE void read_tile(const int edge, const at_view* src, int64_t n, int64_t top, int64_t left, size_t depth, float* v,
+                      size_t pitch) {
   const float* image = (const float*)src->data + n * src->stride[0];
   for (size_t c = 0; c < depth; c += VL) {
     const size_t count = depth - c < VL ? depth - c : VL;
     vf half[6][6];
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < edge; ++i) {
       const int64_t row = top + i;
       vf x[6];
-      for (int j = 0; j < 6; ++j) {
+      for (int j = 0; j < edge; ++j) {
         const int64_t column = left + j;
         const float* at = image + row * src->stride[2] + column * src->stride[3] + (int64_t)c;
         const int inside = row >= 0 && row < src->dim[2] && column >= 0 && column < src->dim[3];
         x[j] = !inside ? vset(0.0f) : count == VL ? vload(at) : vload_part(at, count);
       }
-      wino_in(x, half[i]);
+      wino_in(edge, x, half[i]);
     }
-    for (int j = 0; j < 6; ++j) {
+    for (int j = 0; j < edge; ++j) {
       vf x[6], y[6];
-      for (int i = 0; i < 6; ++i) x[i] = half[i][j];
-      wino_in(x, y);
-      for (int i = 0; i < 6; ++i) {
-        float* at = v + (size_t)(i * 6 + j) * pitch + c;
+      for (int i = 0; i < edge; ++i) x[i] = half[i][j];
+      wino_in(edge, x, y);
+      for (int i = 0; i < edge; ++i) {
+        float* at = v + (size_t)(i * edge + j) * pitch + c;
         if (count == VL) {
           vstore(at, y[i]);
         } else {
@@ -75,8 +93,18 @@ static void wino_read(const at_view* src, int64_t n, int64_t top, int64_t left, 
   }
 }
 
-// 36 rows of M into one tile of the output.
-static void wino_write(const wino_job* job, const float* m, size_t pitch, int64_t n, int64_t top, int64_t left) {
+static void wino_read(size_t edge, const at_view* src, int64_t n, int64_t top, int64_t left, size_t depth, float* v,
+                      size_t pitch) {
+  if (edge == 4) {
+    read_tile(4, src, n, top, left, depth, v, pitch);
+  } else {
+    read_tile(6, src, n, top, left, depth, v, pitch);
+  }
+}
+
+// The rows of M of a tile into one of the output.
+INLINE void write_tile(const int edge, const wino_job* job, const float* m, size_t pitch, int64_t n, int64_t top,
+                       int64_t left) {
   const at_call* call = job->call;
   const at_view *dst = &call->dst, *res = &call->src[3];
   const float* bias = call->present >> 2 & 1 ? (const float*)call->src[2].data : NULL;
@@ -85,19 +113,19 @@ static void wino_write(const wino_job* job, const float* m, size_t pitch, int64_
   for (size_t c = 0; c < job->columns; c += VL) {
     const size_t count = job->columns - c < VL ? job->columns - c : VL;
     vf half[4][6];
-    for (int j = 0; j < 6; ++j) {
+    for (int j = 0; j < edge; ++j) {
       vf x[6], y[4];
-      for (int i = 0; i < 6; ++i) x[i] = vload(m + (size_t)(i * 6 + j) * pitch + c);
-      wino_out(x, y);
-      for (int i = 0; i < 4; ++i) half[i][j] = y[i];
+      for (int i = 0; i < edge; ++i) x[i] = vload(m + (size_t)(i * edge + j) * pitch + c);
+      wino_out(edge, x, y);
+      for (int i = 0; i < edge - 2; ++i) half[i][j] = y[i];
     }
     const vf start = bias ? vload_part(bias + c, count) : vset(0.0f);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < edge - 2; ++i) {
       const int64_t row = top + i;
       if (row >= dst->dim[2]) break;
       vf y[4];
-      wino_out(half[i], y);
-      for (int j = 0; j < 4; ++j) {
+      wino_out(edge, half[i], y);
+      for (int j = 0; j < edge - 2; ++j) {
         const int64_t column = left + j;
         if (column >= dst->dim[3]) break;
         vf x = y[j] + start;
@@ -117,22 +145,37 @@ static void wino_write(const wino_job* job, const float* m, size_t pitch, int64_
   }
 }
 
+static void wino_write(const wino_job* job, const float* m, size_t pitch, int64_t n, int64_t top, int64_t left) {
+  if (job->edge == 4) {
+    write_tile(4, job, m, pitch, n, top, left);
+  } else {
+    write_tile(6, job, m, pitch, n, top, left);
+  }
+}
+
+// Where a tile's result begins.
+INLINE void place_tile(const wino_job* job, size_t tile, int64_t* n, int64_t* top, int64_t* left) {
+  const size_t step = job->edge - 2;
+  *left = (int64_t)(tile % job->across * step);
+  *top = (int64_t)(tile / job->across % job->down * step);
+  *n = (int64_t)(tile / job->across / job->down);
+}
+
 static void wino_item(void* argument, size_t item, unsigned thread) {
   const wino_job* job = argument;
   const at_call* call = job->call;
-  const size_t first = item * job->block;
+  const size_t first = item * job->block, places = job->edge * job->edge;
   const size_t count = job->tiles - first < job->block ? job->tiles - first : job->block;
   const size_t width = job->panels * AT_PANEL;
   float* v = (float*)(call->scratch + thread * call->scratch_bytes);
-  float* m = v + 36 * WINO_TILES * job->depth;
+  float* m = v + places * WINO_TILES * job->depth;
+  int64_t n, top, left;
   for (size_t i = 0; i < count; ++i) {
-    const size_t tile = first + i;
-    const int64_t left = (int64_t)(tile % job->across) * 4, top = (int64_t)(tile / job->across % job->down) * 4;
-    const int64_t n = (int64_t)(tile / job->across / job->down);
-    wino_read(&call->src[0], n, top - call->words[AT_CONV2D_WINO_TOP], left - call->words[AT_CONV2D_WINO_LEFT],
-              job->depth, v + i * job->depth, WINO_TILES * job->depth);
+    place_tile(job, first + i, &n, &top, &left);
+    wino_read(job->edge, &call->src[0], n, top - call->words[AT_CONV2D_WINO_TOP],
+              left - call->words[AT_CONV2D_WINO_LEFT], job->depth, v + i * job->depth, WINO_TILES * job->depth);
   }
-  for (size_t place = 0; place < 36; ++place) {
+  for (size_t place = 0; place < places; ++place) {
     const product p = {.a = {.first = v + place * WINO_TILES * job->depth, .step = (int64_t)job->depth},
                        .taps = 1,
                        .depth = job->depth,
@@ -143,9 +186,8 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
     multiply_block(&p, count, 0, job->panels);
   }
   for (size_t i = 0; i < count; ++i) {
-    const size_t tile = first + i;
-    const int64_t left = (int64_t)(tile % job->across) * 4, top = (int64_t)(tile / job->across % job->down) * 4;
-    wino_write(job, m + i * width, WINO_TILES * width, (int64_t)(tile / job->across / job->down), top, left);
+    place_tile(job, first + i, &n, &top, &left);
+    wino_write(job, m + i * width, WINO_TILES * width, n, top, left);
   }
 }
 
@@ -153,11 +195,13 @@ static int wino(const at_call* call) {
   const at_view* dst = &call->dst;
   if (at_elements(dst) == 0) return 0;
   wino_job job = {.call = call,
+                  .edge = wino_edge(call),
                   .depth = (size_t)call->src[0].dim[1],
                   .columns = (size_t)dst->dim[1],
-                  .across = (size_t)(dst->dim[3] + 3) / 4,
-                  .down = (size_t)(dst->dim[2] + 3) / 4,
                   .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
+  const size_t step = job.edge - 2;
+  job.across = ((size_t)dst->dim[3] + step - 1) / step;
+  job.down = ((size_t)dst->dim[2] + step - 1) / step;
   job.panels = (job.columns + AT_PANEL - 1) / AT_PANEL;
   job.tiles = job.across * job.down * (size_t)dst->dim[0];
   const size_t threads = at_pool_threads(call->pool), fewest = (job.tiles + WINO_TILES - 1) / WINO_TILES;
