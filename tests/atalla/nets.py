@@ -54,6 +54,15 @@ def winograd() -> Net:
     return nn.Sequential(nn.Conv2d(32, 33, 3, padding=1), nn.Hardswish()), (torch.randn(1, 32, 9, 14),)
 
 
+def small_images() -> Net:
+    """Winograd's with tiles of 2 × 2, and those at the edges stand out."""
+    block = Call(
+        lambda m, x: torch.relu(m.b(torch.relu(m.a(x))) + x),
+        a=nn.Conv2d(32, 32, 3, padding=1), b=nn.Conv2d(32, 32, 3, padding=1, bias=False),
+    )  # fmt: skip
+    return block, (torch.randn(2, 32, 7, 5),)
+
+
 def squeeze() -> Net:
     net = Call(
         lambda m, x: (y := m.dw(m.up(x))) * m.out(torch.relu(m.se(y.mean((2, 3), keepdim=True)))),
@@ -348,8 +357,8 @@ def messages() -> Net:
 NETS = {
     one.__name__: one
     for one in (
-        mlp, residual, winograd, squeeze, transformer, eager_attention, masked, shapes, pools, rows, whole_numbers, rms,
-        fallback, spectrum, assigned, relative_attention, causal_block, windows, detector, kept_strides,
+        mlp, residual, winograd, small_images, squeeze, transformer, eager_attention, masked, shapes, pools, rows,
+        whole_numbers, rms, fallback, spectrum, assigned, relative_attention, causal_block, windows, detector, kept_strides,
         decoder, warped, messages,
     )
 }  # fmt: skip

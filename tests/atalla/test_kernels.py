@@ -227,7 +227,9 @@ def test_the_template_for_avx512_is_right_whatever_this_processor_has_and_its_ti
         flags = ("-DATALLA_ALL_SETS", f"-DATALLA_BY_THREES={by_threes}", f"-DATALLA_WORTH_SHARING={SHARED[by_threes]}")
         build(path, (*flags, "-Wno-psabi"), sets)
         environment = {**os.environ, "ATALLA_LIBRARY": str(path)}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         digests.append(done.stdout.strip().splitlines()[-1])
     assert digests[0] == digests[1]

@@ -16,6 +16,7 @@ from atalla.isa import (
     PANEL,
     QUAD,
     STEPS,
+    WINOGRAD_TILES,
     Act,
     Dtype,
     Layout,
@@ -144,7 +145,8 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
     elif row.op == Op.CONV2D_WINO:
         plain = (high, wide, groups) == (3, 3, 1) and set(row.words[:2]) | set(row.words[6:8]) == {1}
         need(plain, Verdict.ATTRIBUTE)
-        need(_weight(weight, Layout.WINOGRAD, (columns, weight.shape[1], channels), 1), Verdict.OPERANDS)
+        forms = [(columns, places, channels) for places in WINOGRAD_TILES]
+        need(any(_weight(weight, Layout.WINOGRAD, form, 1) for form in forms), Verdict.OPERANDS)
     elif row.op == Op.BCONV2D:
         need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
         need(_deep(weight, Layout.PAIRS, (columns, taps, channels // groups), groups, PAIR), Verdict.OPERANDS)

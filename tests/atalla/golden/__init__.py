@@ -62,6 +62,7 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_2_int8": lambda: _plain(int8_nets.network),
     "v1_3_bf16": _bf16,
     "v1_4_means": lambda: _plain(int8_nets.gated),
+    "v1_5_small_images": lambda: _plain(nets.small_images),
 }
 
 
