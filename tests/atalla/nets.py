@@ -358,8 +358,8 @@ NETS = {
     one.__name__: one
     for one in (
         mlp, residual, winograd, small_images, squeeze, transformer, eager_attention, masked, shapes, pools, rows,
-        whole_numbers, rms, fallback, spectrum, assigned, relative_attention, causal_block, windows, detector, kept_strides,
-        decoder, warped, messages,
+        whole_numbers, rms, fallback, spectrum, assigned, relative_attention, causal_block, windows, detector,
+        kept_strides, decoder, warped, messages,
     )
 }  # fmt: skip
 HOSTED = {"fallback", "spectrum"}
