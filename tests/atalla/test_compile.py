@@ -60,17 +60,18 @@ def test_kernels_give_what_eager_gives(name: str, isa: str, threads: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "size", "places"),
+    ("inside", "outside", "size", "batch", "places"),
     [
-        (16, 16, 13, 36), (16, 16, 12, None), (32, 48, 12, 36), (12, 64, 56, None),
-        (32, 32, 8, 16), (32, 48, 6, None), (48, 48, 6, 16), (512, 48, 4, None),
+        (16, 16, 13, 1, 36), (16, 16, 12, 1, None), (32, 48, 12, 1, 36), (12, 64, 56, 1, None),
+        (32, 32, 8, 1, 16), (32, 48, 6, 1, None), (48, 48, 6, 1, 16), (512, 48, 4, 1, None),
+        (48, 48, 1, 40, None), (48, 48, 2, 40, 16), (48, 48, 3, 40, 36),
     ],
 )  # fmt: skip
 def test_winograd_is_chosen_where_it_was_measured_to_pay(
-    inside: int, outside: int, size: int, places: int | None
+    inside: int, outside: int, size: int, batch: int, places: int | None
 ) -> None:
-    """The fewer channels decide; an image of 13 × 13 has sixteen tiles of 4 × 4, one of 12 × 12 nine."""
-    module, x = torch.nn.Conv2d(inside, outside, 3, padding=1), torch.randn(1, inside, size, size)
+    """The fewer channels decide; 13 × 13 has sixteen tiles of 4 × 4, 12 × 12 nine; each tile costs all its products."""
+    module, x = torch.nn.Conv2d(inside, outside, 3, padding=1), torch.randn(batch, inside, size, size)
     made = atalla.compile(torch.export.export(module.eval(), (x,)))
     found = [one for one in made.program.instructions if one.op.name == "CONV2D_WINO"]
     assert [one.sources[1].shape[1] for one in found] == ([places] if places else [])

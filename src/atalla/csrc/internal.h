@@ -105,6 +105,9 @@ struct at_call {
 size_t at_work(uint16_t op, const at_call* call);
 
 // Bytes that were counted in 128 bits, or more than there can be.
+// Pixels a side of a tile of Winograd's, by the products that it takes.
+static inline size_t at_wino_edge(int64_t places) { return places == 16 ? 4 : 6; }
+
 static inline size_t at_bytes(unsigned __int128 count) { return count > SIZE_MAX ? SIZE_MAX : (size_t)count; }
 
 // What an instruction set brings for the simulated device; see "device/units.h".

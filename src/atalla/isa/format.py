@@ -7,6 +7,7 @@
          by uint8
     1.3  operations BGEMM, BCONV2D; layout PAIRS
     1.4  REDUCE of int8 by SUM
+    1.5  weights of CONV2D_WINO of 16 places
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from atalla.layouts import pack_deep, pack_panels, winograd_weights
 from atalla.passes.lowering import constant_data
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import torch
 
@@ -59,15 +59,19 @@ def winograd_tile(instruction: ir.Instruction) -> int | None:
         and whole("groups") == 1
         and len(size) == 2
     )
-    for tile in WINOGRAD_PAYS:
-        if suits and batch * math.prod(-(-extent // tile) for extent in size) >= least_tiles(weight.shape[:2], tile):
-            return tile
-    return None
+    if not suits:
+        return None
+    fewest, found = batch * math.prod(size) * 9, None
+    for tile, pays in WINOGRAD_PAYS.items():
+        tiles = batch * math.prod(-(-extent // tile) for extent in size)
+        if tiles >= least_tiles(pays, weight.shape[:2]) and (products := tiles * (tile + 2) ** 2) < fewest:
+            fewest, found = products, tile
+    return found
 
 
-def least_tiles(channels: Sequence[Dim], tile: int) -> float:
+def least_tiles(pays: Mapping[int, int], channels: Sequence[Dim]) -> float:
     """Return the tiles from which on Winograd's pays, where a convolution has so many channels, out and in."""
-    fewest, pays = min(int(one) for one in channels), WINOGRAD_PAYS[tile]
+    fewest = min(int(one) for one in channels)
     return pays[max(known)] if (known := [one for one in pays if one <= fewest]) else math.inf
 
 

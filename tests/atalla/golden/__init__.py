@@ -32,6 +32,10 @@ def _plain(make: Callable[[], nets.Net]) -> Made:
     return atalla.compile(torch.export.export(module.eval(), inputs)).data, [inputs], module
 
 
+def _small_image() -> nets.Net:
+    return nn.Conv2d(32, 33, 3, padding=1), (torch.randn(1, 32, 7, 8),)
+
+
 def _dynamic(make: Callable[[], dynamic_nets.Net], *others: tuple[tuple[int, ...], ...]) -> Made:
     module, inputs, sizes, _ = make()
     program = torch.export.export(module.eval(), inputs, dynamic_shapes=sizes)
@@ -62,7 +66,7 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_2_int8": lambda: _plain(int8_nets.network),
     "v1_3_bf16": _bf16,
     "v1_4_means": lambda: _plain(int8_nets.gated),
-    "v1_5_small_images": lambda: _plain(nets.small_images),
+    "v1_5_small_image": lambda: _plain(_small_image),
 }
 
 

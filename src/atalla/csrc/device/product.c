@@ -125,7 +125,7 @@ at_product at_product_of(const atalla_hardware* hardware, uint16_t op, const at_
   find_pixels(&p);
   if (p.is_wino) {  // rows are tiles
     p.places = (size_t)call->src[1].dim[1];
-    p.edge = p.places == 16 ? 4 : 6;
+    p.edge = at_wino_edge(call->src[1].dim[1]);
     p.high = at_parts(p.high, at_side_of(&p));
     p.wide = at_parts(p.wide, at_side_of(&p));
   }

@@ -140,7 +140,7 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
   if (p->is_wino) {
     vector += all * (plan->is_whole && !plan->by_columns ? 1 : chunks) *
               at_vector_cycles(h, places * rows * p->depth, at_spread_steps(p->edge));
-    vector += all * chunks * at_vector_cycles(h, pixels, at_gather_steps(p->edge));
+    vector += all * chunks * at_vector_cycles(h, pixels, at_gather_steps());
   }
   const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
   uint64_t most = at_most(at_most(load, matrix), at_most(at_most(vector, store), issue));

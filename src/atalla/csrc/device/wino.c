@@ -123,7 +123,7 @@ static void finish(work* w, const at_block_of_rows* b, at_region* raw, at_made* 
   const at_block_of_rows pixels = pixels_of(p, b);
   const uint64_t elements = at_rows_of(&pixels) * columns;
   at_steps steps = at_finish_steps(false, p->has_residual, at_activation_of(p));
-  steps.simple += at_gather_steps(p->edge).simple;
+  steps.simple += at_gather_steps().simple;
   at_issue(device, &(at_operation){
                        .engine = ATALLA_VECTOR,
                        .kind = AT_VPU_WINO_OUT,

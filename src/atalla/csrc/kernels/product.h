@@ -46,24 +46,32 @@ INLINE pass pass_of(const product* p, const slicing* cut, size_t i, size_t colum
                 .weight = (const float*)weights_at(p, cut, i, column)};
 }
 
+// Whether this is AVX-512 on Intel's or Zen 4. What is fastest was measured: benchmarks/atalla_choices.py.
+INLINE int is_intel_or_zen4(void) {
+#if VL == 16
+  return __builtin_cpu_is("intel") || __builtin_cpu_is("amdfam19h");
+#else
+  return 0;
+#endif
+}
+
 // All rows of a block, in tiles as even as can be; `s->next` is where they lead.
 INLINE void pass_of_tiles(pass* s, size_t rows, size_t vectors) {
   const size_t tiles = (rows + HIGHEST[vectors] - 1) / HIGHEST[vectors], least = rows / tiles, more = rows % tiles;
   const size_t steps = s->taps * s->depth;
-  s->share = (AT_LINE + tiles - 1) / tiles;
+  // Zen 5 foresees by itself what one row reads, faster than it can be asked for.
+  s->share = rows == 1 && VL == 16 && !is_intel_or_zen4() ? 0 : (AT_LINE + tiles - 1) / tiles;
   if (more) TILES[vectors][least + 1](s, 0, more);
   s->next += more * steps * s->share;
   TILES[vectors][least](s, more * (least + 1), tiles - more);
 }
 
-// Whether tiles of three vectors are the fastest: of AVX-512 on Intel's and Zen 4. See benchmarks/atalla_choices.py.
+// Whether tiles of three vectors are the fastest.
 INLINE int by_threes(void) {
 #if VL == 16 && defined(ATALLA_BY_THREES)
   return ATALLA_BY_THREES;
-#elif VL == 16
-  return __builtin_cpu_is("intel") || __builtin_cpu_is("amdfam19h");
 #else
-  return 0;
+  return is_intel_or_zen4();
 #endif
 }
 

@@ -49,7 +49,8 @@ typedef struct {
   int first, last;       // of the slices
   size_t column, count;  // of the group; its last vector may be filled in part
   const float* weight;
-  uintptr_t next;  // what is read after this: a tile asks for `share` bytes of each panel with each step of k
+  uintptr_t next;  // what is read after this: a tile asks for `share` bytes of each panel with each step of k; one row
+                   // may ask for none
   size_t share;
 } pass;
 
@@ -119,6 +120,9 @@ INLINE void multiply(const int kind, const int rows, const int vectors, const pa
     float* row[MOST_HIGH];
     find_rows(rows, &p->a, t * p->pitch + first, s->from, row);
     size_t k = 0;
+    if (rows == 1 && !share) {
+      for (; k < s->depth; ++k, b += AT_PANEL) MULTIPLY(row[r][k]);
+    }
     if (rows >= 4 && STEPS * share <= AT_LINE) {  // fewer tiles have to ask with each step
       for (; k + STEPS <= s->depth; k += STEPS, next += STEPS * share) {
         UNROLL for (int i = 0; i < STEPS; ++i, b += AT_PANEL) {

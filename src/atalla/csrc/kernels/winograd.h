@@ -12,12 +12,10 @@ enum { WINO_TILES = 48 };  // of a block, at most
 
 typedef struct {
   const at_call* call;
-  size_t edge, depth, columns, panels, across, down, tiles, block;
+  size_t edge;  // pixels a side of a tile of the input; those of what it becomes are two less
+  size_t depth, columns, panels, across, down, tiles, block;
   activation act;
 } wino_job;
-
-// Pixels a side of a tile of the input; those of what it becomes are two less.
-INLINE size_t wino_edge(const at_call* call) { return call->src[1].dim[1] == 16 ? 4 : 6; }
 
 static size_t wino_need(const at_call* call) {
   const size_t depth = (size_t)call->src[0].dim[1], columns = (size_t)call->dst.dim[1];
@@ -71,9 +69,11 @@ INLINE void read_tile(const int edge, const at_view* src, int64_t n, int64_t top
       vf x[6];
       for (int j = 0; j < edge; ++j) {
         const int64_t column = left + j;
-        const float* at = image + row * src->stride[2] + column * src->stride[3] + (int64_t)c;
-        const int inside = row >= 0 && row < src->dim[2] && column >= 0 && column < src->dim[3];
-        x[j] = !inside ? vset(0.0f) : count == VL ? vload(at) : vload_part(at, count);
+        x[j] = vset(0.0f);
+        if (row >= 0 && row < src->dim[2] && column >= 0 && column < src->dim[3]) {
+          const float* at = image + row * src->stride[2] + column * src->stride[3] + (int64_t)c;
+          x[j] = count == VL ? vload(at) : vload_part(at, count);
+        }
       }
       wino_in(edge, x, half[i]);
     }
@@ -195,7 +195,7 @@ static int wino(const at_call* call) {
   const at_view* dst = &call->dst;
   if (at_elements(dst) == 0) return 0;
   wino_job job = {.call = call,
-                  .edge = wino_edge(call),
+                  .edge = at_wino_edge(call->src[1].dim[1]),
                   .depth = (size_t)call->src[0].dim[1],
                   .columns = (size_t)dst->dim[1],
                   .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
