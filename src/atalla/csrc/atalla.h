@@ -243,6 +243,7 @@ typedef struct {
   uint32_t in_descriptors, out_descriptors;
   uint64_t late_cycles;   /* of the DMA's loads: what only the vector unit waits for */
   uint64_t spread_cycles; /* of the vector unit's: before the matrix unit's */
+  uint64_t before_spread; /* of the DMA's loads: what that waits for */
   uint64_t early_cycles;  /* of the DMA's loads: those before its frame gets room, of weights that stay */
   uint64_t bias_cycles;   /* of the matrix unit's: sums that are set to the bias, before there are rows */
   uint64_t drain_cycles;  /* of the matrix unit's: sums that leave for where a result before them was */

@@ -136,9 +136,10 @@ class _Shop:
         cycles, operations = tile.cycles, tile.operations
         ready = self._loaded(tile)
         if tile.spread:
+            begin = self.load.free - (cycles.load - tile.late - tile.before_spread)
             if not tile.begins_frame:  # it goes where the products before it still read
-                ready = max(ready, self.matrix.free)
-            ready = self.vector.work(ready, tile.spread, 1)
+                begin = max(begin, self.matrix.free)
+            ready = max(ready, self.vector.work(begin, tile.spread, 1))
         if others := operations.matrix - bool(tile.bias) - bool(tile.drain):
             ready = self.matrix.work(ready, cycles.matrix - tile.bias - tile.drain, others)
         if cycles.store and self.room["ring"]:

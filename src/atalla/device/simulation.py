@@ -125,6 +125,8 @@ class TileCost:
     """Of ``cycles.load``: what only the vector unit waits for."""
     spread: int
     """Of ``cycles.vector``: before the matrix unit's."""
+    before_spread: int
+    """Of ``cycles.load``: what that waits for."""
     early: int
     """Of ``cycles.load``: before its frame gets room, of weights that stay."""
     bias: int
@@ -249,7 +251,7 @@ def read_simulation(context: Any, hardware: Hardware, isa: str, names: Sequence[
     tiles = tuple(
         TileCost(
             row.instruction, row.count, Engines(*row.cycles), Engines(*row.operations), row.in_bytes, row.out_bytes,
-            row.in_descriptors, row.out_descriptors, row.late_cycles, row.spread_cycles,
+            row.in_descriptors, row.out_descriptors, row.late_cycles, row.spread_cycles, row.before_spread,
             row.early_cycles, row.bias_cycles, row.drain_cycles,
             bool(row.begins_frame), bool(row.loads_weights),
         )

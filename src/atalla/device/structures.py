@@ -85,6 +85,7 @@ class CTileCost(ctypes.Structure):
         ("out_descriptors", ctypes.c_uint32),
         ("late_cycles", ctypes.c_uint64),
         ("spread_cycles", ctypes.c_uint64),
+        ("before_spread", ctypes.c_uint64),
         ("early_cycles", ctypes.c_uint64),
         ("bias_cycles", ctypes.c_uint64),
         ("drain_cycles", ctypes.c_uint64),

@@ -96,7 +96,7 @@ def tile_row(tile: TileCost) -> tuple[int, ...]:
     flags = tile.begins_frame | tile.loads_weights << 1
     return (
         tile.count, *tile.cycles, *tile.operations, tile.in_bytes, tile.out_bytes, tile.late, tile.spread,
-        tile.early, tile.bias, tile.drain, flags,
+        tile.before_spread, tile.early, tile.bias, tile.drain, flags,
     )  # fmt: skip
 
 

@@ -66,12 +66,14 @@ def test_the_flow_shop_is_that_of_python(show: Visit) -> None:
             late = choice.randint(0, cycles.load) if choice.random() < 0.3 else 0
             spread = choice.randint(0, cycles.vector) if choice.random() < 0.3 else 0
             early = choice.randint(0, cycles.load - late) if choice.random() < 0.3 else 0
+            before = choice.randint(early, cycles.load - late) if spread else 0
             bias = drain = 0
             if operations.matrix > 2:
                 bias, drain = (choice.randint(0, cycles.matrix // 2) if choice.random() < 0.3 else 0 for _ in range(2))
             flags = choice.random() < 0.5, choice.random() < 0.5
             count = choice.choice((1, 2, 7, 64, 65, 200, 1001))
-            tiles.append(TileCost(0, count, cycles, operations, 1, 1, 1, 1, late, spread, early, bias, drain, *flags))
+            parts = (late, spread, before, early, bias, drain)
+            tiles.append(TileCost(0, count, cycles, operations, 1, 1, 1, 1, *parts, *flags))
         hardware = Hardware(queue=choice.choice((1, 2, 5, 16)), issue_cycles=choice.choice((0, 1, 4, 9)))
         slots = Slots(*(choice.randint(0, 4) for _ in range(4)))
         cases.append((tiles, hardware, slots))

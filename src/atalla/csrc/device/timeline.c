@@ -143,7 +143,10 @@ uint64_t at_issue(at_device* device, const at_operation* o) {
   atalla_tile_cost* tile = &device->tiles.now;
   tile->cycles[engine] += o->cycles;
   ++tile->operations[engine];
-  if (o->kind == AT_VPU_WINO_IN) tile->spread_cycles += o->cycles;
+  if (o->kind == AT_VPU_WINO_IN) {
+    tile->spread_cycles += o->cycles;
+    tile->before_spread = tile->cycles[ATALLA_LOAD];
+  }
   if (o->kind == AT_MXU_SET) tile->bias_cycles += o->cycles;
   if (o->kind == AT_MXU_DRAIN) tile->drain_cycles += o->cycles;
   if (engine == ATALLA_LOAD) {

@@ -46,10 +46,13 @@ INLINE size_t keys_of(const sharing* s, size_t query) {
 
 INLINE vf scaled(const sharing* s, const float* row, const float* mask, size_t i, size_t count) {
   if (!mask) return vload(row + i) * vset(s->scale);
-  if (s->mask_step == 1) return vload(row + i) * vset(s->scale) + vload_part(mask + i, count);
   vf added = vset(0.0f);
-  for (size_t lane = 0; lane < count; ++lane) added[lane] = mask[(int64_t)(i + lane) * s->mask_step];
-  return vload(row + i) * vset(s->scale) + added;
+  if (s->mask_step == 1) {
+    added = vload_part(mask + i, count);
+  } else {
+    for (size_t lane = 0; lane < count; ++lane) added[lane] = mask[(int64_t)(i + lane) * s->mask_step];
+  }
+  return vload(row + i) * vset(s->scale) + added;  // nothing between the product and the sum: always rounded once
 }
 
 // The largest of each lane of a row of scores, NaN left aside, where scaling waits: it keeps their order.

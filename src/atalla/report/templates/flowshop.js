@@ -7,8 +7,8 @@ const ENGINES = ["load", "store", "matrix", "vector"];
 
 // Places of a tile's numbers: how many follow each other, cycles and operations of each engine, and what else it costs.
 const TILE = {
-  count: 0, cycles: 1, operations: 5, inBytes: 9, outBytes: 10, late: 11, spread: 12, early: 13, bias: 14, drain: 15,
-  flags: 16,
+  count: 0, cycles: 1, operations: 5, inBytes: 9, outBytes: 10, late: 11, spread: 12, before: 13, early: 14,
+  bias: 15, drain: 16, flags: 17,
 };
 const BEGINS_FRAME = 1;
 const LOADS_WEIGHTS = 2;
@@ -84,9 +84,10 @@ class Shop {
     const [late, spread, bias, drain] = [tile[TILE.late], tile[TILE.spread], tile[TILE.bias], tile[TILE.drain]];
     let ready = this.loaded(tile, load, loads, loads + stores + matrices + vectors);
     if (spread) {
+      let begin = this.load.free - (load - late - tile[TILE.before]);
       // It goes where the products before it still read.
-      if (!(tile[TILE.flags] & BEGINS_FRAME)) ready = Math.max(ready, this.matrix.free);
-      ready = this.vector.work(ready, spread, 1);
+      if (!(tile[TILE.flags] & BEGINS_FRAME)) begin = Math.max(begin, this.matrix.free);
+      ready = Math.max(ready, this.vector.work(begin, spread, 1));
     }
     const others = matrices - (bias ? 1 : 0) - (drain ? 1 : 0);
     if (others) ready = this.matrix.work(ready, matrix - bias - drain, others);
