@@ -1,12 +1,12 @@
-"""What Atalla chooses between, side by side: tiles of two or of three vectors, convolutions direct or by Winograd's.
+"""What Atalla chooses between, side by side: tiles, asking for the weights of one row, convolutions by Winograd's.
 
 python benchmarks/atalla_choices.py [--rounds 100] [--isa avx512] [--only winograd]
 
-Both give the second way's speed over the first's, above 1 the second is faster: the ratio of the processor time of the
-fastest quarter of all visits, which other work disturbs least. All of it runs on one processor. Tiles are chosen by the
-kernels (``by_threes`` in csrc/kernels/product.h) and change no bit; Winograd's by the compiler (``WINOGRAD_PAYS`` in
-passes/pack.py), which does not know the processor. Its weights are four times as many, so there are as many layers as
-do not fit into a cache.
+All give the second way's speed over the first's, above 1 the second is faster: the ratio of the processor time of the
+fastest quarter of all visits, which other work disturbs least. All of it runs on one processor.
+Kernels choose tiles and what they ask for (``by_threes`` and ``asks_ahead`` in csrc/kernels/product.h), which changes
+no bit; the compiler takes Winograd's (``WINOGRAD_PAYS`` in passes/pack.py), and does not know the processor. Its
+weights are 4 or 1.8 times as many as the filter's, so there are as many layers as do not fit into a cache.
 """
 
 from __future__ import annotations
@@ -139,6 +139,28 @@ def tiles(folder: Path, rounds: int, isa: str | None) -> None:
     )
 
 
+def ahead(folder: Path, rounds: int, isa: str | None) -> None:
+    """Print products of one row, with AVX-512, of 16 MiB of weights: asked for ahead, and not."""
+    import torch
+
+    from atalla.build import build
+
+    libraries = [folder / f"asks_{asks}.so" for asks in (1, 0)]
+    for asks, library in zip((1, 0), libraries, strict=True):
+        build(library, [f"-DATALLA_ASKS_AHEAD={asks}"])
+    rows = []
+    with ExitStack() as stack:
+        processes = [stack.enter_context(Process(library, isa)) for library in libraries]
+        for side in (576, 960, 1280, 2048):
+            torch.manual_seed(0)
+            count = -(-COLD_BYTES // (4 * side**2))
+            module = torch.nn.Sequential(*(torch.nn.Linear(side, side, bias=False) for _ in range(count)))
+            blob = compiled(folder, module, (1, side), exact=True)
+            faster, first_us = ratio([(process, blob) for process in processes], rounds)
+            rows.append((f"{side} × {side}", f"{4e-3 * count * side**2 / first_us:.0f}", f"{faster:.2f}"))
+    show("Products of one row: asked for ahead, and not", ("depth × columns", "asked GB/s", "not asked"), rows)
+
+
 def winograd(folder: Path, rounds: int, isa: str | None) -> None:
     """Print the convolutions, direct and by Winograd's with tiles of 4 × 4 and of 2 × 2."""
     import torch
@@ -162,11 +184,11 @@ def winograd(folder: Path, rounds: int, isa: str | None) -> None:
 
 
 def main() -> int:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100, help="at least 4")
     parser.add_argument("--isa", help="instruction set, of those that the processor has")
-    parser.add_argument("--only", choices=("tiles", "winograd"), help="one of the tables")
+    parser.add_argument("--only", choices=("tiles", "ahead", "winograd"), help="one of the tables")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
@@ -175,7 +197,7 @@ def main() -> int:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
-        for table in (tiles, winograd):
+        for table in (tiles, ahead, winograd):
             if asked.only in {None, table.__name__}:
                 table(Path(folder), asked.rounds, asked.isa)
     return 0

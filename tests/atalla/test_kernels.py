@@ -214,8 +214,8 @@ def test_the_template_for_avx512_is_right_whatever_this_processor_has_and_its_ti
 ) -> None:
     """The same C with vectors of 16 floats, made of two of 8 where the processor has none; in a process of its own.
 
-    Which of tiles of two and of three vectors a processor takes, by its maker, was measured; so was what threads share:
-    here nothing, and all.
+    Which of tiles of two and of three vectors a processor takes, by its maker, was measured; so was whether it asks for
+    one row's weights, and what threads share: here nothing, and all.
     """
     if "avx2" not in sets_here():
         return
@@ -224,8 +224,9 @@ def test_the_template_for_avx512_is_right_whatever_this_processor_has_and_its_ti
     code, digests = "from tests.atalla.test_kernels import agree, digest; agree(); print(digest())", []
     for by_threes in (0, 1):
         path = tmp_path / f"{by_threes}.so"
-        flags = ("-DATALLA_ALL_SETS", f"-DATALLA_BY_THREES={by_threes}", f"-DATALLA_WORTH_SHARING={SHARED[by_threes]}")
-        build(path, (*flags, "-Wno-psabi"), sets)
+        flags = ["-DATALLA_ALL_SETS", f"-DATALLA_BY_THREES={by_threes}", f"-DATALLA_ASKS_AHEAD={by_threes}"]
+        flags += [f"-DATALLA_WORTH_SHARING={SHARED[by_threes]}", "-Wno-psabi"]
+        build(path, flags, sets)
         environment = {**os.environ, "ATALLA_LIBRARY": str(path)}
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False

@@ -55,12 +55,20 @@ INLINE int is_intel_or_zen4(void) {
 #endif
 }
 
+// Whether one row's weights are asked for before they are read; Zen 5 foresees them by itself, and faster.
+INLINE int asks_ahead(void) {
+#if VL == 16 && defined(ATALLA_ASKS_AHEAD)
+  return ATALLA_ASKS_AHEAD;
+#else
+  return VL != 16 || is_intel_or_zen4();
+#endif
+}
+
 // All rows of a block, in tiles as even as can be; `s->next` is where they lead.
 INLINE void pass_of_tiles(pass* s, size_t rows, size_t vectors) {
   const size_t tiles = (rows + HIGHEST[vectors] - 1) / HIGHEST[vectors], least = rows / tiles, more = rows % tiles;
   const size_t steps = s->taps * s->depth;
-  // Zen 5 foresees by itself what one row reads, faster than it can be asked for.
-  s->share = rows == 1 && VL == 16 && !is_intel_or_zen4() ? 0 : (AT_LINE + tiles - 1) / tiles;
+  s->share = rows == 1 && !asks_ahead() ? 0 : (AT_LINE + tiles - 1) / tiles;
   if (more) TILES[vectors][least + 1](s, 0, more);
   s->next += more * steps * s->share;
   TILES[vectors][least](s, more * (least + 1), tiles - more);
