@@ -221,6 +221,18 @@ static int ew_is_bare(const ew_job* job) {
   return 1;
 }
 
+// The step of a bare chain for what is left of a row, less than a vector.
+static void ew_rest(const ew_step* only, unsigned views, float* const* rows, size_t from, size_t count) {
+  float rest[WALKERS][VL];
+  const float* sources[WALKERS];
+  for (unsigned v = 1; v < views; ++v) {
+    vstore(rest[v], vload_part(rows[v] + from, count));
+    sources[v] = rest[v];
+  }
+  step_floats(only, rest[0], sources[only->a + 1], sources[only->b + 1], count);
+  vstore_part(rows[0] + from, vload(rest[0]), count);
+}
+
 static void ew_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
   ew_job* job = argument;
@@ -240,21 +252,23 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
   ew_value values[MOST_VALUES];
   ew_constants(job, values);
   const int is_bare = ew_is_bare(job);
-  if (s->length <= BLOCK / 2 && w->rank == 2 && job->count) {
+  if (s->length <= (is_bare ? VL : BLOCK / 2) && w->rank == 2 && job->count) {
     ew_short_rows(job, from, last, values);
     return;
   }
   for (size_t row = from; row < last; ++row) {
     char* at[WALKERS];
     walk_row(w, row, at);
-    size_t done = 0;
     if (is_bare) {
       const ew_step* only = &job->steps[0];
       float* rows[WALKERS];
       for (unsigned v = 0; v < w->views; ++v) rows[v] = (float*)(void*)at[v] + begin;
-      done = count / VL * VL;
+      const size_t done = count / VL * VL;
       step_floats(only, rows[0], rows[only->a + 1], rows[only->b + 1], done);
+      if (done < count) ew_rest(only, w->views, rows, done, count - done);
+      continue;
     }
+    size_t done = 0;
     while (done < count) {
       // Whole vectors first: a block that ends within a vector is copied.
       size_t block = count - done < BLOCK ? count - done : BLOCK;
