@@ -1,5 +1,5 @@
-// Tiles of depthwise convolutions: some neighbours of a row of the output, all channels, a vector of them at a time;
-// one function for each width and stride of the filter and each activation. "depthwise.h" says what is computed.
+// Tiles of depthwise convolutions: some neighbours of one row of the output or of two, all channels, a vector of them at
+// a time; one function for each width and stride of the filter and each activation. "depthwise.h" says what is computed.
 #pragma once
 
 #include "narrow.h"
@@ -7,17 +7,20 @@
 #include "rounded.h"
 
 enum { PIXELS = 7 };                       // images are 7, 14, 28, 56 or 112 pixels wide
+enum { DW_ROWS = VL == 16 ? 2 : 1 };       // of a tile: as many as have registers for their sums and weights
 enum { MOST_WIDTH = 5, MOST_STRIDE = 2 };  // of filters that have functions of their own
 
 typedef struct {
-  const char* const* columns;  // [kernel_h][reach], at the tile's left edge
-  int from, to;                // of the filter's rows, those inside of the image
+  const char* const* columns;  // [kernel_h, and `down` for the second row][reach], at the tile's left edge
+  int from, to;                // of these lines, those inside of the image
+  int rows, down;              // of the output; lines from one's first to the other's
   size_t reach;
   const char* weight;  // [taps][channels]
   const float* bias;
   float* residual;
   char* out;
   int64_t residual_pixel, out_pixel;  // elements between pixels
+  int64_t residual_row, out_row;      // elements between rows
   const int32_t* sums;                // of int8, and what is made of it
   const float *scale, *offset;
   float zero;
@@ -30,10 +33,9 @@ typedef struct {
 // What is done to sums before they are stored: nothing, two bounds, hardswish, or what int8 needs.
 typedef enum { DW_NONE, DW_CLAMP, DW_HARDSWISH, DW_INT8, DW_KINDS } dw_kind;
 
-INLINE dw_kind dw_kind_of(const dw_tile* t) {
-  if (t->scale) return DW_INT8;
-  if (t->act.act == AT_ACT_RELU || t->act.act == AT_ACT_CLAMP) return DW_CLAMP;
-  return t->act.act == AT_ACT_HARDSWISH ? DW_HARDSWISH : DW_NONE;
+INLINE dw_kind dw_kind_of(int64_t act) {
+  if (act == AT_ACT_RELU || act == AT_ACT_CLAMP) return DW_CLAMP;
+  return act == AT_ACT_HARDSWISH ? DW_HARDSWISH : DW_NONE;
 }
 
 INLINE vf dw_load(const float* at, size_t count, const int full) { return full ? vload(at) : vload_part(at, count); }
@@ -51,12 +53,11 @@ INLINE vf dw_start(const int is_int8, const dw_tile* t, size_t c, size_t count, 
   return __builtin_convertvector(sums, vf) * vset(-t->zero);
 }
 
-INLINE void dw_store_int8(const dw_tile* t, int p, size_t c, size_t count, const int full, vf sum) {
+INLINE void dw_store_int8(const dw_tile* t, int64_t place, size_t c, size_t count, const int full, vf sum) {
   const vf made = vrounded(sum, dw_load(t->scale + c, count, full)) + dw_load(t->offset + c, count, full);
   const vf x = vceil_at(vfloor_at(made, vset(t->act.low)), vset(t->act.high));
-  const int64_t place = p * t->out_pixel + (int64_t)c;
-  int8_t* bytes = (int8_t*)t->out + place;
-  float* floats = (float*)(void*)t->out + place;
+  int8_t* bytes = (int8_t*)t->out + place + c;
+  float* floats = (float*)(void*)t->out + place + c;
   if (t->out_int8) {
     full ? vstore_int8(bytes, x) : vstore_int8_part(bytes, x, count);
   } else {
@@ -77,56 +78,90 @@ INLINE float* onward(float* at, int64_t step) {
   return at;
 }
 
-// PIXELS neighbours, a vector of channels; what comes before the tile are constants.
-INLINE void dw_vector(const int kernel_w, const int stride, const int full, const dw_kind kind, const dw_tile* t,
-                      size_t c, size_t count) {
-  const int is_int8 = kind == DW_INT8;
-  vf acc[PIXELS];
-  const vf start = dw_start(is_int8, t, c, count, full);
-  for (int p = 0; p < PIXELS; ++p) acc[p] = start;
-  const size_t reach = t->reach, apart = t->channels * (is_int8 ? 1 : sizeof(float));
-  const char* const* columns = t->columns + (size_t)t->from * reach;
-  const char* weight = t->weight + (size_t)(t->from * kernel_w) * apart;
-  for (int left = t->to - t->from; left > 0; --left, columns += reach) {
-    vf w[MOST_WIDTH];
-#pragma GCC unroll 5
-    for (int j = 0; j < kernel_w; ++j, weight += apart) w[j] = dw_number(is_int8, weight, c, count, full);
+// Adds what a line of the input gives to `rows` rows of the output by their rows of the filter.
+INLINE void dw_line(const int kernel_w, const int stride, const int rows, const int full, const int is_int8,
+                    const char* const* columns, vf w[][MOST_WIDTH], size_t c, size_t count, vf acc[][PIXELS]) {
 #pragma GCC unroll 24
-    for (int at = 0; at < (PIXELS - 1) * stride + kernel_w; ++at) {
-      const vf x = dw_number(is_int8, columns[at], c, count, full);
+  for (int at = 0; at < (PIXELS - 1) * stride + kernel_w; ++at) {
+    const vf x = dw_number(is_int8, columns[at], c, count, full);
 #pragma GCC unroll 8
-      for (int p = 0; p < PIXELS; ++p) {
-        const int j = at - p * stride;
-        if (j >= 0 && j < kernel_w) acc[p] = add_product(!is_int8, acc[p], x, w[j]);
-      }
+    for (int p = 0; p < PIXELS; ++p) {
+      const int j = at - p * stride;
+      if (j < 0 || j >= kernel_w) continue;
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; ++r) acc[r][p] = add_product(!is_int8, acc[r][p], x, w[r][j]);
     }
   }
-  if (is_int8) {
-    for (int p = 0; p < PIXELS; ++p) dw_store_int8(t, p, c, count, full, acc[p]);
+}
+
+INLINE void dw_weights(const int kernel_w, const int full, const int is_int8, const dw_tile* t, int row, size_t c,
+                       size_t count, vf w[MOST_WIDTH]) {
+  const size_t apart = t->channels * (is_int8 ? 1 : sizeof(float));
+  const char* weight = t->weight + (size_t)(row * kernel_w) * apart;
+#pragma GCC unroll 5
+  for (int j = 0; j < kernel_w; ++j, weight += apart) w[j] = dw_number(is_int8, weight, c, count, full);
+}
+
+INLINE void dw_finish(const int full, const dw_kind kind, const dw_tile* t, int64_t row, size_t c, size_t count,
+                      vf acc[PIXELS]) {
+  if (kind == DW_INT8) {
+    const int64_t place = row * t->out_row;
+    for (int p = 0; p < PIXELS; ++p) dw_store_int8(t, place + p * t->out_pixel, c, count, full, acc[p]);
     return;
   }
   if (t->residual) {
-    float* residual = t->residual + c;
+    float* residual = t->residual + row * t->residual_row + (int64_t)c;
     for (int p = 0; p < PIXELS; ++p, residual = onward(residual, t->residual_pixel)) {
       acc[p] += dw_load(residual, count, full);
     }
   }
-  float* out = (float*)(void*)t->out + c;
+  float* out = (float*)(void*)t->out + row * t->out_row + (int64_t)c;
   for (int p = 0; p < PIXELS; ++p, out = onward(out, t->out_pixel)) dw_store(t, out, count, full, kind, acc[p]);
 }
 
-INLINE void dw_channels(const int kernel_w, const int stride, const dw_kind kind, const dw_tile* given) {
+// PIXELS neighbours of some rows, a vector of channels; what comes before the tile are constants.
+INLINE void dw_vector(const int kernel_w, const int stride, const int rows, const int full, const dw_kind kind,
+                      const dw_tile* t, size_t c, size_t count) {
+  const int is_int8 = kind == DW_INT8;
+  vf acc[2][PIXELS], w[2][MOST_WIDTH];
+  const vf start = dw_start(is_int8, t, c, count, full);
+#pragma GCC unroll 2
+  for (int r = 0; r < rows; ++r) {
+    for (int p = 0; p < PIXELS; ++p) acc[r][p] = start;
+  }
+  const char* const* columns = t->columns + (size_t)t->from * t->reach;
+  const int alone = rows == 1 || t->to < t->down ? t->to : t->down;
+  int line = t->from;
+  for (; line < alone; ++line, columns += t->reach) {
+    dw_weights(kernel_w, full, is_int8, t, line, c, count, w[0]);
+    dw_line(kernel_w, stride, 1, full, is_int8, columns, w, c, count, acc);
+  }
+  for (; rows > 1 && line < t->kernel_h && line < t->to; ++line, columns += t->reach) {
+    dw_weights(kernel_w, full, is_int8, t, line, c, count, w[0]);
+    dw_weights(kernel_w, full, is_int8, t, line - t->down, c, count, w[1]);
+    dw_line(kernel_w, stride, rows, full, is_int8, columns, w, c, count, acc);
+  }
+  for (; rows > 1 && line < t->to; ++line, columns += t->reach) {
+    dw_weights(kernel_w, full, is_int8, t, line - t->down, c, count, w[1]);
+    dw_line(kernel_w, stride, 1, full, is_int8, columns, w + 1, c, count, acc + 1);
+  }
+#pragma GCC unroll 2
+  for (int r = 0; r < rows; ++r) dw_finish(full, kind, t, r, c, count, acc[r]);
+}
+
+INLINE void dw_channels(const int kernel_w, const int stride, const int rows, const dw_kind kind,
+                        const dw_tile* given) {
   const dw_tile own = *given, *t = &own;  // which no store can change
   size_t c = 0;
   if (kind == DW_INT8) {  // a part of a vector of bytes is slow: at the end some channels again, which gives the same
     for (; c < t->channels; c += VL) {
       const size_t most = t->channels - VL;
-      dw_vector(kernel_w, stride, 1, kind, t, c < most ? c : most, VL);
+      dw_vector(kernel_w, stride, rows, 1, kind, t, c < most ? c : most, VL);
     }
     return;
   }
-  for (; c + VL <= t->channels; c += VL) dw_vector(kernel_w, stride, 1, kind, t, c, VL);
-  if (c < t->channels) dw_vector(kernel_w, stride, 0, kind, t, c, t->channels - c);
+  for (; c + VL <= t->channels; c += VL) dw_vector(kernel_w, stride, rows, 1, kind, t, c, VL);
+  if (c < t->channels) dw_vector(kernel_w, stride, rows, 0, kind, t, c, t->channels - c);
 }
 
 // A function for each width and stride of the filter and each kind: one for all would have too few registers.
@@ -135,7 +170,11 @@ INLINE void dw_channels(const int kernel_w, const int stride, const dw_kind kind
   X(WIDTH, STRIDE, DW_NONE) X(WIDTH, STRIDE, DW_CLAMP) X(WIDTH, STRIDE, DW_HARDSWISH) X(WIDTH, STRIDE, DW_INT8)
 #define DEFINE(WIDTH, STRIDE, KIND)                                                             \
   static __attribute__((noinline)) void dw_tile_##WIDTH##_##STRIDE##_##KIND(const dw_tile* t) { \
-    dw_channels(WIDTH, STRIDE, KIND, t);                                                        \
+    if (DW_ROWS > 1 && t->rows > 1) {                                                           \
+      dw_channels(WIDTH, STRIDE, DW_ROWS, KIND, t);                                             \
+    } else {                                                                                    \
+      dw_channels(WIDTH, STRIDE, 1, KIND, t);                                                   \
+    }                                                                                           \
   }
 #define DEFINE_KINDS(WIDTH, STRIDE) EACH_KIND(DEFINE, WIDTH, STRIDE)
 EACH_FILTER(DEFINE_KINDS)
@@ -148,7 +187,7 @@ static void (*const DW_TILES[MOST_WIDTH + 1][MOST_STRIDE + 1][DW_KINDS])(const d
 #undef NAME_TILES
 #undef NAME_TILE
 
-// One pixel, whatever the filter is.
+// One pixel of the first row, whatever the filter is.
 INLINE void dw_pixel(const int is_int8, const dw_tile* t, size_t p, size_t c, size_t count, const int full) {
   vf acc = dw_start(is_int8, t, c, count, full);
   for (int i = t->from; i < t->to; ++i) {
@@ -159,11 +198,11 @@ INLINE void dw_pixel(const int is_int8, const dw_tile* t, size_t p, size_t c, si
     }
   }
   if (is_int8) {
-    dw_store_int8(t, (int)p, c, count, full, acc);
+    dw_store_int8(t, (int64_t)p * t->out_pixel, c, count, full, acc);
   } else {
     float* out = (float*)(void*)t->out + (int64_t)p * t->out_pixel + (int64_t)c;
     if (t->residual) acc += dw_load(t->residual + (int64_t)p * t->residual_pixel + (int64_t)c, count, full);
-    dw_store(t, out, count, full, dw_kind_of(t), acc);
+    dw_store(t, out, count, full, dw_kind_of(t->act.act), acc);
   }
 }
 

@@ -7,22 +7,24 @@
 
 typedef struct {
   const at_call *conv, *dw;
-  size_t bands, high;   // of an image's lines, each a thread's at a time; lines of a band
-  int64_t reach, step;  // lines that the depthwise filter sees, and that are multiplied together
-  size_t ring, line;    // lines of the ring, some steps; floats of one
-  size_t room;          // bytes of scratch in front of the ring
+  size_t bands, high;      // of an image's rows, each a thread's at a time; rows of a band
+  int64_t together, rows;  // of the output that are made at once, and of them in an image
+  int64_t reach, step;     // lines that these read, and that are multiplied together
+  size_t ring, line;       // lines of the ring, some steps; floats of one
+  size_t room;             // bytes of scratch in front of the ring
 } pair_job;
 
 INLINE pair_job pair_of(const at_call* call) {
   const at_call* dw = call->behind;
   const int64_t* words = dw->words;
-  const at_view* dst = &dw->dst;
-  const size_t conv_room = conv_need(call), dw_room = dw_need(dw), lines = (size_t)dst->dim[2];
+  const dw_job filter = dw_job_of(dw);
+  const size_t conv_room = conv_need(call), dw_room = dw_need(dw), rows = (size_t)filter.rows;
   const size_t threads = at_pool_threads(call->pool), most = 2 * threads;
-  pair_job job = {.conv = call, .dw = dw};
-  job.bands = threads == 1 ? 1 : lines < most ? lines : most;
-  job.high = (lines + job.bands - 1) / job.bands;
-  job.reach = (words[AT_DWCONV2D_KERNEL_H] - 1) * words[AT_DWCONV2D_DILATION_H] + 1;
+  pair_job job = {.conv = call, .dw = dw, .together = filter.together, .rows = filter.rows};
+  job.bands = threads == 1 ? 1 : rows < most ? rows : most;
+  job.high = (rows + job.bands - 1) / job.bands;
+  job.reach = (words[AT_DWCONV2D_KERNEL_H] - 1) * words[AT_DWCONV2D_DILATION_H] + 1 +
+              (filter.together - 1) * words[AT_DWCONV2D_STRIDE_H];
   job.step = MOST_ROWS / call->dst.dim[3];
   if (job.step < 1) job.step = 1;
   job.ring = (size_t)((job.reach + 2 * job.step - 2) / job.step * job.step);
@@ -56,10 +58,10 @@ static void pair_lines(const pair_job* job, at_call* conv, float* ring, int64_t 
 static void pair_item(void* argument, size_t item, unsigned thread) {
   const pair_job* job = argument;
   at_call conv = *job->conv, dw = *job->dw;
-  const at_view *dst = &dw.dst, *between = &job->conv->dst;
+  const at_view* between = &job->conv->dst;
   const int64_t* words = dw.words;
   const int64_t n = (int64_t)(item / job->bands), first = (int64_t)(item % job->bands * job->high);
-  const int64_t last = first + (int64_t)job->high < dst->dim[2] ? first + (int64_t)job->high : dst->dim[2];
+  const int64_t last = first + (int64_t)job->high < job->rows ? first + (int64_t)job->high : job->rows;
   const int64_t channels = between->dim[1], high = between->dim[2];
   float* ring = (float*)(void*)(conv.scratch + thread * conv.scratch_bytes + job->room);
   conv.src[0].dim[0] = conv.dst.dim[0] = 1;
@@ -69,15 +71,16 @@ static void pair_item(void* argument, size_t item, unsigned thread) {
   dw.src[0].stride[2] = (int64_t)job->line;
   dw_job filter = dw_job_of(&dw);
   filter.ring = (int64_t)job->ring;
-  const int64_t above = first * words[AT_DWCONV2D_STRIDE_H] - words[AT_DWCONV2D_TOP];
+  const int64_t step = job->together * words[AT_DWCONV2D_STRIDE_H];
+  const int64_t above = first * step - words[AT_DWCONV2D_TOP];
   filter.origin = above > 0 ? above : 0;
   for (int64_t y = first, next = filter.origin; y < last; ++y) {
-    const int64_t end = y * words[AT_DWCONV2D_STRIDE_H] - words[AT_DWCONV2D_TOP] + job->reach;
+    const int64_t end = y * step - words[AT_DWCONV2D_TOP] + job->reach;
     for (; next < end && next < high; next += job->step) {
       const int64_t lines = high - next < job->step ? high - next : job->step;
       pair_lines(job, &conv, ring, n, next, lines, (size_t)(next - filter.origin), thread);
     }
-    dw_item(&filter, (size_t)(n * dst->dim[2] + y), thread);
+    dw_item(&filter, (size_t)(n * job->rows + y), thread);
   }
 }
 
