@@ -5,7 +5,7 @@
 // Of int8, too, sums are float32: they are whole numbers below 2^24, so nothing is lost; see AT_MOST_TAPS.
 //
 // A column of the input is found through a pointer, for each line that is read; beyond the image it points to zeros.
-// PIXELS neighbours at once share what they read of a line, and two rows the lines that both read.
+// PIXELS neighbours share what they read of a line, and two rows the lines that both read.
 #pragma once
 
 #include "depthwise_tile.h"
@@ -15,10 +15,10 @@ typedef struct {
   size_t channels, reach;  // columns of the input that a row of the output reads
   activation act;          // of int8 the bounds
   int64_t zero;
-  int is_int8, is_plain;         // whether a tile does the activation itself
-  void (*tile)(const dw_tile*);  // or NULL
-  int64_t together, rows;        // rows of the output that are made at once, and of them in an image
-  int64_t ring, origin;          // lines of the source that are there, which go round, and the first ever; 0: all
+  int is_int8;
+  void (*tiles)(const dw_rows*);  // or NULL
+  int64_t together, items;        // rows of the output that are made at once, and how often for an image
+  int64_t ring, origin;           // lines of the source that are there, which go round, and the first ever; 0: all
 } dw_job;
 
 INLINE size_t dw_reach(const at_call* call) {
@@ -29,12 +29,17 @@ INLINE size_t dw_reach(const at_call* call) {
 }
 
 // The function of a filter's width and stride, if there is one.
-INLINE void (*dw_tile_of(const dw_job* job))(const dw_tile*) {
+INLINE void (*dw_tiles_of(const dw_job* job))(const dw_rows*) {
   const at_call* call = job->call;
   const int64_t *words = call->words, width = words[AT_DWCONV2D_KERNEL_W], stride = words[AT_DWCONV2D_STRIDE_W];
-  const int fills = !job->is_int8 || job->channels >= VL;
+  const int fills = (!job->is_int8 || job->channels >= VL) && call->dst.dim[3] >= PIXELS;
   if (!fills || width > MOST_WIDTH || stride > MOST_STRIDE || words[AT_DWCONV2D_DILATION_W] != 1) return NULL;
   return DW_TILES[width][stride][job->is_int8 ? DW_INT8 : dw_kind_of(job->act.act)];
+}
+
+// Lines of the input, each with its pointers, that so many rows of the output read.
+INLINE int64_t dw_lines(const at_call* call, int64_t rows) {
+  return call->words[AT_DWCONV2D_KERNEL_H] + (rows - 1) * call->words[AT_DWCONV2D_STRIDE_H];
 }
 
 INLINE dw_job dw_job_of(const at_call* call) {
@@ -48,18 +53,12 @@ INLINE dw_job dw_job_of(const at_call* call) {
   } else {
     job.act = read_activation(words + AT_DWCONV2D_ACT);
   }
-  job.is_plain = is_bounds(job.act.act) || job.act.act == AT_ACT_HARDSWISH;
-  job.tile = dw_tile_of(&job);
-  // Two rows together read the lines once that both need; only tiles can, and they keep no dilated lines.
-  const int has_common = words[AT_DWCONV2D_DILATION_H] == 1 && words[AT_DWCONV2D_STRIDE_H] < words[AT_DWCONV2D_KERNEL_H];
-  job.together = job.tile && has_common && job.is_plain && call->dst.dim[3] >= PIXELS ? DW_ROWS : 1;
-  job.rows = (call->dst.dim[2] + job.together - 1) / job.together;
+  job.tiles = dw_tiles_of(&job);
+  // Two rows read the lines once that both need; their lines are neighbours then.
+  const int share = words[AT_DWCONV2D_DILATION_H] == 1 && words[AT_DWCONV2D_STRIDE_H] < words[AT_DWCONV2D_KERNEL_H];
+  job.together = job.tiles && share ? DW_ROWS : 1;
+  job.items = (call->dst.dim[2] + job.together - 1) / job.together;
   return job;
-}
-
-// Lines of the input, each with its pointers, that so many rows of the output read.
-INLINE int64_t dw_lines(const at_call* call, int64_t rows) {
-  return call->words[AT_DWCONV2D_KERNEL_H] + (rows - 1) * call->words[AT_DWCONV2D_STRIDE_H];
 }
 
 static size_t dw_need(const at_call* call) {
@@ -93,66 +92,59 @@ static span dw_find(const dw_job* job, int64_t n, int64_t y, int64_t lines, char
   return inside;
 }
 
-// Rows of an image that are made at once.
 static void dw_item(void* argument, size_t item, unsigned thread) {
   const dw_job* job = argument;
   const at_call* call = job->call;
   const at_view *dst = &call->dst, *res = &call->src[3];
-  const int64_t *words = call->words, wide = dst->dim[3], out_size = dst->dtype == AT_I8 ? 1 : sizeof(float);
-  const int64_t n = (int64_t)item / job->rows, y = (int64_t)item % job->rows * job->together;
+  const int64_t *words = call->words, out_size = dst->dtype == AT_I8 ? 1 : sizeof(float);
+  const int64_t n = (int64_t)item / job->items, y = (int64_t)item % job->items * job->together;
   const int64_t rows = dst->dim[2] - y < job->together ? dst->dim[2] - y : job->together;
   const int has_residual = !job->is_int8 && call->present >> 3 & 1;
   const char** columns = (const char**)(void*)(call->scratch + thread * call->scratch_bytes);
   char* zeros = (char*)(columns + (size_t)dw_lines(call, job->together) * job->reach);
   memset(zeros, (int)job->zero, job->channels * (job->is_int8 ? 1 : sizeof(float)));
   const span inside = dw_find(job, n, y, dw_lines(call, rows), zeros, columns);
-  dw_tile t = {.from = (int)inside.from,
-               .to = (int)inside.to,
-               .rows = (int)rows,
-               .down = (int)words[AT_DWCONV2D_STRIDE_H],
+  dw_rows b = {.columns = columns,
+               .from = inside.from,
+               .to = inside.to,
                .reach = job->reach,
+               .rows = rows,
+               .wide = dst->dim[3],
+               .down = words[AT_DWCONV2D_STRIDE_H],
                .weight = call->src[1].data,
                .bias = !job->is_int8 && call->present >> 2 & 1 ? (const float*)(const void*)call->src[2].data : NULL,
-               .residual_pixel = has_residual ? res->stride[3] : 0,
-               .residual_row = has_residual ? res->stride[2] : 0,
-               .out_pixel = dst->stride[3],
+               .out = dst->data + (n * dst->stride[0] + y * dst->stride[2]) * out_size,
                .out_row = dst->stride[2],
+               .out_pixel = dst->stride[3],
                .channels = job->channels,
-               .kernel_h = (int)words[AT_DWCONV2D_KERNEL_H],
-               .kernel_w = (int)words[AT_DWCONV2D_KERNEL_W],
-               .stride = (int)words[AT_DWCONV2D_STRIDE_W],
-               .dilation = (int)words[AT_DWCONV2D_DILATION_W],
+               .kernel_h = words[AT_DWCONV2D_KERNEL_H],
+               .kernel_w = words[AT_DWCONV2D_KERNEL_W],
+               .stride = words[AT_DWCONV2D_STRIDE_W],
+               .dilation = words[AT_DWCONV2D_DILATION_W],
                .act = job->act};
-  if (job->is_int8) {
-    t.sums = (const int32_t*)(const void*)call->src[2].data;
-    t.scale = (const float*)(const void*)call->src[3].data;
-    t.offset = (const float*)(const void*)call->src[4].data;
-    t.zero = (float)job->zero;
-    t.out_int8 = dst->dtype == AT_I8;
+  if (has_residual) {
+    b.residual = (float*)(void*)res->data + n * res->stride[0] + y * res->stride[2];
+    b.residual_row = res->stride[2];
+    b.residual_pixel = res->stride[3];
   }
-  for (int64_t left = 0; left < wide; left += PIXELS) {
-    // The last tile begins earlier, so that it is whole: what it makes again is the same.
-    const int64_t x = left + PIXELS <= wide || wide < PIXELS || !job->is_plain ? left : wide - PIXELS;
-    t.columns = columns + x * t.stride;
-    t.out = dst->data + (n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3]) * out_size;
-    t.residual =
-        has_residual ? (float*)(void*)res->data + n * res->stride[0] + y * res->stride[2] + x * res->stride[3] : NULL;
-    const int64_t pixels = wide - x < PIXELS ? wide - x : PIXELS;
-    if (job->tile && pixels == PIXELS) {
-      job->tile(&t);
-    } else {
-      for (int64_t p = 0; p < pixels; ++p) dw_one(&t, (size_t)p);
-    }
-    if (job->is_plain) continue;
-    float* out = (float*)(void*)t.out;
-    for (int64_t p = 0; p < pixels; ++p) activate(job->act.act, out + p * t.out_pixel, job->channels);
+  if (job->is_int8) {
+    b.sums = (const int32_t*)(const void*)call->src[2].data;
+    b.scale = (const float*)(const void*)call->src[3].data;
+    b.offset = (const float*)(const void*)call->src[4].data;
+    b.zero = (float)job->zero;
+    b.out_int8 = dst->dtype == AT_I8;
+  }
+  job->tiles ? job->tiles(&b) : dw_pixels(&b);
+  if (is_bounds(job->act.act) || job->act.act == AT_ACT_HARDSWISH) return;
+  for (int64_t i = 0; i < rows * b.wide; ++i) {
+    const int64_t place = i / b.wide * b.out_row + i % b.wide * b.out_pixel;
+    activate(job->act.act, (float*)(void*)b.out + place, job->channels);
   }
 }
 
 static int dwconv(const at_call* call) {
-  const at_view* dst = &call->dst;
-  if (at_elements(dst) == 0) return 0;
+  if (at_elements(&call->dst) == 0) return 0;
   dw_job job = dw_job_of(call);
-  at_pool_run(call->pool, (size_t)(dst->dim[0] * job.rows), dw_item, &job);
+  at_pool_run(call->pool, (size_t)(call->dst.dim[0] * job.items), dw_item, &job);
   return 0;
 }

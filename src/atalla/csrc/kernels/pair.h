@@ -7,20 +7,20 @@
 
 typedef struct {
   const at_call *conv, *dw;
-  size_t bands, high;      // of an image's rows, each a thread's at a time; rows of a band
-  int64_t together, rows;  // of the output that are made at once, and of them in an image
-  int64_t reach, step;     // lines that these read, and that are multiplied together
-  size_t ring, line;       // lines of the ring, some steps; floats of one
-  size_t room;             // bytes of scratch in front of the ring
+  size_t bands, high;       // of these, each a thread's at a time; and what a band holds
+  int64_t together, items;  // rows of the output that are made at once, and how often for an image
+  int64_t reach, step;      // lines that these read, and that are multiplied together
+  size_t ring, line;        // lines of the ring, some steps; floats of one
+  size_t room;              // bytes of scratch in front of the ring
 } pair_job;
 
 INLINE pair_job pair_of(const at_call* call) {
   const at_call* dw = call->behind;
   const int64_t* words = dw->words;
   const dw_job filter = dw_job_of(dw);
-  const size_t conv_room = conv_need(call), dw_room = dw_need(dw), rows = (size_t)filter.rows;
+  const size_t conv_room = conv_need(call), dw_room = dw_need(dw), rows = (size_t)filter.items;
   const size_t threads = at_pool_threads(call->pool), most = 2 * threads;
-  pair_job job = {.conv = call, .dw = dw, .together = filter.together, .rows = filter.rows};
+  pair_job job = {.conv = call, .dw = dw, .together = filter.together, .items = filter.items};
   job.bands = threads == 1 ? 1 : rows < most ? rows : most;
   job.high = (rows + job.bands - 1) / job.bands;
   job.reach = (words[AT_DWCONV2D_KERNEL_H] - 1) * words[AT_DWCONV2D_DILATION_H] + 1 +
@@ -61,7 +61,7 @@ static void pair_item(void* argument, size_t item, unsigned thread) {
   const at_view* between = &job->conv->dst;
   const int64_t* words = dw.words;
   const int64_t n = (int64_t)(item / job->bands), first = (int64_t)(item % job->bands * job->high);
-  const int64_t last = first + (int64_t)job->high < job->rows ? first + (int64_t)job->high : job->rows;
+  const int64_t last = first + (int64_t)job->high < job->items ? first + (int64_t)job->high : job->items;
   const int64_t channels = between->dim[1], high = between->dim[2];
   float* ring = (float*)(void*)(conv.scratch + thread * conv.scratch_bytes + job->room);
   conv.src[0].dim[0] = conv.dst.dim[0] = 1;
@@ -80,7 +80,7 @@ static void pair_item(void* argument, size_t item, unsigned thread) {
       const int64_t lines = high - next < job->step ? high - next : job->step;
       pair_lines(job, &conv, ring, n, next, lines, (size_t)(next - filter.origin), thread);
     }
-    dw_item(&filter, (size_t)(n * job->rows + y), thread);
+    dw_item(&filter, (size_t)(n * job->items + y), thread);
   }
 }
 
