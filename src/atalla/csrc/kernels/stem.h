@@ -9,6 +9,7 @@ typedef struct {
   const at_call* call;
   size_t channels, kernel_h, kernel_w, stride, dilation, wide, high;
   size_t phase, line;    // floats of one phase of a row, and of all of them
+  size_t lead;           // floats in front of a line, so that most of its vectors are aligned
   size_t block, blocks;  // rows of the output that one item makes, and items of an image
   span inside[2];        // of the first phases: which columns are inside of the image
 } stem_job;
@@ -27,12 +28,14 @@ INLINE stem_job stem_of(const at_call* call) {
                   .dilation = (size_t)words[AT_CONV2D_DILATION_W],
                   .wide = (size_t)call->dst.dim[3],
                   .high = (size_t)call->dst.dim[2]};
-  job.phase = job.wide + (job.kernel_w - 1) * job.dilation / job.stride + 1;
+  job.phase = (job.wide + (job.kernel_w - 1) * job.dilation / job.stride + VL) / VL * VL;
   job.line = job.phase * job.stride;
   for (int64_t p = 0; p < 2; ++p) {
     const int64_t start = p - words[AT_CONV2D_LEFT];
     job.inside[p] = span_inside(start, (int64_t)job.stride, call->src[0].dim[3], (int64_t)job.phase);
   }
+  const int64_t from = job.inside[0].from > job.inside[1].from ? job.inside[0].from : job.inside[1].from;
+  job.lead = (size_t)(VL - from % VL);
   return job;
 }
 
@@ -40,18 +43,20 @@ static size_t stem_need(const at_call* call) {
   const stem_job job = stem_of(call);
   const unsigned __int128 rows = job.kernel_h * job.channels;
   const unsigned __int128 bytes = rows * job.kernel_w * sizeof(float*) + rows * job.line * sizeof(float);
-  return at_bytes(bytes + job.kernel_h * sizeof(int64_t) + 2 * AT_LINE);
+  return at_bytes(bytes + job.kernel_h * sizeof(int64_t) + job.lead * sizeof(float) + 2 * AT_LINE);
 }
 
-// Dense numbers, every second to one line and those between them to the other; returns how many went to each.
+// Dense numbers, every second to one line and those between them to the other; returns how many went to each: none if
+// they do not fill a vector.
 INLINE int64_t stem_halves(const float* from, int64_t count, float* even, float* odd) {
-  int64_t i = 0;
-  for (; i + VL <= count; i += VL) {
-    const vf a = vload(from + 2 * i), b = vload(from + 2 * i + VL);
-    vstore(even + i, veven(a, b));
-    vstore(odd + i, vodd(a, b));
+  if (count < VL) return 0;
+  for (int64_t i = 0; i < count; i += VL) {
+    const int64_t at = i + VL <= count ? i : count - VL;  // some of the last ones again
+    const vf a = vload(from + 2 * at), b = vload(from + 2 * at + VL);
+    vstore(even + at, veven(a, b));
+    vstore(odd + at, vodd(a, b));
   }
-  return i;
+  return count;
 }
 
 // Column x of the padded row becomes [x % stride][x / stride]; what is outside of the image stays as it is.
@@ -133,7 +138,7 @@ static void stem_item(void* argument, size_t item, unsigned thread) {
   const stem_room room = {
       .taps = (float**)(void*)scratch,
       .held = (int64_t*)(void*)(scratch + pointers),
-      .lines = (float*)(void*)(scratch + (pointers + numbers + AT_LINE - 1) / AT_LINE * AT_LINE),
+      .lines = (float*)(void*)(scratch + (pointers + numbers + AT_LINE - 1) / AT_LINE * AT_LINE) + job->lead,
   };
   for (size_t i = 0; i < job->kernel_h; ++i) room.held[i] = INT64_MIN;
   memset(room.lines, 0, job->kernel_h * job->channels * job->line * sizeof(float));
