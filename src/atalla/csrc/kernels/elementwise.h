@@ -35,6 +35,10 @@ INLINE void load_narrow(float* to, const int8_t* from, int64_t step, size_t coun
 INLINE void store_narrow(int8_t* to, const float* from, int64_t step, size_t count) {
   size_t i = 0;
   for (; step == 1 && i + VL <= count; i += VL) vstore_int8(to + i, vload(from + i));
+  for (; i + VL <= count; i += VL) {
+    const vb made = vto_int8(vload(from + i));
+    for (size_t lane = 0; lane < VL; ++lane) to[(int64_t)(i + lane) * step] = made[lane];
+  }
   for (; i < count; ++i) to[(int64_t)i * step] = (int8_t)to_whole((double)from[i]);
 }
 

@@ -30,10 +30,10 @@ INLINE char* put_int8(const packed_job* rows, char* at, const char* from, int64_
 #if defined(__AVX512BW__)
   if (step == 1) {
     const __m512i flip = _mm512_set1_epi8((char)FLIP);
-    for (size_t i = 0; i < count; i += 64) {
-      const __mmask64 here = count - i < 64 ? ((__mmask64)1 << (count - i)) - 1 : ~(__mmask64)0;
-      _mm512_mask_storeu_epi8(to + i, here, _mm512_xor_si512(_mm512_maskz_loadu_epi8(here, from + i), flip));
-    }
+    size_t i = 0;
+    for (; i + 64 <= count; i += 64) _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), flip));
+    const __mmask64 rest = ((__mmask64)1 << (count - i)) - 1;
+    if (rest) _mm512_mask_storeu_epi8(to + i, rest, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, from + i), flip));
     return (char*)(to + count);
   }
 #endif

@@ -62,7 +62,7 @@ INLINE size_t high_of(size_t rows) {
 }
 
 #if defined(__AVX512VNNI__)
-enum { FEW_ROWS = 5 };  // by four panels
+enum { FEW_ROWS = 5, INT8_AHEAD = 32 };  // by four panels; steps that weights are asked for before they are read
 
 INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t pitch, const deep_panels* p,
                       const finishing* f, int32_t* sums) {
@@ -74,28 +74,39 @@ INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t 
   }
   const int8_t* w = p->weight;
   const size_t apart = p->steps * STEP_BYTES;
-  for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES, a += AT_QUAD) {
+  const packed*
+      thirds[HIGH / 3];  // each row's own pointer would not stay in a register: two are found by their distance
+  _Pragma("GCC unroll 4") for (int i = 0; i < HIGH / 3; ++i) thirds[i] = a + (size_t)(3 * i) * pitch;
+  for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES) {
     __m512i weights[WIDE];
-    _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) { weights[c] = _mm512_loadu_si512(w + (size_t)c * apart); }
+    _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
+      weights[c] = _mm512_loadu_si512(w + (size_t)c * apart);
+      __builtin_prefetch((const void*)((uintptr_t)w + (size_t)c * apart + INT8_AHEAD * STEP_BYTES), 0, 3);
+    }
     _Pragma("GCC unroll 12") for (int r = 0; r < rows; ++r) {
       int32_t four;
-      memcpy(&four, a + (size_t)r * pitch, sizeof four);
+      memcpy(&four, thirds[r / 3] + (size_t)(r % 3) * pitch, sizeof four);
       const __m512i x = _mm512_set1_epi32(four);
       _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
         acc[r][c] = _mm512_dpbusd_epi32(acc[r][c], x, weights[c]);
       }
     }
+    _Pragma("GCC unroll 4") for (int i = 0; i < (rows + 2) / 3; ++i) {
+      thirds[i] += AT_QUAD;
+      __asm__("" : "+r"(thirds[i]));
+    }
   }
   if (f) {
+    const finishing own = *f;  // which no store can change
     vf scale[WIDE], offset[WIDE];
     _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
-      scale[c] = vload(f->scale + c * AT_PANEL);
-      offset[c] = vload(f->offset + c * AT_PANEL);
+      scale[c] = vload(own.scale + c * AT_PANEL);
+      offset[c] = vload(own.offset + c * AT_PANEL);
     }
     _Pragma("GCC unroll 12") for (int r = 0; r < rows; ++r) {
-      int8_t* out = (int8_t*)f->out + f->at[r];
+      int8_t* out = (int8_t*)own.out + own.at[r];
       _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
-        vstore_int8(out + c * AT_PANEL, finished(f, (vi)acc[r][c], scale[c], offset[c]));
+        vstore_int8(out + c * AT_PANEL, finished(&own, (vi)acc[r][c], scale[c], offset[c]));
       }
     }
     return;

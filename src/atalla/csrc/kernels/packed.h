@@ -81,8 +81,6 @@ INLINE char* pack_line(const packed_job* job, put_elements* put, char* to, const
   const int64_t kernel = call->words[AT_CONV2D_KERNEL_W], dilation = call->words[AT_CONV2D_DILATION_W];
   const int64_t depth = (int64_t)job->depth, wide = src->dim[3], bytes = (int64_t)job->bytes;
   if (job->is_dense) {
-    if (left >= 0 && left + kernel <= wide)
-      return put(job, to, line + left * depth * bytes, 1, (size_t)(kernel * depth));
     int64_t from = left < 0 ? -left : 0, to_tap = wide - left < kernel ? wide - left : kernel;
     if (from > kernel) from = kernel;
     if (to_tap < from) to_tap = from;
@@ -112,14 +110,20 @@ INLINE void pack_pixels(const packed_job* job, put_elements* put, size_t size, s
       const int64_t row = y * words[AT_CONV2D_STRIDE_H] - words[AT_CONV2D_TOP] + i * words[AT_CONV2D_DILATION_H];
       const char* line = whole + (n * src->stride[0] + row * src->stride[2]) * bytes;
       char* to = a + done * job->pitch + (size_t)i * taps * size;
-      int64_t left = x * words[AT_CONV2D_STRIDE_W] - words[AT_CONV2D_LEFT];
-      for (size_t r = 0; r < count; ++r, to += job->pitch, left += words[AT_CONV2D_STRIDE_W]) {
-        if (row < 0 || row >= src->dim[2]) {
-          put(job, to, NULL, 1, taps);
-        } else {
-          pack_line(job, put, to, line, left);
-        }
+      if (row < 0 || row >= src->dim[2]) {
+        for (size_t r = 0; r < count; ++r, to += job->pitch) put(job, to, NULL, 1, taps);
+        continue;
       }
+      // Of dense taps, all pixels but those at the edges are alike.
+      const int64_t stride = words[AT_CONV2D_STRIDE_W], left = x * stride - words[AT_CONV2D_LEFT];
+      const int64_t last = src->dim[3] - words[AT_CONV2D_KERNEL_W] + 1, all = (int64_t)count;
+      const span alike = job->is_dense ? span_inside(left, stride, last, all) : (span){all, all};
+      int64_t r = 0;
+      for (; r < alike.from; ++r, to += job->pitch) pack_line(job, put, to, line, left + r * stride);
+      const int64_t pixel_bytes = (int64_t)job->depth * bytes;
+      const char* from = line + (left + r * stride) * pixel_bytes;
+      for (; r < alike.to; ++r, to += job->pitch, from += stride * pixel_bytes) put(job, to, from, 1, taps);
+      for (; r < all; ++r, to += job->pitch) pack_line(job, put, to, line, left + r * stride);
     }
     done += count;
   }
