@@ -82,11 +82,11 @@ static void pack_int8(const int8_job* job, size_t group, size_t first, size_t ro
   }
 }
 
-// Whole numbers that sums begin with: what the zero point adds to each column, and what FLIP does.
-INLINE void find_start(const int8_job* job, size_t first, size_t count, int32_t* start) {
+// Whole numbers that sums of some panels begin with: what the zero point adds to each column, and what FLIP does.
+INLINE void find_start(const int8_job* job, size_t first, size_t count, size_t panels, int32_t* start) {
   const int32_t* sums = (const int32_t*)(const void*)job->rows.call->src[2].data + first;
   const uint32_t factor = 0u - (uint32_t)(job->zero + FLIP);
-  for (size_t c = 0; c < SUMS; ++c) start[c] = c < count ? (int32_t)(factor * (uint32_t)sums[c]) : 0;
+  for (size_t c = 0; c < panels * AT_PANEL; ++c) start[c] = c < count ? (int32_t)(factor * (uint32_t)sums[c]) : 0;
 }
 
 // Sums become what they stand for.
@@ -143,7 +143,7 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
     const size_t column = panel * AT_PANEL, panels = panels_at_once(last - panel, rows);
     const size_t left = all->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
     const size_t first_column = group * all->columns + column;
-    find_start(job, first_column, count, start);
+    find_start(job, first_column, count, panels, start);
     deep_panels p = {weight + panel * quads * STEP_BYTES, panels, quads, start, NULL, NULL};
     find_tail(&p, tail);
     widen(&p, rows, room + (size_t)packed_bytes(job));

@@ -141,6 +141,11 @@ INLINE void pack_rows(const packed_job* job, put_elements* put, size_t first, si
 // Where rows of a tensor of dst's shape begin.
 INLINE void find_places(const packed_job* job, const at_view* view, size_t first, size_t rows, int64_t* at) {
   const way to = job->is_conv ? pixels_of(view, &job->call->dst, 1, 1) : way_of(view);
+  if (to.rank && is_even(&to)) {
+    const int64_t step = to.stride[to.rank - 1];
+    for (size_t r = 0; r < rows; ++r) at[r] = (int64_t)(first + r) * step;
+    return;
+  }
   row_place place = place_of(&to, first);
   for (size_t r = 0; r < rows; ++r, next_row(&to, &place)) at[r] = place.offset;
 }
