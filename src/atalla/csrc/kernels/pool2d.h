@@ -31,38 +31,60 @@ INLINE void pool_store(char* at, vf found, size_t count, const int is_int8) {
   }
 }
 
+typedef struct {
+  const char* first;    // where the first tap's elements are
+  int64_t down, right;  // bytes between taps
+  int64_t high, wide;   // taps
+} window;
+
+// The largest or the sum of what `count` neighbouring channels of a window hold.
+INLINE vf pool_window(const int is_int8, const int is_max, const window* w, size_t count) {
+  vf found = vset(is_max ? (is_int8 ? INT8_MIN : -INFINITY) : 0.0f);
+  for (int64_t i = 0; i < w->high; ++i) {
+    const char* at = w->first + i * w->down;
+    for (int64_t j = 0; j < w->wide; ++j, at += w->right) {
+      const vf value = pool_load(at, count, is_int8);
+      if (is_max) {
+        found = vselect(vless(found, value) | vnan(value), value, found);
+      } else {
+        found += value;
+      }
+    }
+  }
+  return found;
+}
+
 INLINE void pool_row(const int is_int8, const at_call* call, size_t item) {
   const at_view *dst = &call->dst, *src = &call->src[0];
   const int64_t size = is_int8 ? 1 : sizeof(float), *words = call->words, kind = words[AT_POOL2D_KIND];
   const int64_t high = dst->dim[2], wide = dst->dim[3], n = (int64_t)item / high, y = (int64_t)item % high;
   const size_t channels = (size_t)dst->dim[1];
   const char* image = src->data + n * src->stride[0] * size;
-  const float least = is_int8 ? INT8_MIN : -INFINITY;
   for (int64_t x = 0; x < wide; ++x) {
     const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
     const int64_t left = x * words[AT_POOL2D_STRIDE_W] - words[AT_POOL2D_LEFT];
     char* out = dst->data + (n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3]) * size;
     const taps_inside rows = clip(top, words[AT_POOL2D_DILATION_H], words[AT_POOL2D_KERNEL_H], src->dim[2]);
     const taps_inside columns = clip(left, words[AT_POOL2D_DILATION_W], words[AT_POOL2D_KERNEL_W], src->dim[3]);
-    int64_t inside = (rows.to - rows.from) * (columns.to - columns.from);
+    window w = {.first = image, .high = rows.to - rows.from, .wide = columns.to - columns.from};
+    int64_t inside = w.high * w.wide;
+    if (inside) {  // else nothing may be reckoned with what lies outside of the image
+      const int64_t row = top + rows.from * words[AT_POOL2D_DILATION_H];
+      const int64_t column = left + columns.from * words[AT_POOL2D_DILATION_W];
+      w.first += (row * src->stride[2] + column * src->stride[3]) * size;
+      if (w.high > 1) w.down = words[AT_POOL2D_DILATION_H] * src->stride[2] * size;
+      if (w.wide > 1) w.right = words[AT_POOL2D_DILATION_W] * src->stride[3] * size;
+    }
     if (kind == AT_POOL_MEAN_PADDED) inside = words[AT_POOL2D_KERNEL_H] * words[AT_POOL2D_KERNEL_W];
-    for (size_t c = 0; c < channels; c += VL) {
+    for (size_t c = 0; c < channels; c += VL, w.first += VL * size) {
       const size_t count = channels - c < VL ? channels - c : VL;
-      vf found = vset(kind == AT_POOL_MAX ? least : 0.0f);
-      for (int64_t i = rows.from; i < rows.to; ++i) {
-        const int64_t row = top + i * words[AT_POOL2D_DILATION_H];
-        for (int64_t j = columns.from; j < columns.to; ++j) {
-          const int64_t column = left + j * words[AT_POOL2D_DILATION_W];
-          const char* at = image + (row * src->stride[2] + column * src->stride[3] + (int64_t)c) * size;
-          const vf value = pool_load(at, count, is_int8);
-          if (kind == AT_POOL_MAX) {
-            found = vselect(vless(found, value) | vnan(value), value, found);
-          } else {
-            found += value;
-          }
-        }
+      vf found;
+      if (kind == AT_POOL_MAX) {
+        found = count == VL ? pool_window(is_int8, 1, &w, VL) : pool_window(is_int8, 1, &w, count);
+      } else {
+        found = count == VL ? pool_window(is_int8, 0, &w, VL) : pool_window(is_int8, 0, &w, count);
+        found = found / vset((float)inside);
       }
-      if (kind != AT_POOL_MAX) found = found / vset((float)inside);
       pool_store(out + (int64_t)c * size, found, count, is_int8);
     }
   }
