@@ -55,6 +55,23 @@ class Depthwise(nn.Module):
         return [*made, self.layers[0](x) + x]
 
 
+class Grouped(nn.Module):
+    """Groups of few channels, alike in and out: several of them, or parts, fill a vector."""
+
+    def __init__(self, channels: int, depth: int) -> None:
+        super().__init__()
+        sizes = [(3, 1), (3, 2), (5, 1), (5, 2), ((1, 3), (3, 1)), (7, 1)]
+        self.layers = nn.ModuleList(
+            nn.Conv2d(channels, channels, k, s, (k if isinstance(k, int) else 1) // 2, groups=channels // depth)
+            for k, s in sizes
+        )
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        acts = (nn.functional.relu6, nn.functional.hardswish, nn.functional.silu, nn.functional.relu)
+        made = [acts[i % 4](layer(x)) for i, layer in enumerate(self.layers)]
+        return [*made, self.layers[0](x) + x]
+
+
 class Stem(nn.Module):
     """Convolutions of few channels, which read the image as it lies."""
 
@@ -131,6 +148,9 @@ def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
             found[f"product_{rows}x{depth}"] = (Products(depth), torch.randn(rows, depth))
     for channels, wide in ((8, 7), (20, 5), (20, 16), (3, 23)):
         found[f"depthwise_{channels}_{wide}"] = (Depthwise(channels), torch.randn(2, channels, 9, wide))
+    for depth, groups, wide in ((4, 8, 7), (4, 5, 16), (8, 3, 23), (8, 13, 9), (2, 16, 8), (8, 4, 5)):
+        channels = depth * groups
+        found[f"grouped_{groups}x{depth}_{wide}"] = (Grouped(channels, depth), torch.randn(2, channels, 6, wide))
     for channels in (1, 3, 4):
         image = torch.randn(2, channels, 11, 230)
         found[f"stem_{channels}"] = (Stem(channels), image)

@@ -1,6 +1,7 @@
 // CONV2D: a product whose rows are pixels; each tap of the filter finds its row of channels through a pointer.
 #pragma once
 
+#include "grouped.h"
 #include "stem.h"
 
 typedef struct {
@@ -13,6 +14,7 @@ typedef struct {
 
 static size_t conv_need(const at_call* call) {
   if (suits_stem(call)) return stem_need(call);
+  if (grouped_of(call)) return grouped_need(call);
   const size_t taps = (size_t)(call->words[AT_CONV2D_KERNEL_H] * call->words[AT_CONV2D_KERNEL_W]);
   return taps * MOST_ROWS * sizeof(float*) + (size_t)call->src[0].dim[1] * sizeof(float) + AT_LINE;
 }
@@ -100,6 +102,7 @@ static int conv(const at_call* call) {
   const at_view* dst = &call->dst;
   if (at_elements(dst) == 0) return 0;
   if (suits_stem(call)) return stem(call);
+  if (grouped_of(call)) return grouped(call);
   const int64_t* words = call->words;
   conv_job job = {.call = call, .groups = (size_t)words[AT_CONV2D_GROUPS], .is_plain = is_plain(call)};
   job.taps = (size_t)(words[AT_CONV2D_KERNEL_H] * words[AT_CONV2D_KERNEL_W]);

@@ -16,6 +16,7 @@ typedef struct {
   activation act;          // of int8 the bounds
   int64_t zero;
   int is_int8;
+  const char* weight;
   void (*tiles)(const dw_rows*);  // or NULL
   int64_t together, items;        // rows of the output that are made at once, and how often for an image
   int64_t ring, origin;           // lines of the source that are there, which go round, and the first ever; 0: all
@@ -43,7 +44,8 @@ INLINE int64_t dw_lines(const at_call* call, int64_t rows) {
 }
 
 INLINE dw_job dw_job_of(const at_call* call) {
-  dw_job job = {.call = call, .channels = (size_t)call->dst.dim[1], .reach = dw_reach(call)};
+  dw_job job = {
+      .call = call, .channels = (size_t)call->dst.dim[1], .reach = dw_reach(call), .weight = call->src[1].data};
   const int64_t* words = call->words;
   job.is_int8 = call->src[0].dtype == AT_I8;
   if (job.is_int8) {
@@ -111,7 +113,7 @@ static void dw_item(void* argument, size_t item, unsigned thread) {
                .rows = rows,
                .wide = dst->dim[3],
                .down = words[AT_DWCONV2D_STRIDE_H],
-               .weight = call->src[1].data,
+               .weight = job->weight,
                .bias = !job->is_int8 && call->present >> 2 & 1 ? (const float*)(const void*)call->src[2].data : NULL,
                .out = dst->data + (n * dst->stride[0] + y * dst->stride[2]) * out_size,
                .out_row = dst->stride[2],
