@@ -14,7 +14,7 @@ import pytest
 from atalla.blob.reader import parse
 from atalla.build import FLAGS, SETS, SOURCES
 from atalla.isa import Layout, Op, Verdict
-from atalla.isa.format import TENSOR
+from atalla.isa.format import MOST_BYTES, TENSOR
 from tests import needs
 from tests.atalla import bf16_programs, f32_programs, int8_programs
 from tests.atalla.native import HERE, executable, run_blob, sets_here, shared_library
@@ -35,8 +35,6 @@ THREAD = (*LITTLE, "-fsanitize=thread", *ALL)
 DEBUG = (*LITTLE, "-DATALLA_DEBUG", "-DATALLA_WORTH_SHARING=1")
 ARM, QEMU = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 DRIVER = HERE / "run_blob.c"
-FAR = 1 << 61
-"""Elements: their bytes are more than 64 bits count."""
 
 
 def checked(program: list[str], name: str, folder: Path, tolerance: float = 2e-5, **options: int | str) -> None:
@@ -67,27 +65,28 @@ def test_odd_numbers_do_nothing_undefined(name: str, isa: str, tmp_path: Path) -
 @pytest.mark.parametrize("isa", sorted(sets_here()))
 @pytest.mark.parametrize("make", [*f32_programs.MAKERS, *bf16_programs.MAKERS, *int8_programs.MAKERS])
 def test_steps_of_a_dim_of_one_element_are_never_taken(make: Callable[[int], Given], isa: str, tmp_path: Path) -> None:
-    """Files may say any: whoever multiplies with them overflows, whoever adds them leaves the tensor."""
+    """Files may say the largest there is: whoever takes one is outside of all memory."""
     ran = 0
-    for seed in range(40):
-        blob, inputs, wanted = make(seed)
+    for seed in range(16):
+        blob, inputs, _ = make(seed)
         far = steps_apart(blob)
         if far == blob or python(far) != Verdict.SOUND:
             continue
-        (found,) = run_blob([str(executable(DRIVER, ADDRESS))], far, inputs, tmp_path, threads=2, isa=isa)
-        same([found.float()], [wanted.float()], 2e-5)
+        program = [str(executable(DRIVER, ADDRESS))]
+        usual, found = (run_blob(program, one, inputs, tmp_path, threads=2, isa=isa) for one in (blob, far))
+        same(found, usual, 0)
         ran += 1
-    assert ran > 3
+    assert ran > 2
 
 
 def steps_apart(blob: bytes) -> bytes:
-    """Return the file with steps that no memory has, wherever a dim has one element."""
+    """Return the file with the largest steps, wherever a dim has one element."""
     listing, changed, first = parse(blob), bytearray(blob), sections(blob)[b"TENS"][0]
     for number, row in enumerate(listing.tensors):
         for dim, extent in enumerate(row.shape):
             if extent == 1 and row.layout is Layout.STRIDED:
                 place = first + TENSOR.size * number + TENSOR.at("strides") + 8 * dim
-                struct.pack_into("<q", changed, place, FAR)
+                struct.pack_into("<q", changed, place, MOST_BYTES)
     return signed(changed)
 
 
