@@ -256,7 +256,7 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
   ew_value values[MOST_VALUES];
   ew_constants(job, values);
   const int is_bare = ew_is_bare(job);
-  if (s->length <= (is_bare ? VL : BLOCK / 2) && w->rank == 2 && job->count) {
+  if (s->length <= BLOCK / 2 && w->rank == 2 && job->count) {
     ew_short_rows(job, from, last, values);
     return;
   }
