@@ -44,7 +44,7 @@ class Depthwise(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        sizes = [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (4, 3, 1)]
+        sizes = [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (4, 3, 1), (5, 1, 3), (3, 2, 2)]
         self.layers = nn.ModuleList(
             nn.Conv2d(channels, channels, k, stride=s, dilation=d, padding=k // 2, groups=channels) for k, s, d in sizes
         )

@@ -5,14 +5,16 @@
 // Of int8, too, sums are float32: they are whole numbers below 2^24, so nothing is lost; see AT_MOST_TAPS.
 //
 // A column of the input is found through a pointer, for each line that is read; beyond the image it points to zeros.
-// PIXELS neighbours share what they read of a line, and two rows the lines that both read.
+// PIXELS neighbours share what they read of a line, and two rows the lines that both read. Where taps are dilated,
+// those are neighbours that lie as far apart as taps do: each class of such columns has its pointers by itself.
 #pragma once
 
 #include "depthwise_tile.h"
 
 typedef struct {
   const at_call* call;
-  size_t channels, reach;  // columns of the input that a row of the output reads
+  size_t channels, reach;  // columns of the input that a row of the output reads, of all classes
+  int64_t classes;         // of columns; 1 where taps are no further apart than pixels, or there are no tiles
   activation act;          // of int8 the bounds
   int64_t zero;
   int is_int8;
@@ -33,8 +35,9 @@ INLINE size_t dw_reach(const at_call* call) {
 INLINE void (*dw_tiles_of(const dw_job* job))(const dw_rows*) {
   const at_call* call = job->call;
   const int64_t *words = call->words, width = words[AT_DWCONV2D_KERNEL_W], stride = words[AT_DWCONV2D_STRIDE_W];
-  const int fills = (!job->is_int8 || job->channels >= VL) && call->dst.dim[3] >= PIXELS;
-  if (!fills || width > MOST_WIDTH || stride > MOST_STRIDE || words[AT_DWCONV2D_DILATION_W] != 1) return NULL;
+  const int64_t dilation = words[AT_DWCONV2D_DILATION_W];
+  const int fills = (!job->is_int8 || job->channels >= VL) && call->dst.dim[3] / dilation >= PIXELS;
+  if (!fills || width > MOST_WIDTH || stride > MOST_STRIDE || (dilation > 1 && stride > 1)) return NULL;
   return DW_TILES[width][stride][job->is_int8 ? DW_INT8 : dw_kind_of(job->act.act)];
 }
 
@@ -56,6 +59,8 @@ INLINE dw_job dw_job_of(const at_call* call) {
     job.act = read_activation(words + AT_DWCONV2D_ACT);
   }
   job.tiles = dw_tiles_of(&job);
+  job.classes = job.tiles ? words[AT_DWCONV2D_DILATION_W] : 1;
+  job.reach = (job.reach + (size_t)job.classes - 1) / (size_t)job.classes * (size_t)job.classes;
   // Two rows read the lines once that both need; their lines are neighbours then.
   const int share = words[AT_DWCONV2D_DILATION_H] == 1 && words[AT_DWCONV2D_STRIDE_H] < words[AT_DWCONV2D_KERNEL_H];
   job.together = job.tiles && share ? DW_ROWS : 1;
@@ -86,12 +91,35 @@ static span dw_find(const dw_job* job, int64_t n, int64_t y, int64_t lines, char
     const span in = is_row ? span_inside(-left, 1, src->dim[3], reach) : (span){reach, reach};
     const int64_t at_line = job->ring ? (row - job->origin) % job->ring : row;
     const char* line = is_row ? image + at_line * src->stride[2] * size : NULL;
+    if (job->classes > 1) {
+      const char** to = columns;
+      for (int64_t class = 0; class < job->classes; ++class) {
+        for (int64_t at = class; at < reach; at += job->classes) {
+          *to++ = at >= in.from && at < in.to ? line + (at - left) * step : zeros;
+        }
+      }
+      continue;
+    }
     for (int64_t at = 0; at < in.from; ++at) columns[at] = zeros;
     for (int64_t at = in.from; at < in.to; ++at) columns[at] = line + (at - left) * step;
     for (int64_t at = in.to; at < reach; ++at) columns[at] = zeros;
   }
   if (inside.from > inside.to) inside.from = inside.to;
   return inside;
+}
+
+// Every class of columns is an image of its own.
+INLINE void dw_classes(const dw_job* job, dw_rows all, int64_t out_size) {
+  const int64_t classes = job->classes, wide = all.wide, pixel = all.out_pixel, residual_pixel = all.residual_pixel;
+  all.out_pixel *= classes;
+  all.residual_pixel *= classes;
+  for (int64_t class = 0; class < classes; ++class) {
+    all.wide = (wide - class + classes - 1) / classes;
+    job->tiles(&all);
+    all.columns += job->reach / (size_t)classes;
+    all.out += pixel * out_size;
+    if (all.residual) all.residual += residual_pixel;
+  }
 }
 
 static void dw_item(void* argument, size_t item, unsigned thread) {
@@ -136,7 +164,11 @@ static void dw_item(void* argument, size_t item, unsigned thread) {
     b.zero = (float)job->zero;
     b.out_int8 = dst->dtype == AT_I8;
   }
-  job->tiles ? job->tiles(&b) : dw_pixels(&b);
+  if (job->tiles) {
+    dw_classes(job, b, out_size);
+  } else {
+    dw_pixels(&b);
+  }
   if (is_bounds(job->act.act) || job->act.act == AT_ACT_HARDSWISH) return;
   for (int64_t i = 0; i < rows * b.wide; ++i) {
     const int64_t place = i / b.wide * b.out_row + i % b.wide * b.out_pixel;
