@@ -46,7 +46,8 @@ class Depthwise(nn.Module):
         super().__init__()
         sizes = [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (4, 3, 1), (5, 1, 3), (3, 2, 2)]
         self.layers = nn.ModuleList(
-            nn.Conv2d(channels, channels, k, stride=s, dilation=d, padding=k // 2, groups=channels) for k, s, d in sizes
+            nn.Conv2d(channels, channels, k, stride=s, dilation=d, padding=k // 2 * d, groups=channels)
+            for k, s, d in sizes
         )
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
