@@ -61,7 +61,8 @@ def window(made: Made, *kinds: str) -> Window:
     stride, dilation = (made.one(1, 1, 2), made.one(1, 1, 2, 3)), (made.one(1, 1, 2), made.one(1, 1, 2))
     groups, each = {
         "plain": (1, made.one(5, 8, 16, 24, 40, 64, 65, 128)), "stem": (1, made.one(1, 2, 3, 4)),
-        "grouped": (made.one(2, 3, 7), made.one(1, 4, 8, 17, 32)), "depthwise": (made.one(1, 5, 8, 16, 24, 40, 33, 100), 1),
+        "grouped": (made.one(2, 3, 7), made.one(1, 4, 8, 17, 32)),
+        "depthwise": (made.one(1, 5, 8, 16, 24, 40, 33, 100), 1),
     }[kind]  # fmt: skip
     columns = groups if kind == "depthwise" else groups * made.one(each, 1, 7, 16, 24, 33)
     top, left, bottom, right = made.one(0, 1, high // 2), made.one(0, 1, wide // 2), made.one(0, 1), made.one(0, 1)
