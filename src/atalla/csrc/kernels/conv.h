@@ -8,8 +8,9 @@ typedef struct {
   const at_call* call;
   cut cut;
   size_t taps, depth, columns, groups;
-  size_t items;  // of one group
-  int is_plain;  // a filter of one tap that stays inside of the image
+  size_t together;  // groups of an item, which share the pixels' pointers
+  size_t items;     // of these
+  int is_plain;     // a filter of one tap that stays inside of the image
 } conv_job;
 
 static size_t conv_need(const at_call* call) {
@@ -39,14 +40,14 @@ INLINE void find_run(const at_call* call, float* line, float* zeros, int64_t lef
 }
 
 // The pointers of a block of pixels for all taps.
-static void find_taps(const at_call* call, size_t group_at, float* zeros, size_t first, size_t rows, float** a) {
+static void find_taps(const at_call* call, float* zeros, size_t first, size_t rows, float** a) {
   const at_view *view = &call->src[0], *dst = &call->dst;
   const int64_t* words = call->words;
   const size_t wide = (size_t)dst->dim[3], high = (size_t)dst->dim[2];
   for (size_t done = 0; done < rows;) {
     const size_t pixel = first + done, x = pixel % wide, y = pixel / wide % high, n = pixel / wide / high;
     const size_t count = wide - x < rows - done ? wide - x : rows - done;
-    float* image = (float*)view->data + (int64_t)n * view->stride[0] + (int64_t)group_at;
+    float* image = (float*)view->data + (int64_t)n * view->stride[0];
     float** at = a + done;
     for (int64_t i = 0; i < words[AT_CONV2D_KERNEL_H]; ++i) {
       const int64_t row =
@@ -65,37 +66,39 @@ static void conv_item(void* argument, size_t item, unsigned thread) {
   const conv_job* job = argument;
   const at_call* call = job->call;
   const at_view *dst = &call->dst, *src = &call->src[0], *res = &call->src[3];
-  const size_t group = item / job->items, within = item % job->items;
+  const size_t begin = item / job->items * job->together, within = item % job->items;
+  const size_t end = begin + job->together < job->groups ? begin + job->together : job->groups;
   const size_t first = within / job->cut.chunks * job->cut.block;
   const size_t rows = job->cut.rows - first < job->cut.block ? job->cut.rows - first : job->cut.block;
   char* scratch = call->scratch + thread * call->scratch_bytes;
   float** a = (float**)scratch;
   float *out[MOST_ROWS], *residual[MOST_ROWS];
-  const way to = pixels_of(dst, dst, 1, 1);
+  const way to = pixels_of(dst, dst, 1, 1), of = pixels_of(res, dst, 1, 1);
   product p = {
       .pitch = rows,
       .taps = job->taps,
       .depth = job->depth,
-      .weight = (const float*)call->src[1].data + group * job->cut.panels * AT_PANEL * job->taps * job->depth,
-      .bias = call->present >> 2 & 1 ? (const float*)call->src[2].data + group * job->columns : NULL,
-      .out = rows_from(&to, (float*)dst->data + group * job->columns, first, rows, out),
       .columns = job->columns,
       .act = read_activation(call->words + AT_CONV2D_ACT),
   };
   if (job->is_plain) {
     const way from = pixels_of(src, dst, call->words[AT_CONV2D_STRIDE_H], call->words[AT_CONV2D_STRIDE_W]);
-    p.a = rows_from(&from, (float*)src->data + group * job->depth, first, rows, a);
+    p.a = rows_from(&from, (float*)src->data, first, rows, a);
   } else {
     float* zeros = (float*)(scratch + job->taps * MOST_ROWS * sizeof(float*));
-    memset(zeros, 0, job->depth * sizeof(float));
-    find_taps(call, group * job->depth, zeros, first, rows, a);
+    memset(zeros, 0, (size_t)src->dim[1] * sizeof(float));
+    find_taps(call, zeros, first, rows, a);
     p.a.at = a;
   }
-  if (call->present >> 3 & 1) {
-    const way of = pixels_of(res, dst, 1, 1);
-    p.residual = rows_from(&of, (float*)res->data + group * job->columns, first, rows, residual);
+  for (size_t group = begin; group < end; ++group) {
+    const size_t column = group * job->columns;
+    p.ahead = group * job->depth;
+    p.weight = (const float*)call->src[1].data + group * job->cut.panels * AT_PANEL * job->taps * job->depth;
+    p.bias = call->present >> 2 & 1 ? (const float*)call->src[2].data + column : NULL;
+    p.out = rows_from(&to, (float*)dst->data + column, first, rows, out);
+    if (call->present >> 3 & 1) p.residual = rows_from(&of, (float*)res->data + column, first, rows, residual);
+    run_item(&p, &job->cut, within % job->cut.chunks, rows);
   }
-  run_item(&p, &job->cut, within % job->cut.chunks, rows);
 }
 
 static int conv(const at_call* call) {
@@ -111,6 +114,9 @@ static int conv(const at_call* call) {
   const size_t rows = (size_t)(dst->dim[0] * dst->dim[2] * dst->dim[3]);
   job.cut = cut_rows(call, rows, job.columns, job.taps, job.depth);
   job.items = job.cut.blocks * job.cut.chunks;
-  at_pool_run(call->pool, job.items * job.groups, conv_item, &job);
+  const size_t wanted = at_pool_threads(call->pool) > 1 ? 4 * at_pool_threads(call->pool) : 1;
+  const size_t parts = (wanted + job.items - 1) / job.items;
+  job.together = (job.groups + parts - 1) / parts;
+  at_pool_run(call->pool, (job.groups + job.together - 1) / job.together * job.items, conv_item, &job);
   return 0;
 }

@@ -46,7 +46,7 @@ static void pair_lines(const pair_job* job, at_call* conv, float* ring, int64_t 
   conv->src[0].data = src->data + (n * src->stride[0] + row * src->stride[2]) * (int64_t)sizeof(float);
   conv->dst.data = (char*)(ring + at % job->ring * job->line);
   conv->src[0].dim[2] = conv->dst.dim[2] = lines;
-  conv_job product = {.call = conv, .taps = 1, .groups = 1, .is_plain = 1};
+  conv_job product = {.call = conv, .taps = 1, .groups = 1, .together = 1, .is_plain = 1};
   product.depth = (size_t)conv->src[0].dim[1];
   product.columns = (size_t)conv->dst.dim[1];
   const size_t rows = (size_t)(lines * conv->dst.dim[3]);

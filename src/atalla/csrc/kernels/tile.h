@@ -32,7 +32,7 @@ enum { MOST_1 = 8, MOST_2 = 6, MOST_3 = 4, MOST_4 = 4, USUAL = 4 };
 enum { MOST_VECTORS = 4, MOST_HIGH = 12 };
 
 typedef struct {
-  rows a;               // row m of tap t is row t * pitch + m; channels lie densely
+  rows a;               // row m of tap t is row t * pitch + m; channels lie densely, from `ahead` on
   float* const* lines;  // instead of a, of one tap: lines[k][ahead + m]
   size_t ahead, pitch, taps, depth;
   const float* weight;  // panels of one group
@@ -118,7 +118,7 @@ INLINE void multiply(const int kind, const int rows, const int vectors, const pa
   size_t t = s->tap;
   do {
     float* row[MOST_HIGH];
-    find_rows(rows, &p->a, t * p->pitch + first, s->from, row);
+    find_rows(rows, &p->a, t * p->pitch + first, s->from + p->ahead, row);
     size_t k = 0;
     if (rows == 1 && !share) {
       for (; k < s->depth; ++k, b += AT_PANEL) MULTIPLY(row[r][k]);
