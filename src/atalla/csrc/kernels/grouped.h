@@ -9,21 +9,22 @@
 
 #include "depthwise.h"
 
-// Channel `k` of each group, in all lanes of the group; groups begin at multiples of `depth`, 4 or 8.
+// Lane K of each four lanes, in all of them; K is a literal. The lower or the upper four of each eight lanes, in both.
 #if defined(__AVX512F__) && VL == 16
-#define SPREAD(X, K) (vf) _mm512_permute_ps((__m512)(X), 0x55 * (K))
+#define SPREAD(X, K) ((vf)_mm512_permute_ps((__m512)(X), 0x55 * (K)))
 INLINE vf vspread_half(const int upper, vf x) {
   return (vf)(upper ? _mm512_shuffle_f32x4((__m512)x, (__m512)x, 0xf5)
                     : _mm512_shuffle_f32x4((__m512)x, (__m512)x, 0xa0));
 }
 #elif defined(__AVX2__) && VL == 8
-#define SPREAD(X, K) (vf) _mm256_permute_ps((__m256)(X), 0x55 * (K))
+#define SPREAD(X, K) ((vf)_mm256_permute_ps((__m256)(X), 0x55 * (K)))
 INLINE vf vspread_half(const int upper, vf x) {
   return (vf)(upper ? _mm256_permute2f128_ps((__m256)x, (__m256)x, 0x11)
                     : _mm256_permute2f128_ps((__m256)x, (__m256)x, 0x00));
 }
 #else
-INLINE vf SPREAD(vf x, const int k) {
+#define SPREAD(X, K) vspread_lane(X, K)
+INLINE vf vspread_lane(vf x, const int k) {
   vf found = {0};
   for (int lane = 0; lane < VL; ++lane) found[lane] = x[lane - lane % 4 + k];
   return found;
@@ -35,6 +36,7 @@ INLINE vf vspread_half(const int upper, vf x) {
 }
 #endif
 
+// Channel `k` of each group, in all lanes of the group; groups begin at multiples of `depth`, 4 or 8.
 INLINE vf vspread(const int depth, vf x, const int k) {
   const vf four = depth == 8 ? vspread_half(k >= 4, x) : x;
   switch (k % 4) {
@@ -48,6 +50,7 @@ INLINE vf vspread(const int depth, vf x, const int k) {
       return SPREAD(four, 3);
   }
 }
+#undef SPREAD
 
 enum { MOST_GROUPED = 8 };  // channels of a group
 

@@ -74,9 +74,9 @@ INLINE void vnni_tile(const int rows, const int panels, const packed* a, size_t 
   }
   const int8_t* w = p->weight;
   const size_t apart = p->steps * STEP_BYTES;
-  const packed*
-      thirds[HIGH / 3];  // each row's own pointer would not stay in a register: two are found by their distance
-  _Pragma("GCC unroll 4") for (int i = 0; i < HIGH / 3; ++i) thirds[i] = a + (size_t)(3 * i) * pitch;
+  // Each row's own pointer would not stay in a register: two of three are found by their distance.
+  const packed* thirds[HIGH / 3];
+  _Pragma("GCC unroll 4") for (int i = 0; i < (rows + 2) / 3; ++i) thirds[i] = a + (size_t)(3 * i) * pitch;
   for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES) {
     __m512i weights[WIDE];
     _Pragma("GCC unroll 4") for (int c = 0; c < panels; ++c) {
