@@ -21,7 +21,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -104,10 +103,11 @@ class Forked(subprocess.Popen[Any]):
         pipes = rest[3:9]
         ends = [end if end != -1 else number for number, end in enumerate((pipes[0], pipes[3], pipes[5]))]
         request = {"words": list(args), "environment": dict(env or os.environ), "cwd": str(cwd or Path.cwd())}
+        request["leads"] = rest[14]  # start_new_session
         if preexec_fn is not None:
             assert preexec_fn.func.__name__ == "setrlimit", "a fork can be given a limit, and nothing else"
             request["limit"] = preexec_fn.args
-        self.pid = Forked.zygote().fork(request, ends) if Forked.zygote else _fork(partial(_become, request, ends))
+        self.pid = Forked.zygote().fork(request, ends) if Forked.zygote else _fork(request, ends)
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
@@ -155,7 +155,6 @@ def _main(words: list[str], cwd: str) -> int:
     from cross_backend.worker.process import _BOOTSTRAP
 
     if _BOOTSTRAP in words:
-        os.setsid()
         sys.argv = ["-c", *words[words.index(_BOOTSTRAP) + 1 :]]
         from cross_backend.worker.child import main as serve_questions
 
@@ -217,21 +216,25 @@ def serve(requests: socket.socket) -> None:
     Forked.kept = frozenset(_descriptors() - {requests.fileno()})
     while (received := socket.recv_fds(requests, _LONGEST, 3))[0]:
         request, ends = json.loads(received[0]), received[1]
-        requests.send(_orphan(partial(_become, request, ends)))
+        requests.send(_orphan(request, ends))
         for end in ends:
             os.close(end)
 
 
-def _fork(become: Callable[[], NoReturn]) -> int:
-    return os.fork() or become()
+def _fork(request: dict[str, Any], ends: Sequence[int]) -> int:
+    """Fork; a fork that leads a group, which stands for a session, does so before its parent can want to kill it."""
+    pid = os.fork() or _become(request, ends)
+    if request["leads"]:
+        os.setpgid(pid, pid)
+    return pid
 
 
-def _orphan(become: Callable[[], NoReturn]) -> bytes:
+def _orphan(request: dict[str, Any], ends: Sequence[int]) -> bytes:
     """Fork twice; return the inner one's process id when its parent is gone."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.write(write, str(_fork(become)).encode())
+        os.write(write, str(_fork(request, ends)).encode())
         os._exit(0)
     os.waitpid(pid, 0)
     answer = os.read(read, 32)

@@ -151,8 +151,8 @@ def workers():
         found = []
         for child in process.children():
             try:
-                # The command starts each in a session of its own, and nothing else so.
-                if os.getsid(child.pid) == child.pid and child.status() != psutil.STATUS_ZOMBIE:
+                # The command starts each in a group of its own, and nothing else so.
+                if os.getpgid(child.pid) == child.pid and child.status() != psutil.STATUS_ZOMBIE:
                     found.append(child)
             except (psutil.NoSuchProcess, ProcessLookupError):
                 continue

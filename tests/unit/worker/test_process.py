@@ -37,6 +37,7 @@ from cross_backend.program.captures import Capture
 from cross_backend.tensors import load_tensors, save_tensors
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answering, Question
+from tests.zygote import Forked
 
 fresh = pytest.mark.fresh_workers
 """Of what is about a new process: its streams, its memory, its parent. What is about answers and ends can be a fork."""
@@ -409,10 +410,14 @@ def test_ctrl_c_reaches_the_parent_only(worker: Worker, make_artifact: Callable[
     assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
 
 
-@fresh
-def test_killing_twice_is_harmless(worker: Worker) -> None:
-    worker.kill()
-    worker.kill()
-    assert not worker.alive
-    with pytest.raises(WorkerError):
-        worker.ask(Run(None), PATIENCE_S)
+@pytest.mark.parametrize("_how", [pytest.param("new", marks=fresh), "fork"])
+def test_killing_at_once_works_and_twice_is_harmless(
+    _how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Forked, "zygote", None)  # forks as commands do: nothing lies between fork and kill
+    with Worker(tmp_path / "log") as worker:
+        worker.kill()
+        assert not worker.alive
+        worker.kill()
+        with pytest.raises(WorkerError):
+            worker.ask(Run(None), PATIENCE_S)
