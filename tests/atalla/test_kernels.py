@@ -210,6 +210,37 @@ def test_attention_gives_what_float64_gives(length: int, keys: int, size: int, i
         same(atalla.load(blob, isa=isa, threads=threads).run(given), wanted, 1e-5)
 
 
+class Rows(nn.Module):
+    """A matrix by a row, which comes first or last, or by another matrix, or alone."""
+
+    def forward(self, x: torch.Tensor, row: torch.Tensor, other: torch.Tensor) -> list[torch.Tensor]:
+        return [x * row, row - x, other - x, x.abs(), (x * row).relu() + other]
+
+
+@functools.cache
+def rows_of(length: int) -> bytes:
+    count = torch.export.Dim("count", min=1, max=2000)
+    given, shapes = (
+        (torch.randn(9, length), torch.randn(length), torch.randn(9, length)),
+        ({0: count}, None, {0: count}),
+    )
+    return atalla.compile(torch.export.export(Rows(), given, dynamic_shapes=shapes)).data
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("length", [1, 3, 8, 16, 24, 40, 63, 72, 120, 129, 200, 256, 500, 512, 513])
+def test_rows_that_are_put_together_give_what_each_gives(length: int, isa: str) -> None:
+    """A multiple of what is put together and not, of rows that are whole vectors and not, and pieces of threads."""
+    if isa not in sets_here():
+        return
+    torch.manual_seed(0)
+    for count, threads in ((1, 1), (2, 1), (7, 1), (33, 1), (50, 2), (1999, 3)):
+        given = torch.randn(count, length), torch.randn(length), torch.randn(count, length)
+        found = atalla.load(rows_of(length), isa=isa, threads=threads).run(given)
+        assert all(map(torch.equal, found, Rows()(*given))), (count, threads)
+
+
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", SETS)
 def test_bits_depend_neither_on_the_tiles_nor_on_the_threads(isa: str) -> None:

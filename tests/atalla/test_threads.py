@@ -91,6 +91,22 @@ def test_bits_stay_while_the_first_runs_try_what_threads_share(threads: int) -> 
         assert all(map(torch.equal, shared.run(given), wanted))
 
 
+@pytest.mark.parametrize("columns", [200, 256])
+@pytest.mark.parametrize("size", [14, 31])
+def test_bits_stay_where_threads_share_the_columns_of_a_few_tiles(columns: int, size: int) -> None:
+    """Winograd's 16 or 64 tiles are too few for blocks of their own: each thread makes some columns of all."""
+    torch.manual_seed(0)
+    module, given = torch.nn.Conv2d(256, columns, 3, padding=1).eval(), torch.randn(1, 256, size, size)
+    blob = atalla.compile(torch.export.export(module, (given,))).data
+    alone = atalla.load(blob)
+    assert [row.op.name for row in alone.listing.instructions].count("CONV2D_WINO") == 1
+    wanted = alone.run((given,))[0]
+    for threads in (2, 3, 7, 40):
+        shared = atalla.load(blob, threads=threads)
+        for _ in range(2):
+            assert torch.equal(shared.run((given,))[0], wanted)
+
+
 def test_a_context_refuses_a_second_run(blob: bytes) -> None:
     """In the C ABI, from the host that it calls: the same that another thread is told."""
     x, y, told = torch.randn(4, 5), torch.empty(4, 5), []

@@ -132,7 +132,7 @@ typedef int (*atalla_after)(void* user, uint32_t instruction);
 
 typedef struct {
   size_t struct_size;
-  uint32_t threads; /* 0: one; with several the first runs, 24 at most, find out what is worth sharing */
+  uint32_t threads; /* 0: one; with several, runs find out what is worth sharing: the first 32, and some later */
   const char* isa;  /* "amx", "vnni", "avx512", "avx2", "base"; NULL: the best that this processor has */
   atalla_host host;
   void* user;

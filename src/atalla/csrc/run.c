@@ -147,11 +147,11 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
   if (atomic_flag_test_and_set_explicit(&context->is_busy, memory_order_acquire)) {
     return at_fail(error, ATALLA_BUSY, "the context is running already: one call at a time");
   }
-  const bool is_trial = is_trying(&context->sharing);
-  if (is_trial) begin_trial(&context->sharing);
-  const uint64_t began = is_trial ? now() : 0;
+  const bool is_settled = context->sharing.is_settled;
+  if (!is_settled) begin_run(&context->sharing);
+  const uint64_t began = is_settled ? 0 : now();
   const int status = run(context, inputs, outputs, error);
-  if (is_trial && status == ATALLA_OK) end_trial(&context->sharing, now() - began);
+  if (!is_settled && status == ATALLA_OK) end_run(&context->sharing, now() - began);
   atomic_flag_clear_explicit(&context->is_busy, memory_order_release);
   return status;
 }

@@ -8,7 +8,11 @@
 #include "int8_pair.h"
 #include "steps.h"
 
-enum { MOST_VALUES = AT_SOURCES + AT_STEPS, BLOCK = 128 };
+enum {
+  MOST_VALUES = AT_SOURCES + AT_STEPS,
+  BLOCK = 128,    // elements of each value
+  LONG_ROW = 512  // elements that short rows are put together to
+};
 
 typedef struct {
   spread spread;  // first, so that its pointer is the job's
@@ -237,6 +241,42 @@ static void ew_rest(const ew_step* only, unsigned views, float* const* rows, siz
   vstore_part(rows[0] + from, vload(rest[0]), count);
 }
 
+// How many rows are taken as one long row of whole vectors: they lie one behind the other, or are the same one.
+static size_t ew_together(const spread* s) {
+  const walk* w = &s->walk;
+  if (w->rank != 2 || s->pieces != 1) return 1;
+  for (unsigned v = 0; v < w->views; ++v) {
+    if (w->stride[v][0] != (int64_t)s->length && (v == 0 || w->stride[v][0] != 0)) return 1;
+  }
+  size_t together = LONG_ROW / s->length;
+  while (together > 1 && together * s->length % VL) --together;
+  return together > 1 ? together : 1;
+}
+
+// A bare chain's rows, whole or a piece of each.
+static void ew_bare(const ew_job* job, size_t row, size_t last, size_t begin, size_t count) {
+  const walk* w = &job->spread.walk;
+  const ew_step* only = &job->steps[0];
+  const size_t together = ew_together(&job->spread);
+  float repeated[WALKERS][LONG_ROW];
+  for (unsigned v = 1; v < w->views && together > 1; ++v) {
+    if (w->stride[v][0]) continue;
+    for (size_t i = 0; i < together; ++i) memcpy(repeated[v] + i * count, w->data[v], count * sizeof(float));
+  }
+  while (row < last) {
+    const size_t here = last - row < together ? 1 : together, all = here * count, done = all / VL * VL;
+    char* at[WALKERS];
+    float* rows[WALKERS];
+    walk_row(w, row, at);
+    for (unsigned v = 0; v < w->views; ++v) {
+      rows[v] = here > 1 && v && !w->stride[v][0] ? repeated[v] : (float*)(void*)at[v] + begin;
+    }
+    step_floats(only, rows[0], rows[only->a + 1], rows[only->b + 1], done);
+    if (done < all) ew_rest(only, w->views, rows, done, all - done);
+    row += here;
+  }
+}
+
 static void ew_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
   ew_job* job = argument;
@@ -253,25 +293,20 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
     }
     return;
   }
+  const int is_short = s->length <= BLOCK / 2 && w->rank == 2 && job->count;
+  if (ew_is_bare(job) && (!is_short || ew_together(s) > 1)) {
+    ew_bare(job, from, last, begin, count);
+    return;
+  }
   ew_value values[MOST_VALUES];
   ew_constants(job, values);
-  const int is_bare = ew_is_bare(job);
-  if (s->length <= BLOCK / 2 && w->rank == 2 && job->count) {
+  if (is_short) {
     ew_short_rows(job, from, last, values);
     return;
   }
   for (size_t row = from; row < last; ++row) {
     char* at[WALKERS];
     walk_row(w, row, at);
-    if (is_bare) {
-      const ew_step* only = &job->steps[0];
-      float* rows[WALKERS];
-      for (unsigned v = 0; v < w->views; ++v) rows[v] = (float*)(void*)at[v] + begin;
-      const size_t done = count / VL * VL;
-      step_floats(only, rows[0], rows[only->a + 1], rows[only->b + 1], done);
-      if (done < count) ew_rest(only, w->views, rows, done, count - done);
-      continue;
-    }
     size_t done = 0;
     while (done < count) {
       // Whole vectors first: a block that ends within a vector is copied.

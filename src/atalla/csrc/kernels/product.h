@@ -109,7 +109,10 @@ static void multiply_block(const product* p, size_t rows, size_t from, size_t to
         if (rows == 1) {  // nothing is read twice: what comes next is the same panels' own
           s.next = (uintptr_t)s.weight + AHEAD * AT_LINE;
         } else {
-          s.next = i + 1 < last ? weights_at(p, &cut, i + 1, column) : weights_at(p, &cut, at, behind);
+          const int is_end = behind >= end && last == cut.count && p->after;
+          s.next = i + 1 < last ? weights_at(p, &cut, i + 1, column)
+                   : is_end     ? (uintptr_t)p->after
+                                : weights_at(p, &cut, at, behind);
         }
         pass_of_tiles(&s, rows, vectors);
       }

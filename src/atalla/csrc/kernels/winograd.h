@@ -3,17 +3,22 @@
 //
 //   V[p][tile][k] = Bᵀ d B    M[p] = V[p] · U[p]    out = Aᵀ M A
 //
-// A block of tiles at a time, so that V and M stay in the second-level cache.
+// A block of tiles at a time, so that V and M stay in the second-level cache. Where there are too few tiles for all
+// threads, each makes some columns of all: it reads fewer weights then, and makes V for itself.
 #pragma once
 
 #include "product.h"
 
-enum { WINO_TILES = 48 };  // of a block, at most
+enum {
+  WINO_TILES = 48,           // of a block, at most
+  ENOUGH_TILES = 2 * MOST_2  // of a block, by which weights are multiplied that were read for it
+};
 
 typedef struct {
   const at_call* call;
   size_t edge;  // pixels a side of a tile of the input; those of what it becomes are two less
-  size_t depth, columns, panels, across, down, tiles, block;
+  size_t depth, from, columns, panels, across, down, tiles, block;  // columns from one to another are written
+  size_t chunk, chunks;  // panels of an item, and how many items make a block
   activation act;
 } wino_job;
 
@@ -110,7 +115,7 @@ INLINE void write_tile(const int edge, const wino_job* job, const float* m, size
   const float* bias = call->present >> 2 & 1 ? (const float*)call->src[2].data : NULL;
   const int has_residual = call->present >> 3 & 1, bounds = is_bounds(job->act.act);
   const vf low = vset(job->act.low), high = vset(job->act.high);
-  for (size_t c = 0; c < job->columns; c += VL) {
+  for (size_t c = job->from; c < job->columns; c += VL) {
     const size_t count = job->columns - c < VL ? job->columns - c : VL;
     vf half[4][6];
     for (int j = 0; j < edge; ++j) {
@@ -164,9 +169,12 @@ INLINE void place_tile(const wino_job* job, size_t tile, int64_t* n, int64_t* to
 static void wino_item(void* argument, size_t item, unsigned thread) {
   const wino_job* job = argument;
   const at_call* call = job->call;
-  const size_t first = item * job->block, places = job->edge * job->edge;
+  const size_t first = item / job->chunks * job->block, places = job->edge * job->edge;
   const size_t count = job->tiles - first < job->block ? job->tiles - first : job->block;
-  const size_t width = job->panels * AT_PANEL;
+  const size_t width = job->panels * AT_PANEL, panel = item % job->chunks * job->chunk;
+  wino_job part = *job;
+  part.from = panel * AT_PANEL;
+  if (panel + job->chunk < job->panels) part.columns = (panel + job->chunk) * AT_PANEL;
   float* v = (float*)(call->scratch + thread * call->scratch_bytes);
   float* m = v + places * WINO_TILES * job->depth;
   int64_t n, top, left;
@@ -176,18 +184,20 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
               left - call->words[AT_CONV2D_WINO_LEFT], job->depth, v + i * job->depth, WINO_TILES * job->depth);
   }
   for (size_t place = 0; place < places; ++place) {
+    const float* weight = (const float*)call->src[1].data + place * width * job->depth;
     const product p = {.a = {.first = v + place * WINO_TILES * job->depth, .step = (int64_t)job->depth},
                        .taps = 1,
                        .depth = job->depth,
-                       .weight = (const float*)call->src[1].data + place * width * job->depth,
+                       .weight = weight,
+                       .after = weight + (width + part.from) * job->depth,
                        .out = {.first = m + place * WINO_TILES * width, .step = (int64_t)width},
                        .columns = width,
                        .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
-    multiply_block(&p, count, 0, job->panels);
+    multiply_block(&p, count, panel, (part.columns + AT_PANEL - 1) / AT_PANEL);
   }
   for (size_t i = 0; i < count; ++i) {
     place_tile(job, first + i, &n, &top, &left);
-    wino_write(job, m + i * width, WINO_TILES * width, n, top, left);
+    wino_write(&part, m + i * width, WINO_TILES * width, n, top, left);
   }
 }
 
@@ -205,8 +215,15 @@ static int wino(const at_call* call) {
   job.panels = (job.columns + AT_PANEL - 1) / AT_PANEL;
   job.tiles = job.across * job.down * (size_t)dst->dim[0];
   const size_t threads = at_pool_threads(call->pool), fewest = (job.tiles + WINO_TILES - 1) / WINO_TILES;
-  const size_t blocks = (fewest + threads - 1) / threads * threads;
+  size_t blocks = (fewest + threads - 1) / threads * threads;
+  job.chunk = job.panels;
+  if (threads > 1 && job.tiles < blocks * ENOUGH_TILES) {
+    blocks = fewest;
+    const size_t chunks = (threads + blocks - 1) / blocks;
+    job.chunk = ((job.panels + chunks - 1) / chunks + WHOLE - 1) / WHOLE * WHOLE;
+  }
+  job.chunks = (job.panels + job.chunk - 1) / job.chunk;
   job.block = (job.tiles + blocks - 1) / blocks;
-  at_pool_run(call->pool, (job.tiles + job.block - 1) / job.block, wino_item, &job);
+  at_pool_run(call->pool, (job.tiles + job.block - 1) / job.block * job.chunks, wino_item, &job);
   return 0;
 }

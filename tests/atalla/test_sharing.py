@@ -1,0 +1,69 @@
+"""Sharing: which threshold stays, as runs become faster and slower; the clock's part is played."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from atalla.build import SOURCES
+from tests import needs
+from tests.compiled import compiled
+
+NEAR = (40, 50, 60, 65)
+"""What a run takes that shares much, less, little, nothing, where handing over is cheap; nanoseconds."""
+FAR = (90, 80, 72, 65)
+TRIAL = 32
+"""Runs, eight with each threshold."""
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Path:
+    needs.program("cc")
+    driver = Path(__file__).parent / "csrc" / "sharing.c"
+    files = {"sharing.c": driver.read_text(), "of": (SOURCES / "sharing.h").read_text()}
+    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", str(SOURCES), "sharing.c", "-o", "sharing"]
+    return compiled(command, files, {"internal.h": (SOURCES / "internal.h").read_text()}) / "sharing"
+
+
+def simulated(simulator: Path, *phases: tuple[int, Sequence[int]]) -> list[tuple[list[int], int]]:
+    """Return how many runs of each phase had each threshold, and which stays."""
+    given = "".join(f"{runs} {' '.join(map(str, durations))}\n" for runs, durations in phases)
+    done = subprocess.run([simulator], input=given, capture_output=True, text=True, check=True)
+    rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    return [(row[:4], row[4]) for row in rows]
+
+
+@pytest.mark.parametrize("best", range(4))
+def test_the_fastest_stays(simulator: Path, best: int) -> None:
+    durations = [50 + 10 * (choice != best) for choice in range(4)]
+    (trial, _), (rest, stays) = simulated(simulator, (TRIAL, durations), (900, durations))
+    assert trial == [8, 8, 8, 8] and stays == best
+    assert rest[best] == 900
+
+
+def test_what_is_no_longer_fast_is_tried_again_within_two_windows(simulator: Path) -> None:
+    """A machine is moved: its processors are far from each other, and what was shared is slower than one thread."""
+    (_, near), (moved, far) = simulated(simulator, (500, NEAR), (200, FAR))
+    assert (near, far) == (0, 3)
+    assert moved[0] <= 64 + 8 and moved[3] >= 200 - 64 - TRIAL
+
+
+def test_what_became_faster_is_found_in_a_while(simulator: Path) -> None:
+    (_, far), (moved, near) = simulated(simulator, (500, FAR), (1100, NEAR))
+    assert (far, near) == (3, 0)
+    assert moved[3] <= 1024
+
+
+def test_a_choice_that_nothing_can_better_is_left_in_peace(simulator: Path) -> None:
+    """Runs of a trial are slower: who shares the most, and still is as fast, tries no more."""
+    ((had, _),) = simulated(simulator, (10_000, NEAR))
+    assert had[1:] == [8, 8, 8]
+
+
+def test_a_little_slower_is_no_reason(simulator: Path) -> None:
+    slower = [duration * 6 // 5 for duration in NEAR]
+    _, (had, stays) = simulated(simulator, (500, NEAR), (500, slower))
+    assert had == [500, 0, 0, 0] and stays == 0
