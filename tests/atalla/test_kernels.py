@@ -210,7 +210,7 @@ def test_attention_gives_what_float64_gives(length: int, keys: int, size: int, i
         same(atalla.load(blob, isa=isa, threads=threads).run(given), wanted, 1e-5)
 
 
-class Rows(nn.Module):
+class ByRow(nn.Module):
     """A matrix by a row, which comes first or last, or by another matrix, or alone."""
 
     def forward(self, x: torch.Tensor, row: torch.Tensor, other: torch.Tensor) -> list[torch.Tensor]:
@@ -224,7 +224,7 @@ def rows_of(length: int) -> bytes:
         (torch.randn(9, length), torch.randn(length), torch.randn(9, length)),
         ({0: count}, None, {0: count}),
     )
-    return atalla.compile(torch.export.export(Rows(), given, dynamic_shapes=shapes)).data
+    return atalla.compile(torch.export.export(ByRow(), given, dynamic_shapes=shapes)).data
 
 
 @pytest.mark.usefixtures("library")
@@ -238,7 +238,7 @@ def test_rows_that_are_put_together_give_what_each_gives(length: int, isa: str) 
     for count, threads in ((1, 1), (2, 1), (7, 1), (33, 1), (50, 2), (1999, 3)):
         given = torch.randn(count, length), torch.randn(length), torch.randn(count, length)
         found = atalla.load(rows_of(length), isa=isa, threads=threads).run(given)
-        assert all(map(torch.equal, found, Rows()(*given))), (count, threads)
+        assert all(map(torch.equal, found, ByRow()(*given))), (count, threads)
 
 
 @pytest.mark.usefixtures("library")
