@@ -111,7 +111,7 @@ static void multiply_block(const product* p, size_t rows, size_t from, size_t to
         } else {
           const int is_end = behind >= end && last == cut.count && p->after;
           s.next = i + 1 < last ? weights_at(p, &cut, i + 1, column)
-                   : is_end     ? (uintptr_t)p->after
+                   : is_end     ? p->after
                                 : weights_at(p, &cut, at, behind);
         }
         pass_of_tiles(&s, rows, vectors);

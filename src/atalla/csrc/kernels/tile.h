@@ -36,7 +36,7 @@ typedef struct {
   float* const* lines;  // instead of a, of one tap: lines[k][ahead + m]
   size_t ahead, pitch, taps, depth;
   const float* weight;  // panels of one group
-  const float* after;   // what is read behind them; NULL: what lies there
+  uintptr_t after;      // where what is read behind them is; 0: there
   const float* bias;    // or NULL
   rows out, residual;
   size_t columns;

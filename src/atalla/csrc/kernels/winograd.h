@@ -189,7 +189,7 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
                        .taps = 1,
                        .depth = job->depth,
                        .weight = weight,
-                       .after = weight + (width + part.from) * job->depth,
+                       .after = (uintptr_t)weight + (width + part.from) * job->depth * sizeof(float),
                        .out = {.first = m + place * WINO_TILES * width, .step = (int64_t)width},
                        .columns = width,
                        .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
