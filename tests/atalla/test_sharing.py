@@ -23,9 +23,9 @@ TRIAL = 32
 def simulator() -> Path:
     needs.program("cc")
     driver = Path(__file__).parent / "csrc" / "sharing.c"
-    files = {"sharing.c": driver.read_text(), "of": (SOURCES / "sharing.h").read_text()}
+    headers = {name: (SOURCES / name).read_text() for name in ("sharing.h", "internal.h")}
     command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", str(SOURCES), "sharing.c", "-o", "sharing"]
-    return compiled(command, files, {"internal.h": (SOURCES / "internal.h").read_text()}) / "sharing"
+    return compiled(command, {"sharing.c": driver.read_text()}, headers) / "sharing"
 
 
 def simulated(simulator: Path, *phases: tuple[int, Sequence[int]]) -> list[tuple[list[int], int]]:

@@ -16,7 +16,7 @@ static const size_t THRESHOLDS[] = {1 << 16, 1 << 18, 1 << 21, SIZE_MAX};  // of
 
 enum {
   CHOICES = sizeof THRESHOLDS / sizeof *THRESHOLDS,
-  USUAL_CHOICE = CHOICES / 3,  // where little work depends on the choice
+  USUAL_CHOICE = CHOICES / 3,  // the second threshold, or the only one
   TURN = 2,                    // runs in a row; the last one counts: those before fill the caches
   TRIAL = 4 * TURN * CHOICES,  // runs
   WINDOW = 32,                 // runs, whose fastest shows how fast a choice still is
@@ -72,6 +72,7 @@ static inline void end_run(sharing* s, uint64_t nanoseconds) {
   s->recent = UINT64_MAX;
 }
 
+// Begins with the usual choice, which stays where little work depends on it.
 static inline void begin_sharing(sharing* s) {
   double all = 0, between = 0;
   for (size_t i = 0; i < s->count; ++i) {
