@@ -88,6 +88,22 @@ class Stem(nn.Module):
         return [*made, self.layers[2](x) + made[2]]
 
 
+class Picture(nn.Module):
+    """Filters that step by two columns over three channels, to few channels; at every edge, and beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = [(16, 3, 2, 1, 1), (9, 1, 1, 1, 0), (16, 7, 3, 1, (3, 2)), (16, 5, 2, 2, (0, 1)), (8, 9, 2, 1, (4, 1))]
+        self.layers = nn.ModuleList(
+            nn.Conv2d(3, columns, (high, 3), (down, 2), pad, (apart, 1), bias=high != 5)
+            for columns, high, down, apart, pad in sizes
+        )
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        acts = (nn.functional.hardswish, nn.functional.relu6, nn.functional.silu)
+        return [acts[i % 3](layer(x)) for i, layer in enumerate(self.layers)]
+
+
 class Rows(nn.Module):
     """What goes along rows, neighbours in memory or not; long sums are made of halves."""
 
@@ -156,6 +172,8 @@ def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
         image = torch.randn(2, channels, 11, 230)
         found[f"stem_{channels}"] = (Stem(channels), image)
         found[f"stem_{channels}_last"] = (Stem(channels), image.to(memory_format=torch.channels_last))
+    for wide in (26, 27, 28, 29, 30, 61, 224):
+        found[f"picture_{wide}"] = (Picture(), torch.randn(2, 3, 20, wide))
     for length in (8, 256, 260, 1000):
         found[f"rows_{length}"] = (Rows(), torch.randn(3, length))
     found["pools"] = (Pools(), torch.randn(2, 9, 10, 13))
@@ -185,6 +203,23 @@ def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
     blob, x, wanted = made(name)
     same(atalla.load(blob, isa=isa).run((x,)), wanted, 1e-5)
     same(atalla.load(blob, isa=isa, threads=2).run((x,)), wanted, 1e-5)
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("name", [name for name in cases() if name.startswith("picture")])
+def test_a_picture_has_the_same_bits_however_it_lies(name: str, isa: str) -> None:
+    """Whose channels are innermost is laid out anew; threads begin at rows of their own."""
+    if isa not in sets_here():
+        return
+    torch.manual_seed(0)
+    module, x = cases()[name]
+    last = x.to(memory_format=torch.channels_last)
+    one, other = (atalla.compile(torch.export.export(module.eval(), (image,))).data for image in (x, last))
+    wanted = atalla.load(other, isa=isa).run((last,))
+    for threads in (1, 2, 3):
+        found = atalla.load(one, isa=isa, threads=threads).run((x,))
+        assert all(map(torch.equal, found, wanted)), threads
 
 
 def attention_of(length: int, keys: int, size: int) -> tuple[torch.Tensor, ...]:
@@ -291,7 +326,7 @@ def test_the_template_for_avx512_is_right_whatever_this_processor_has_and_its_ti
 def digest() -> str:
     """Return one of all outputs of the products and convolutions, one thread and two."""
     found = hashlib.sha256()
-    for name in (name for name in cases() if name.startswith(("product", "stem"))):
+    for name in (name for name in cases() if name.startswith(("product", "stem", "picture"))):
         blob, x, _ = made(name)
         for threads in (1, 2):
             for one in atalla.load(blob, isa="avx512", threads=threads).run((x,)):

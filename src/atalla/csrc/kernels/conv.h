@@ -2,6 +2,7 @@
 #pragma once
 
 #include "grouped.h"
+#include "picture.h"
 #include "stem.h"
 
 typedef struct {
@@ -14,6 +15,7 @@ typedef struct {
 } conv_job;
 
 static size_t conv_need(const at_call* call) {
+  if (suits_picture(call)) return 0;
   if (suits_stem(call)) return stem_need(call);
   if (grouped_of(call)) return grouped_need(call);
   const size_t taps = (size_t)(call->words[AT_CONV2D_KERNEL_H] * call->words[AT_CONV2D_KERNEL_W]);
@@ -104,6 +106,7 @@ static void conv_item(void* argument, size_t item, unsigned thread) {
 static int conv(const at_call* call) {
   const at_view* dst = &call->dst;
   if (at_elements(dst) == 0) return 0;
+  if (suits_picture(call)) return picture(call);
   if (suits_stem(call)) return stem(call);
   if (grouped_of(call)) return grouped(call);
   const int64_t* words = call->words;

@@ -66,12 +66,14 @@ INLINE int asks_ahead(void) {
 
 // All rows of a block, in tiles as even as can be; `s->next` is where they lead.
 INLINE void pass_of_tiles(pass* s, size_t rows, size_t vectors) {
-  const size_t tiles = (rows + HIGHEST[vectors] - 1) / HIGHEST[vectors], least = rows / tiles, more = rows % tiles;
+  const int half = vectors <= HALVES && rows > 1 && s->count + VL / 2 <= vectors * VL;
+  const size_t high = HIGHEST[half][vectors], tiles = (rows + high - 1) / high, least = rows / tiles,
+               more = rows % tiles;
   const size_t steps = s->taps * s->depth;
   s->share = rows == 1 && !asks_ahead() ? 0 : (AT_LINE + tiles - 1) / tiles;
-  if (more) TILES[vectors][least + 1](s, 0, more);
+  if (more) TILES[half][vectors][least + 1](s, 0, more);
   s->next += more * steps * s->share;
-  TILES[vectors][least](s, more * (least + 1), tiles - more);
+  TILES[half][vectors][least](s, more * (least + 1), tiles - more);
 }
 
 // Whether tiles of three vectors are the fastest.
@@ -85,7 +87,7 @@ INLINE int by_threes(void) {
 
 // How many vectors are taken at once of those that are left: more where few rows would leave registers empty.
 INLINE size_t group_of(size_t left, size_t rows) {
-  if (left <= MOST_VECTORS && rows <= HIGHEST[left]) return left;
+  if (left <= MOST_VECTORS && rows <= HIGHEST[0][left]) return left;
   if (rows <= MOST_4) return left < MOST_VECTORS ? left : MOST_VECTORS;
   if (!by_threes()) return left < USUAL || (VL == 16 && left == 3) ? left : USUAL;
   return left < 3 ? left : left % 3 == 0 || left == 5 ? 3 : 4;

@@ -8,7 +8,7 @@
 
 enum { NV = AT_PANEL / VL };
 
-#define UNROLL _Pragma("GCC unroll 12")  // early, so that all sums become registers
+#define UNROLL _Pragma("GCC unroll 16")  // early, so that all sums become registers
 
 // Most rows of tiles of one, two, three and four vectors; 0 for none.
 #define UP_TO_2(X, V) X(V, 1) X(V, 2)
@@ -29,7 +29,17 @@ enum { MOST_1 = 8, MOST_2 = 8, MOST_3 = 8, MOST_4 = 6, USUAL = 4 };
 enum { MOST_1 = 8, MOST_2 = 6, MOST_3 = 4, MOST_4 = 4, USUAL = 4 };
 #define EACH_TILE(X) UP_TO_8(X, 1) UP_TO_6(X, 2) UP_TO_4(X, 3) UP_TO_4(X, 4)
 #endif
-enum { MOST_VECTORS = 4, MOST_HIGH = 12 };
+enum { MOST_VECTORS = 4, MOST_HIGH = 14 };
+
+// How full the last vector of a tile's columns is. Of one that is half full at most, two rows share a vector of sums.
+enum { PART, HALF, FULL };
+#if VL == 16
+enum { HALVES = 3, HALF_1 = 12, HALF_2 = 12, HALF_3 = 8 };  // most vectors of such a tile, and rows
+#define EACH_HALF(X) UP_TO_12(X, 1) UP_TO_12(X, 2) UP_TO_8(X, 3)
+#else
+enum { HALVES = 0, HALF_1 = 0, HALF_2 = 0, HALF_3 = 0 };
+#define EACH_HALF(X)
+#endif
 
 typedef struct {
   rows a;               // row m of tap t is row t * pitch + m; channels lie densely, from `ahead` on
@@ -91,20 +101,29 @@ enum { STEPS = 4 };  // of k in which each of at most four panels is asked for o
 // What a pass goes through: lines, several taps, or one tap or a part of it.
 enum { LINES, TAPS, TAP };
 
-INLINE void multiply(const int kind, const int rows, const int vectors, const pass* s, size_t first, uintptr_t next,
-                     vf acc[][MOST_VECTORS]) {
+INLINE void multiply(const int kind, const int rows, const int vectors, const int fill, const pass* s, size_t first,
+                     uintptr_t next, vf acc[][MOST_VECTORS]) {
   const product* p = s->product;
   const size_t apart = p->taps * p->depth * AT_PANEL, share = s->share;
   const float* b = s->weight;
+  const int whole = fill == HALF ? vectors - 1 : vectors, is_many = rows >= 4 && vectors >= 2;
 #define FETCH(PANEL) __builtin_prefetch((const void*)(next + (size_t)(PANEL) * apart * sizeof(float)), 0, 2)
-#define MULTIPLY(X)                                                                                                    \
-  do {                                                                                                                 \
-    vf w[MOST_VECTORS];                                                                                                \
-    UNROLL for (int v = 0; v < vectors; ++v) w[v] = vload(b + (size_t)(v / NV) * apart + v % NV * VL);                 \
-    UNROLL for (int r = 0; r < rows; ++r) {                                                                            \
-      const vf x = vset(X);                                                                                            \
-      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] = add_product(rows >= 4 && vectors >= 2, acc[r][v], x, w[v]); \
-    }                                                                                                                  \
+#define MULTIPLY(X)                                                                                \
+  do {                                                                                             \
+    vf w[MOST_VECTORS], above = vset(0.0f);                                                        \
+    UNROLL for (int v = 0; v < vectors; ++v) {                                                     \
+      const float* at = b + (size_t)(v / NV) * apart + v % NV * VL;                                \
+      w[v] = v < whole ? vload(at) : vload_twice(at);                                              \
+    }                                                                                              \
+    UNROLL for (int r = 0; r < rows; ++r) {                                                        \
+      const vf x = vset(X);                                                                        \
+      UNROLL for (int v = 0; v < whole; ++v) acc[r][v] = add_product(is_many, acc[r][v], x, w[v]); \
+      if (whole < vectors && (r % 2 || r + 1 == rows)) {                                           \
+        vf* both = &acc[r / 2 * 2][whole];                                                         \
+        *both = add_product(is_many, *both, r % 2 ? vhalves(above, x) : x, w[whole]);              \
+      }                                                                                            \
+      above = x;                                                                                   \
+    }                                                                                              \
   } while (0)
   if (kind == LINES) {
     const size_t ahead = p->ahead + first;
@@ -142,12 +161,13 @@ INLINE void multiply(const int kind, const int rows, const int vectors, const pa
 }
 
 // Where a vector of a group lies in a row; the last may be filled in part.
-INLINE vf load_columns(const float* at, const pass* s, const int vectors, int v, const int full) {
-  return full || v + 1 < vectors ? vload(at + v * VL) : vload_part(at + v * VL, s->count - (size_t)(vectors - 1) * VL);
+INLINE vf load_columns(const float* at, const pass* s, const int vectors, int v, const int fill) {
+  return fill == FULL || v + 1 < vectors ? vload(at + v * VL)
+                                         : vload_part(at + v * VL, s->count - (size_t)(vectors - 1) * VL);
 }
 
-INLINE void store_columns(float* at, vf x, const pass* s, const int vectors, int v, const int full) {
-  if (full || v + 1 < vectors) {
+INLINE void store_columns(float* at, vf x, const pass* s, const int vectors, int v, const int fill) {
+  if (fill == FULL || v + 1 < vectors) {
     vstore(at + v * VL, x);
   } else {
     vstore_part(at + v * VL, x, s->count - (size_t)(vectors - 1) * VL);
@@ -167,7 +187,7 @@ INLINE void fetch_rows(const int count, const int vectors, const rows* of, size_
 }
 
 // Sums that are whole: residual and activation; `act` is a constant.
-INLINE void finish(const int rows, const int vectors, const int full, const int64_t act, const pass* s, size_t first,
+INLINE void finish(const int rows, const int vectors, const int fill, const int64_t act, const pass* s, size_t first,
                    float* const* out, vf acc[][MOST_VECTORS]) {
   const product* p = s->product;
   const vf low = vset(p->act.low), high = vset(p->act.high);
@@ -175,7 +195,7 @@ INLINE void finish(const int rows, const int vectors, const int full, const int6
   if (are_there(&p->residual)) {
     find_rows(rows, &p->residual, first, s->column, residual);
     UNROLL for (int r = 0; r < rows; ++r) {
-      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(residual[r], s, vectors, v, full);
+      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(residual[r], s, vectors, v, fill);
     }
   }
   UNROLL for (int r = 0; r < rows; ++r) {
@@ -183,12 +203,29 @@ INLINE void finish(const int rows, const int vectors, const int full, const int6
       vf x = acc[r][v];
       if (act == AT_ACT_CLAMP) x = vceil_at(vfloor_at(x, low), high);
       if (act == AT_ACT_HARDSWISH) x = vhardswish(x);
-      store_columns(out[r], x, s, vectors, v, full);
+      store_columns(out[r], x, s, vectors, v, fill);
     }
   }
 }
 
-INLINE void tile(const int kind, const int rows, const int vectors, const int full, const pass* s, size_t first,
+INLINE void finish_tile(const int rows, const int vectors, const int fill, const pass* s, size_t first,
+                        float* const* out, vf acc[][MOST_VECTORS]) {
+  const product* p = s->product;
+  switch (p->act.act) {
+    case AT_ACT_HARDSWISH:
+      finish(rows, vectors, fill, AT_ACT_HARDSWISH, s, first, out, acc);
+      break;
+    case AT_ACT_RELU:
+    case AT_ACT_CLAMP:
+      finish(rows, vectors, fill, AT_ACT_CLAMP, s, first, out, acc);
+      break;
+    default:
+      finish(rows, vectors, fill, AT_ACT_NONE, s, first, out, acc);
+      if (p->act.act != AT_ACT_NONE) activate_rows(p->act.act, &p->out, first, (size_t)rows, s->column, s->count);
+  }
+}
+
+INLINE void tile(const int kind, const int rows, const int vectors, const int fill, const pass* s, size_t first,
                  uintptr_t next) {
   const product* p = s->product;
   vf acc[MOST_HIGH][MOST_VECTORS];
@@ -196,42 +233,35 @@ INLINE void tile(const int kind, const int rows, const int vectors, const int fu
   if (VL == 16) fetch_rows(rows, vectors, &p->out, first, s->column);
   if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
   UNROLL for (int v = 0; v < vectors; ++v) {
-    const vf start = s->first && p->bias ? load_columns(p->bias + s->column, s, vectors, v, full) : vset(0.0f);
+    vf start = s->first && p->bias ? load_columns(p->bias + s->column, s, vectors, v, fill) : vset(0.0f);
+    if (fill == HALF && v + 1 == vectors) start = vhalves(start, vturned(start));
     UNROLL for (int r = 0; r < rows; ++r) acc[r][v] = start;
   }
-  multiply(kind, rows, vectors, s, first, next, acc);
+  multiply(kind, rows, vectors, fill, s, first, next, acc);
+  if (fill == HALF) {
+    UNROLL for (int r = 1; r < rows; r += 2) acc[r][vectors - 1] = vturned(acc[r - 1][vectors - 1]);
+  }
   find_rows(rows, &p->out, first, s->column, out);
   if (!s->first) {
     UNROLL for (int r = 0; r < rows; ++r) {
-      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(out[r], s, vectors, v, full);
+      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(out[r], s, vectors, v, fill);
     }
   }
   if (!s->last) {
     UNROLL for (int r = 0; r < rows; ++r) {
-      UNROLL for (int v = 0; v < vectors; ++v) store_columns(out[r], acc[r][v], s, vectors, v, full);
+      UNROLL for (int v = 0; v < vectors; ++v) store_columns(out[r], acc[r][v], s, vectors, v, fill);
     }
     return;
   }
-  switch (p->act.act) {
-    case AT_ACT_HARDSWISH:
-      finish(rows, vectors, full, AT_ACT_HARDSWISH, s, first, out, acc);
-      break;
-    case AT_ACT_RELU:
-    case AT_ACT_CLAMP:
-      finish(rows, vectors, full, AT_ACT_CLAMP, s, first, out, acc);
-      break;
-    default:
-      finish(rows, vectors, full, AT_ACT_NONE, s, first, out, acc);
-      if (p->act.act != AT_ACT_NONE) activate_rows(p->act.act, &p->out, first, (size_t)rows, s->column, s->count);
-  }
+  finish_tile(rows, vectors, fill, s, first, out, acc);
 }
 
 // Tiles one below the other. They are one loop, so that nothing but the rows' places is found again for each.
-INLINE void tiles(const int kind, const int rows, const int vectors, const int full, const pass* s, size_t first,
+INLINE void tiles(const int kind, const int rows, const int vectors, const int fill, const pass* s, size_t first,
                   size_t count) {
   const size_t far = s->taps * s->depth * s->share;
   uintptr_t next = s->next;
-  for (; count; --count, first += (size_t)rows, next += far) tile(kind, rows, vectors, full, s, first, next);
+  for (; count; --count, first += (size_t)rows, next += far) tile(kind, rows, vectors, fill, s, first, next);
 }
 
 // The usual kind has a function of its own: with the others beside it, compilers run out of registers.
@@ -240,19 +270,19 @@ INLINE void tiles(const int kind, const int rows, const int vectors, const int f
     const int full = s->count == VECTORS * VL;                                                                      \
     if (s->product->lines) {                                                                                        \
       if (full) {                                                                                                   \
-        tiles(LINES, ROWS, VECTORS, 1, s, first, count);                                                            \
+        tiles(LINES, ROWS, VECTORS, FULL, s, first, count);                                                         \
       } else {                                                                                                      \
-        tiles(LINES, ROWS, VECTORS, 0, s, first, count);                                                            \
+        tiles(LINES, ROWS, VECTORS, PART, s, first, count);                                                         \
       }                                                                                                             \
     } else if (full) {                                                                                              \
-      tiles(TAPS, ROWS, VECTORS, 1, s, first, count);                                                               \
+      tiles(TAPS, ROWS, VECTORS, FULL, s, first, count);                                                            \
     } else {                                                                                                        \
-      tiles(TAPS, ROWS, VECTORS, 0, s, first, count);                                                               \
+      tiles(TAPS, ROWS, VECTORS, PART, s, first, count);                                                            \
     }                                                                                                               \
   }                                                                                                                 \
   static __attribute__((noinline)) void tiles_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {       \
     if (s->taps == 1 && !s->product->lines && s->count == VECTORS * VL) {                                           \
-      tiles(TAP, ROWS, VECTORS, 1, s, first, count);                                                                \
+      tiles(TAP, ROWS, VECTORS, FULL, s, first, count);                                                             \
     } else {                                                                                                        \
       other_tiles_##VECTORS##_##ROWS(s, first, count);                                                              \
     }                                                                                                               \
@@ -260,8 +290,31 @@ INLINE void tiles(const int kind, const int rows, const int vectors, const int f
 EACH_TILE(DEFINE_TILES)
 #undef DEFINE_TILES
 
+#define DEFINE_HALVES(VECTORS, ROWS)                                                                                 \
+  static __attribute__((noinline)) void other_halves_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) { \
+    if (s->product->lines) {                                                                                         \
+      tiles(LINES, ROWS, VECTORS, HALF, s, first, count);                                                            \
+    } else {                                                                                                         \
+      tiles(TAPS, ROWS, VECTORS, HALF, s, first, count);                                                             \
+    }                                                                                                                \
+  }                                                                                                                  \
+  static __attribute__((noinline)) void halves_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {       \
+    if (s->taps == 1 && !s->product->lines) {                                                                        \
+      tiles(TAP, ROWS, VECTORS, HALF, s, first, count);                                                              \
+    } else {                                                                                                         \
+      other_halves_##VECTORS##_##ROWS(s, first, count);                                                              \
+    }                                                                                                                \
+  }
+EACH_HALF(DEFINE_HALVES)
+#undef DEFINE_HALVES
+
+typedef void some_tiles(const pass* s, size_t first, size_t count);
+
 #define NAME_TILES(VECTORS, ROWS) [VECTORS][ROWS] = tiles_##VECTORS##_##ROWS,
-static void (*const TILES[MOST_VECTORS + 1][MOST_HIGH + 1])(const pass*, size_t, size_t) = {EACH_TILE(NAME_TILES)};
+#define NAME_HALVES(VECTORS, ROWS) [VECTORS][ROWS] = halves_##VECTORS##_##ROWS,
+static some_tiles* const TILES[2][MOST_VECTORS + 1][MOST_HIGH + 1] = {{EACH_TILE(NAME_TILES)},
+                                                                      {EACH_HALF(NAME_HALVES)}};
+#undef NAME_HALVES
 #undef NAME_TILES
 
-static const size_t HIGHEST[MOST_VECTORS + 1] = {0, MOST_1, MOST_2, MOST_3, MOST_4};
+static const size_t HIGHEST[2][MOST_VECTORS + 1] = {{0, MOST_1, MOST_2, MOST_3, MOST_4}, {0, HALF_1, HALF_2, HALF_3}};

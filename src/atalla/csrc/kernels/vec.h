@@ -123,6 +123,34 @@ INLINE vf vodd(vf a, vf b) {
 }
 #endif
 
+// Of vectors of sixteen: eight floats twice, the first half of a before the second of b, and the halves changed over.
+#if defined(__AVX512F__) && VL == 16
+INLINE vf vload_twice(const float* at) {
+  return (vf)_mm512_broadcast_f64x4(_mm256_loadu_pd((const double*)(const void*)at));
+}
+
+INLINE vf vhalves(vf a, vf b) { return (vf)_mm512_mask_blend_ps(0xff00, (__m512)a, (__m512)b); }
+
+INLINE vf vturned(vf a) { return (vf)_mm512_shuffle_f64x2((__m512d)a, (__m512d)a, 0x4e); }
+#else
+INLINE vf vload_twice(const float* at) {
+  vf found = {0};
+  for (int i = 0; i < VL; ++i) found[i] = at[i % (VL / 2)];
+  return found;
+}
+
+INLINE vf vhalves(vf a, vf b) {
+  for (int i = VL / 2; i < VL; ++i) a[i] = b[i];
+  return a;
+}
+
+INLINE vf vturned(vf a) {
+  vf found = {0};
+  for (int i = 0; i < VL; ++i) found[i] = a[(i + VL / 2) % VL];
+  return found;
+}
+#endif
+
 // Rows become columns: each step turns the number of an element, its row's bits and then its lane's, by one bit.
 INLINE void vtranspose(vf x[VL]) {
   for (int step = 1; step < VL; step *= 2) {
