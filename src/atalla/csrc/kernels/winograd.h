@@ -10,7 +10,9 @@
 #include "product.h"
 
 enum {
-  WINO_TILES = 48,           // of a block, at most
+  WINO_TILES = 48,  // of a block, at most
+  APART = AT_LINE /
+      sizeof(float),         // between the places of V and of M: steps of 4 KiB would meet in a few lines of the cache
   ENOUGH_TILES = 2 * MOST_2  // of a block, by which weights are multiplied that were read for it
 };
 
@@ -25,7 +27,8 @@ typedef struct {
 static size_t wino_need(const at_call* call) {
   const size_t depth = (size_t)call->src[0].dim[1], columns = (size_t)call->dst.dim[1];
   const size_t panels = (columns + AT_PANEL - 1) / AT_PANEL;
-  return ((size_t)call->src[1].dim[1] * WINO_TILES * (depth + panels * AT_PANEL) + VL) * sizeof(float);
+  const size_t pixels = WINO_TILES * (depth + panels * AT_PANEL) + 2 * APART;
+  return ((size_t)call->src[1].dim[1] * pixels + VL) * sizeof(float);
 }
 
 // Bᵀ of four values or six; `edge` is a constant.
@@ -172,32 +175,33 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
   const size_t first = item / job->chunks * job->block, places = job->edge * job->edge;
   const size_t count = job->tiles - first < job->block ? job->tiles - first : job->block;
   const size_t width = job->panels * AT_PANEL, panel = item % job->chunks * job->chunk;
+  const size_t v_pitch = count * job->depth + APART, m_pitch = count * width + APART;
   wino_job part = *job;
   part.from = panel * AT_PANEL;
   if (panel + job->chunk < job->panels) part.columns = (panel + job->chunk) * AT_PANEL;
   float* v = (float*)(call->scratch + thread * call->scratch_bytes);
-  float* m = v + places * WINO_TILES * job->depth;
+  float* m = v + places * v_pitch;
   int64_t n, top, left;
   for (size_t i = 0; i < count; ++i) {
     place_tile(job, first + i, &n, &top, &left);
     wino_read(job->edge, &call->src[0], n, top - call->words[AT_CONV2D_WINO_TOP],
-              left - call->words[AT_CONV2D_WINO_LEFT], job->depth, v + i * job->depth, WINO_TILES * job->depth);
+              left - call->words[AT_CONV2D_WINO_LEFT], job->depth, v + i * job->depth, v_pitch);
   }
   for (size_t place = 0; place < places; ++place) {
     const float* weight = (const float*)call->src[1].data + place * width * job->depth;
-    const product p = {.a = {.first = v + place * WINO_TILES * job->depth, .step = (int64_t)job->depth},
+    const product p = {.a = {.first = v + place * v_pitch, .step = (int64_t)job->depth},
                        .taps = 1,
                        .depth = job->depth,
                        .weight = weight,
                        .after = (uintptr_t)weight + (width + part.from) * job->depth * sizeof(float),
-                       .out = {.first = m + place * WINO_TILES * width, .step = (int64_t)width},
+                       .out = {.first = m + place * m_pitch, .step = (int64_t)width},
                        .columns = width,
                        .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
     multiply_block(&p, count, panel, (part.columns + AT_PANEL - 1) / AT_PANEL);
   }
   for (size_t i = 0; i < count; ++i) {
     place_tile(job, first + i, &n, &top, &left);
-    wino_write(&part, m + i * width, WINO_TILES * width, n, top, left);
+    wino_write(&part, m + i * width, m_pitch, n, top, left);
   }
 }
 
