@@ -2,8 +2,9 @@
 //
 // What it costs to hand work to another processor is a microsecond where both have a cache in common, and many where
 // they have not; and virtual machines are moved from processor to processor. So runs try one threshold after the
-// other, one that shares nothing among them, and that of the fastest run stays until it is no longer as fast, or for
-// REST runs where sharing more may have become faster. Bits do not depend on it.
+// other, one that shares nothing among them, and that of the fastest run stays until it is no longer as fast, or for a
+// while where sharing more may have become faster, which is longer each time that a trial gives the same. Bits do not
+// depend on it.
 #pragma once
 
 #include "internal.h"
@@ -20,9 +21,10 @@ enum {
   TURN = 2,                    // runs in a row; the last one counts: those before fill the caches
   TRIAL = 4 * TURN * CHOICES,  // runs
   WINDOW = 32,                 // runs, whose fastest shows how fast a choice still is
-  REST = 1024,                 // runs
-  SELDOM_SHARED = 1 << 24,     // of work: what is above is worth sharing everywhere
-  WORTH_TRYING = 1 << 4        // one part in so many of the work has to depend on the choice
+  FIRST_REST = 128,            // runs from one trial to the next, at first and at most
+  LAST_REST = 1024,
+  SELDOM_SHARED = 1 << 24,  // of work: what is above is worth sharing everywhere
+  WORTH_TRYING = 1 << 4     // one part in so many of the work has to depend on the choice
 };
 
 typedef struct {
@@ -30,7 +32,7 @@ typedef struct {
   size_t count;
   at_pool *pool, *alone;  // of all threads, and of the caller's
   bool is_settled;        // there is nothing to try
-  unsigned runs;          // since a trial began
+  unsigned runs, rest;    // since a trial began, and until the next does
   size_t choice;
   uint64_t least[CHOICES];  // nanoseconds of the trial's fastest runs
   uint64_t recent;          // of the window's
@@ -47,10 +49,13 @@ static inline void begin_run(const sharing* s) {
 }
 
 static inline void end_trial(sharing* s) {
+  const size_t before = s->choice;
   s->choice = 0;
   for (size_t i = 1; i < CHOICES; ++i) {
     if (s->least[i] < s->least[s->choice]) s->choice = i;
   }
+  const bool is_same = s->rest && s->choice == before;
+  s->rest = !is_same ? FIRST_REST : s->rest < LAST_REST ? 2 * s->rest : LAST_REST;
   s->recent = UINT64_MAX;
   share_from(s, THRESHOLDS[s->choice]);
 }
@@ -68,7 +73,7 @@ static inline void end_run(sharing* s, uint64_t nanoseconds) {
   if (nanoseconds < s->recent) s->recent = nanoseconds;
   if ((s->runs - TRIAL) % WINDOW) return;
   const bool is_slower = s->recent > s->least[s->choice] + s->least[s->choice] / 4;
-  if (is_slower || (s->choice > 0 && s->runs >= REST)) s->runs = 0;
+  if (is_slower || (s->choice > 0 && s->runs >= s->rest)) s->runs = 0;
   s->recent = UINT64_MAX;
 }
 
