@@ -21,7 +21,7 @@ enum {
   TURN = 2,                    // runs in a row; the last one counts: those before fill the caches
   TRIAL = 4 * TURN * CHOICES,  // runs
   WINDOW = 32,                 // runs, whose fastest shows how fast a choice still is
-  FIRST_REST = 128,            // runs from one trial to the next, at first and at most
+  FIRST_REST = 64,             // runs from one trial to the next, at first and at most
   LAST_REST = 1024,
   SELDOM_SHARED = 1 << 24,  // of work: what is above is worth sharing everywhere
   WORTH_TRYING = 1 << 4     // one part in so many of the work has to depend on the choice
