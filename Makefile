@@ -57,7 +57,7 @@ test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kil
 	@tests/system_packages.sh test-all
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
 
-mutants: $(READY) $(KERNELS) ## Break 72 things on purpose, one after the other, and see that the tests notice (half an hour)
+mutants: $(READY) $(KERNELS) ## Break 74 things on purpose, one after the other, and see that the tests notice (half an hour)
 	$(BIN)/python -m tests.mutants
 
 check: $(READY) ## Lint, types, layers, formats, generated docs
