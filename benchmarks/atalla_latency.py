@@ -6,7 +6,8 @@ A round gives each runtime as many calls as fill ``--seconds``, in an order that
 rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a noisy
 machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts.
 With ``--precision int8`` Atalla and XNNPACK run the same quantised program, with ``bf16`` Atalla and OpenVINO multiply
-in bfloat16; the others keep float32.
+in bfloat16; the others keep float32. ``floor``, of float32 on one thread, is what the model's multiplications would
+take if all were as fast as a product that stays in the caches, in the same rounds: nothing for memory and exponentials.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from _floor import SIDE, best_product, multiplications
 from _table import show
 
 sys.path.append(sys.path.pop(0))  # this file has the name of the package that it measures
@@ -58,8 +60,11 @@ Call = Callable[[], Any]
 
 def _sessions(
     model: str, rivals: list[str], threads: int, stack: ExitStack, *, precision: str
-) -> tuple[dict[str, Call], str]:
-    """Open every runtime on the same captured program and the same inputs; name Atalla's instruction set."""
+) -> tuple[dict[str, Call], str, float]:
+    """Open every runtime on the same captured program and the same inputs; name Atalla's instruction set.
+
+    Last, how many times the floor's product the model's multiplications are.
+    """
     import torch
 
     import atalla
@@ -91,7 +96,9 @@ def _sessions(
     for rival in rivals:
         if rival.startswith("eager"):
             calls[rival] = _eager(program, given, channels_last="channels last" in rival)
-    return calls, loaded.isa
+    if precision == "fp32" and threads == 1:
+        calls["floor"] = best_product()
+    return calls, loaded.isa, multiplications(loaded.listing) / SIDE**3
 
 
 def _eager(program: Any, given: list[Any], *, channels_last: bool) -> Call:
@@ -123,7 +130,7 @@ def measure(
 ) -> tuple[dict[str, list[Any]], str]:
     """Give, for each runtime, (wall, processor) seconds of a call in every round, and Atalla's instruction set."""
     with ExitStack() as stack:
-        calls, isa = _sessions(model, rivals, threads, stack, precision=precision)
+        calls, isa, times = _sessions(model, rivals, threads, stack, precision=precision)
         counts = {}
         for name, call in calls.items():
             for _ in range(3):
@@ -136,6 +143,8 @@ def measure(
             shuffle.shuffle(order)
             for name in order:
                 found[name].append(_block(calls[name], counts[name]))
+        if "floor" in found:
+            found["floor"] = [(wall * times, cpu * times) for wall, cpu in found["floor"]]
         return found, isa
 
 
@@ -152,7 +161,7 @@ def table(model: str, threads: int, found: dict[str, list[Any]], isa: str, *, pr
     own = found["atalla"]
     of_xnnpack, of_best = goal_of(model, precision, isa) if threads == 1 else (None, None)
     ranked = sorted(found.items(), key=lambda item: statistics.median(cpu for _, cpu in item[1]))
-    best = next((name for name, _ in ranked if name != "atalla"), None)
+    best = next((name for name, _ in ranked if name not in {"atalla", "floor"}), None)
     for name, rounds in ranked:
         wall, cpu = (statistics.median(one[i] for one in rounds) * 1e3 for i in (0, 1))
         ratios = [[theirs[i] / ours[i] for theirs, ours in zip(rounds, own, strict=True)] for i in (1, 0)]

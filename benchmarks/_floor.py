@@ -1,0 +1,50 @@
+"""What a model takes at least: its multiplications as fast as those of a product that stays in the caches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from atalla.isa import WINOGRAD_TILES, Op
+
+if TYPE_CHECKING:
+    from atalla.blob.reader import Listing
+    from atalla.blob.rows import InstructionRow
+
+SIDE = 256
+"""Rows, depth and columns of the product."""
+KERNEL_H, KERNEL_W, GROUPS = 8, 9, 10
+"""Words of a convolution."""
+
+
+def best_product() -> Callable[[], Any]:
+    """Return a call of one product of ``SIDE``³ multiplications, by Atalla on one thread."""
+    import torch
+
+    import atalla
+
+    x = torch.randn(SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    program = torch.export.export(torch.nn.Linear(SIDE, SIDE, bias=False), (x,))
+    return atalla.load(atalla.compile(program).data, threads=1).bind((x,))
+
+
+def multiplications(listing: Listing) -> int:
+    """Return how many a program of float32 has in products, convolutions and attention; Winograd's as they are made."""
+    return sum(_multiplications(listing, one) for one in listing.instructions)
+
+
+def _multiplications(listing: Listing, one: InstructionRow) -> int:
+    if one.op not in {Op.GEMM, Op.BMM, Op.CONV2D, Op.DWCONV2D, Op.CONV2D_WINO, Op.ATTENTION}:
+        return 0
+    operands = [number for number in (one.dst, *one.sources[:2]) if number is not None]
+    made, first, second = ([int(extent) for extent in listing.tensors[number].shape] for number in operands)
+    if one.op is Op.ATTENTION:
+        return math.prod(first) * second[-2] + math.prod(made) * second[-2]
+    if one.op is Op.CONV2D_WINO:
+        step = WINOGRAD_TILES[second[1]]
+        return made[0] * math.prod(-(-extent // step) for extent in made[2:]) * math.prod(second)
+    depth = first[-1]
+    if one.op in {Op.CONV2D, Op.DWCONV2D}:
+        depth = one.words[KERNEL_H] * one.words[KERNEL_W] * first[1] // one.words[GROUPS]
+    return math.prod(made) * depth
