@@ -1,4 +1,4 @@
-"""Sharing: which threshold stays, as runs become faster and slower; the clock's part is played."""
+"""Sharing: which threshold stays, as runs become faster and slower, the clock's part being played; who is woken."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ TRIAL = 32
 """Runs, eight with each threshold."""
 
 
+def built(name: str, *others: str) -> Path:
+    """Return a driver of csrc/, built with the sources that it includes."""
+    needs.program("cc")
+    driver = Path(__file__).parent / "csrc" / f"{name}.c"
+    sources = {other: (SOURCES / other).read_text() for other in ("internal.h", *others)}
+    command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(SOURCES)]
+    return compiled([*command, f"{name}.c", "-o", name], {f"{name}.c": driver.read_text()}, sources) / name
+
+
 @pytest.fixture(scope="module")
 def simulator() -> Path:
-    needs.program("cc")
-    driver = Path(__file__).parent / "csrc" / "sharing.c"
-    headers = {name: (SOURCES / name).read_text() for name in ("sharing.h", "internal.h")}
-    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", str(SOURCES), "sharing.c", "-o", "sharing"]
-    return compiled(command, {"sharing.c": driver.read_text()}, headers) / "sharing"
+    return built("sharing", "sharing.h")
 
 
 def simulated(simulator: Path, *phases: tuple[int, Sequence[int]]) -> list[tuple[list[int], int]]:
@@ -77,3 +82,10 @@ def test_a_little_slower_is_no_reason(simulator: Path) -> None:
     slower = [duration * 6 // 5 for duration in NEAR]
     _, (had, stays) = simulated(simulator, (500, NEAR), (500, slower))
     assert had == [500, 0, 0, 0] and stays == 0
+
+
+def test_small_rounds_have_a_thread_that_was_woken_for_all_of_them() -> None:
+    """None of them is worth waking it, and little work is not, either."""
+    done = subprocess.run([built("waking", "pool.c")], capture_output=True, text=True, check=True)
+    alone, little, much = map(int, done.stdout.split())
+    assert (alone, little, much) == (0, 0, 1)

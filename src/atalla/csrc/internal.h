@@ -71,6 +71,8 @@ void at_pool_free(at_pool* pool);
 unsigned at_pool_threads(const at_pool* pool);
 // How much work the next run is, see "work.c": threads that sleep are woken for what takes longer than that.
 void at_pool_expect(at_pool* pool, size_t work);
+// Wakes those that sleep for runs that together are so much work, if that is worth it.
+void at_pool_wake(at_pool* pool, size_t work);
 // Calls `body` once for each item, in any order, from all threads; returns when all are done.
 void at_pool_run(at_pool* pool, size_t items, at_body body, void* argument);
 

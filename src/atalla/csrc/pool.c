@@ -8,7 +8,8 @@
 //
 // Whoever waits looks for a while before it sleeps, since the next instruction is microseconds away. A thread says that
 // it sleeps (`asleep`, `waiting`) before it looks a last time, and the other side looks for sleepers after it wrote
-// what they wait for; all of these are sequentially consistent, so that one of the two sees the other.
+// what they wait for; all of these are sequentially consistent, so that one of the two sees the other. Many small
+// rounds are worth a thread that no one of them is worth: it may be woken before them, and looks for a while again.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct at_pool {
   void* argument;
   uint64_t items;
   size_t work;          // of the round, about as many multiplications
+  unsigned called;      // how often sleepers were woken before a round
   atomic_uint asleep;   // threads that wait for `begin`
   atomic_bool waiting;  // the caller waits for `done`
   atomic_bool closing;
@@ -86,19 +88,27 @@ static bool is_idle(at_pool* pool, uint_fast64_t round) {
   return atomic_load(&pool->round) == round && !atomic_load(&pool->closing);
 }
 
+// Returns when another round is there, or the end.
+static void await(at_pool* pool, uint_fast64_t round) {
+  for (;;) {
+    for (unsigned i = 0; i < PATIENCE; ++i, look_again()) {
+      if (!is_idle(pool, round)) return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&pool->asleep, 1);
+    const unsigned called = pool->called;
+    while (is_idle(pool, round) && pool->called == called) pthread_cond_wait(&pool->begin, &pool->lock);
+    atomic_fetch_sub(&pool->asleep, 1);
+    pthread_mutex_unlock(&pool->lock);
+  }
+}
+
 static void* serve(void* argument) {
   const worker me = *(worker*)argument;
   free(argument);
   at_pool* pool = me.pool;
   for (uint_fast64_t round = 0;; round = atomic_load(&pool->round), work(pool, me.number)) {
-    for (unsigned i = 0; i < PATIENCE && is_idle(pool, round); ++i) look_again();
-    if (is_idle(pool, round)) {
-      pthread_mutex_lock(&pool->lock);
-      atomic_fetch_add(&pool->asleep, 1);
-      while (is_idle(pool, round)) pthread_cond_wait(&pool->begin, &pool->lock);
-      atomic_fetch_sub(&pool->asleep, 1);
-      pthread_mutex_unlock(&pool->lock);
-    }
+    await(pool, round);
     if (atomic_load(&pool->closing)) return NULL;
   }
 }
@@ -150,6 +160,14 @@ void at_pool_free(at_pool* pool) {
 unsigned at_pool_threads(const at_pool* pool) { return pool->threads; }
 
 void at_pool_expect(at_pool* pool, size_t work) { pool->work = work; }
+
+void at_pool_wake(at_pool* pool, size_t work) {
+  if (work < WORTH_WAKING || !atomic_load(&pool->asleep)) return;
+  pthread_mutex_lock(&pool->lock);
+  ++pool->called;
+  pthread_cond_broadcast(&pool->begin);
+  pthread_mutex_unlock(&pool->lock);
+}
 
 static bool is_finished(at_pool* pool) { return atomic_load(&pool->finished) == pool->items; }
 

@@ -150,6 +150,7 @@ int atalla_run(atalla_context* context, void* const* inputs, void* const* output
   const bool is_settled = context->sharing.is_settled;
   if (!is_settled) begin_run(&context->sharing);
   const uint64_t began = is_settled ? 0 : now();
+  at_pool_wake(context->sharing.pool, context->sharing.shared);
   const int status = run(context, inputs, outputs, error);
   if (!is_settled && status == ATALLA_OK) end_run(&context->sharing, now() - began);
   atomic_flag_clear_explicit(&context->is_busy, memory_order_release);

@@ -30,21 +30,27 @@ enum {
 typedef struct {
   at_call* calls;  // one an instruction
   size_t count;
-  at_pool *pool, *alone;  // of all threads, and of the caller's
-  bool is_settled;        // there is nothing to try
-  unsigned runs, rest;    // since a trial began, and until the next does
-  size_t choice;
+  at_pool *pool, *alone;    // of all threads, and of the caller's
+  bool is_settled;          // there is nothing to try
+  unsigned runs, rest;      // since a trial began, and until the next does
+  size_t choice, shared;    // shared: work of what threads share
   uint64_t least[CHOICES];  // nanoseconds of the trial's fastest runs
   uint64_t recent;          // of the window's
 } sharing;
 
-static inline void share_from(const sharing* s, size_t threshold) {
-  for (size_t i = 0; i < s->count; ++i) s->calls[i].pool = s->calls[i].work < threshold ? s->alone : s->pool;
+static inline void share_from(sharing* s, size_t threshold) {
+  s->shared = 0;
+  for (size_t i = 0; i < s->count; ++i) {
+    at_call* call = &s->calls[i];
+    const bool is_shared = call->work >= threshold;
+    call->pool = is_shared ? s->pool : s->alone;
+    if (is_shared) s->shared += call->work;
+  }
 }
 
 static inline size_t choice_of_run(unsigned run) { return run / TURN % CHOICES; }
 
-static inline void begin_run(const sharing* s) {
+static inline void begin_run(sharing* s) {
   if (s->runs < TRIAL && s->runs % TURN == 0) share_from(s, THRESHOLDS[choice_of_run(s->runs)]);
 }
 
