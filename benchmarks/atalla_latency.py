@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from _floor import SIDE, best_product, multiplications
+from _floor import BEST, best_product, multiplications
 from _table import show
 
 sys.path.append(sys.path.pop(0))  # this file has the name of the package that it measures
@@ -98,7 +98,7 @@ def _sessions(
             calls[rival] = _eager(program, given, channels_last="channels last" in rival)
     if precision == "fp32" and threads == 1:
         calls["floor"] = best_product()
-    return calls, loaded.isa, multiplications(loaded.listing) / SIDE**3
+    return calls, loaded.isa, multiplications(loaded.listing) / BEST
 
 
 def _eager(program: Any, given: list[Any], *, channels_last: bool) -> Call:

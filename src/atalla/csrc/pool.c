@@ -9,7 +9,8 @@
 // Whoever waits looks for a while before it sleeps, since the next instruction is microseconds away. A thread says that
 // it sleeps (`asleep`, `waiting`) before it looks a last time, and the other side looks for sleepers after it wrote
 // what they wait for; all of these are sequentially consistent, so that one of the two sees the other. Many small
-// rounds are worth a thread that no one of them is worth: it may be woken before them, and looks for a while again.
+// rounds are worth a thread that no one of them is worth: it may be woken before them, and looks for a while again. If
+// it was about to fall asleep just then, the caller works on them alone.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -54,7 +54,7 @@ static void find_taps(const at_call* call, float* zeros, size_t first, size_t ro
     for (int64_t i = 0; i < words[AT_CONV2D_KERNEL_H]; ++i) {
       const int64_t row =
           (int64_t)y * words[AT_CONV2D_STRIDE_H] - words[AT_CONV2D_TOP] + i * words[AT_CONV2D_DILATION_H];
-      float* line = row >= 0 && row < view->dim[2] ? image + row * view->stride[2] : NULL;
+      float* line = row >= 0 && row < view->dim[2] && view->dim[3] > 0 ? image + row * view->stride[2] : NULL;
       for (int64_t j = 0; j < words[AT_CONV2D_KERNEL_W]; ++j, at += rows) {
         find_run(call, line, zeros, j * words[AT_CONV2D_DILATION_W] - words[AT_CONV2D_LEFT], (int64_t)x, (int64_t)count,
                  at);

@@ -14,6 +14,7 @@ enum {
   PICTURE_READS = 2 * PICTURE_TILE + 1,  // columns that it reads
   PICTURE_ROW = PICTURE * PICTURE_WIDE   // taps of a row of the filter
 };
+_Static_assert((int)PICTURE_TILE <= (int)MOST_HIGH, "sums of a tile");
 
 typedef struct {
   const at_call* call;
@@ -24,7 +25,7 @@ typedef struct {
 INLINE int suits_picture(const at_call* call) {
   const int64_t* words = call->words;
   const at_view *src = &call->src[0], *dst = &call->dst;
-  return VL == 16 && words[AT_CONV2D_GROUPS] == 1 && src->dim[1] == PICTURE && src->stride[3] == 1 &&
+  return VL == 16 && words[AT_CONV2D_GROUPS] == 1 && src->dim[1] == PICTURE && src->dim[3] > 0 && src->stride[3] == 1 &&
          dst->dim[1] <= VL && dst->dim[3] >= PICTURE_TILE && words[AT_CONV2D_KERNEL_W] == PICTURE_WIDE &&
          words[AT_CONV2D_KERNEL_H] <= PICTURE_HIGH && words[AT_CONV2D_STRIDE_W] == PICTURE_STEP &&
          words[AT_CONV2D_DILATION_W] == 1 && !(call->present >> 3 & 1);
@@ -42,7 +43,8 @@ INLINE const float* picture_line(const float* row, int64_t left, int64_t columns
   return copy;
 }
 
-// Asks for what the tile below reads first: it is too little for the processor to foresee.
+// Asks for a part of a row that the tile below reads and this one does not, mostly: it is too little for the processor
+// to foresee.
 INLINE void picture_fetch(const at_call* call, const float* row, int64_t left) {
   const uintptr_t below = (uintptr_t)call->words[AT_CONV2D_STRIDE_H] * (uintptr_t)call->src[0].stride[2];
   const uintptr_t at = (uintptr_t)row + (below + (uintptr_t)left) * sizeof(float);
@@ -65,7 +67,7 @@ INLINE void picture_tile(const int fill, const pass* s, const at_call* call, con
     vf w[PICTURE_WIDE][PICTURE];
     UNROLL for (int c = 0; c < PICTURE; ++c) {
       line[c] = picture_line(rows[i][c], left, columns, copy[c]);
-      if (i >= seen) picture_fetch(call, rows[i][c], left);
+      if (i >= seen && rows[i][c]) picture_fetch(call, rows[i][c], left);
       UNROLL for (int j = 0; j < PICTURE_WIDE; ++j) w[j][c] = vload(weight + (j * PICTURE + c) * VL);
     }
     UNROLL for (int r = 0; r <= PICTURE_TILE; ++r) {

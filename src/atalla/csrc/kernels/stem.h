@@ -111,7 +111,7 @@ static void stem_row(const stem_job* job, const stem_room* room, int64_t n, int6
     float* lines = room->lines + (size_t)place * job->channels * job->line;
     for (size_t c = 0; c < job->channels && !is_there; ++c) {
       float* line = lines + c * job->line;
-      if (row >= 0 && row < src->dim[2]) {
+      if (row >= 0 && row < src->dim[2] && src->dim[3] > 0) {
         stem_line(job, image + row * src->stride[2] + (int64_t)c * src->stride[1], src->stride[3], line);
       } else {
         memset(line, 0, job->line * sizeof(float));

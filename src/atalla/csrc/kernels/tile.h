@@ -29,12 +29,13 @@ enum { MOST_1 = 8, MOST_2 = 8, MOST_3 = 8, MOST_4 = 6, USUAL = 4 };
 enum { MOST_1 = 8, MOST_2 = 6, MOST_3 = 4, MOST_4 = 4, USUAL = 4 };
 #define EACH_TILE(X) UP_TO_8(X, 1) UP_TO_6(X, 2) UP_TO_4(X, 3) UP_TO_4(X, 4)
 #endif
-enum { MOST_VECTORS = 4, MOST_HIGH = 14 };
+enum { MOST_VECTORS = 4, MOST_HIGH = 14 };  // of a picture's tiles, see "picture.h"
 
-// How full the last vector of a tile's columns is. Of one that is half full at most, two rows share a vector of sums.
+// How full the last vector of a tile's columns is. Where it is half full at most, two rows may share a vector of sums:
+// with sixteen floats a vector, in tiles of up to HALVES vectors.
 enum { PART, HALF, FULL };
 #if VL == 16
-enum { HALVES = 3, HALF_1 = 12, HALF_2 = 12, HALF_3 = 8 };  // most vectors of such a tile, and rows
+enum { HALVES = 3, HALF_1 = 12, HALF_2 = 12, HALF_3 = 8 };  // most rows of such tiles
 #define EACH_HALF(X) UP_TO_12(X, 1) UP_TO_12(X, 2) UP_TO_8(X, 3)
 #else
 enum { HALVES = 0, HALF_1 = 0, HALF_2 = 0, HALF_3 = 0 };

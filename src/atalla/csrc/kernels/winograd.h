@@ -10,9 +10,7 @@
 #include "product.h"
 
 enum {
-  WINO_TILES = 48,  // of a block, at most
-  APART = AT_LINE /
-      sizeof(float),         // between the places of V and of M: steps of 4 KiB would meet in a few lines of the cache
+  WINO_TILES = 48,           // of a block, at most
   ENOUGH_TILES = 2 * MOST_2  // of a block, by which weights are multiplied that were read for it
 };
 
@@ -24,10 +22,17 @@ typedef struct {
   activation act;
 } wino_job;
 
+// Floats from one place of V or M to the next: an odd number of lines of the cache, so that the places of a tile do not
+// meet in a few sets of it.
+INLINE size_t apart_by(size_t floats) {
+  const size_t line = AT_LINE / sizeof(float);
+  return ((floats + line - 1) / line | 1) * line;
+}
+
 static size_t wino_need(const at_call* call) {
   const size_t depth = (size_t)call->src[0].dim[1], columns = (size_t)call->dst.dim[1];
-  const size_t panels = (columns + AT_PANEL - 1) / AT_PANEL;
-  const size_t pixels = WINO_TILES * (depth + panels * AT_PANEL) + 2 * APART;
+  const size_t width = (columns + AT_PANEL - 1) / AT_PANEL * AT_PANEL;
+  const size_t pixels = apart_by(WINO_TILES * depth) + apart_by(WINO_TILES * width);
   return ((size_t)call->src[1].dim[1] * pixels + VL) * sizeof(float);
 }
 
@@ -175,7 +180,7 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
   const size_t first = item / job->chunks * job->block, places = job->edge * job->edge;
   const size_t count = job->tiles - first < job->block ? job->tiles - first : job->block;
   const size_t width = job->panels * AT_PANEL, panel = item % job->chunks * job->chunk;
-  const size_t v_pitch = count * job->depth + APART, m_pitch = count * width + APART;
+  const size_t v_pitch = apart_by(count * job->depth), m_pitch = apart_by(count * width);
   wino_job part = *job;
   part.from = panel * AT_PANEL;
   if (panel + job->chunk < job->panels) part.columns = (panel + job->chunk) * AT_PANEL;
