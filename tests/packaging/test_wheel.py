@@ -31,7 +31,8 @@ def clean(wheel, tmp_path_factory):
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     kept = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    kept |= {"CROSS_BACKEND_CACHE": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data"), "PYTHONUTF8": "1"}
+    own = {"CROSS_BACKEND_CACHE": "cache", "CROSS_BACKEND_TOOLCHAINS": "toolchains", "XDG_DATA_HOME": "data"}
+    kept |= {**{name: str(folder / place) for name, place in own.items()}, "PYTHONUTF8": "1"}
 
     def run(*arguments, command="cross-backend"):
         words = [bin_folder / command, *arguments]
