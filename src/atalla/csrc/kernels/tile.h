@@ -265,49 +265,37 @@ INLINE void tiles(const int kind, const int rows, const int vectors, const int f
   for (; count; --count, first += (size_t)rows, next += far) tile(kind, rows, vectors, fill, s, first, next);
 }
 
-// The usual kind has a function of its own: with the others beside it, compilers run out of registers.
-#define DEFINE_TILES(VECTORS, ROWS)                                                                                 \
-  static __attribute__((noinline)) void other_tiles_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) { \
-    const int full = s->count == VECTORS * VL;                                                                      \
-    if (s->product->lines) {                                                                                        \
-      if (full) {                                                                                                   \
-        tiles(LINES, ROWS, VECTORS, FULL, s, first, count);                                                         \
-      } else {                                                                                                      \
-        tiles(LINES, ROWS, VECTORS, PART, s, first, count);                                                         \
-      }                                                                                                             \
-    } else if (full) {                                                                                              \
-      tiles(TAPS, ROWS, VECTORS, FULL, s, first, count);                                                            \
-    } else {                                                                                                        \
-      tiles(TAPS, ROWS, VECTORS, PART, s, first, count);                                                            \
-    }                                                                                                               \
-  }                                                                                                                 \
-  static __attribute__((noinline)) void tiles_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {       \
-    if (s->taps == 1 && !s->product->lines && s->count == VECTORS * VL) {                                           \
-      tiles(TAP, ROWS, VECTORS, FULL, s, first, count);                                                             \
-    } else {                                                                                                        \
-      other_tiles_##VECTORS##_##ROWS(s, first, count);                                                              \
-    }                                                                                                               \
+// The usual kind has a function of its own: with the others beside it, compilers run out of registers. FILL is how full
+// the last vector is where the columns are all of the tile's, REST where they are not; or both, whatever they are.
+#define DEFINE_TILES(NAME, VECTORS, ROWS, FILL, REST)                                                                  \
+  static __attribute__((noinline)) void other_##NAME##_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) { \
+    const int is_filled = FILL == REST || s->count == VECTORS * VL;                                                    \
+    if (s->product->lines) {                                                                                           \
+      if (is_filled) {                                                                                                 \
+        tiles(LINES, ROWS, VECTORS, FILL, s, first, count);                                                            \
+      } else {                                                                                                         \
+        tiles(LINES, ROWS, VECTORS, REST, s, first, count);                                                            \
+      }                                                                                                                \
+    } else if (is_filled) {                                                                                            \
+      tiles(TAPS, ROWS, VECTORS, FILL, s, first, count);                                                               \
+    } else {                                                                                                           \
+      tiles(TAPS, ROWS, VECTORS, REST, s, first, count);                                                               \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static __attribute__((noinline)) void NAME##_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {         \
+    if (s->taps == 1 && !s->product->lines && (FILL == REST || s->count == VECTORS * VL)) {                            \
+      tiles(TAP, ROWS, VECTORS, FILL, s, first, count);                                                                \
+    } else {                                                                                                           \
+      other_##NAME##_##VECTORS##_##ROWS(s, first, count);                                                              \
+    }                                                                                                                  \
   }
-EACH_TILE(DEFINE_TILES)
+#define DEFINE_FULL(VECTORS, ROWS) DEFINE_TILES(tiles, VECTORS, ROWS, FULL, PART)
+#define DEFINE_HALF(VECTORS, ROWS) DEFINE_TILES(halves, VECTORS, ROWS, HALF, HALF)
+EACH_TILE(DEFINE_FULL)
+EACH_HALF(DEFINE_HALF)
+#undef DEFINE_HALF
+#undef DEFINE_FULL
 #undef DEFINE_TILES
-
-#define DEFINE_HALVES(VECTORS, ROWS)                                                                                 \
-  static __attribute__((noinline)) void other_halves_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) { \
-    if (s->product->lines) {                                                                                         \
-      tiles(LINES, ROWS, VECTORS, HALF, s, first, count);                                                            \
-    } else {                                                                                                         \
-      tiles(TAPS, ROWS, VECTORS, HALF, s, first, count);                                                             \
-    }                                                                                                                \
-  }                                                                                                                  \
-  static __attribute__((noinline)) void halves_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {       \
-    if (s->taps == 1 && !s->product->lines) {                                                                        \
-      tiles(TAP, ROWS, VECTORS, HALF, s, first, count);                                                              \
-    } else {                                                                                                         \
-      other_halves_##VECTORS##_##ROWS(s, first, count);                                                              \
-    }                                                                                                                \
-  }
-EACH_HALF(DEFINE_HALVES)
-#undef DEFINE_HALVES
 
 typedef void some_tiles(const pass* s, size_t first, size_t count);
 
