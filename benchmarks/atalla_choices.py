@@ -6,7 +6,7 @@ All give the second way's speed over the first's, above 1 the second is faster: 
 fastest quarter of all visits, which other work disturbs least. All of it runs on one processor.
 Kernels choose tiles and what they ask for (``by_threes`` and ``asks_ahead`` in csrc/kernels/product.h), which changes
 no bit; the compiler takes Winograd's (``WINOGRAD_PAYS`` in passes/pack.py), and does not know the processor. Its
-weights are 4 or 1.8 times as many as the filter's, so there are as many layers as do not fit into a cache.
+weights are 4, 2.8 or 1.8 times as many as the filter's, so there are as many layers as do not fit into a cache.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PRODUCTS = (
 )
 """Rows, depth and columns, of BERT, Whisper, ResNet-50 and MobileNetV3."""
 CHANNELS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)
-SIZES = {4: (7, 10, 14, 28, 56), 2: (4, 5, 7, 8, 10)}
-"""Of images that a filter of 3 × 3 keeps as they are, by pixels a side of a tile of Winograd's."""
+SIZES = {36: (7, 10, 14, 28, 56), 16: (4, 5, 7, 8, 10), 25: (7, 8, 10, 14, 28)}
+"""Pixels a side of what a filter of 3 × 3 makes, by places of a tile of Winograd's."""
 VISIT_S = 0.003
 """What one visit takes, about."""
 CALM = 0.25
@@ -162,24 +162,32 @@ def ahead(folder: Path, rounds: int, isa: str | None) -> None:
 
 
 def winograd(folder: Path, rounds: int, isa: str | None) -> None:
-    """Print the convolutions, direct and by Winograd's with tiles of 4 × 4 and of 2 × 2."""
+    """Print the convolutions, direct and by Winograd's, for each kind of its tiles."""
     import torch
 
+    from atalla.isa import WINOGRAD_TILES
     from atalla.passes import pack
 
-    def cell(process: Process, channels: int, size: int) -> str:
+    class Beside(torch.nn.ModuleList):
+        """Layers that read one image."""
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [layer(x) for layer in self]
+
+    def cell(process: Process, channels: int, size: int, stride: int) -> str:
         torch.manual_seed(0)
         count = min(-(-COLD_BYTES // (36 * 4 * channels**2)), MOST_LAYERS)
-        layers = [torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(count)]
-        module = torch.nn.Sequential(*layers)
-        blobs = [compiled(folder, module, (1, channels, size, size), exact=exact) for exact in (True, False)]
+        module = Beside(torch.nn.Conv2d(channels, channels, 3, stride, 1, bias=False) for _ in range(count))
+        shape = (1, channels, size * stride, size * stride)
+        blobs = [compiled(folder, module, shape, exact=exact) for exact in (True, False)]
         return f"{ratio([(process, blob) for blob in blobs], rounds)[0]:.2f}"
 
     with Process(None, isa) as process:
-        for tile, sizes in SIZES.items():
-            pack.WINOGRAD_PAYS = {tile: {1: 1}}
-            rows = [[str(channels), *(cell(process, channels, size) for size in sizes)] for channels in CHANNELS]
-            title = f"Convolutions of 3 × 3: direct, and by Winograd's with tiles of {tile} × {tile}"
+        for places, sizes in SIZES.items():
+            side, stride = WINOGRAD_TILES[places]
+            pack.WINOGRAD_PAYS = {places: {1: 1}}
+            rows = [[str(one), *(cell(process, one, size, stride) for size in sizes)] for one in CHANNELS]
+            title = f"Convolutions of 3 × 3, stride {stride}: direct, and by Winograd's with tiles of {side} × {side}"
             show(title, ("channels", *(f"{n} × {n}" for n in sizes)), rows)
 
 

@@ -55,34 +55,36 @@ def winograd_filters(data: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor
 
     n, places, k = shape
     rows = [unpack_panels(part, (n, 1, k), 1) for part in data.reshape(places, -1)]
-    matrix = _winograd_matrix(WINOGRAD_TILES[places])
+    matrix = _winograd_matrix(places)
     inverse, edge = torch.linalg.pinv(matrix), len(matrix)
     spread = torch.cat(rows, 1).reshape(n, edge, edge, k).permute(0, 3, 1, 2)
     return torch.einsum("ia,nkab,jb->nkij", inverse, spread.double(), inverse).float()
 
 
-def winograd_weights(weight: torch.Tensor, tile: int) -> torch.Tensor:
-    """Return ``G g Gᵀ`` as ``[N, places, K]`` of ``[N, K, 3, 3]``, for tiles of so many pixels a side.
+def winograd_weights(weight: torch.Tensor, places: int) -> torch.Tensor:
+    """Return ``G g Gᵀ`` as ``[N, places, K]`` of ``[N, K, 3, 3]``.
 
     F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3) of Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015;
-    worked out in float64.
+    with stride 2 every second pixel meets the outer two weights, by F(2, 2), and the others the middle one. Worked out
+    in float64.
     """
     import torch
 
-    g = _winograd_matrix(tile)
+    g = _winograd_matrix(places)
     found = torch.einsum("ai,nkij,bj->nabk", g, weight.double(), g)
     return found.flatten(1, 2).float()
 
 
-def _winograd_matrix(tile: int) -> torch.Tensor:
+def _winograd_matrix(places: int) -> torch.Tensor:
     """Return G."""
     import torch
 
     rows = {
-        2: [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]],
-        4: [
+        16: [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]],
+        25: [[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 0], [0, 0, 1]],
+        36: [
             [1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6],
             [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1],
         ],
     }  # fmt: skip
-    return torch.tensor(rows[tile], dtype=torch.float64)
+    return torch.tensor(rows[places], dtype=torch.float64)

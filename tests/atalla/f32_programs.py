@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from atalla import ir
-from atalla.isa import Act, Dtype, Layout, Op, Space
+from atalla.isa import WINOGRAD_TILES, Act, Dtype, Layout, Op, Space
 from atalla.layouts import pack_panels, winograd_weights
 from tests.atalla import one_instruction
 from tests.atalla.one_instruction import COLUMNS, ROWS, Given, channels_last, constant, given, image, result
@@ -86,16 +86,18 @@ def winograd(seed: int) -> Given:
     made = Made(seed)
     channels, columns = made.one(1, 8, 33, 64, 321), made.one(1, 16, 33, 40, 64)
     pad = made.one(0, 1, 1)
+    places = made.one(*WINOGRAD_TILES)
+    _, stride = WINOGRAD_TILES[places]
     shape = (made.one(1, 2), channels, made.choice.randint(3, 15), made.choice.randint(3, 15))
-    out = (shape[0], columns, *(n + 2 * pad - 2 for n in shape[2:]))
+    out = (shape[0], columns, *((n + 2 * pad - 3) // stride + 1 for n in shape[2:]))
     src, dst = given("x", Dtype.F32, shape, channels_last(shape)), result(Dtype.F32, out, channels_last(out))
     ends, attributes = made.ends(columns, given("z", Dtype.F32, out, channels_last(out)))
-    spread = winograd_weights(made.floats(columns, channels, 3, 3), made.one(2, 4))
-    places = [pack_panels(spread[:, place : place + 1], 1).flatten() for place in range(spread.shape[1])]
+    spread = winograd_weights(made.floats(columns, channels, 3, 3), places)
+    parts = [pack_panels(spread[:, place : place + 1], 1).flatten() for place in range(places)]
     weight = ir.Tensor(
-        "weight", Dtype.F32, tuple(spread.shape), (0, 0, 0), Space.CONST, layout=Layout.WINOGRAD, data=torch.cat(places)
+        "weight", Dtype.F32, tuple(spread.shape), (0, 0, 0), Space.CONST, layout=Layout.WINOGRAD, data=torch.cat(parts)
     )
-    window = _window(3, pad)
+    window = {**_window(3, pad), "stride_h": stride, "stride_w": stride}
     return made.program(ir.Instruction(Op.CONV2D_WINO, dst, (src, weight, *ends), {**window, **attributes}))
 
 

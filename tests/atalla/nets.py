@@ -63,6 +63,11 @@ def small_images() -> Net:
     return block, (torch.randn(2, 32, 7, 5),)
 
 
+def halved() -> Net:
+    """Winograd's with stride 2, and tiles at the edges stand out."""
+    return nn.Sequential(nn.Conv2d(96, 97, 3, 2, 1), nn.ReLU()), (torch.randn(1, 96, 13, 16),)
+
+
 def squeeze() -> Net:
     net = Call(
         lambda m, x: (y := m.dw(m.up(x))) * m.out(torch.relu(m.se(y.mean((2, 3), keepdim=True)))),
@@ -357,7 +362,7 @@ def messages() -> Net:
 NETS = {
     one.__name__: one
     for one in (
-        mlp, residual, winograd, small_images, squeeze, transformer, eager_attention, masked, shapes, pools, rows,
+        mlp, residual, winograd, small_images, halved, squeeze, transformer, eager_attention, masked, shapes, pools, rows,
         whole_numbers, rms, fallback, spectrum, assigned, relative_attention, causal_block, windows, detector,
         kept_strides, decoder, warped, messages,
     )

@@ -60,18 +60,20 @@ def test_kernels_give_what_eager_gives(name: str, isa: str, threads: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "size", "batch", "places"),
+    ("inside", "outside", "size", "batch", "places", "strides"),
     [
-        (16, 16, 13, 1, 36), (16, 16, 12, 1, None), (32, 48, 12, 1, 36), (12, 64, 56, 1, None),
-        (32, 32, 8, 1, 16), (32, 48, 6, 1, None), (48, 48, 6, 1, 16), (512, 48, 4, 1, None),
-        (48, 48, 1, 40, None), (48, 48, 2, 40, 16), (48, 48, 3, 40, 36),
+        (16, 16, 13, 1, 36, 1), (16, 16, 12, 1, None, 1), (32, 48, 12, 1, 36, 1), (12, 64, 56, 1, None, 1),
+        (32, 32, 8, 1, 16, 1), (32, 48, 6, 1, None, 1), (48, 48, 6, 1, 16, 1), (512, 48, 4, 1, None, 1),
+        (48, 48, 1, 40, None, 1), (48, 48, 2, 40, 16, 1), (48, 48, 3, 40, 36, 1),
+        (96, 96, 16, 1, 25, 2), (96, 96, 14, 1, None, 2), (95, 256, 56, 1, None, 2), (512, 512, 13, 1, None, 2),
+        (96, 96, 56, 1, None, (1, 2)), (96, 96, 56, 1, None, (2, 1)), (96, 96, 56, 1, None, 3),
     ],
 )  # fmt: skip
 def test_winograd_is_chosen_where_it_was_measured_to_pay(
-    inside: int, outside: int, size: int, batch: int, places: int | None
+    inside: int, outside: int, size: int, batch: int, places: int | None, strides: int | tuple[int, int]
 ) -> None:
     """The fewer channels decide; 13 × 13 has sixteen tiles of 4 × 4, 12 × 12 nine; each tile costs all its products."""
-    module, x = torch.nn.Conv2d(inside, outside, 3, padding=1), torch.randn(batch, inside, size, size)
+    module, x = torch.nn.Conv2d(inside, outside, 3, strides, 1), torch.randn(batch, inside, size, size)
     made = atalla.compile(torch.export.export(module.eval(), (x,)))
     found = [one for one in made.program.instructions if one.op.name == "CONV2D_WINO"]
     assert [one.sources[1].shape[1] for one in found] == ([places] if places else [])

@@ -92,11 +92,11 @@ def test_bits_stay_while_the_first_runs_try_what_threads_share(threads: int) -> 
 
 
 @pytest.mark.parametrize("columns", [200, 256])
-@pytest.mark.parametrize("size", [14, 31])
-def test_bits_stay_where_threads_share_the_columns_of_a_few_tiles(columns: int, size: int) -> None:
+@pytest.mark.parametrize(("size", "stride"), [(14, 1), (31, 1), (16, 2)])
+def test_bits_stay_where_threads_share_the_columns_of_a_few_tiles(columns: int, size: int, stride: int) -> None:
     """Winograd's 16 or 64 tiles are too few for blocks of their own: each thread makes some columns of all."""
     torch.manual_seed(0)
-    module, given = torch.nn.Conv2d(256, columns, 3, padding=1).eval(), torch.randn(1, 256, size, size)
+    module, given = torch.nn.Conv2d(256, columns, 3, stride, 1).eval(), torch.randn(1, 256, size, size)
     blob = atalla.compile(torch.export.export(module, (given,))).data
     alone = atalla.load(blob)
     assert [row.op.name for row in alone.listing.instructions].count("CONV2D_WINO") == 1

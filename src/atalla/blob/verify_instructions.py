@@ -143,10 +143,11 @@ def _conv(row: InstructionRow, dst: TensorRow, sources: Sources) -> None:
         need(high <= MOST_FILTER_ROWS and groups == channels == columns, Verdict.ATTRIBUTE)
         need(_filters(weight, Dtype.F32, (channels, taps)), Verdict.OPERANDS)
     elif row.op == Op.CONV2D_WINO:
-        plain = (high, wide, groups) == (3, 3, 1) and set(row.words[:2]) | set(row.words[6:8]) == {1}
-        need(plain, Verdict.ATTRIBUTE)
         forms = [(columns, places, channels) for places in WINOGRAD_TILES]
         need(any(_weight(weight, Layout.WINOGRAD, form, 1) for form in forms), Verdict.OPERANDS)
+        _, stride = WINOGRAD_TILES[weight.shape[1]]
+        plain = (high, wide, groups) == (3, 3, 1) and set(row.words[6:8]) == {1}
+        need(plain and set(row.words[:2]) == {stride}, Verdict.ATTRIBUTE)
     elif row.op == Op.BCONV2D:
         need(taps * (channels // groups) <= MOST_DEPTH, Verdict.ATTRIBUTE)
         need(_deep(weight, Layout.PAIRS, (columns, taps, channels // groups), groups, PAIR), Verdict.OPERANDS)

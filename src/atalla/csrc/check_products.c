@@ -9,7 +9,7 @@ bool at_packed_fits(const at_tensor* t) {
   const bool is_bf16 = t->dtype == AT_BF16 && t->layout == AT_PAIRS;
   if (!is_float && !is_int8 && !is_bf16) return false;
   if (t->layout == AT_DEPTHWISE) return t->rank == 2;
-  return t->rank == 3 && (t->layout != AT_WINOGRAD || t->dim[1] == 36 || t->dim[1] == 16);
+  return t->rank == 3 && (t->layout != AT_WINOGRAD || t->dim[1] == 36 || t->dim[1] == 25 || t->dim[1] == 16);
 }
 
 // A weight [N, taps, K] whose bytes are those of its panels.
@@ -85,12 +85,13 @@ int at_check_conv(const resolved_insn* l) {
     if (high > AT_MOST_FILTER_ROWS || groups != channels || columns != channels) return AT_BAD_ATTRIBUTE;
     if (!is_filters(w, AT_F32, channels, taps)) return AT_BAD_OPERANDS;
   } else if (l->insn->op == AT_OP_CONV2D_WINO) {
+    const int64_t places = l->src[1]->dim[1], stride = (int64_t)at_wino_tile_of(places).stride;
+    if (!is_weight(l->src[1], AT_WINOGRAD, columns, places, channels, 1)) return AT_BAD_OPERANDS;
     bool plain = high == 3 && wide == 3 && groups == 1;
     for (int i = 0; i < 2; ++i) {
-      plain = plain && word(l, AT_CONV2D_STRIDE_H + i) == 1 && word(l, AT_CONV2D_DILATION_H + i) == 1;
+      plain = plain && word(l, AT_CONV2D_STRIDE_H + i) == stride && word(l, AT_CONV2D_DILATION_H + i) == 1;
     }
     if (!plain) return AT_BAD_ATTRIBUTE;
-    if (!is_weight(l->src[1], AT_WINOGRAD, columns, l->src[1]->dim[1], channels, 1)) return AT_BAD_OPERANDS;
   } else if (l->insn->op == AT_OP_BCONV2D) {
     const int64_t depth = channels / groups;
     if (depth > AT_MOST_DEPTH || taps * depth > AT_MOST_DEPTH) return AT_BAD_ATTRIBUTE;

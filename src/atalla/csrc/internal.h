@@ -107,8 +107,16 @@ struct at_call {
 size_t at_work(uint16_t op, const at_call* call);
 
 // Bytes that were counted in 128 bits, or more than there can be.
-// Pixels a side of a tile of Winograd's, by the products that it takes.
-static inline size_t at_wino_edge(int64_t places) { return places == 16 ? 4 : 6; }
+// Pixels a side of Winograd's tiles, of the image and of what they become, and the stride between the latter's pixels.
+typedef struct {
+  size_t edge, side, stride;
+} at_wino_tile;
+
+// By how many products a tile takes; see WINOGRAD_TILES in "isa/types.py".
+static inline at_wino_tile at_wino_tile_of(int64_t places) {
+  if (places == 16) return (at_wino_tile){4, 2, 1};
+  return places == 25 ? (at_wino_tile){5, 2, 2} : (at_wino_tile){6, 4, 1};
+}
 
 static inline size_t at_bytes(unsigned __int128 count) { return count > SIZE_MAX ? SIZE_MAX : (size_t)count; }
 

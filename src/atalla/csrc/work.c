@@ -20,7 +20,8 @@ static double work_of(uint16_t op, const at_call* call) {
       return made * (double)(call->words[AT_CONV2D_KERNEL_H] * call->words[AT_CONV2D_KERNEL_W]) *
              (double)(first->dim[1] / call->words[AT_CONV2D_GROUPS]);
     case AT_OP_CONV2D_WINO:
-      return made * 4 * (double)first->dim[1];  // 36 products for 16 elements or 16 for 4, and the transforms
+      // 36 products for 16 elements, 25 for 4 or 16 for 4, and the transforms
+      return made * (call->src[1].dim[1] == 25 ? 6 : 4) * (double)first->dim[1];
     case AT_OP_DWCONV2D:
     case AT_OP_QDWCONV2D:
       return made * (double)(call->words[AT_DWCONV2D_KERNEL_H] * call->words[AT_DWCONV2D_KERNEL_W]);

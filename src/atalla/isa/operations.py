@@ -32,7 +32,7 @@ class Op(IntEnum):
     CONV2D = 9
     """NCHW by name, any strides; weight in PANELS for each group."""
     CONV2D_WINO = 10
-    """The same for 3 × 3, stride 1, by Winograd's F(4 × 4, 3 × 3) or F(2 × 2, 3 × 3), by the weight's places."""
+    """The same for 3 × 3, stride 1 or 2, by Winograd's; the weight's places say how, see :data:`WINOGRAD_TILES`."""
     DWCONV2D = 11
     """One filter a channel, weight in DEPTHWISE."""
     POOL2D = 12

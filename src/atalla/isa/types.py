@@ -62,7 +62,7 @@ class Layout(IntEnum):
     DEPTHWISE = 2
     """Weights of DWCONV2D and QDWCONV2D, ``[C, taps]``: ``[taps][C]``."""
     WINOGRAD = 3
-    """Weights of CONV2D_WINO, ``[N, places, K]``, transformed, 36 places or 16: for each the panels of a GEMM."""
+    """Weights of CONV2D_WINO, ``[N, places, K]``, transformed, 36 places, 25 or 16: for each the panels of a GEMM."""
     QUADS = 4
     """Weights of QGEMM and QCONV2D, int8, ``[N, taps, K]``: panels of :data:`PANEL` columns, each
     ``[⌈taps · K / 4⌉][PANEL][4]``; columns and depth filled up with zeros."""
@@ -78,7 +78,7 @@ PAIR = 2
 """The same in PAIRS."""
 LANE = 4
 """Bytes of these neighbours, in either layout."""
-WINOGRAD_TILES = {36: 4, 16: 2}
-"""Places of weights in WINOGRAD → pixels a side of what a tile becomes, by F(4 × 4, 3 × 3) or F(2 × 2, 3 × 3)."""
+WINOGRAD_TILES = {36: (4, 1), 25: (2, 2), 16: (2, 1)}
+"""Places of weights in WINOGRAD → pixels a side of what a tile becomes, and the convolution's stride."""
 PANEL = 16
 """Columns of a panel: two vectors of AVX2, four of SSE2 or NEON."""

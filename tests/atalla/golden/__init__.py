@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from torch import nn
 
 import atalla
 from atalla.blob.disasm import disassemble
+from atalla.passes import pack
 from tests.atalla import bf16_programs, dynamic_nets, int8_nets, nets, test_state
 
 FOLDER = Path(__file__).parent
@@ -34,6 +36,13 @@ def _plain(make: Callable[[], nets.Net]) -> Made:
 
 def _small_image() -> nets.Net:
     return nn.Conv2d(32, 33, 3, padding=1), (torch.randn(1, 32, 7, 8),)
+
+
+def _halved() -> Made:
+    """Few channels, which the compiler would not multiply so."""
+    module, x = nn.Conv2d(8, 9, 3, stride=2, padding=1), torch.randn(1, 8, 9, 7)
+    with mock.patch.dict(pack.WINOGRAD_PAYS, {25: {1: 1}}):
+        return _plain(lambda: (module, (x,)))
 
 
 def _dynamic(make: Callable[[], dynamic_nets.Net], *others: tuple[tuple[int, ...], ...]) -> Made:
@@ -67,6 +76,7 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_3_bf16": _bf16,
     "v1_4_means": lambda: _plain(int8_nets.gated),
     "v1_5_small_image": lambda: _plain(_small_image),
+    "v1_6_halved": _halved,
 }
 
 

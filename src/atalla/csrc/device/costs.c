@@ -31,9 +31,9 @@ at_steps at_activation_steps(int64_t act) {
   return steps[act];
 }
 
-at_steps at_spread_steps(size_t edge) { return (at_steps){edge == 4 ? 2 : 4, 0, 0, 0}; }
+at_steps at_spread_steps(size_t edge) { return (at_steps){edge == 4 ? 2 : edge == 5 ? 1 : 4, 0, 0, 0}; }
 
-at_steps at_gather_steps(void) { return (at_steps){6, 0, 0, 0}; }
+at_steps at_gather_steps(size_t edge) { return (at_steps){edge == 5 ? 7 : 6, 0, 0, 0}; }
 
 at_steps at_finish_steps(bool is_int8, bool has_residual, int64_t act) {
   if (is_int8) return (at_steps){0, 0, 0, 1};

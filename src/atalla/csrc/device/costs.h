@@ -17,10 +17,10 @@ at_steps at_activation_steps(int64_t act);
 // What follows sums: residual and activation, or what makes bytes of them.
 at_steps at_finish_steps(bool is_int8, bool has_residual, int64_t act);
 
-// Winograd's transforms, with products that are added at once: of an element of a transformed tile, `edge` pixels a
-// side, and of one of the result.
+// Winograd's transforms of tiles of `edge` pixels a side, with products that are added at once: of an element of a
+// transformed tile, and of one of the result.
 at_steps at_spread_steps(size_t edge);
-at_steps at_gather_steps(void);
+at_steps at_gather_steps(size_t edge);
 
 // An instruction on a tile, by its own kernel: cycles of the vector unit and of the matrix unit, and products.
 typedef struct {

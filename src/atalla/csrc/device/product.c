@@ -91,7 +91,7 @@ static bool is_plain(const at_call* call) {
 at_product at_product_of(const atalla_hardware* hardware, uint16_t op, const at_call* call) {
   const bool is_conv = is_convolution(op);
   at_product p = {
-      .call = call, .groups = 1, .taps = 1, .quad = 1, .element = 4, .source = 4, .made = 4, .edge = 1, .places = 1};
+      .call = call, .groups = 1, .taps = 1, .quad = 1, .element = 4, .source = 4, .made = 4, .places = 1};
   p.dtype = op == AT_OP_QGEMM || op == AT_OP_QCONV2D   ? AT_I8
             : op == AT_OP_BGEMM || op == AT_OP_BCONV2D ? AT_BF16
                                                        : AT_F32;
@@ -125,7 +125,7 @@ at_product at_product_of(const atalla_hardware* hardware, uint16_t op, const at_
   find_pixels(&p);
   if (p.is_wino) {  // rows are tiles
     p.places = (size_t)call->src[1].dim[1];
-    p.edge = at_wino_edge(call->src[1].dim[1]);
+    p.tile = at_wino_tile_of(call->src[1].dim[1]);
     p.high = at_parts(p.high, at_side_of(&p));
     p.wide = at_parts(p.wide, at_side_of(&p));
   }
@@ -167,17 +167,25 @@ static void clip(int64_t first, int64_t count, int64_t stride, int64_t before, i
   *extent = to > *at ? to - *at : 0;
 }
 
+at_footprint at_footprint_of(const at_product* p) {
+  const int64_t* words = p->call->words;
+  at_footprint w = {(words[AT_CONV2D_KERNEL_H] - 1) * words[AT_CONV2D_DILATION_H] + 1,
+                 (words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1, words[AT_CONV2D_STRIDE_H],
+                 words[AT_CONV2D_STRIDE_W]};
+  if (p->is_wino) {
+    w.high = w.wide = (int64_t)p->tile.edge;
+    w.down = w.right = (int64_t)(p->tile.side * p->tile.stride);
+  }
+  return w;
+}
+
 at_patch at_patch_of(const at_product* p, const at_block_of_rows* b) {
   const int64_t* words = p->call->words;
   const at_view* src = &p->call->src[0];
   at_patch found;
-  const int64_t edge = (int64_t)p->edge, side = (int64_t)at_side_of(p);
-  const int64_t down = p->is_wino ? side : words[AT_CONV2D_STRIDE_H],
-                right = p->is_wino ? side : words[AT_CONV2D_STRIDE_W];
-  const int64_t high = p->is_wino ? edge : (words[AT_CONV2D_KERNEL_H] - 1) * words[AT_CONV2D_DILATION_H] + 1;
-  const int64_t wide = p->is_wino ? edge : (words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1;
-  clip((int64_t)b->y, (int64_t)b->high, down, words[AT_CONV2D_TOP], high, src->dim[2], &found.y, &found.high);
-  clip((int64_t)b->x, (int64_t)b->wide, right, words[AT_CONV2D_LEFT], wide, src->dim[3], &found.x, &found.wide);
+  const at_footprint w = at_footprint_of(p);
+  clip((int64_t)b->y, (int64_t)b->high, w.down, words[AT_CONV2D_TOP], w.high, src->dim[2], &found.y, &found.high);
+  clip((int64_t)b->x, (int64_t)b->wide, w.right, words[AT_CONV2D_LEFT], w.wide, src->dim[3], &found.x, &found.wide);
   return found;
 }
 

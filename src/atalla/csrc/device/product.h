@@ -28,7 +28,8 @@ typedef struct {
   size_t groups, columns, taps, channels, depth;  // of a group
   size_t quad;                                    // depth of a step of 64 bytes of weights
   size_t element, source, made;                   // bytes: in the scratchpad, in memory, of the result
-  size_t edge, places;                            // of a tile of Winograd's: pixels a side, products; else 1
+  size_t places;                                  // of a tile of Winograd's: products; else 1
+  at_wino_tile tile;
   size_t images, high, wide;                      // of the result: its pixels are the rows
   at_grid from, to, residual;                     // `from` only where it is no window
   int64_t pad;                                    // what lies outside of the image
@@ -62,9 +63,16 @@ typedef struct {
 } at_block_of_rows;
 
 // Pixels a side of what a row becomes: a tile of Winograd's, else one pixel.
-static inline size_t at_side_of(const at_product* p) { return p->is_wino ? p->edge - 2 : 1; }
+static inline size_t at_side_of(const at_product* p) { return p->is_wino ? p->tile.side : 1; }
 
 static inline size_t at_rows_of(const at_block_of_rows* b) { return b->images * b->high * b->wide; }
+
+// What a row reads of the image, and how far from it the rows beneath and beside it begin: pixels.
+typedef struct {
+  int64_t high, wide, down, right;
+} at_footprint;
+
+at_footprint at_footprint_of(const at_product* p);
 
 // The part of the image that a block reads, clipped to the image.
 typedef struct {

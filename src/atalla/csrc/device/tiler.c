@@ -26,15 +26,9 @@ at_sizes at_sizes_of(const at_product* p, const at_plan* plan) {
   if (p->dtype == AT_I8) s.made = rows * columns * p->made;
   if (plan->is_patch) {
     const at_view* src = &p->call->src[0];
-    const int64_t* words = p->call->words;
-    const size_t down = p->is_wino ? side : (size_t)words[AT_CONV2D_STRIDE_H];
-    const size_t right = p->is_wino ? side : (size_t)words[AT_CONV2D_STRIDE_W];
-    const size_t tall =
-        p->is_wino ? p->edge : (size_t)((words[AT_CONV2D_KERNEL_H] - 1) * words[AT_CONV2D_DILATION_H] + 1);
-    const size_t broad =
-        p->is_wino ? p->edge : (size_t)((words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1);
-    const size_t high = least((plan->high - 1) * down + tall, (size_t)src->dim[2]);
-    const size_t wide = least((plan->wide - 1) * right + broad, (size_t)src->dim[3]);
+    const at_footprint w = at_footprint_of(p);
+    const size_t high = least((plan->high - 1) * (size_t)w.down + (size_t)w.high, (size_t)src->dim[2]);
+    const size_t wide = least((plan->wide - 1) * (size_t)w.right + (size_t)w.wide, (size_t)src->dim[3]);
     s.rows = plan->images * high * wide * (p->is_wino ? depth : p->channels) * p->element;
   } else {
     s.rows = rows * depth * p->element;
@@ -139,8 +133,8 @@ static uint64_t estimate(const atalla_hardware* h, const at_product* p, const at
            issues = all * (of_columns * pieces * places + chunks * 6 + chunks * weight_loads);
   if (p->is_wino) {
     vector += all * (plan->is_whole && !plan->by_columns ? 1 : chunks) *
-              at_vector_cycles(h, places * rows * p->depth, at_spread_steps(p->edge));
-    vector += all * chunks * at_vector_cycles(h, pixels, at_gather_steps());
+              at_vector_cycles(h, places * rows * p->depth, at_spread_steps(p->tile.edge));
+    vector += all * chunks * at_vector_cycles(h, pixels, at_gather_steps(p->tile.edge));
   }
   const uint64_t store = all * chunks * made, issue = issues * h->issue_cycles;
   uint64_t most = at_most(at_most(load, matrix), at_most(at_most(vector, store), issue));
@@ -220,7 +214,7 @@ static void consider_chunk(search* s, at_plan plan) {
   plan.by_columns = false;
   for (size_t i = 0; i < count; ++i) {
     plan.piece = pieces[i];
-    for (plan.places = p->places; plan.places >= 1; plan.places /= p->edge) {
+    for (plan.places = p->places; plan.places >= 1; plan.places /= p->tile.edge) {
       for (plan.ring = 2; plan.ring >= 1; --plan.ring) {
         plan.is_whole = true;
         consider(s, &plan);

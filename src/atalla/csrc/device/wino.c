@@ -1,4 +1,4 @@
-// Winograd's products on the device: tiles of the image are transformed by the vector unit, 36 or 16 products of them
+// Winograd's products on the device: tiles of the image are transformed by the vector unit, 36, 25 or 16 products of them
 // go through the matrix unit, and what these make is transformed back. Sums of all wait in the accumulators, so that
 // the depth can come in parts.
 #include <string.h>
@@ -29,7 +29,7 @@ static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t t
   at_issue(device, &(at_operation){.engine = ATALLA_VECTOR,
                                    .kind = AT_VPU_WINO_IN,
                                    .cycles = at_vector_cycles(&device->hardware, p->places * tiles * depth,
-                                                              at_spread_steps(p->edge)),
+                                                              at_spread_steps(p->tile.edge)),
                                    .reads = {&w->image},
                                    .writes = {&w->spread}});
   if (!at_moves_data(device)) return;
@@ -40,12 +40,12 @@ static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t t
                         .stride = {box.scratchpad[0], 1, box.scratchpad[1], box.scratchpad[2]},
                         .data = w->image.data};
   const int64_t* words = p->call->words;
-  const int64_t side = (int64_t)at_side_of(p);
+  const int64_t step = (int64_t)at_footprint_of(p).down;
   float* v = (float*)(void*)w->spread.data;
   for (size_t i = 0; i < tiles; ++i, v += depth) {
     const size_t x = b->x + i % b->wide, y = b->y + i / b->wide % b->high, n = i / b->wide / b->high;
-    device->kernels->wino_in(p->edge, &view, (int64_t)n, (int64_t)y * side - words[AT_CONV2D_WINO_TOP] - patch.y,
-                             (int64_t)x * side - words[AT_CONV2D_WINO_LEFT] - patch.x, depth, v, tiles * depth);
+    device->kernels->wino_in(p->tile.edge, &view, (int64_t)n, (int64_t)y * step - words[AT_CONV2D_WINO_TOP] - patch.y,
+                             (int64_t)x * step - words[AT_CONV2D_WINO_LEFT] - patch.x, depth, v, tiles * depth);
   }
 }
 
@@ -123,7 +123,7 @@ static void finish(work* w, const at_block_of_rows* b, at_region* raw, at_made* 
   const at_block_of_rows pixels = pixels_of(p, b);
   const uint64_t elements = at_rows_of(&pixels) * columns;
   at_steps steps = at_finish_steps(false, p->has_residual, at_activation_of(p));
-  steps.simple += at_gather_steps().simple;
+  steps.simple += at_gather_steps(p->tile.edge).simple;
   at_issue(device, &(at_operation){
                        .engine = ATALLA_VECTOR,
                        .kind = AT_VPU_WINO_OUT,

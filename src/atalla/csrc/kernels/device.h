@@ -222,7 +222,7 @@ static void device_finish(const at_finish* f) { f->is_int8 ? finish_whole(f) : f
 
 static void device_wino_out(const at_call* call, const float* m, size_t pitch, int64_t n, int64_t top, int64_t left) {
   const wino_job job = {.call = call,
-                        .edge = at_wino_edge(call->src[1].dim[1]),
+                        .tile = at_wino_tile_of(call->src[1].dim[1]),
                         .columns = (size_t)call->dst.dim[1],
                         .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
   wino_write(&job, m, pitch, n, top, left);

@@ -1,5 +1,6 @@
 // CONV2D_WINO: F(4 × 4, 3 × 3) and F(2 × 2, 3 × 3) of Lavin and Gray (2015). Tiles of 6 × 6 of the input become 36
-// products, those of 4 × 4 become 16; how many the weights are made for says which.
+// products, those of 4 × 4 become 16; how many the weights are made for says which. With stride 2 tiles of 5 × 5 become
+// 25: every second pixel meets the outer two weights, by F(2, 2), and the others the middle one.
 //
 //   V[p][tile][k] = Bᵀ d B    M[p] = V[p] · U[p]    out = Aᵀ M A
 //
@@ -16,7 +17,7 @@ enum {
 
 typedef struct {
   const at_call* call;
-  size_t edge;  // pixels a side of a tile of the input; those of what it becomes are two less
+  at_wino_tile tile;
   size_t depth, from, columns, panels, across, down, tiles, block;  // columns from one to another are written
   size_t chunk, chunks;  // panels of an item, and how many items make a block
   activation act;
@@ -36,13 +37,21 @@ static size_t wino_need(const at_call* call) {
   return ((size_t)call->src[1].dim[1] * pixels + VL) * sizeof(float);
 }
 
-// Bᵀ of four values or six; `edge` is a constant.
+// Bᵀ of as many values as `edge` is, a constant.
 INLINE void wino_in(const int edge, const vf* x, vf* out) {
   if (edge == 4) {
     out[0] = x[0] - x[2];
     out[1] = x[1] + x[2];
     out[2] = x[2] - x[1];
     out[3] = x[1] - x[3];
+    return;
+  }
+  if (edge == 5) {
+    out[0] = x[0] - x[2];
+    out[1] = x[1];
+    out[2] = x[2];
+    out[3] = x[3];
+    out[4] = x[4] - x[2];
     return;
   }
   const vf four = vset(4.0f), five = vset(5.0f), two = vset(2.0f);
@@ -55,8 +64,13 @@ INLINE void wino_in(const int edge, const vf* x, vf* out) {
   out[5] = four * x[1] - five * x[3] + x[5];
 }
 
-// Aᵀ of four values or six.
+// Aᵀ of as many values.
 INLINE void wino_out(const int edge, const vf* x, vf* out) {
+  if (edge == 5) {
+    out[0] = x[0] + x[1] + x[2];
+    out[1] = x[2] + x[3] + x[4];
+    return;
+  }
   const vf a = x[1] + x[2], b = x[1] - x[2];
   if (edge == 4) {
     out[0] = x[0] + a;
@@ -110,13 +124,15 @@ static void wino_read(size_t edge, const at_view* src, int64_t n, int64_t top, i
                       size_t pitch) {
   if (edge == 4) {
     read_tile(4, src, n, top, left, depth, v, pitch);
+  } else if (edge == 5) {
+    read_tile(5, src, n, top, left, depth, v, pitch);
   } else {
     read_tile(6, src, n, top, left, depth, v, pitch);
   }
 }
 
 // The rows of M of a tile into one of the output.
-INLINE void write_tile(const int edge, const wino_job* job, const float* m, size_t pitch, int64_t n, int64_t top,
+INLINE void write_tile(const int edge, const int side, const wino_job* job, const float* m, size_t pitch, int64_t n, int64_t top,
                        int64_t left) {
   const at_call* call = job->call;
   const at_view *dst = &call->dst, *res = &call->src[3];
@@ -130,15 +146,15 @@ INLINE void write_tile(const int edge, const wino_job* job, const float* m, size
       vf x[6], y[4];
       for (int i = 0; i < edge; ++i) x[i] = vload(m + (size_t)(i * edge + j) * pitch + c);
       wino_out(edge, x, y);
-      for (int i = 0; i < edge - 2; ++i) half[i][j] = y[i];
+      for (int i = 0; i < side; ++i) half[i][j] = y[i];
     }
     const vf start = bias ? vload_part(bias + c, count) : vset(0.0f);
-    for (int i = 0; i < edge - 2; ++i) {
+    for (int i = 0; i < side; ++i) {
       const int64_t row = top + i;
       if (row >= dst->dim[2]) break;
       vf y[4];
       wino_out(edge, half[i], y);
-      for (int j = 0; j < edge - 2; ++j) {
+      for (int j = 0; j < side; ++j) {
         const int64_t column = left + j;
         if (column >= dst->dim[3]) break;
         vf x = y[j] + start;
@@ -159,16 +175,18 @@ INLINE void write_tile(const int edge, const wino_job* job, const float* m, size
 }
 
 static void wino_write(const wino_job* job, const float* m, size_t pitch, int64_t n, int64_t top, int64_t left) {
-  if (job->edge == 4) {
-    write_tile(4, job, m, pitch, n, top, left);
+  if (job->tile.edge == 4) {
+    write_tile(4, 2, job, m, pitch, n, top, left);
+  } else if (job->tile.edge == 5) {
+    write_tile(5, 2, job, m, pitch, n, top, left);
   } else {
-    write_tile(6, job, m, pitch, n, top, left);
+    write_tile(6, 4, job, m, pitch, n, top, left);
   }
 }
 
 // Where a tile's result begins.
 INLINE void place_tile(const wino_job* job, size_t tile, int64_t* n, int64_t* top, int64_t* left) {
-  const size_t step = job->edge - 2;
+  const size_t step = job->tile.side;
   *left = (int64_t)(tile % job->across * step);
   *top = (int64_t)(tile / job->across % job->down * step);
   *n = (int64_t)(tile / job->across / job->down);
@@ -177,7 +195,7 @@ INLINE void place_tile(const wino_job* job, size_t tile, int64_t* n, int64_t* to
 static void wino_item(void* argument, size_t item, unsigned thread) {
   const wino_job* job = argument;
   const at_call* call = job->call;
-  const size_t first = item / job->chunks * job->block, places = job->edge * job->edge;
+  const size_t first = item / job->chunks * job->block, places = job->tile.edge * job->tile.edge;
   const size_t count = job->tiles - first < job->block ? job->tiles - first : job->block;
   const size_t width = job->panels * AT_PANEL, panel = item % job->chunks * job->chunk;
   const size_t v_pitch = apart_by(count * job->depth), m_pitch = apart_by(count * width);
@@ -186,11 +204,12 @@ static void wino_item(void* argument, size_t item, unsigned thread) {
   if (panel + job->chunk < job->panels) part.columns = (panel + job->chunk) * AT_PANEL;
   float* v = (float*)(call->scratch + thread * call->scratch_bytes);
   float* m = v + places * v_pitch;
+  const int64_t stride = (int64_t)job->tile.stride;
   int64_t n, top, left;
   for (size_t i = 0; i < count; ++i) {
     place_tile(job, first + i, &n, &top, &left);
-    wino_read(job->edge, &call->src[0], n, top - call->words[AT_CONV2D_WINO_TOP],
-              left - call->words[AT_CONV2D_WINO_LEFT], job->depth, v + i * job->depth, v_pitch);
+    wino_read(job->tile.edge, &call->src[0], n, top * stride - call->words[AT_CONV2D_WINO_TOP],
+              left * stride - call->words[AT_CONV2D_WINO_LEFT], job->depth, v + i * job->depth, v_pitch);
   }
   for (size_t place = 0; place < places; ++place) {
     const float* weight = (const float*)call->src[1].data + place * width * job->depth;
@@ -214,11 +233,11 @@ static int wino(const at_call* call) {
   const at_view* dst = &call->dst;
   if (at_elements(dst) == 0) return 0;
   wino_job job = {.call = call,
-                  .edge = at_wino_edge(call->src[1].dim[1]),
+                  .tile = at_wino_tile_of(call->src[1].dim[1]),
                   .depth = (size_t)call->src[0].dim[1],
                   .columns = (size_t)dst->dim[1],
                   .act = read_activation(call->words + AT_CONV2D_WINO_ACT)};
-  const size_t step = job.edge - 2;
+  const size_t step = job.tile.side;
   job.across = ((size_t)dst->dim[3] + step - 1) / step;
   job.down = ((size_t)dst->dim[2] + step - 1) / step;
   job.panels = (job.columns + AT_PANEL - 1) / AT_PANEL;
