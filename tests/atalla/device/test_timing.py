@@ -137,21 +137,22 @@ def test_both_fidelities_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "kernel", "stride", "pixels", "kib"),
+    ("inside", "outside", "kernel", "stride", "pixels", "kib", "most"),
     [
-        pytest.param(24, 88, 1, 1, 28, 32, id="weights stay, sums begin with the bias before there are rows"),
-        pytest.param(512, 1024, 1, 2, 28, 64, id="results wait for room, products do not"),
-        pytest.param(128, 128, 3, 1, 28, 512, id="Winograd's tiles wait for the products of those before them"),
+        pytest.param(24, 88, 1, 1, 28, 32, 0.01, id="weights stay, sums begin with the bias before there are rows"),
+        pytest.param(512, 1024, 1, 2, 28, 64, 0.01, id="results wait for room, products do not"),
+        pytest.param(128, 128, 3, 1, 28, 512, 0.01, id="Winograd's tiles wait for the products of those before"),
+        pytest.param(256, 256, 3, 2, 28, 512, 0.03, id="a piece of Winograd's depth is not of the tile before it"),
     ],
 )
 def test_both_fidelities_agree_where_there_is_little_room(
-    inside: int, outside: int, kernel: int, stride: int, pixels: int, kib: int
+    inside: int, outside: int, kernel: int, stride: int, pixels: int, kib: int, most: float
 ) -> None:
     torch.manual_seed(0)
     net = torch.nn.Conv2d(inside, outside, kernel, stride, kernel // 2)
     blob = atalla.compile(torch.export.export(net, (torch.zeros(1, inside, pixels, pixels),))).data
     for one in estimate(simulate(blob, Hardware(scratchpad_bytes=kib << 10))):
-        assert abs(one.error) <= 0.01, one
+        assert abs(one.error) <= most, one
 
 
 def test_time_does_not_depend_on_data() -> None:

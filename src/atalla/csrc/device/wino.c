@@ -198,9 +198,9 @@ static void run_chunk(work* w, const at_block_of_rows* b, unsigned slot, size_t 
   begin(w, at_rows_of(b), columns);
   for (size_t from = 0; from < p->depth && !device->failure; from += plan->piece) {
     const size_t to = p->depth - from < plan->piece ? p->depth : from + plan->piece;
-    if (!plan->is_whole) load_tiles(w, b, from, to);
     for (size_t place = 0; place < p->places && !device->failure; place += plan->places) {
       if (from || place) at_end_tile(device);
+      if (!plan->is_whole && place == 0) load_tiles(w, b, from, to);
       if (at_take(device, 0, &weights, 1, &w->weights)) return;
       device->tiles.now.loads_weights = 1;
       load_weights(w, place, plan->places, column, columns, from, to);
