@@ -77,6 +77,15 @@ def test_pools(name: str) -> None:
     assert "CALL_HOST" not in {one.op.name for one in made.program.instructions}
 
 
+def test_the_largest_of_what_is_no_number() -> None:
+    """NaN at each place of a window, infinities of both signs beside each other, nothing but the lowest."""
+    torch.manual_seed(0)
+    kinds = torch.tensor([float("nan"), float("inf"), float("-inf"), *torch.randn(13)])
+    mixed = kinds[torch.randint(len(kinds), (1, 20, 24, 24))]
+    lowest = torch.full((1, 20, 5, 5), float("-inf"))
+    agree([(nn.MaxPool2d(*size), (x,)) for size in ((2,), (3, 2, 1), (5, 3)) for x in (mixed, lowest)], 0, bits=True)
+
+
 def test_windows_that_are_as_long_are_one_pool() -> None:
     """12 of 18 places: every second window, so two pools and not 12."""
     made, _, _ = compiled([(nn.AdaptiveMaxPool1d(12), (torch.randn(1, 3, 18),))])

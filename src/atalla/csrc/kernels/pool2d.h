@@ -10,6 +10,7 @@ typedef struct {
 } taps_inside;
 
 INLINE taps_inside clip(int64_t first, int64_t step, int64_t count, int64_t extent) {
+  if (first >= 0 && first + (count - 1) * step < extent) return (taps_inside){0, count};
   const int64_t from = first < 0 ? (step - 1 - first) / step : 0;
   const int64_t to = first < extent ? (extent - first + step - 1) / step : 0, most = to < count ? to : count;
   return (taps_inside){from, most > from ? most : from};
@@ -37,8 +38,30 @@ typedef struct {
   int64_t high, wide;   // taps
 } window;
 
+// The largest that `count` neighbouring channels of a window hold, if none is NaN; then `all` is none, the sum.
+INLINE vf pool_largest(const int wide, const window* w, size_t count, vf* all) {
+  vf found = vset(-INFINITY), sum = vset(0.0f);
+  for (int64_t i = 0; i < w->high; ++i) {
+    const char* at = w->first + i * w->down;
+    for (int64_t j = 0; j < (wide ? wide : w->wide); ++j, at += w->right) {
+      const vf value = pool_load(at, count, 0);
+      found = vfloor_at(found, value);
+      sum += value;
+    }
+  }
+  *all = sum;
+  return found;
+}
+
 // The largest or the sum of what `count` neighbouring channels of a window hold.
 INLINE vf pool_window(const int is_int8, const int is_max, const window* w, size_t count) {
+  if (is_max && !is_int8) {
+    vf all;
+    const vf largest = w->wide == 3   ? pool_largest(3, w, count, &all)
+                       : w->wide == 2 ? pool_largest(2, w, count, &all)
+                                      : pool_largest(0, w, count, &all);
+    if (!vhas_nan(all)) return largest;  // else a number is NaN, or infinities of both signs met
+  }
   vf found = vset(is_max ? (is_int8 ? INT8_MIN : -INFINITY) : 0.0f);
   for (int64_t i = 0; i < w->high; ++i) {
     const char* at = w->first + i * w->down;
@@ -60,11 +83,11 @@ INLINE void pool_row(const int is_int8, const at_call* call, size_t item) {
   const int64_t high = dst->dim[2], wide = dst->dim[3], n = (int64_t)item / high, y = (int64_t)item % high;
   const size_t channels = (size_t)dst->dim[1];
   const char* image = src->data + n * src->stride[0] * size;
+  const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
+  const taps_inside rows = clip(top, words[AT_POOL2D_DILATION_H], words[AT_POOL2D_KERNEL_H], src->dim[2]);
   for (int64_t x = 0; x < wide; ++x) {
-    const int64_t top = y * words[AT_POOL2D_STRIDE_H] - words[AT_POOL2D_TOP];
     const int64_t left = x * words[AT_POOL2D_STRIDE_W] - words[AT_POOL2D_LEFT];
     char* out = dst->data + (n * dst->stride[0] + y * dst->stride[2] + x * dst->stride[3]) * size;
-    const taps_inside rows = clip(top, words[AT_POOL2D_DILATION_H], words[AT_POOL2D_KERNEL_H], src->dim[2]);
     const taps_inside columns = clip(left, words[AT_POOL2D_DILATION_W], words[AT_POOL2D_KERNEL_W], src->dim[3]);
     window w = {.first = image, .high = rows.to - rows.from, .wide = columns.to - columns.from};
     int64_t inside = w.high * w.wide;

@@ -196,6 +196,19 @@ INLINE vf vselect(vm mask, vf yes, vf no) {
 }
 #endif
 
+INLINE int vhas_nan(vf a) {
+#if defined(__AVX512F__) && VL == 16
+  return vnan(a) != 0;
+#elif defined(__AVX2__) && VL == 8
+  return _mm256_movemask_ps((__m256)vnan(a)) != 0;
+#else
+  const vm nan = vnan(a);
+  int found = 0;
+  for (int lane = 0; lane < VL; ++lane) found |= nan[lane];
+  return found;
+#endif
+}
+
 INLINE vf vmax(vf a, vf b) { return vselect(vless(b, a) | vnan(a), a, b); }  // NaN if one of them is
 
 INLINE vf vmin(vf a, vf b) { return vselect(vless(a, b) | vnan(a), a, b); }
