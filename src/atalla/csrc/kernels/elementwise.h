@@ -10,14 +10,16 @@
 
 enum {
   MOST_VALUES = AT_SOURCES + AT_STEPS,
-  BLOCK = 128,    // elements of each value
-  LONG_ROW = 512  // elements that short rows are put together to
+  LEAST_BLOCK = 128,  // elements of each value: where there are as many values as can be
+  MOST_BLOCK = 512,   // and where there are few
+  LONG_ROW = 512      // elements that short rows are put together to
 };
 
 typedef struct {
   spread spread;  // first, so that its pointer is the job's
   ew_step steps[AT_STEPS];
   unsigned count, sources;
+  size_t block;                // elements of each value, whole vectors
   uint8_t narrow[AT_SOURCES];  // whether a source of int8 is only dequantised: it is read as floats
   uint8_t is_narrow;           // whether what is stored as int8 stays in floats until then
   uint8_t is_pair;             // whether all of it is `pair`
@@ -25,10 +27,22 @@ typedef struct {
   atomic_int status;
 } ew_job;
 
+// The blocks of all values.
 typedef union {
-  float floats[BLOCK];
-  int64_t wholes[BLOCK];
-} ew_value;
+  float floats[MOST_VALUES * LEAST_BLOCK];
+  int64_t wholes[MOST_VALUES * LEAST_BLOCK];
+} ew_values;
+
+INLINE size_t block_of_values(size_t values) {
+  const size_t most = MOST_VALUES * LEAST_BLOCK / (values ? values : 1);
+  return most < MOST_BLOCK ? most / VL * VL : MOST_BLOCK;
+}
+
+INLINE int64_t* ew_wholes(const ew_job* job, ew_values* values, unsigned v) { return values->wholes + v * job->block; }
+
+INLINE float* ew_floats(const ew_job* job, ew_values* values, unsigned v) {
+  return (float*)(void*)ew_wholes(job, values, v);
+}
 
 INLINE void load_narrow(float* to, const int8_t* from, int64_t step, size_t count) {
   size_t i = 0;
@@ -48,17 +62,18 @@ INLINE void store_narrow(int8_t* to, const float* from, int64_t step, size_t cou
 
 // Reads `count` elements of source `v` into its block from element `into` on.
 static void ew_load(const ew_job* job, const walk* w, unsigned v, const char* from, size_t into, size_t count,
-                    ew_value* values) {
+                    ew_values* values) {
   const uint8_t dtype = w->dtype[v + 1];
   const int64_t step = w->stride[v + 1][w->rank - 1] * (int64_t)w->size[v + 1];
+  float* floats = ew_floats(job, values, v) + into;
   if (dtype == AT_F32 && step == 4) {
-    memcpy(values[v].floats + into, from, count * sizeof(float));
+    memcpy(floats, from, count * sizeof(float));
   } else if (job->narrow[v]) {
-    load_narrow(values[v].floats + into, (const int8_t*)from, step, count);
+    load_narrow(floats, (const int8_t*)from, step, count);
   } else if (is_float(dtype)) {
-    for (size_t i = 0; i < count; ++i) values[v].floats[into + i] = load_float(from + (int64_t)i * step, dtype);
+    for (size_t i = 0; i < count; ++i) floats[i] = load_float(from + (int64_t)i * step, dtype);
   } else {
-    load_wholes(values[v].wholes + into, from, dtype, step, count);
+    load_wholes(ew_wholes(job, values, v) + into, from, dtype, step, count);
   }
 }
 
@@ -69,16 +84,16 @@ INLINE int has_zero(const int64_t* at, size_t count) {
 }
 
 // What is the same in all blocks.
-static void ew_constants(const ew_job* job, ew_value* values) {
+static void ew_constants(const ew_job* job, ew_values* values) {
   for (unsigned n = 0; n < job->count; ++n) {
     const ew_step* s = &job->steps[n];
-    ew_value* value = &values[job->sources + n];
     if (s->code == AT_STEP_FLOAT) {
-      float constant;
+      float *floats = ew_floats(job, values, job->sources + n), constant;
       memcpy(&constant, &s->constant, sizeof constant);
-      for (size_t i = 0; i < BLOCK; i += VL) vstore(value->floats + i, vset(constant));
+      for (size_t i = 0; i < job->block; i += VL) vstore(floats + i, vset(constant));
     } else if (s->code == AT_STEP_INT) {
-      for (size_t i = 0; i < BLOCK; ++i) value->wholes[i] = s->constant;
+      int64_t* wholes = ew_wholes(job, values, job->sources + n);
+      for (size_t i = 0; i < job->block; ++i) wholes[i] = s->constant;
     }
   }
 }
@@ -105,24 +120,25 @@ INLINE void step_quantize(const float* a, const float* factor, const float* zero
 }
 
 // Takes all steps over a block; the last one's result goes to `result` where there is one.
-static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* result, size_t count) {
+static void ew_steps(ew_job* job, ew_values* values, const void** rows, float* result, size_t count) {
   for (unsigned n = 0; n < job->count; ++n) {
     const ew_step* s = &job->steps[n];
-    ew_value* value = &values[job->sources + n];
-    float* out = result && n + 1 == job->count ? result : value->floats;
+    float* floats = ew_floats(job, values, job->sources + n);
+    int64_t* wholes = ew_wholes(job, values, job->sources + n);
+    float* out = result && n + 1 == job->count ? result : floats;
     rows[job->sources + n] = out;
     if (s->code == AT_STEP_FLOAT) {
-      if (out == result) memcpy(result, value->floats, count * sizeof(float));
+      if (out == result) memcpy(result, floats, count * sizeof(float));
     } else if (s->code == AT_STEP_INT) {
       continue;
     } else if (s->code == AT_STEP_DEQUANTIZE) {
       const int narrow = s->a < job->sources && job->narrow[s->a];
       step_dequantize(rows[s->a], rows[s->b], rows[s->c], narrow, out, count);
     } else if (s->code == AT_STEP_QUANTIZE) {
-      float whole[BLOCK];
+      float whole[MOST_BLOCK];
       const int is_last = n + 1 == job->count && job->is_narrow;
-      step_quantize(rows[s->a], rows[s->b], rows[s->c], is_last ? value->floats : whole, count);
-      for (size_t i = 0; i < count && !is_last; ++i) value->wholes[i] = to_whole((double)whole[i]);
+      step_quantize(rows[s->a], rows[s->b], rows[s->c], is_last ? floats : whole, count);
+      for (size_t i = 0; i < count && !is_last; ++i) wholes[i] = to_whole((double)whole[i]);
     } else if (s->code == AT_STEP_TO_FLOAT) {
       const int64_t* a = rows[s->a];
       for (size_t i = 0; i < count; ++i) out[i] = (float)a[i];
@@ -133,18 +149,18 @@ static void ew_steps(ew_job* job, ew_value* values, const void** rows, float* re
         for (size_t i = 0; i < count; ++i) out[i] = a[i] ? b[i] : c[i];
       } else {
         const int64_t *b = rows[s->b], *c = rows[s->c];
-        for (size_t i = 0; i < count; ++i) value->wholes[i] = a[i] ? b[i] : c[i];
+        for (size_t i = 0; i < count; ++i) wholes[i] = a[i] ? b[i] : c[i];
       }
     } else if (s->as_float) {
       step_floats(s, out, rows[s->a], rows[s->b], count);
     } else if (s->from_float) {
-      step_compare(s, value->wholes, rows[s->a], rows[s->b], count);
+      step_compare(s, wholes, rows[s->a], rows[s->b], count);
     } else {
       const int64_t *a = rows[s->a], *b = rows[s->b];
       if ((s->code == AT_STEP_FLOOR_DIV || s->code == AT_STEP_REMAINDER) && has_zero(b, count)) {
         atomic_store_explicit(&job->status, ATALLA_ZERO_DIVISOR, memory_order_relaxed);
       }
-      step_wholes(s->code, value->wholes, a, b, count);
+      step_wholes(s->code, wholes, a, b, count);
     }
   }
 }
@@ -175,12 +191,12 @@ static void ew_store(const ew_job* job, const walk* w, char* dst, const void* re
 }
 
 // A piece of one row: whole vectors of dense floats are read and written where they are.
-static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count, ew_value* values) {
+static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count, ew_values* values) {
   const void* rows[MOST_VALUES];
   for (unsigned v = 0; v < job->sources; ++v) {
     const int is_dense = w->stride[v + 1][w->rank - 1] == 1, is_floats = w->dtype[v + 1] == AT_F32 && count % VL == 0;
     const int in_place = is_dense && (is_floats || w->dtype[v + 1] == AT_I64);
-    rows[v] = in_place ? (const void*)at[v + 1] : &values[v];
+    rows[v] = in_place ? (const void*)at[v + 1] : ew_floats(job, values, v);
     if (!in_place) ew_load(job, w, v, at[v + 1], 0, count, values);
   }
   const int direct = w->dtype[0] == AT_F32 && w->stride[0][w->rank - 1] == 1 && count % VL == 0 && job->count > 0;
@@ -189,9 +205,9 @@ static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count, 
 }
 
 // Several rows fill a block. What lies densely over the rows is taken in place, what is the same in all is read once.
-static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_value* values) {
+static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_values* values) {
   const walk* w = &job->spread.walk;
-  const size_t length = job->spread.length, together = BLOCK / length;
+  const size_t length = job->spread.length, together = job->block / length;
   const void* rows[MOST_VALUES];
   int in_place[WALKERS], fixed[WALKERS];
   for (unsigned v = 0; v < w->views; ++v) {
@@ -204,7 +220,7 @@ static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_value* valu
     const int whole = here == together;
     for (unsigned v = 0; v < job->sources; ++v) {
       char* at = w->data[v + 1] + (int64_t)row * w->stride[v + 1][0] * (int64_t)w->size[v + 1];
-      rows[v] = whole && in_place[v + 1] ? (const void*)at : &values[v];
+      rows[v] = whole && in_place[v + 1] ? (const void*)at : ew_floats(job, values, v);
       if (rows[v] == at || (fixed[v + 1] && row > first)) continue;
       const int64_t step = w->stride[v + 1][0] * (int64_t)w->size[v + 1];
       for (size_t i = 0; i < here; ++i, at += step) ew_load(job, w, v, at, i * length, length, values);
@@ -293,15 +309,15 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
     }
     return;
   }
-  const int is_short = s->length <= BLOCK / 2 && w->rank == 2 && job->count;
+  const int is_short = s->length <= job->block / 2 && w->rank == 2 && job->count;
   if (ew_is_bare(job) && (!is_short || ew_together(s) > 1)) {
     ew_bare(job, from, last, begin, count);
     return;
   }
-  ew_value values[MOST_VALUES];
-  ew_constants(job, values);
+  ew_values values;
+  ew_constants(job, &values);
   if (is_short) {
-    ew_short_rows(job, from, last, values);
+    ew_short_rows(job, from, last, &values);
     return;
   }
   for (size_t row = from; row < last; ++row) {
@@ -310,13 +326,13 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
     size_t done = 0;
     while (done < count) {
       // Whole vectors first: a block that ends within a vector is copied.
-      size_t block = count - done < BLOCK ? count - done : BLOCK;
+      size_t block = count - done < job->block ? count - done : job->block;
       if (block > VL) block = block / VL * VL;
       char* here[WALKERS];
       for (unsigned v = 0; v < w->views; ++v) {
         here[v] = at[v] + (int64_t)(begin + done) * w->stride[v][w->rank - 1] * (int64_t)w->size[v];
       }
-      ew_piece(job, w, here, block, values);
+      ew_piece(job, w, here, block, &values);
       done += block;
     }
   }
@@ -397,7 +413,10 @@ static int elementwise(const at_call* call) {
   for (unsigned i = 0; i < call->sources; ++i) views[i + 1] = &call->src[i];
   walk w = walk_of(views, call->sources + 1);
   turn_short_rows(&w);
-  ew_job job = {.spread = spread_of(call, &w), .count = call->word_count, .sources = call->sources};
+  ew_job job = {.spread = spread_of(call, &w),
+                .count = call->word_count,
+                .sources = call->sources,
+                .block = block_of_values(call->sources + call->word_count)};
   uint8_t floats[MOST_VALUES];
   for (unsigned i = 0; i < call->sources; ++i) floats[i] = (uint8_t)is_float(call->src[i].dtype);
   for (unsigned i = 0; i < job.count; ++i) {
