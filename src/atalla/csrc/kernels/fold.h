@@ -73,7 +73,7 @@ static float sum_row(const float* at, int64_t step, size_t count) {
   if (step == 1) {
     vf sums = vset(0.0f);
     for (; i + VL <= count; i += VL) sums += vload(at + i);
-    for (int lane = 0; lane < VL; ++lane) total += sums[lane];
+    total = vtotal(sums);
   }
   for (; i < count; ++i) total += at[(int64_t)i * step];
   return total;
@@ -92,7 +92,7 @@ static float squares_row(const float* at, int64_t step, size_t count, float mean
       const vf x = vload(at + i) - vset(mean);
       sums += x * x;
     }
-    for (int lane = 0; lane < VL; ++lane) total += sums[lane];
+    total = vtotal(sums);
   }
   for (; i < count; ++i) {
     const float x = at[(int64_t)i * step] - mean;

@@ -3,52 +3,60 @@
 
 #include "fold.h"
 
+// Neighbours of a row, whole vectors of them or what is left; behind that nothing that counts.
+INLINE vf softmax_load(const float* at, int64_t step, size_t count) {
+  vf found = vset(-INFINITY);
+  if (step == 1) return count < VL ? vload_or(at, count, found) : vload(at);
+  for (size_t lane = 0; lane < VL && lane < count; ++lane) found[lane] = at[(int64_t)lane * step];
+  return found;
+}
+
+INLINE void softmax_store(float* at, int64_t step, size_t count, vf x) {
+  if (step == 1 && count >= VL) {
+    vstore(at, x);
+  } else if (step == 1) {
+    vstore_part(at, x, count);
+  } else {
+    for (size_t lane = 0; lane < VL && lane < count; ++lane) at[(int64_t)lane * step] = x[lane];
+  }
+}
+
+// NaN is no largest number, but makes all exponentials' sum NaN.
+INLINE void softmax_row(const at_call* call, const float* in, int64_t from, float* out, int64_t to, size_t count) {
+  vf most = vset(-INFINITY), sums = vset(0.0f);
+  for (size_t i = 0; i < count; i += VL) {
+    most = vfloor_at(most, softmax_load(in + (int64_t)i * from, from, count - i));
+  }
+  const float largest = vlargest(most);
+  for (size_t i = 0; i < count; i += VL) {
+    const vf e = vexp_down(softmax_load(in + (int64_t)i * from, from, count - i) - vset(largest));
+    softmax_store(out + (int64_t)i * to, to, count - i, e);
+    sums += e;
+  }
+  const float total = vtotal(sums);
+  if (call->words[AT_SOFTMAX_LOG]) {
+    const float shift = largest + logf(total);
+    for (size_t i = 0; i < count; ++i) out[(int64_t)i * to] = in[(int64_t)i * from] - shift;
+  } else {
+    const float scale = 1.0f / total;
+    for (size_t i = 0; i < count; ++i) out[(int64_t)i * to] *= scale;
+  }
+}
+
 static void softmax_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
   const fold* f = argument;
   const at_call* call = f->call;
-  const int64_t from = f->gone_src[0], to = f->gone_dst[0];
-  const size_t count = f->length, last = (item + 1) * f->each < f->items ? (item + 1) * f->each : f->items;
-  const int dense = from == 1 && to == 1;
+  const size_t last = (item + 1) * f->each < f->items ? (item + 1) * f->each : f->items;
   for (size_t at = item * f->each; at < last; ++at) {
     int64_t src, dst;
     fold_at(f, at, &src, &dst);
     const float* in = (const float*)(const void*)call->src[0].data + src;
     float* out = (float*)(void*)call->dst.data + dst;
-    float largest = -INFINITY, total = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const float x = in[(int64_t)i * from];
-      largest = x > largest || x != x ? x : largest;
-    }
-    size_t i = 0;
-    vf sums = vset(0.0f);
-    for (; i < count; i += VL) {
-      const size_t part = count - i < VL ? count - i : VL;
-      vf x = vset(-INFINITY);
-      if (dense && part == VL) {
-        x = vload(in + i);
-      } else {
-        for (size_t lane = 0; lane < part; ++lane) x[lane] = in[(int64_t)(i + lane) * from];
-      }
-      const vf e = vexp_down(x - vset(largest));
-      if (dense && part == VL) {
-        vstore(out + i, e);
-      } else {
-        for (size_t lane = 0; lane < part; ++lane) out[(int64_t)(i + lane) * to] = e[lane];
-      }
-      if (part == VL) {
-        sums += e;
-      } else {
-        for (size_t lane = 0; lane < part; ++lane) sums[lane] += e[lane];
-      }
-    }
-    for (int lane = 0; lane < VL; ++lane) total += sums[lane];
-    if (call->words[AT_SOFTMAX_LOG]) {
-      const float shift = largest + logf(total);
-      for (i = 0; i < count; ++i) out[(int64_t)i * to] = in[(int64_t)i * from] - shift;
+    if (f->gone_src[0] == 1 && f->gone_dst[0] == 1) {
+      softmax_row(call, in, 1, out, 1, f->length);
     } else {
-      const float scale = 1.0f / total;
-      for (i = 0; i < count; ++i) out[(int64_t)i * to] *= scale;
+      softmax_row(call, in, f->gone_src[0], out, f->gone_dst[0], f->length);
     }
   }
 }

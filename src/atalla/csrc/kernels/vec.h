@@ -35,6 +35,10 @@ INLINE __m256i vfirst(size_t count) {
 INLINE vf vload_part(const float* at, size_t count) { return (vf)_mm256_maskload_ps(at, vfirst(count)); }
 
 INLINE void vstore_part(float* at, vf value, size_t count) { _mm256_maskstore_ps(at, vfirst(count), (__m256)value); }
+
+INLINE vf vload_or(const float* at, size_t count, vf rest) {
+  return (vf)_mm256_blendv_ps((__m256)rest, (__m256)vload_part(at, count), (__m256)vfirst(count));
+}
 #elif defined(__AVX512F__) && VL == 16
 INLINE vf vload_part(const float* at, size_t count) {
   return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), at);
@@ -42,6 +46,10 @@ INLINE vf vload_part(const float* at, size_t count) {
 
 INLINE void vstore_part(float* at, vf value, size_t count) {
   _mm512_mask_storeu_ps(at, (__mmask16)((1u << count) - 1), (__m512)value);
+}
+
+INLINE vf vload_or(const float* at, size_t count, vf rest) {
+  return (vf)_mm512_mask_loadu_ps((__m512)rest, (__mmask16)((1u << count) - 1), at);
 }
 #else
 INLINE vf vload_part(const float* at, size_t count) {
@@ -51,6 +59,11 @@ INLINE vf vload_part(const float* at, size_t count) {
 }
 
 INLINE void vstore_part(float* at, vf value, size_t count) { memcpy(at, &value, count * sizeof(float)); }
+
+INLINE vf vload_or(const float* at, size_t count, vf rest) {
+  memcpy(&rest, at, count * sizeof(float));
+  return rest;
+}
 #endif
 
 // a[0] b[0] a[1] b[1] …: the first half of it, and the second.
@@ -150,6 +163,25 @@ INLINE vf vturned(vf a) {
   return found;
 }
 #endif
+
+// Across the lanes, half by half: their sum, and the largest, NaN left aside.
+INLINE float vtotal(vf x) {
+  float at[VL];
+  vstore(at, x);
+  _Pragma("GCC unroll 4") for (int half = VL / 2; half; half /= 2) {
+    _Pragma("GCC unroll 8") for (int i = 0; i < half; ++i) at[i] += at[i + half];
+  }
+  return at[0];
+}
+
+INLINE float vlargest(vf x) {
+  float at[VL];
+  vstore(at, x);
+  _Pragma("GCC unroll 4") for (int half = VL / 2; half; half /= 2) {
+    _Pragma("GCC unroll 8") for (int i = 0; i < half; ++i) at[i] = at[i] > at[i + half] ? at[i] : at[i + half];
+  }
+  return at[0];
+}
 
 // Rows become columns: each step turns the number of an element, its row's bits and then its lane's, by one bit.
 INLINE void vtranspose(vf x[VL]) {
