@@ -68,6 +68,9 @@ static void ew_load(const ew_job* job, const walk* w, unsigned v, const char* fr
   float* floats = ew_floats(job, values, v) + into;
   if (dtype == AT_F32 && step == 4) {
     memcpy(floats, from, count * sizeof(float));
+  } else if (dtype == AT_F32 && step == 0) {
+    const float same = load_float(from, AT_F32);
+    for (size_t i = 0; i < count; ++i) floats[i] = same;
   } else if (job->narrow[v]) {
     load_narrow(floats, (const int8_t*)from, step, count);
   } else if (is_float(dtype)) {
@@ -209,29 +212,32 @@ static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_values* val
   const walk* w = &job->spread.walk;
   const size_t length = job->spread.length, together = job->block / length;
   const void* rows[MOST_VALUES];
+  char* out[MOST_BLOCK];
   int in_place[WALKERS], fixed[WALKERS];
   for (unsigned v = 0; v < w->views; ++v) {
-    const int dense = w->dtype[v] == AT_F32 && w->stride[v][1] == 1 && w->stride[v][0] == (int64_t)length;
-    in_place[v] = dense && length * together % VL == 0;
-    fixed[v] = w->stride[v][0] == 0;
+    in_place[v] = w->dtype[v] == AT_F32 && walk_is_dense(w, v) && length * together % VL == 0;
+    fixed[v] = walk_is_fixed(w, v);
   }
-  for (size_t row = first; row < last; row += together) {
-    const size_t here = last - row < together ? last - row : together;
+  row_of_walk row = walk_to(w, first);
+  for (size_t done = first; done < last; done += together) {
+    const size_t here = last - done < together ? last - done : together;
     const int whole = here == together;
+    int is_read[AT_SOURCES];
     for (unsigned v = 0; v < job->sources; ++v) {
-      char* at = w->data[v + 1] + (int64_t)row * w->stride[v + 1][0] * (int64_t)w->size[v + 1];
-      rows[v] = whole && in_place[v + 1] ? (const void*)at : ew_floats(job, values, v);
-      if (rows[v] == at || (fixed[v + 1] && row > first)) continue;
-      const int64_t step = w->stride[v + 1][0] * (int64_t)w->size[v + 1];
-      for (size_t i = 0; i < here; ++i, at += step) ew_load(job, w, v, at, i * length, length, values);
+      is_read[v] = !(whole && in_place[v + 1]);
+      rows[v] = is_read[v] ? (const void*)ew_floats(job, values, v) : row.at[v + 1];
+      if (fixed[v + 1] && done > first) is_read[v] = 0;
     }
-    char* out = w->data[0] + (int64_t)row * w->stride[0][0] * (int64_t)w->size[0];
+    for (size_t i = 0; i < here; ++i, walk_on(w, &row)) {
+      out[i] = row.at[0];
+      for (unsigned v = 0; v < job->sources; ++v) {
+        if (is_read[v]) ew_load(job, w, v, row.at[v + 1], i * length, length, values);
+      }
+    }
     const int direct = whole && in_place[0];
-    ew_steps(job, values, rows, direct ? (float*)(void*)out : NULL, here * length);
-    if (direct) continue;
-    const int64_t step = w->stride[0][0] * (int64_t)w->size[0];
-    for (size_t i = 0; i < here; ++i, out += step)
-      ew_store(job, w, out, rows[job->sources + job->count - 1], i * length, length);
+    ew_steps(job, values, rows, direct ? (float*)(void*)out[0] : NULL, here * length);
+    const void* made = rows[job->sources + job->count - 1];
+    for (size_t i = 0; i < here && !direct; ++i) ew_store(job, w, out[i], made, i * length, length);
   }
 }
 
@@ -309,7 +315,7 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
     }
     return;
   }
-  const int is_short = s->length <= job->block / 2 && w->rank == 2 && job->count;
+  const int is_short = s->length <= job->block / 2 && w->rank > 1 && job->count;
   if (ew_is_bare(job) && (!is_short || ew_together(s) > 1)) {
     ew_bare(job, from, last, begin, count);
     return;

@@ -84,7 +84,7 @@ static void copy_item(void* argument, size_t item, unsigned thread) {
 }
 
 // Elements of 4 bytes that are neighbours along one dim before and along another afterwards: tiles of both.
-enum { TILE_OF = 16, TILE_TO = 8, LEAST_TILES = 8 };
+enum { TILE_OF = 16, LEAST_TILES = 8 };
 
 typedef struct {
   walk walk;
@@ -100,6 +100,20 @@ INLINE unsigned turned_dim(const walk* w) {
     if (w->stride[1][d] == 1 && w->dim[d] >= LEAST_TILES && w->dim[last] >= LEAST_TILES) return d;
   }
   return w->rank;
+}
+
+// One tile: rows of `in`, `from` apart, become columns of `out`, whose rows are `to` apart. No number is looked at.
+INLINE void turn_tile(const float* in, int64_t from, size_t rows, float* out, int64_t to, size_t columns) {
+  vf x[VL];
+  for (size_t i = 0; i < VL; ++i) {
+    const float* at = in + (int64_t)i * from;
+    x[i] = i >= rows ? vset(0.0f) : columns == VL ? vload(at) : vload_part(at, columns);
+  }
+  vtranspose(x);
+  for (size_t i = 0; i < columns; ++i) {
+    float* at = out + (int64_t)i * to;
+    rows == VL ? vstore(at, x[i]) : vstore_part(at, x[i], rows);
+  }
 }
 
 static void turn_item(void* argument, size_t item, unsigned thread) {
@@ -118,12 +132,13 @@ static void turn_item(void* argument, size_t item, unsigned thread) {
     dst += index * w->stride[0][d];
     src += index * w->stride[1][d];
   }
-  int32_t* out = (int32_t*)(void*)w->data[0] + dst;
-  const int32_t* in = (const int32_t*)(const void*)w->data[1] + src;
-  for (int64_t i = 0; i < w->dim[last]; i += TILE_TO) {
-    const int64_t count = w->dim[last] - i < TILE_TO ? w->dim[last] - i : TILE_TO;
-    for (int64_t k = 0; k < most; ++k) {
-      for (int64_t j = i; j < i + count; ++j) out[k * to + j] = in[k + j * from];
+  float* out = (float*)(void*)w->data[0] + dst;
+  const float* in = (const float*)(const void*)w->data[1] + src;
+  for (int64_t i = 0; i < w->dim[last]; i += VL) {
+    const int64_t rows = w->dim[last] - i < VL ? w->dim[last] - i : VL;
+    for (int64_t k = 0; k < most; k += VL) {
+      const int64_t columns = most - k < VL ? most - k : VL;
+      turn_tile(in + k + i * from, from, (size_t)rows, out + k * to + i, to, (size_t)columns);
     }
   }
 }

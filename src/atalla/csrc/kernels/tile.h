@@ -8,8 +8,6 @@
 
 enum { NV = AT_PANEL / VL };
 
-#define UNROLL _Pragma("GCC unroll 16")  // early, so that all sums become registers
-
 // Most rows of tiles of one, two, three and four vectors; 0 for none.
 #define UP_TO_2(X, V) X(V, 1) X(V, 2)
 #define UP_TO_4(X, V) UP_TO_2(X, V) X(V, 3) X(V, 4)

@@ -17,6 +17,7 @@ typedef int32_t vi __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * VL), aligned(4), may_alias));  // bits that may wrap around
 
 #define INLINE static inline __attribute__((always_inline, unused))
+#define UNROLL _Pragma("GCC unroll 16")  // early, so that all sums become registers
 
 INLINE vf vload(const float* at) { return *(const vf*)at; }
 
@@ -168,17 +169,15 @@ INLINE vf vturned(vf a) {
 INLINE float vtotal(vf x) {
   float at[VL];
   vstore(at, x);
-  _Pragma("GCC unroll 4") for (int half = VL / 2; half; half /= 2) {
-    _Pragma("GCC unroll 8") for (int i = 0; i < half; ++i) at[i] += at[i + half];
-  }
+  UNROLL for (int half = VL / 2; half; half /= 2) { UNROLL for (int i = 0; i < half; ++i) at[i] += at[i + half]; }
   return at[0];
 }
 
 INLINE float vlargest(vf x) {
   float at[VL];
   vstore(at, x);
-  _Pragma("GCC unroll 4") for (int half = VL / 2; half; half /= 2) {
-    _Pragma("GCC unroll 8") for (int i = 0; i < half; ++i) at[i] = at[i] > at[i + half] ? at[i] : at[i + half];
+  UNROLL for (int half = VL / 2; half; half /= 2) {
+    UNROLL for (int i = 0; i < half; ++i) at[i] = at[i] > at[i + half] ? at[i] : at[i + half];
   }
   return at[0];
 }

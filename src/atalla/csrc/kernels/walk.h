@@ -78,6 +78,51 @@ INLINE void walk_row(const walk* w, size_t row, char** at) {
   }
 }
 
+// A row and where it begins in each view.
+typedef struct {
+  int64_t index[AT_DIMS];
+  char* at[WALKERS];
+} row_of_walk;
+
+INLINE row_of_walk walk_to(const walk* w, size_t row) {
+  row_of_walk found = {{0}, {NULL}};
+  walk_row(w, row, found.at);
+  for (unsigned i = w->rank - 1; i-- > 0;) {
+    found.index[i] = (int64_t)(row % (size_t)w->dim[i]);
+    row /= (size_t)w->dim[i];
+  }
+  return found;
+}
+
+// Goes to the next row; from the last one to the first.
+INLINE void walk_on(const walk* w, row_of_walk* row) {
+  for (unsigned i = w->rank - 1; i-- > 0;) {
+    const int is_end = ++row->index[i] == w->dim[i];
+    for (unsigned v = 0; v < w->views; ++v) {
+      const int64_t step = w->stride[v][i] * (int64_t)w->size[v];
+      row->at[v] += is_end ? step - w->dim[i] * step : step;
+    }
+    if (!is_end) return;
+    row->index[i] = 0;
+  }
+}
+
+// Whether rows lie one behind the other in a view, and whether all are the same one.
+INLINE int walk_is_dense(const walk* w, unsigned v) {
+  int64_t step = 1;
+  for (unsigned i = w->rank; i-- > 0; step *= w->dim[i]) {
+    if (w->stride[v][i] != step) return 0;
+  }
+  return 1;
+}
+
+INLINE int walk_is_fixed(const walk* w, unsigned v) {
+  for (unsigned i = 0; i + 1 < w->rank; ++i) {
+    if (w->stride[v][i]) return 0;
+  }
+  return 1;
+}
+
 // How many items for threads: a piece of the rows each, or of the one row.
 typedef struct {
   const at_call* call;
@@ -200,18 +245,22 @@ INLINE int64_t load_whole(const char* at, uint8_t dtype) {
 
 // `count` of them, `step` bytes apart.
 INLINE void load_wholes(int64_t* to, const char* from, uint8_t dtype, int64_t step, size_t count) {
-#define EACH_OF(DTYPE)                                                                      \
-  case DTYPE:                                                                               \
+// Of those that lie densely compilers take several at once.
+#define EACH_OF(LABEL, DTYPE, SIZE)                                                         \
+  LABEL:                                                                                    \
+  if (step == SIZE) {                                                                       \
+    for (size_t i = 0; i < count; ++i) to[i] = load_whole(from + i * SIZE, DTYPE);          \
+  } else {                                                                                  \
     for (size_t i = 0; i < count; ++i) to[i] = load_whole(from + (int64_t)i * step, DTYPE); \
-    break;
+  }                                                                                         \
+  break;
   switch (dtype) {
-    EACH_OF(AT_I64)
-    EACH_OF(AT_I32)
-    EACH_OF(AT_I16)
-    EACH_OF(AT_I8)
-    EACH_OF(AT_U8)
-    default:
-      for (size_t i = 0; i < count; ++i) to[i] = load_whole(from + (int64_t)i * step, AT_BOOL);
+    EACH_OF(case AT_I64, AT_I64, 8)
+    EACH_OF(case AT_I32, AT_I32, 4)
+    EACH_OF(case AT_I16, AT_I16, 2)
+    EACH_OF(case AT_I8, AT_I8, 1)
+    EACH_OF(case AT_U8, AT_U8, 1)
+    EACH_OF(default, AT_BOOL, 1)
   }
 #undef EACH_OF
 }

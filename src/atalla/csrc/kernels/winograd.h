@@ -132,8 +132,8 @@ static void wino_read(size_t edge, const at_view* src, int64_t n, int64_t top, i
 }
 
 // The rows of M of a tile into one of the output.
-INLINE void write_tile(const int edge, const int side, const wino_job* job, const float* m, size_t pitch, int64_t n, int64_t top,
-                       int64_t left) {
+INLINE void write_tile(const int edge, const int side, const wino_job* job, const float* m, size_t pitch, int64_t n,
+                       int64_t top, int64_t left) {
   const at_call* call = job->call;
   const at_view *dst = &call->dst, *res = &call->src[3];
   const float* bias = call->present >> 2 & 1 ? (const float*)call->src[2].data : NULL;
