@@ -142,6 +142,27 @@ class Turned(nn.Module):
         return [one.contiguous() for one in (*turned, *again)]
 
 
+class Chains(nn.Module):
+    """Chains of steps over rows: dense, in steps, the same in all, one number each; whole numbers, masks, many steps."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        last, first, column = x[0, 0, 0], x[..., :1], x[:, :1, :1]
+        turned, even, mask = x.transpose(1, 2), x[:, :, ::2], x > 0
+        long = x
+        for i in range(1, 12):
+            long = (long * 0.5 + i).abs() - x
+        places = torch.arange(x.shape[-1])
+        return [
+            torch.relu(x * last + last.flip(0)),
+            (x * torch.rsqrt(first * first + 1)) * last,
+            (turned * 2 + turned.abs()) * column.transpose(1, 2),
+            (even + 1) * even.sigmoid(),
+            torch.where(mask, x, first) * torch.where(mask & (x < 1), 0.5, 2.0),
+            torch.where(places % 3 == 1, x - 1, x * places),
+            long,
+        ]
+
+
 class Attention(nn.Module):
     """Shares of keys: all of them, those behind a query, those that a mask leaves; and products of two inputs."""
 
@@ -179,6 +200,8 @@ def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     found["pools"] = (Pools(), torch.randn(2, 9, 10, 13))
     for shape in ((2, 9, 10, 13), (1, 37, 16, 8), (3, 8, 1, 17), (1, 3, 5, 7)):
         found[f"turned_{'x'.join(map(str, shape))}"] = (Turned(), torch.randn(shape))
+    for shape in ((2, 3, 5, 1), (2, 3, 9, 20), (1, 4, 33, 32), (2, 2, 7, 96), (1, 3, 6, 300), (1, 1, 3, 1100)):
+        found[f"chains_{'x'.join(map(str, shape))}"] = (Chains(), torch.randn(shape))
     found["twice"] = (Twice(), torch.randn(6, 20))
     return found
 

@@ -63,7 +63,21 @@ def vectors() -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("name", ["instances", "batches", "vectors"])
+def shares() -> list[Case]:
+    """Softmax of rows shorter and longer than vectors, along each dim, with what is left out and what is no number."""
+    found: list[Case] = []
+    for length in (1, 3, 8, 16, 17, 49, 64, 261):
+        x = torch.randn(3, length, 5) * 4
+        x[0, : length // 2], x[1, length // 3, 2], x[2, length // 2, 1] = float("-inf"), float("inf"), float("nan")
+        rows = torch.randn(4, length) * 4
+        rows[0], rows[1, -1], rows[2, 0] = float("-inf"), float("-inf"), float("nan")
+        found += [(Call(lambda _, x, d=dim: x.softmax(d)), (x,)) for dim in (0, 1, 2)]
+        found += [(Call(lambda _, x: x.softmax(1)), (rows,)), (Call(lambda _, x: x.log_softmax(1)), (rows,))]
+        found.append((Call(lambda _, x: x.softmax(1)), (torch.randn(length, 70).t().contiguous().t()[:, ::2],)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["instances", "batches", "vectors", "shares"])
 def test_norms(name: str) -> None:
     torch.manual_seed(0)
     agree(globals()[name](), 1e-5)
