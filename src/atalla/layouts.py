@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from atalla.isa import PANEL, WINOGRAD_TILES
+from atalla.isa import PANEL
 
 if TYPE_CHECKING:
     import torch

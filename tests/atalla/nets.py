@@ -362,8 +362,8 @@ def messages() -> Net:
 NETS = {
     one.__name__: one
     for one in (
-        mlp, residual, winograd, small_images, halved, squeeze, transformer, eager_attention, masked, shapes, pools, rows,
-        whole_numbers, rms, fallback, spectrum, assigned, relative_attention, causal_block, windows, detector,
+        mlp, residual, winograd, small_images, halved, squeeze, transformer, eager_attention, masked, shapes, pools,
+        rows, whole_numbers, rms, fallback, spectrum, assigned, relative_attention, causal_block, windows, detector,
         kept_strides, decoder, warped, messages,
     )
 }  # fmt: skip

@@ -143,7 +143,7 @@ class Turned(nn.Module):
 
 
 class Chains(nn.Module):
-    """Chains of steps over rows: dense, in steps, the same in all, one number each; whole numbers, masks, many steps."""
+    """Chains over rows: dense, in steps, the same in all, one number each; whole numbers, masks, many steps."""
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         last, first, column = x[0, 0, 0], x[..., :1], x[:, :1, :1]

@@ -90,8 +90,7 @@ static bool is_plain(const at_call* call) {
 
 at_product at_product_of(const atalla_hardware* hardware, uint16_t op, const at_call* call) {
   const bool is_conv = is_convolution(op);
-  at_product p = {
-      .call = call, .groups = 1, .taps = 1, .quad = 1, .element = 4, .source = 4, .made = 4, .places = 1};
+  at_product p = {.call = call, .groups = 1, .taps = 1, .quad = 1, .element = 4, .source = 4, .made = 4, .places = 1};
   p.dtype = op == AT_OP_QGEMM || op == AT_OP_QCONV2D   ? AT_I8
             : op == AT_OP_BGEMM || op == AT_OP_BCONV2D ? AT_BF16
                                                        : AT_F32;
@@ -170,8 +169,8 @@ static void clip(int64_t first, int64_t count, int64_t stride, int64_t before, i
 at_footprint at_footprint_of(const at_product* p) {
   const int64_t* words = p->call->words;
   at_footprint w = {(words[AT_CONV2D_KERNEL_H] - 1) * words[AT_CONV2D_DILATION_H] + 1,
-                 (words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1, words[AT_CONV2D_STRIDE_H],
-                 words[AT_CONV2D_STRIDE_W]};
+                    (words[AT_CONV2D_KERNEL_W] - 1) * words[AT_CONV2D_DILATION_W] + 1, words[AT_CONV2D_STRIDE_H],
+                    words[AT_CONV2D_STRIDE_W]};
   if (p->is_wino) {
     w.high = w.wide = (int64_t)p->tile.edge;
     w.down = w.right = (int64_t)(p->tile.side * p->tile.stride);

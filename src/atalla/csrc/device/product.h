@@ -30,10 +30,10 @@ typedef struct {
   size_t element, source, made;                   // bytes: in the scratchpad, in memory, of the result
   size_t places;                                  // of a tile of Winograd's: products; else 1
   at_wino_tile tile;
-  size_t images, high, wide;                      // of the result: its pixels are the rows
-  at_grid from, to, residual;                     // `from` only where it is no window
-  int64_t pad;                                    // what lies outside of the image
-  size_t blank;                                   // columns of the matrix unit, 16 at least
+  size_t images, high, wide;   // of the result: its pixels are the rows
+  at_grid from, to, residual;  // `from` only where it is no window
+  int64_t pad;                 // what lies outside of the image
+  size_t blank;                // columns of the matrix unit, 16 at least
 } at_product;
 
 bool at_is_product(uint16_t op);

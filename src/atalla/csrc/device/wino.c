@@ -1,6 +1,6 @@
-// Winograd's products on the device: tiles of the image are transformed by the vector unit, 36, 25 or 16 products of them
-// go through the matrix unit, and what these make is transformed back. Sums of all wait in the accumulators, so that
-// the depth can come in parts.
+// Winograd's products on the device: tiles of the image are transformed by the vector unit, 36, 25 or 16 products of
+// them go through the matrix unit, and what these make is transformed back. Sums of all wait in the accumulators, so
+// that the depth can come in parts.
 #include <string.h>
 
 #include "costs.h"
