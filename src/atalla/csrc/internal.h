@@ -106,7 +106,6 @@ struct at_call {
 // What an instruction costs: about as many multiplications.
 size_t at_work(uint16_t op, const at_call* call);
 
-// Bytes that were counted in 128 bits, or more than there can be.
 // Pixels a side of Winograd's tiles, of the image and of what they become, and the stride between the latter's pixels.
 typedef struct {
   size_t edge, side, stride;
@@ -118,6 +117,7 @@ static inline at_wino_tile at_wino_tile_of(int64_t places) {
   return places == 25 ? (at_wino_tile){5, 2, 2} : (at_wino_tile){6, 4, 1};
 }
 
+// Bytes that were counted in 128 bits, or more than there can be.
 static inline size_t at_bytes(unsigned __int128 count) { return count > SIZE_MAX ? SIZE_MAX : (size_t)count; }
 
 // What an instruction set brings for the simulated device; see "device/units.h".

@@ -24,7 +24,8 @@ benchmarks/atalla_choices.py measured it. With few channels its transforms cost 
 weights, 4, 2.8 or 1.8 times as many as the filter's, are read for few rows.
 """
 MOST_PRODUCTS = 0.8
-"""Products of Winograd's beside the direct ones, at most: fewer saved than a fifth do not pay for the transforms."""
+"""Products of any of Winograd's beside the direct ones, at most: to save less than a fifth does not pay for the
+transforms."""
 OF_BF16 = {Op.GEMM: Op.BGEMM, Op.CONV2D: Op.BCONV2D}
 """The same products by weights of bfloat16."""
 
@@ -55,21 +56,16 @@ def winograd_places(instruction: ir.Instruction) -> int | None:
     assert dst is not None and weight is not None, "a convolution has both"
     batch = dst.shape[0] if isinstance(dst.shape[0], int) else 1
     size = [extent for extent in dst.shape[2:] if isinstance(extent, int)]
-    suits = (
-        (whole("kernel_h"), whole("kernel_w")) == (3, 3)
-        and whole("stride_h") == whole("stride_w")
-        and (whole("dilation_h"), whole("dilation_w")) == (1, 1)
-        and whole("groups") == 1
-        and len(size) == 2
-    )
-    if not suits:
+    is_square = (whole("kernel_h"), whole("kernel_w")) == (3, 3) and whole("stride_h") == whole("stride_w")
+    is_plain = (whole("dilation_h"), whole("dilation_w"), whole("groups")) == (1, 1, 1)
+    if not is_square or not is_plain or len(size) != 2:
         return None
     fewest, found = batch * math.prod(size) * 9 * MOST_PRODUCTS, None
     for places, pays in WINOGRAD_PAYS.items():
         side, stride = WINOGRAD_TILES[places]
         tiles = batch * math.prod(-(-extent // side) for extent in size)
-        suits = stride == whole("stride_h") and tiles >= least_tiles(pays, weight.shape[:2])
-        if suits and (products := tiles * places) < fewest:
+        pays_here = stride == whole("stride_h") and tiles >= least_tiles(pays, weight.shape[:2])
+        if pays_here and (products := tiles * places) < fewest:
             fewest, found = products, places
     return found
 

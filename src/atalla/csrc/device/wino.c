@@ -40,12 +40,13 @@ static void load_tiles(work* w, const at_block_of_rows* b, size_t from, size_t t
                         .stride = {box.scratchpad[0], 1, box.scratchpad[1], box.scratchpad[2]},
                         .data = w->image.data};
   const int64_t* words = p->call->words;
-  const int64_t step = (int64_t)at_footprint_of(p).down;
+  const at_footprint tile = at_footprint_of(p);
   float* v = (float*)(void*)w->spread.data;
   for (size_t i = 0; i < tiles; ++i, v += depth) {
     const size_t x = b->x + i % b->wide, y = b->y + i / b->wide % b->high, n = i / b->wide / b->high;
-    device->kernels->wino_in(p->tile.edge, &view, (int64_t)n, (int64_t)y * step - words[AT_CONV2D_WINO_TOP] - patch.y,
-                             (int64_t)x * step - words[AT_CONV2D_WINO_LEFT] - patch.x, depth, v, tiles * depth);
+    device->kernels->wino_in(p->tile.edge, &view, (int64_t)n,
+                             (int64_t)y * tile.down - words[AT_CONV2D_WINO_TOP] - patch.y,
+                             (int64_t)x * tile.right - words[AT_CONV2D_WINO_LEFT] - patch.x, depth, v, tiles * depth);
   }
 }
 

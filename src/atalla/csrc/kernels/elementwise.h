@@ -12,7 +12,8 @@ enum {
   MOST_VALUES = AT_SOURCES + AT_STEPS,
   LEAST_BLOCK = 128,  // elements of each value: where there are as many values as can be
   MOST_BLOCK = 512,   // and where there are few
-  LONG_ROW = 512      // elements that short rows are put together to
+  SHORT_ROW = 64,     // elements, at most, of rows that cost more than they compute
+  LONG_ROW = 512      // elements that they are put together to
 };
 
 typedef struct {
@@ -207,24 +208,31 @@ static void ew_piece(ew_job* job, const walk* w, char* const* at, size_t count, 
   if (!direct) ew_store(job, w, at[0], rows[job->sources + job->count - 1], 0, count);
 }
 
+// The most rows up to `most` that are whole vectors together; 0 if none are.
+INLINE size_t ew_whole_rows(size_t length, size_t most) {
+  while (most && most * length % VL) --most;
+  return most;
+}
+
 // Several rows fill a block. What lies densely over the rows is taken in place, what is the same in all is read once.
 static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_values* values) {
   const walk* w = &job->spread.walk;
-  const size_t length = job->spread.length, together = job->block / length;
+  const size_t length = job->spread.length, most = job->block / length, whole = ew_whole_rows(length, most);
+  const size_t together = whole ? whole : most;
   const void* rows[MOST_VALUES];
   char* out[MOST_BLOCK];
   int in_place[WALKERS], fixed[WALKERS];
   for (unsigned v = 0; v < w->views; ++v) {
-    in_place[v] = w->dtype[v] == AT_F32 && walk_is_dense(w, v) && length * together % VL == 0;
+    in_place[v] = w->dtype[v] == AT_F32 && walk_is_dense(w, v);
     fixed[v] = walk_is_fixed(w, v);
   }
   row_of_walk row = walk_to(w, first);
   for (size_t done = first; done < last; done += together) {
     const size_t here = last - done < together ? last - done : together;
-    const int whole = here == together;
+    const int fills = here * length % VL == 0;
     int is_read[AT_SOURCES];
     for (unsigned v = 0; v < job->sources; ++v) {
-      is_read[v] = !(whole && in_place[v + 1]);
+      is_read[v] = !(fills && in_place[v + 1]);
       rows[v] = is_read[v] ? (const void*)ew_floats(job, values, v) : row.at[v + 1];
       if (fixed[v + 1] && done > first) is_read[v] = 0;
     }
@@ -234,7 +242,7 @@ static void ew_short_rows(ew_job* job, size_t first, size_t last, ew_values* val
         if (is_read[v]) ew_load(job, w, v, row.at[v + 1], i * length, length, values);
       }
     }
-    const int direct = whole && in_place[0];
+    const int direct = fills && in_place[0];
     ew_steps(job, values, rows, direct ? (float*)(void*)out[0] : NULL, here * length);
     const void* made = rows[job->sources + job->count - 1];
     for (size_t i = 0; i < here && !direct; ++i) ew_store(job, w, out[i], made, i * length, length);
@@ -270,8 +278,7 @@ static size_t ew_together(const spread* s) {
   for (unsigned v = 0; v < w->views; ++v) {
     if (w->stride[v][0] != (int64_t)s->length && (v == 0 || w->stride[v][0] != 0)) return 1;
   }
-  size_t together = LONG_ROW / s->length;
-  while (together > 1 && together * s->length % VL) --together;
+  const size_t together = ew_whole_rows(s->length, LONG_ROW / s->length);
   return together > 1 ? together : 1;
 }
 
@@ -316,7 +323,7 @@ static void ew_item(void* argument, size_t item, unsigned thread) {
     return;
   }
   const int is_short = s->length <= job->block / 2 && w->rank > 1 && job->count;
-  if (ew_is_bare(job) && (!is_short || ew_together(s) > 1)) {
+  if (ew_is_bare(job) && (s->length > SHORT_ROW || ew_together(s) > 1)) {
     ew_bare(job, from, last, begin, count);
     return;
   }

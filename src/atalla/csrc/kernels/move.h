@@ -106,8 +106,10 @@ INLINE unsigned turned_dim(const walk* w) {
 INLINE void turn_tile(const float* in, int64_t from, size_t rows, float* out, int64_t to, size_t columns) {
   vf x[VL];
   for (size_t i = 0; i < VL; ++i) {
+    x[i] = vset(0.0f);
+    if (i >= rows) continue;
     const float* at = in + (int64_t)i * from;
-    x[i] = i >= rows ? vset(0.0f) : columns == VL ? vload(at) : vload_part(at, columns);
+    x[i] = columns == VL ? vload(at) : vload_part(at, columns);
   }
   vtranspose(x);
   for (size_t i = 0; i < columns; ++i) {

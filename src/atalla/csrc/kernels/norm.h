@@ -35,8 +35,8 @@ INLINE void softmax_row(const at_call* call, const float* in, int64_t from, floa
   }
   const float total = vtotal(sums);
   if (call->words[AT_SOFTMAX_LOG]) {
-    const float shift = largest + logf(total);
-    for (size_t i = 0; i < count; ++i) out[(int64_t)i * to] = in[(int64_t)i * from] - shift;
+    const float rest = logf(total);
+    for (size_t i = 0; i < count; ++i) out[(int64_t)i * to] = (in[(int64_t)i * from] - largest) - rest;
   } else {
     const float scale = 1.0f / total;
     for (size_t i = 0; i < count; ++i) out[(int64_t)i * to] *= scale;

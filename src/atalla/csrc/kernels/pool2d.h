@@ -38,7 +38,8 @@ typedef struct {
   int64_t high, wide;   // taps
 } window;
 
-// The largest that `count` neighbouring channels of a window hold, if none is NaN; then `all` is none, the sum.
+// The largest that `count` neighbouring channels of a window hold, NaN left aside, and their sum in `all`: it is NaN
+// where one of them is, or where infinities of both signs meet.
 INLINE vf pool_largest(const int wide, const window* w, size_t count, vf* all) {
   vf found = vset(-INFINITY), sum = vset(0.0f);
   for (int64_t i = 0; i < w->high; ++i) {
@@ -60,7 +61,7 @@ INLINE vf pool_window(const int is_int8, const int is_max, const window* w, size
     const vf largest = w->wide == 3   ? pool_largest(3, w, count, &all)
                        : w->wide == 2 ? pool_largest(2, w, count, &all)
                                       : pool_largest(0, w, count, &all);
-    if (!vhas_nan(all)) return largest;  // else a number is NaN, or infinities of both signs met
+    if (!vhas_nan(all)) return largest;
   }
   vf found = vset(is_max ? (is_int8 ? INT8_MIN : -INFINITY) : 0.0f);
   for (int64_t i = 0; i < w->high; ++i) {
