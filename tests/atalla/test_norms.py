@@ -73,6 +73,7 @@ def shares() -> list[Case]:
         rows[0], rows[1, -1], rows[2, 0] = float("-inf"), float("-inf"), float("nan")
         found += [(Call(lambda _, x, d=dim: x.softmax(d)), (x,)) for dim in (0, 1, 2)]
         found += [(Call(lambda _, x: x.softmax(1)), (rows,)), (Call(lambda _, x: x.log_softmax(1)), (rows,))]
+        found.append((Call(lambda _, x: x.log_softmax(1)), (torch.full((2, length), 3e38),)))
         found.append((Call(lambda _, x: x.softmax(1)), (torch.randn(length, 70).t().contiguous().t()[:, ::2],)))
     return found
 
