@@ -61,8 +61,7 @@ static vf largest_of_row(float* row, size_t keys) {
   size_t i = 0;
   for (; i + VL <= keys; i += VL) most = vfloor_at(most, vload(row + i));
   if (i < keys) {
-    vf x = vload(row + i);
-    for (int lane = (int)(keys - i); lane < VL; ++lane) x[lane] = -INFINITY;
+    const vf x = vload_or(row + i, keys - i, vset(-INFINITY));
     vstore(row + i, x);
     most = vfloor_at(most, x);
   }

@@ -29,9 +29,8 @@ typedef struct {
 } ew_job;
 
 // The blocks of all values.
-typedef union {
-  float floats[MOST_VALUES * LEAST_BLOCK];
-  int64_t wholes[MOST_VALUES * LEAST_BLOCK];
+typedef struct {
+  int64_t wholes[MOST_VALUES * LEAST_BLOCK];  // or floats, which take half of a block
 } ew_values;
 
 INLINE size_t block_of_values(size_t values) {

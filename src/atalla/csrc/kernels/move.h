@@ -58,7 +58,7 @@ static void copy_row(const at_call* call, const walk* w, char** at, size_t count
   }
 }
 
-// Rows of an item one after the other: where the next begins is worked out anew only where an outer dim changes.
+// Rows of an item one after the other.
 static void copy_item(void* argument, size_t item, unsigned thread) {
   (void)thread;
   const spread* s = argument;
@@ -68,19 +68,8 @@ static void copy_item(void* argument, size_t item, unsigned thread) {
     return;
   }
   const size_t first = item * s->rows_each, last = first + s->rows_each < s->rows ? first + s->rows_each : s->rows;
-  const unsigned outer = w->rank - 2;
-  int64_t place = (int64_t)(first % (size_t)w->dim[outer]);
-  char* at[WALKERS];
-  walk_row(w, first, at);
-  for (size_t row = first; row < last; ++row) {
-    copy_row(s->call, w, at, s->length);
-    if (++place < w->dim[outer]) {
-      for (unsigned v = 0; v < w->views; ++v) at[v] += w->stride[v][outer] * (int64_t)w->size[v];
-    } else if (row + 1 < last) {
-      place = 0;
-      walk_row(w, row + 1, at);
-    }
-  }
+  row_of_walk row = walk_to(w, first);
+  for (size_t i = first; i < last; ++i, walk_on(w, &row)) copy_row(s->call, w, row.at, s->length);
 }
 
 // Elements of 4 bytes that are neighbours along one dim before and along another afterwards: tiles of both.

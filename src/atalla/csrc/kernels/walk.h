@@ -64,9 +64,8 @@ INLINE size_t walk_rows(const walk* w) {
   return rows;
 }
 
-// Where a row begins in each view.
-INLINE void walk_row(const walk* w, size_t row, char** at) {
-  int64_t index[AT_DIMS];
+// A row's number along each dim but the innermost, and where it begins in each view.
+INLINE void walk_index(const walk* w, size_t row, int64_t* index, char** at) {
   for (unsigned i = w->rank - 1; i-- > 0;) {
     index[i] = (int64_t)(row % (size_t)w->dim[i]);
     row /= (size_t)w->dim[i];
@@ -78,19 +77,20 @@ INLINE void walk_row(const walk* w, size_t row, char** at) {
   }
 }
 
-// A row and where it begins in each view.
+INLINE void walk_row(const walk* w, size_t row, char** at) {
+  int64_t index[AT_DIMS];
+  walk_index(w, row, index, at);
+}
+
+// A row from which others follow.
 typedef struct {
   int64_t index[AT_DIMS];
   char* at[WALKERS];
 } row_of_walk;
 
 INLINE row_of_walk walk_to(const walk* w, size_t row) {
-  row_of_walk found = {{0}, {NULL}};
-  walk_row(w, row, found.at);
-  for (unsigned i = w->rank - 1; i-- > 0;) {
-    found.index[i] = (int64_t)(row % (size_t)w->dim[i]);
-    row /= (size_t)w->dim[i];
-  }
+  row_of_walk found;
+  walk_index(w, row, found.index, found.at);
   return found;
 }
 
