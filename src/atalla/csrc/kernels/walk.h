@@ -97,12 +97,11 @@ INLINE row_of_walk walk_to(const walk* w, size_t row) {
 // Goes to the next row; from the last one to the first.
 INLINE void walk_on(const walk* w, row_of_walk* row) {
   for (unsigned i = w->rank - 1; i-- > 0;) {
-    const int is_end = ++row->index[i] == w->dim[i];
-    for (unsigned v = 0; v < w->views; ++v) {
-      const int64_t step = w->stride[v][i] * (int64_t)w->size[v];
-      row->at[v] += is_end ? step - w->dim[i] * step : step;
+    if (++row->index[i] < w->dim[i]) {
+      for (unsigned v = 0; v < w->views; ++v) row->at[v] += w->stride[v][i] * (int64_t)w->size[v];
+      return;
     }
-    if (!is_end) return;
+    for (unsigned v = 0; v < w->views; ++v) row->at[v] -= (w->dim[i] - 1) * w->stride[v][i] * (int64_t)w->size[v];
     row->index[i] = 0;
   }
 }
