@@ -8,6 +8,7 @@
 // alone, so that every tiling gives the same bits.
 #pragma once
 
+#include "choices.h"
 #include "cut.h"
 #include "tile.h"
 
@@ -16,6 +17,7 @@ enum {
   LEAST_ROWS = 96,          // of a block that has to be small
   USUAL_FLOATS = 36 << 10,  // of a block's rows, with AVX2: they share the second-level cache with what they become
   MOST_BYTES = 400 << 10,   // of a block's rows
+  LEAST_FETCHED = 192,      // depth of a slice during which the rows that it writes come in time, with AVX2
   AHEAD = 48                // steps of k that one row's weights are asked for before they are read
 };
 
@@ -24,65 +26,62 @@ INLINE slicing cut_depth(const product* p) {
   return p->lines ? (slicing){1, p->depth, 1, 1} : cut_slices(p->taps, p->depth);
 }
 
+// Where a slice begins. No division for the usual one tap: it is not little beside a few tiles.
+typedef struct {
+  size_t tap, from;
+} slice_start;
+
+INLINE slice_start start_of(const slicing* cut, size_t i) {
+  if (cut->parts == 1) return (slice_start){i * cut->taps, 0};
+  const size_t tap = i < cut->parts ? 0 : i / cut->parts;
+  return (slice_start){tap, (i - tap * cut->parts) * cut->depth};
+}
+
 // Where a slice's weights are for the group of vectors that begins with a column; it may lie behind all weights.
-INLINE uintptr_t weights_at(const product* p, const slicing* cut, size_t i, size_t column) {
-  const size_t tap = i / cut->parts * cut->taps, from = i % cut->parts * cut->depth;
-  const size_t panel = column / AT_PANEL * p->taps * p->depth + tap * p->depth + from;
+INLINE uintptr_t weights_at(const product* p, slice_start at, size_t column) {
+  const size_t panel = column / AT_PANEL * p->taps * p->depth + at.tap * p->depth + at.from;
   return (uintptr_t)p->weight + (panel * AT_PANEL + column % AT_PANEL) * sizeof(float);
 }
 
 INLINE pass pass_of(const product* p, const slicing* cut, size_t i, size_t column, size_t count) {
-  const size_t tap = i / cut->parts * cut->taps, from = i % cut->parts * cut->depth;
-  const size_t taps = p->taps - tap, depth = p->depth - from;
+  const slice_start at = start_of(cut, i);
+  const size_t taps = p->taps - at.tap, depth = p->depth - at.from;
   return (pass){.product = p,
-                .tap = tap,
+                .tap = at.tap,
                 .taps = taps < cut->taps ? taps : cut->taps,
-                .from = from,
+                .from = at.from,
                 .depth = depth < cut->depth ? depth : cut->depth,
                 .first = i == 0,
                 .last = i + 1 == cut->count,
+                .fetches = fetches_rows() && (VL == 16 || (i == 0 && cut->taps * cut->depth >= LEAST_FETCHED)),
                 .column = column,
                 .count = count,
-                .weight = (const float*)weights_at(p, cut, i, column)};
+                .weight = (const float*)weights_at(p, at, column)};
 }
 
-// Whether this is AVX-512 on Intel's or Zen 4. What is fastest was measured: benchmarks/atalla_choices.py.
-INLINE int is_intel_or_zen4(void) {
-#if VL == 16
-  return __builtin_cpu_is("intel") || __builtin_cpu_is("amdfam19h");
-#else
-  return 0;
-#endif
+// How the rows of a block are cut into tiles, as even as can be, for a group of vectors.
+typedef struct {
+  some_tiles *higher, *lower;
+  size_t high, more, rest, share;  // `more` tiles of high + 1 rows, then `rest` of high
+} tiling;
+
+INLINE tiling tiling_of(size_t rows, size_t vectors, size_t count) {
+  const int half = vectors <= HALVES && rows > 1 && count + VL / 2 <= vectors * VL;
+  const size_t most = HIGHEST[half][vectors], tiles = (rows + most - 1) / most, high = rows / tiles;
+  return (tiling){.higher = TILES[half][vectors][high + 1],
+                  .lower = TILES[half][vectors][high],
+                  .high = high,
+                  .more = rows - high * tiles,
+                  .rest = tiles - (rows - high * tiles),
+                  .share = rows == 1 && !asks_ahead() ? 0 : (AT_LINE + tiles - 1) / tiles};
 }
 
-// Whether one row's weights are asked for before they are read; Zen 5 foresees them by itself, and faster.
-INLINE int asks_ahead(void) {
-#if VL == 16 && defined(ATALLA_ASKS_AHEAD)
-  return ATALLA_ASKS_AHEAD;
-#else
-  return VL != 16 || is_intel_or_zen4();
-#endif
-}
-
-// All rows of a block, in tiles as even as can be; `s->next` is where they lead.
-INLINE void pass_of_tiles(pass* s, size_t rows, size_t vectors) {
-  const int half = vectors <= HALVES && rows > 1 && s->count + VL / 2 <= vectors * VL;
-  const size_t high = HIGHEST[half][vectors], tiles = (rows + high - 1) / high, least = rows / tiles,
-               more = rows % tiles;
-  const size_t steps = s->taps * s->depth;
-  s->share = rows == 1 && !asks_ahead() ? 0 : (AT_LINE + tiles - 1) / tiles;
-  if (more) TILES[half][vectors][least + 1](s, 0, more);
-  s->next += more * steps * s->share;
-  TILES[half][vectors][least](s, more * (least + 1), tiles - more);
-}
-
-// Whether tiles of three vectors are the fastest.
-INLINE int by_threes(void) {
-#if VL == 16 && defined(ATALLA_BY_THREES)
-  return ATALLA_BY_THREES;
-#else
-  return is_intel_or_zen4();
-#endif
+// All rows of a block; `s->next` is where they lead.
+INLINE void pass_of_tiles(pass* s, const tiling* t) {
+  s->share = t->share;
+  if (t->more) t->higher(s, 0, t->more);
+  s->next += t->more * s->taps * s->depth * s->share;
+  t->lower(s, t->more * (t->high + 1), t->rest);
 }
 
 // How many vectors are taken at once of those that are left: more where few rows would leave registers empty.
@@ -101,22 +100,26 @@ static void multiply_block(const product* p, size_t rows, size_t from, size_t to
   const size_t end = to * AT_PANEL < p->columns ? to * AT_PANEL : p->columns;
   size_t most = bytes <= MOST_BYTES ? cut.count : cut.parts * MOST_BYTES / bytes;
   if (most == 0) most = 1;
+  tiling tiles = {0};
+  size_t tiled = 0;
   for (size_t at = 0; at < cut.count; at += most) {
     const size_t last = cut.count - at < most ? cut.count : at + most;
     for (size_t column = begin; column < end;) {
       const size_t vectors = group_of((end - column + VL - 1) / VL, rows), wide = vectors * VL;
-      const size_t behind = column + wide;
+      const size_t behind = column + wide, here = end - column < wide ? end - column : wide;
+      if (here != tiled) tiles = tiling_of(rows, vectors, here);
+      tiled = here;
       for (size_t i = at; i < last; ++i) {
-        pass s = pass_of(p, &cut, i, column, end - column < wide ? end - column : wide);
+        pass s = pass_of(p, &cut, i, column, here);
         if (rows == 1) {  // nothing is read twice: what comes next is the same panels' own
           s.next = (uintptr_t)s.weight + AHEAD * AT_LINE;
         } else {
           const int is_end = behind >= end && last == cut.count && p->after;
-          s.next = i + 1 < last ? weights_at(p, &cut, i + 1, column)
+          s.next = i + 1 < last ? weights_at(p, start_of(&cut, i + 1), column)
                    : is_end     ? p->after
-                                : weights_at(p, &cut, at, behind);
+                                : weights_at(p, start_of(&cut, at), behind);
         }
-        pass_of_tiles(&s, rows, vectors);
+        pass_of_tiles(&s, &tiles);
       }
       column = behind;
     }

@@ -57,6 +57,7 @@ typedef struct {
   const product* product;
   size_t tap, taps, from, depth;
   int first, last;       // of the slices
+  int fetches;           // whether tiles ask for the rows that they write
   size_t column, count;  // of the group; its last vector may be filled in part
   const float* weight;
   uintptr_t next;  // what is read after this: a tile asks for `share` bytes of each panel with each step of k; one row
@@ -64,9 +65,9 @@ typedef struct {
   size_t share;
 } pass;
 
-// Where the rows of a tile are, from a column on.
-INLINE void find_rows(const int count, const rows* of, size_t first, size_t column, float** found) {
-  if (of->at) {
+// Where the rows of a tile are, from a column on; `even` is a constant: whether they are known to lie evenly.
+INLINE void find_rows(const int count, const int even, const rows* of, size_t first, size_t column, float** found) {
+  if (!even && of->at) {
     float* const* at = of->at + first;
     __asm__("" : "+r"(at));
     UNROLL for (int r = 0; r < count; ++r) found[r] = at[r] + column;
@@ -97,8 +98,9 @@ INLINE vf add_product(const int is_many, vf sum, vf x, vf w) {
 
 enum { STEPS = 4 };  // of k in which each of at most four panels is asked for once
 
-// What a pass goes through: lines, several taps, or one tap or a part of it.
-enum { LINES, TAPS, TAP };
+// What a pass goes through: lines, several taps, or one tap or a part of it; BARE is one whose rows lie evenly, with
+// sums that are stored as they are.
+enum { LINES, TAPS, TAP, BARE };
 
 INLINE void multiply(const int kind, const int rows, const int vectors, const int fill, const pass* s, size_t first,
                      uintptr_t next, vf acc[][MOST_VECTORS]) {
@@ -137,7 +139,7 @@ INLINE void multiply(const int kind, const int rows, const int vectors, const in
   size_t t = s->tap;
   do {
     float* row[MOST_HIGH];
-    find_rows(rows, &p->a, t * p->pitch + first, s->from + p->ahead, row);
+    find_rows(rows, kind == BARE, &p->a, t * p->pitch + first, s->from + p->ahead, row);
     size_t k = 0;
     if (rows == 1 && !share) {
       for (; k < s->depth; ++k, b += AT_PANEL) MULTIPLY(row[r][k]);
@@ -173,11 +175,11 @@ INLINE void store_columns(float* at, vf x, const pass* s, const int vectors, int
   }
 }
 
-// Asks for what a tile will read and write at its end; rows lie too far apart for the processor to foresee. That pays
-// where a tile is so large that the rows come in time and cost little beside it: not with AVX2.
-INLINE void fetch_rows(const int count, const int vectors, const rows* of, size_t first, size_t column) {
+// Asks for what a tile will read and write at its end; rows lie too far apart for the processor to foresee.
+INLINE void fetch_rows(const int count, const int vectors, const int even, const rows* of, size_t first,
+                       size_t column) {
   float* at[MOST_HIGH];
-  find_rows(count, of, first, column, at);
+  find_rows(count, even, of, first, column, at);
   UNROLL for (int r = 0; r < count; ++r) {
     UNROLL for (int v = 0; v < vectors; v += NV) {
       __builtin_prefetch((const void*)((uintptr_t)at[r] + (size_t)v * VL * sizeof(float)), 1, 3);
@@ -192,7 +194,7 @@ INLINE void finish(const int rows, const int vectors, const int fill, const int6
   const vf low = vset(p->act.low), high = vset(p->act.high);
   float* residual[MOST_HIGH];
   if (are_there(&p->residual)) {
-    find_rows(rows, &p->residual, first, s->column, residual);
+    find_rows(rows, 0, &p->residual, first, s->column, residual);
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(residual[r], s, vectors, v, fill);
     }
@@ -229,8 +231,10 @@ INLINE void tile(const int kind, const int rows, const int vectors, const int fi
   const product* p = s->product;
   vf acc[MOST_HIGH][MOST_VECTORS];
   float* out[MOST_HIGH];
-  if (VL == 16) fetch_rows(rows, vectors, &p->out, first, s->column);
-  if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
+  if (s->fetches) fetch_rows(rows, vectors, kind == BARE, &p->out, first, s->column);
+  if (kind != BARE && s->last && are_there(&p->residual)) {
+    fetch_rows(rows, vectors, 0, &p->residual, first, s->column);
+  }
   UNROLL for (int v = 0; v < vectors; ++v) {
     vf start = s->first && p->bias ? load_columns(p->bias + s->column, s, vectors, v, fill) : vset(0.0f);
     if (fill == HALF && v + 1 == vectors) start = vhalves(start, vturned(start));
@@ -240,13 +244,13 @@ INLINE void tile(const int kind, const int rows, const int vectors, const int fi
   if (fill == HALF) {
     UNROLL for (int r = 1; r < rows; r += 2) acc[r][vectors - 1] = vturned(acc[r - 1][vectors - 1]);
   }
-  find_rows(rows, &p->out, first, s->column, out);
+  find_rows(rows, kind == BARE, &p->out, first, s->column, out);
   if (!s->first) {
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(out[r], s, vectors, v, fill);
     }
   }
-  if (!s->last) {
+  if (kind == BARE || !s->last) {
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) store_columns(out[r], acc[r][v], s, vectors, v, fill);
     }
@@ -261,6 +265,14 @@ INLINE void tiles(const int kind, const int rows, const int vectors, const int f
   const size_t far = s->taps * s->depth * s->share;
   uintptr_t next = s->next;
   for (; count; --count, first += (size_t)rows, next += far) tile(kind, rows, vectors, fill, s, first, next);
+}
+
+// With AVX2, bare tiles of the usual width have a function of their own: what a tile takes beside its products is a
+// third less. Elsewhere it was not tried.
+INLINE int is_bare(const int vectors, const pass* s) {
+  const product* p = s->product;
+  return VL == 8 && vectors == USUAL && !p->a.at && !p->out.at &&
+         (!s->last || (!are_there(&p->residual) && p->act.act == AT_ACT_NONE));
 }
 
 // The usual kind has a function of its own: with the others beside it, compilers run out of registers. FILL is how full
@@ -280,9 +292,16 @@ INLINE void tiles(const int kind, const int rows, const int vectors, const int f
       tiles(TAPS, ROWS, VECTORS, REST, s, first, count);                                                               \
     }                                                                                                                  \
   }                                                                                                                    \
+  static __attribute__((noinline)) void bare_##NAME##_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {  \
+    tiles(BARE, ROWS, VECTORS, FILL, s, first, count);                                                                 \
+  }                                                                                                                    \
   static __attribute__((noinline)) void NAME##_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {         \
     if (s->taps == 1 && !s->product->lines && (FILL == REST || s->count == VECTORS * VL)) {                            \
-      tiles(TAP, ROWS, VECTORS, FILL, s, first, count);                                                                \
+      if (is_bare(VECTORS, s)) {                                                                                       \
+        bare_##NAME##_##VECTORS##_##ROWS(s, first, count);                                                             \
+      } else {                                                                                                         \
+        tiles(TAP, ROWS, VECTORS, FILL, s, first, count);                                                              \
+      }                                                                                                                \
     } else {                                                                                                           \
       other_##NAME##_##VECTORS##_##ROWS(s, first, count);                                                              \
     }                                                                                                                  \
