@@ -30,18 +30,34 @@ INLINE vf activated(int64_t act, vf x) {
   }
 }
 
+// GELU of the rows of a tile of two vectors, two rows together, as far as they are pairs; returns how many those are.
+INLINE size_t gelu_pairs(const rows* at, size_t first, size_t count, size_t column) {
+  size_t r = 0;
+  for (; r + 2 <= count; r += 2) {
+    float *above = row_at(at, first + r) + column, *below = row_at(at, first + r + 1) + column;
+    vf x[4] = {vload(above), vload(above + VL), vload(below), vload(below + VL)};
+    vgelu_all(x, 4);
+    vstore(above, x[0]);
+    vstore(above + VL, x[1]);
+    vstore(below, x[2]);
+    vstore(below + VL, x[3]);
+  }
+  return r;
+}
+
 // Applies an activation that is more than two bounds to floats that were just stored: rows from the one numbered
 // `first` on, `wide` of each from a column on. Many of them share the constants.
 static void activate_rows(int64_t act, const rows* at, size_t first, size_t count, size_t column, size_t wide) {
 #define ACTIVATE(ACT)                                                                              \
   case ACT:                                                                                        \
-    for (size_t r = 0; r < count; ++r) {                                                           \
+    for (size_t r = done; r < count; ++r) {                                                        \
       float* row = row_at(at, first + r) + column;                                                 \
       size_t i = 0;                                                                                \
       for (; i + VL <= wide; i += VL) vstore(row + i, activated(ACT, vload(row + i)));             \
       if (i < wide) vstore_part(row + i, activated(ACT, vload_part(row + i, wide - i)), wide - i); \
     }                                                                                              \
     break;
+  const size_t done = VL == 8 && act == AT_ACT_GELU && wide == 2 * VL ? gelu_pairs(at, first, count, column) : 0;
   switch (act) {
     ACTIVATE(AT_ACT_HARDSWISH)
     ACTIVATE(AT_ACT_HARDSIGMOID)

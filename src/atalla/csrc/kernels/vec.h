@@ -334,15 +334,26 @@ INLINE vf vexp_down(vf x) {
 }
 #endif
 
-// 2^y where y is not above 0: 0 below −126.5; NaN stays. The second factor is a minimax fit.
+// 2^y where y is not above 0: 0 below −126.5; NaN stays. The second factor is a minimax fit. With sixteen floats a
+// vector its terms wait less for each other; with fewer, where vectors are many, they had better be few.
 INLINE vf vexp2_down(vf y) {
   const vf shift = vset(12583039.0f), bounded = vfloor_at(y, vset(-127.0f));  // as in `vexp_down`
-  const vf shifted = bounded + shift, r = bounded - (shifted - shift), square = r * r;
+  const vf shifted = bounded + shift, r = bounded - (shifted - shift);
+#if VL == 16
+  const vf square = r * r;
   const vf p01 = vset(0.693147182f) * r + vset(1.0f), p23 = vset(0.055503279f) * r + vset(0.240226507f);
   vf p = vset(0.00134002836f) * r + vset(0.00961800572f);
   p = vset(0.000154758964f) * square + p;
   p = p * square + p23;
   p = p * square + p01;
+#else
+  vf p = vset(0.000154758964f) * r + vset(0.00134002836f);
+  p = p * r + vset(0.00961800572f);
+  p = p * r + vset(0.055503279f);
+  p = p * r + vset(0.240226507f);
+  p = p * r + vset(0.693147182f);
+  p = p * r + vset(1.0f);
+#endif
   return p * (vf)((vu)shifted << 23);
 }
 
@@ -384,27 +395,58 @@ INLINE vf verf(vf x) {
   return vselect(vnan(x), x, vselect(vless(a, vset(1.0f)), x * p, signed_far));
 }
 
+// Keeps a value where it is in the order of steps: compilers would make one vector after the other.
+INLINE void vkeep(vf* x) {
+#if defined(__AVX2__) && VL == 8
+  __asm__("" : "+x"(*x));
+#else
+  (void)x;
+#endif
+}
+
+enum { MOST_TOGETHER = 4 };
+
 // max(x, 0) − |x| / 2 · erfc(|x| / √2); erfc(a / √2) = 2^(a · P(a)) up to 4 · √2, and nothing beyond; 2^y as in
-// `vexp_parts`, halved. P is fit so that the result is within 1.2e-8 before it is rounded.
-INLINE vf vgelu(vf x) {
-  const vf size = vabs(x), most = vset(5.65685425f), bounded = vceil_at(size, most), shift = vset(12582912.0f);
-  const vf square = bounded * bounded;
-  const vf p01 = vset(-0.459185421f) * bounded - vset(1.15110743f);
-  const vf p23 = vset(0.0071804039f) * bounded - vset(0.0525724292f);
-  const vf p45 = vset(-0.000146401842f) * bounded - vset(0.000230205771f);
-  vf p = vset(-2.10671465e-06f) * bounded + vset(3.08123453e-05f);
-  p = p * square + p45;
-  p = p * square + p23;
-  p = p * square + p01;
-  const vf shifted = p * bounded + shift, r = p * bounded - (shifted - shift), r2 = r * r;
-  const vf e01 = vset(0.346573591f) * r + vset(0.5f), e23 = vset(0.0277516395f) * r + vset(0.120113254f);
-  vf e = vset(0.000670014182f) * r + vset(0.00480900286f);
-  e = vset(7.73794818e-05f) * r2 + e;
-  e = e * r2 + e23;
-  e = e * r2 + e01;
-  const vf share = vselect(vless(most, size), vset(0.0f), (vf)((vu)e + ((vu)shifted << 23)));
+// `vexp_parts`, halved. P is fit so that the result is within 1.2e-8 before it is rounded. Of several vectors, step by
+// step: while one waits for its last step the others go on.
+INLINE void vgelu_all(vf* x, const int count) {
+#define EACH(OF, VALUE)                    \
+  UNROLL for (int i = 0; i < count; ++i) { \
+    OF[i] = VALUE;                         \
+    vkeep(&OF[i]);                         \
+  }
+  const vf most = vset(5.65685425f), shift = vset(12582912.0f);
+  vf size[MOST_TOGETHER], bounded[MOST_TOGETHER], square[MOST_TOGETHER], p[MOST_TOGETHER], q[MOST_TOGETHER],
+      shifted[MOST_TOGETHER];
+  EACH(size, vabs(x[i]))
+  EACH(bounded, vceil_at(size[i], most))
+  EACH(square, bounded[i] * bounded[i])
+  EACH(p, vset(-2.10671465e-06f) * bounded[i] + vset(3.08123453e-05f))
+  EACH(q, vset(-0.000146401842f) * bounded[i] - vset(0.000230205771f))
+  EACH(p, p[i] * square[i] + q[i])
+  EACH(q, vset(0.0071804039f) * bounded[i] - vset(0.0525724292f))
+  EACH(p, p[i] * square[i] + q[i])
+  EACH(q, vset(-0.459185421f) * bounded[i] - vset(1.15110743f))
+  EACH(p, p[i] * square[i] + q[i])
+  EACH(shifted, p[i] * bounded[i] + shift)
+  EACH(p, p[i] * bounded[i] - (shifted[i] - shift))
+  EACH(square, p[i] * p[i])
+  vf* const e = bounded;
+  EACH(e, vset(0.000670014182f) * p[i] + vset(0.00480900286f))
+  EACH(e, vset(7.73794818e-05f) * square[i] + e[i])
+  EACH(q, vset(0.0277516395f) * p[i] + vset(0.120113254f))
+  EACH(e, e[i] * square[i] + q[i])
+  EACH(q, vset(0.346573591f) * p[i] + vset(0.5f))
+  EACH(e, e[i] * square[i] + q[i])
+  EACH(e, vselect(vless(most, size[i]), vset(0.0f), (vf)((vu)e[i] + ((vu)shifted[i] << 23))))
   // Infinity is as eager has it: times nothing it is NaN below 0, and itself above, where a bound keeps it out.
-  return vfloor_at(x, vset(0.0f)) - vabs(vceil_at(x, vset(100.0f))) * share;
+  EACH(x, vfloor_at(x[i], vset(0.0f)) - vabs(vceil_at(x[i], vset(100.0f))) * e[i])
+#undef EACH
+}
+
+INLINE vf vgelu(vf x) {
+  vgelu_all(&x, 1);
+  return x;
 }
 
 INLINE vf vgelu_tanh(vf x) {
