@@ -1,12 +1,12 @@
-"""What Atalla chooses between, side by side: tiles, asking for the weights of one row, convolutions by Winograd's.
+"""What Atalla chooses between, side by side: tiles, what is asked for before it is used, convolutions by Winograd's.
 
 python benchmarks/atalla_choices.py [--rounds 100] [--isa avx512] [--only winograd]
 
 All give the second way's speed over the first's, above 1 the second is faster: the ratio of the processor time of the
 fastest quarter of all visits, which other work disturbs least. All of it runs on one processor.
-Kernels choose tiles and what they ask for (``by_threes`` and ``asks_ahead`` in csrc/kernels/product.h), which changes
-no bit; the compiler takes Winograd's (``WINOGRAD_PAYS`` in passes/pack.py), and does not know the processor. Its
-weights are 4, 2.8 or 1.8 times as many as the filter's, so there are as many layers as do not fit into a cache.
+Kernels choose tiles and what they ask for (csrc/kernels/choices.h), which changes no bit; the compiler takes Winograd's
+(``WINOGRAD_PAYS`` in passes/pack.py), and does not know the processor. Its weights are 4, 2.8 or 1.8 times as many as
+the filter's, so there are as many layers as do not fit into a cache.
 """
 
 from __future__ import annotations
@@ -114,15 +114,15 @@ def compiled(folder: Path, module: Any, shape: Sequence[int], *, exact: bool) ->
     return path
 
 
-def tiles(folder: Path, rounds: int, isa: str | None) -> None:
-    """Print the products, by tiles of two and of three vectors."""
+def products(folder: Path, rounds: int, isa: str | None, choice: str, title: str, ways: tuple[str, str]) -> None:
+    """Print the products by libraries with a choice of csrc/kernels/choices.h forced to 0 and to 1."""
     import torch
 
     from atalla.build import build
 
-    libraries = [folder / f"by_threes_{by_threes}.so" for by_threes in (0, 1)]
-    for by_threes, library in enumerate(libraries):
-        build(library, [f"-DATALLA_BY_THREES={by_threes}"])
+    libraries = [folder / f"{choice}_{value}.so" for value in (0, 1)]
+    for value, library in enumerate(libraries):
+        build(library, [f"-D{choice}={value}"])
     rows = []
     with ExitStack() as stack:
         processes = [stack.enter_context(Process(library, isa)) for library in libraries]
@@ -132,11 +132,19 @@ def tiles(folder: Path, rounds: int, isa: str | None) -> None:
             faster, first_us = ratio([(process, blob) for process in processes], rounds)
             gflops = 2e-3 * height * depth * columns / first_us
             rows.append((f"{height} × {depth} × {columns}", f"{first_us:.1f}", f"{gflops:.0f}", f"{faster:.2f}"))
-    show(
-        "Products: tiles of two vectors, and of three",
-        ("rows × depth × columns", "by twos µs", "GFLOP/s", "by threes"),
-        rows,
-    )
+    show(title, ("rows × depth × columns", f"{ways[0]} µs", "GFLOP/s", ways[1]), rows)
+
+
+def tiles(folder: Path, rounds: int, isa: str | None) -> None:
+    """Print the products, with AVX-512, by tiles of two and of three vectors."""
+    title = "Products: tiles of two vectors, and of three"
+    products(folder, rounds, isa, "ATALLA_BY_THREES", title, ("by twos", "by threes"))
+
+
+def rows(folder: Path, rounds: int, isa: str | None) -> None:
+    """Print the products, with AVX2: the rows that a tile writes asked for when it begins, and not."""
+    title = "Products: the rows that a tile writes not asked for, and asked for"
+    products(folder, rounds, isa, "ATALLA_FETCHES_ROWS", title, ("not asked", "asked for"))
 
 
 def ahead(folder: Path, rounds: int, isa: str | None) -> None:
@@ -196,7 +204,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100, help="at least 4")
     parser.add_argument("--isa", help="instruction set, of those that the processor has")
-    parser.add_argument("--only", choices=("tiles", "ahead", "winograd"), help="one of the tables")
+    parser.add_argument("--only", choices=("tiles", "rows", "ahead", "winograd"), help="one of the tables")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
@@ -205,7 +213,7 @@ def main() -> int:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
-        for table in (tiles, ahead, winograd):
+        for table in (tiles, rows, ahead, winograd):
             if asked.only in {None, table.__name__}:
                 table(Path(folder), asked.rounds, asked.isa)
     return 0
