@@ -55,38 +55,20 @@ INLINE vf scaled(const sharing* s, const float* row, const float* mask, size_t i
   return vload(row + i) * vset(s->scale) + added;  // nothing between the product and the sum: always rounded once
 }
 
-// The largest of each lane of a row of scores, NaN left aside, where scaling waits: it keeps their order.
-static vf largest_of_row(float* row, size_t keys) {
-  vf most = vset(-INFINITY);
+// Scales a row of scores and adds its mask.
+static void scale_row(const sharing* s, float* row, size_t query) {
+  const size_t keys = keys_of(s, query);
+  const float* mask = s->mask ? s->mask + (int64_t)query * s->mask_down : NULL;
   size_t i = 0;
-  for (; i + VL <= keys; i += VL) most = vfloor_at(most, vload(row + i));
-  if (i < keys) {
-    const vf x = vload_or(row + i, keys - i, vset(-INFINITY));
-    vstore(row + i, x);
-    most = vfloor_at(most, x);
-  }
-  return most;
+  for (; i + VL <= keys; i += VL) vstore(row + i, scaled(s, row, mask, i, VL));
+  if (i < keys) vstore_part(row + i, scaled(s, row, mask, i, keys - i), keys - i);
 }
 
-// Scales a row of scores and adds its mask; gives the largest of each lane, NaN left aside.
-static vf scale_row(const sharing* s, float* row, size_t query) {
-  const size_t keys = keys_of(s, query);
-  if (s->waits) return largest_of_row(row, keys);
-  const float* mask = s->mask ? s->mask + (int64_t)query * s->mask_down : NULL;
-  vf most = vset(-INFINITY);
-  size_t i = 0;
-  for (; i + VL <= keys; i += VL) {
-    const vf x = scaled(s, row, mask, i, VL);
-    vstore(row + i, x);
-    most = vfloor_at(most, x);
-  }
-  if (i < keys) {
-    vf x = scaled(s, row, mask, i, keys - i);
-    for (int lane = (int)(keys - i); lane < VL; ++lane) x[lane] = -INFINITY;
-    vstore(row + i, x);
-    most = vfloor_at(most, x);
-  }
-  return most;
+// The largest of a row from a key on, and of what each lane has found before it; NaN left aside.
+INLINE float largest_of_row(vf most, const float* row, size_t i, size_t keys) {
+  for (; i + VL <= keys; i += VL) most = vfloor_at(most, vload(row + i));
+  if (i < keys) most = vfloor_at(most, vload_or(row + i, keys - i, vset(-INFINITY)));
+  return vlargest(most);
 }
 
 INLINE float largest_or_nan(const float* row, size_t keys, float largest) {
@@ -94,52 +76,57 @@ INLINE float largest_or_nan(const float* row, size_t keys, float largest) {
   return largest;
 }
 
-// Shares that still have to be divided by their sum, whose lanes are given; what is masked everywhere has none.
-static vf share_row(const sharing* s, float* row, size_t query, float largest) {
-  const size_t keys = keys_of(s, query);
+// Makes shares of the scores of a row whose largest is given; returns their sum, by which they still have to be
+// divided. What is masked everywhere has none. Finds the largest of another row on the way: that waits for nothing
+// else.
+static __attribute__((noinline)) float share_row(const sharing* s, float* row, size_t query, float* largest,
+                                                 const float* next) {
+  const size_t keys = keys_of(s, query), next_keys = keys_of(s, query + 1);
   const float later = 1.44269504f * (s->waits ? s->scale : 1.0f);  // e^x is 2^(x · log2(e))
-  largest = largest_or_nan(row, keys, largest);
-  const size_t end = largest == -INFINITY ? 0 : (keys + VL - 1) / VL * VL;
-  enum { TOGETHER = 2 };
-  vf sums = vset(0.0f), others = vset(0.0f);
+  const float most = largest_or_nan(row, keys, *largest);
+  enum { MANY = VL == 8 ? MOST_TOGETHER : 2 };
+  vf found = vset(-INFINITY), sums[2] = {vset(0.0f), vset(0.0f)};
   size_t i = 0;
-  for (; i + TOGETHER * VL <= end; i += TOGETHER * VL) {
-    vf e[TOGETHER];
-    UNROLL for (int j = 0; j < TOGETHER; ++j) e[j] = (vload(row + i + j * VL) - vset(largest)) * vset(later);
-    UNROLL for (int j = 0; j < TOGETHER; ++j) e[j] = vexp2_down(e[j]);
-    UNROLL for (int j = 0; j < TOGETHER; ++j) vstore(row + i + j * VL, e[j]);
-    sums += e[0];
-    others += e[1];
+  if (most == -INFINITY) {
+    memset(row, 0, s->whole * sizeof(float));
+    *largest = largest_of_row(found, next, 0, next_keys);
+    return 1.0f;
   }
-  for (; i < end; i += VL) {
-    const vf e = vexp2_down((vload(row + i) - vset(largest)) * vset(later));
+  for (; i + MANY * VL <= keys; i += MANY * VL) {
+    vf e[MANY];
+    UNROLL for (int j = 0; j < MANY; ++j) e[j] = (vload(row + i + j * VL) - vset(most)) * vset(later);
+    UNROLL for (int j = 0; j < MANY; ++j) found = vfloor_at(found, vload(next + i + j * VL));
+    vexp2_down_all(e, MANY);
+    UNROLL for (int j = 0; j < MANY; ++j) vstore(row + i + j * VL, e[j]);
+    UNROLL for (int j = 0; j < MANY; ++j) sums[j % 2] += e[j];
+  }
+  *largest = largest_of_row(found, next, i, next_keys);
+  for (; i < keys; i += VL) {
+    const vf x = keys - i < VL ? vload_or(row + i, keys - i, vset(-INFINITY)) : vload(row + i);
+    vf e = (x - vset(most)) * vset(later);
+    vexp2_down_all(&e, 1);
     vstore(row + i, e);
-    sums += e;
+    sums[0] += e;
   }
-  memset(row + end, 0, (s->whole - end) * sizeof(float));
-  if (!end) sums[0] = 1.0f;
-  return sums + others;
+  memset(row + i, 0, (s->whole - i) * sizeof(float));
+  return vtotal(sums[0] + sums[1]);
 }
 
-// Rows of scores become rows of shares, VL of them together: what goes along lanes goes along rows then.
+// Rows of scores become rows of shares.
 static void shares(const sharing* s, float* scores, size_t query, size_t rows, float* total) {
-  for (size_t first = 0; first < rows; first += VL, query += VL) {
-    const size_t count = rows - first < VL ? rows - first : VL;
-    vf x[VL];
-    for (size_t i = 0; i < VL; ++i) x[i] = vset(0.0f);
-    for (size_t i = 0; i < count; ++i) x[i] = scale_row(s, scores + (first + i) * s->whole, query + i);
-    vtranspose(x);
-    vf largest = x[0];
-    for (size_t i = 1; i < VL; ++i) largest = vfloor_at(largest, x[i]);
-    for (size_t i = 0; i < VL; ++i) x[i] = vset(0.0f);
-    for (size_t i = 0; i < count; ++i) {
-      x[i] = share_row(s, scores + (first + i) * s->whole, query + i, largest[i]);
-    }
-    vtranspose(x);
-    vf sum = vset(0.0f);
-    for (size_t i = 0; i < VL; ++i) sum += x[i];
-    vstore_part(total + first, sum, count);
+  if (!s->waits) scale_row(s, scores, query);
+  float largest = largest_of_row(vset(-INFINITY), scores, 0, keys_of(s, query));
+  for (size_t r = 0; r < rows; ++r, ++query) {
+    float *row = scores + r * s->whole, *next = r + 1 < rows ? row + s->whole : row;
+    if (!s->waits && next != row) scale_row(s, next, query + 1);
+    total[r] = share_row(s, row, query, &largest, next);
   }
+}
+
+static void scale(float* row, size_t count, float factor) {
+  size_t i = 0;
+  for (; i + VL <= count; i += VL) vstore(row + i, vload(row + i) * vset(factor));
+  if (i < count) vstore_part(row + i, vload_part(row + i, count - i) * vset(factor), count - i);
 }
 
 INLINE sharing sharing_of(const attention_job* job, size_t n, size_t h) {
@@ -200,11 +187,7 @@ static void attention_item(void* argument, size_t item, unsigned thread) {
     p.out = (rows){.first = out, .step = dst->stride[2]};
     p.columns = job->value_size;
     multiply_block(&p, count, 0, job->value_panels);
-    for (size_t i = 0; i < count; ++i) {
-      const float factor = 1.0f / total[i];
-      float* row = out + (int64_t)i * dst->stride[2];
-      for (size_t c = 0; c < job->value_size; ++c) row[c] *= factor;
-    }
+    for (size_t i = 0; i < count; ++i) scale(out + (int64_t)i * dst->stride[2], job->value_size, 1.0f / total[i]);
   }
 #undef HEAD
 }

@@ -62,6 +62,10 @@ INLINE int64_t fold_row(const fold* f, size_t row, const int64_t* strides) {
   return offset;
 }
 
+enum { TOGETHER = 4 };  // sums that do not wait for each other
+
+INLINE float total_of(const vf sums[TOGETHER]) { return vtotal((sums[0] + sums[1]) + (sums[2] + sums[3])); }
+
 // Sums in pairs of halves, so that rounding errors grow with the logarithm of the count.
 static float sum_row(const float* at, int64_t step, size_t count) {
   if (count > 256) {
@@ -71,9 +75,12 @@ static float sum_row(const float* at, int64_t step, size_t count) {
   float total = 0;
   size_t i = 0;
   if (step == 1) {
-    vf sums = vset(0.0f);
-    for (; i + VL <= count; i += VL) sums += vload(at + i);
-    total = vtotal(sums);
+    vf sums[TOGETHER] = {{0}};
+    for (; i + TOGETHER * VL <= count; i += TOGETHER * VL) {
+      UNROLL for (int j = 0; j < TOGETHER; ++j) sums[j] += vload(at + i + j * VL);
+    }
+    for (; i + VL <= count; i += VL) sums[0] += vload(at + i);
+    total = total_of(sums);
   }
   for (; i < count; ++i) total += at[(int64_t)i * step];
   return total;
@@ -87,12 +94,18 @@ static float squares_row(const float* at, int64_t step, size_t count, float mean
   float total = 0;
   size_t i = 0;
   if (step == 1) {
-    vf sums = vset(0.0f);
+    vf sums[TOGETHER] = {{0}};
+    for (; i + TOGETHER * VL <= count; i += TOGETHER * VL) {
+      UNROLL for (int j = 0; j < TOGETHER; ++j) {
+        const vf x = vload(at + i + j * VL) - vset(mean);
+        sums[j] += x * x;
+      }
+    }
     for (; i + VL <= count; i += VL) {
       const vf x = vload(at + i) - vset(mean);
-      sums += x * x;
+      sums[0] += x * x;
     }
-    total = vtotal(sums);
+    total = total_of(sums);
   }
   for (; i < count; ++i) {
     const float x = at[(int64_t)i * step] - mean;

@@ -334,29 +334,6 @@ INLINE vf vexp_down(vf x) {
 }
 #endif
 
-// 2^y where y is not above 0: 0 below −126.5; NaN stays. The second factor is a minimax fit. With sixteen floats a
-// vector its terms wait less for each other; with fewer, where vectors are many, they had better be few.
-INLINE vf vexp2_down(vf y) {
-  const vf shift = vset(12583039.0f), bounded = vfloor_at(y, vset(-127.0f));  // as in `vexp_down`
-  const vf shifted = bounded + shift, r = bounded - (shifted - shift);
-#if VL == 16
-  const vf square = r * r;
-  const vf p01 = vset(0.693147182f) * r + vset(1.0f), p23 = vset(0.055503279f) * r + vset(0.240226507f);
-  vf p = vset(0.00134002836f) * r + vset(0.00961800572f);
-  p = vset(0.000154758964f) * square + p;
-  p = p * square + p23;
-  p = p * square + p01;
-#else
-  vf p = vset(0.000154758964f) * r + vset(0.00134002836f);
-  p = p * r + vset(0.00961800572f);
-  p = p * r + vset(0.055503279f);
-  p = p * r + vset(0.240226507f);
-  p = p * r + vset(0.693147182f);
-  p = p * r + vset(1.0f);
-#endif
-  return p * (vf)((vu)shifted << 23);
-}
-
 // x + x³ · P(x²) near zero, P the series; else 1 − 2 / (exp(2x) + 1).
 INLINE vf vtanh(vf x) {
   const vf square = x * x;
@@ -406,15 +383,45 @@ INLINE void vkeep(vf* x) {
 
 enum { MOST_TOGETHER = 4 };
 
-// max(x, 0) − |x| / 2 · erfc(|x| / √2); erfc(a / √2) = 2^(a · P(a)) up to 4 · √2, and nothing beyond; 2^y as in
-// `vexp_parts`, halved. P is fit so that the result is within 1.2e-8 before it is rounded. Of several vectors, step by
-// step: while one waits for its last step the others go on.
-INLINE void vgelu_all(vf* x, const int count) {
 #define EACH(OF, VALUE)                    \
   UNROLL for (int i = 0; i < count; ++i) { \
     OF[i] = VALUE;                         \
     vkeep(&OF[i]);                         \
   }
+
+// 2^y where y is not above 0: 0 below −126.5; NaN stays. The second factor is a minimax fit. Of several vectors, step
+// by step: while one waits for its last step the others go on. With sixteen floats a vector, where vectors are few, its
+// terms wait less for each other; with fewer they had better be few.
+INLINE void vexp2_down_all(vf* y, const int count) {
+  const vf shift = vset(12583039.0f);  // as in `vexp_down`
+  vf shifted[MOST_TOGETHER], r[MOST_TOGETHER], p[MOST_TOGETHER];
+  EACH(y, vfloor_at(y[i], vset(-127.0f)))
+  EACH(shifted, y[i] + shift)
+  EACH(r, shifted[i] - shift)
+  EACH(r, y[i] - r[i])
+#if VL == 16
+  vf square[MOST_TOGETHER], p01[MOST_TOGETHER], p23[MOST_TOGETHER];
+  EACH(square, r[i] * r[i])
+  EACH(p01, vset(0.693147182f) * r[i] + vset(1.0f))
+  EACH(p23, vset(0.055503279f) * r[i] + vset(0.240226507f))
+  EACH(p, vset(0.00134002836f) * r[i] + vset(0.00961800572f))
+  EACH(p, vset(0.000154758964f) * square[i] + p[i])
+  EACH(p, p[i] * square[i] + p23[i])
+  EACH(p, p[i] * square[i] + p01[i])
+#else
+  EACH(p, vset(0.000154758964f) * r[i] + vset(0.00134002836f))
+  EACH(p, p[i] * r[i] + vset(0.00961800572f))
+  EACH(p, p[i] * r[i] + vset(0.055503279f))
+  EACH(p, p[i] * r[i] + vset(0.240226507f))
+  EACH(p, p[i] * r[i] + vset(0.693147182f))
+  EACH(p, p[i] * r[i] + vset(1.0f))
+#endif
+  EACH(y, p[i] * (vf)((vu)shifted[i] << 23))
+}
+
+// max(x, 0) − |x| / 2 · erfc(|x| / √2); erfc(a / √2) = 2^(a · P(a)) up to 4 · √2, and nothing beyond; 2^y as in
+// `vexp_parts`, halved. P is fit so that the result is within 1.2e-8 before it is rounded.
+INLINE void vgelu_all(vf* x, const int count) {
   const vf most = vset(5.65685425f), shift = vset(12582912.0f);
   vf size[MOST_TOGETHER], bounded[MOST_TOGETHER], square[MOST_TOGETHER], p[MOST_TOGETHER], q[MOST_TOGETHER],
       shifted[MOST_TOGETHER];
@@ -441,8 +448,9 @@ INLINE void vgelu_all(vf* x, const int count) {
   EACH(e, vselect(vless(most, size[i]), vset(0.0f), (vf)((vu)e[i] + ((vu)shifted[i] << 23))))
   // Infinity is as eager has it: times nothing it is NaN below 0, and itself above, where a bound keeps it out.
   EACH(x, vfloor_at(x[i], vset(0.0f)) - vabs(vceil_at(x[i], vset(100.0f))) * e[i])
-#undef EACH
 }
+
+#undef EACH
 
 INLINE vf vgelu(vf x) {
   vgelu_all(&x, 1);
