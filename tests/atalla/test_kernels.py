@@ -288,6 +288,21 @@ def test_attention_gives_what_float64_gives(length: int, keys: int, size: int, i
         same(atalla.load(blob, isa=isa, threads=threads).run(given), wanted, 1e-5)
 
 
+@pytest.mark.parametrize("isa", sorted(sets_here()))
+@pytest.mark.parametrize("keys", [1, 2, 7, 8, 9, 31, 33, 64, 70, 133])
+def test_attention_takes_the_largest_of_each_row_however_far_it_is_from_those_of_its_neighbours(
+    keys: int, isa: str
+) -> None:
+    """Scores rise from key to key by more than an exponential bears, or fall, in turn; one alone has a share."""
+    signs = torch.tensor([1.0, -1.0]).repeat(keys)[:keys].reshape(1, 1, keys, 1)
+    q, k = signs.expand(1, 1, keys, 4) * 10, torch.arange(keys).reshape(1, 1, keys, 1).expand(1, 1, keys, 4) * 10.0
+    v = torch.randn(1, 1, keys, 5)
+    found = atalla.load(atalla.compile(torch.export.export(Attention(), (q, k, v))).data, isa=isa).run((q, k, v))
+    up = signs[0, 0] > 0  # of shape keys × 1
+    assert torch.equal(found[0][0, 0], torch.where(up, v[0, 0, -1], v[0, 0, 0]))
+    assert torch.equal(found[1][0, 0], torch.where(up, v[0, 0], v[0, 0, 0]))
+
+
 class ByRow(nn.Module):
     """A matrix by a row, which comes first or last, or by another matrix, or alone."""
 
