@@ -288,6 +288,7 @@ def test_attention_gives_what_float64_gives(length: int, keys: int, size: int, i
         same(atalla.load(blob, isa=isa, threads=threads).run(given), wanted, 1e-5)
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", sorted(sets_here()))
 @pytest.mark.parametrize("keys", [1, 2, 7, 8, 9, 31, 33, 64, 70, 133])
 def test_attention_takes_the_largest_of_each_row_however_far_it_is_from_those_of_its_neighbours(
