@@ -57,7 +57,7 @@ INLINE void picture_tile(const int fill, const pass* s, const at_call* call, con
   const int64_t left = x * PICTURE_STEP - call->words[AT_CONV2D_LEFT], columns = call->src[0].dim[3];
   vf acc[MOST_HIGH][MOST_VECTORS];
   float *out[MOST_HIGH], copy[PICTURE][PICTURE_READS + VL];
-  fetch_rows(PICTURE_TILE, 1, 0, &p->out, (size_t)x, 0);
+  fetch_rows(PICTURE_TILE, 1, &p->out, (size_t)x, 0);
   const vf start = p->bias ? load_columns(p->bias, s, 1, 0, fill) : vset(0.0f);
   UNROLL for (int r = 0; r < PICTURE_TILE; ++r) acc[r][0] = start;
   const float* weight = p->weight;
@@ -81,7 +81,7 @@ INLINE void picture_tile(const int fill, const pass* s, const at_call* call, con
       }
     }
   }
-  find_rows(PICTURE_TILE, 0, &p->out, (size_t)x, 0, out);
+  find_rows(PICTURE_TILE, &p->out, (size_t)x, 0, out);
   finish_tile(PICTURE_TILE, 1, fill, s, (size_t)x, out, acc);
 }
 

@@ -65,9 +65,9 @@ typedef struct {
   size_t share;
 } pass;
 
-// Where the rows of a tile are, from a column on; `even` is a constant: whether they are known to lie evenly.
-INLINE void find_rows(const int count, const int even, const rows* of, size_t first, size_t column, float** found) {
-  if (!even && of->at) {
+// Where the rows of a tile are, from a column on.
+INLINE void find_rows(const int count, const rows* of, size_t first, size_t column, float** found) {
+  if (of->at) {
     float* const* at = of->at + first;
     __asm__("" : "+r"(at));
     UNROLL for (int r = 0; r < count; ++r) found[r] = at[r] + column;
@@ -98,17 +98,10 @@ INLINE vf add_product(const int is_many, vf sum, vf x, vf w) {
 
 enum { STEPS = 4 };  // of k in which each of at most four panels is asked for once
 
-// What a pass goes through: lines, several taps, or one tap or a part of it; BARE is one whose rows lie evenly, with
-// sums that are stored as they are.
-enum { LINES, TAPS, TAP, BARE };
+// What a pass goes through: lines, several taps, or one tap or a part of it.
+enum { LINES, TAPS, TAP };
 
-INLINE void multiply(const int kind, const int rows, const int vectors, const int fill, const pass* s, size_t first,
-                     uintptr_t next, vf acc[][MOST_VECTORS]) {
-  const product* p = s->product;
-  const size_t apart = p->taps * p->depth * AT_PANEL, share = s->share;
-  const float* b = s->weight;
-  const int whole = fill == HALF ? vectors - 1 : vectors, is_many = rows >= 4 && vectors >= 2;
-#define FETCH(PANEL) __builtin_prefetch((const void*)(next + (size_t)(PANEL) * apart * sizeof(float)), 0, 2)
+#define FETCH(PANEL) __builtin_prefetch((const void*)(*next + (size_t)(PANEL) * apart * sizeof(float)), 0, 2)
 #define MULTIPLY(X)                                                                                \
   do {                                                                                             \
     vf w[MOST_VECTORS], above = vset(0.0f);                                                        \
@@ -126,8 +119,39 @@ INLINE void multiply(const int kind, const int rows, const int vectors, const in
       above = x;                                                                                   \
     }                                                                                              \
   } while (0)
+
+// Adds the products of one tap or a part of it; returns where the next tap's weights are.
+INLINE const float* multiply_tap(const int rows, const int vectors, const int fill, const pass* s, float* const* row,
+                                 const float* b, uintptr_t* next, vf acc[][MOST_VECTORS]) {
+  const size_t apart = s->product->taps * s->product->depth * AT_PANEL, share = s->share, depth = s->depth;
+  const int whole = fill == HALF ? vectors - 1 : vectors, is_many = rows >= 4 && vectors >= 2;
+  const int panels = (vectors + NV - 1) / NV;
+  size_t k = 0;
+  if (rows == 1 && !share) {
+    for (; k < depth; ++k, b += AT_PANEL) MULTIPLY(row[r][k]);
+  }
+  if (rows >= 4 && STEPS * share <= AT_LINE) {  // fewer tiles have to ask with each step
+    for (; k + STEPS <= depth; k += STEPS, *next += STEPS * share) {
+      UNROLL for (int i = 0; i < STEPS; ++i, b += AT_PANEL) {
+        if (i < panels) FETCH(i);
+        MULTIPLY(row[r][k + (size_t)i]);
+      }
+    }
+  }
+  for (; k < depth; ++k, b += AT_PANEL, *next += share) {
+    UNROLL for (int i = 0; i < panels; ++i) FETCH(i);
+    MULTIPLY(row[r][k]);
+  }
+  return b;
+}
+
+INLINE void multiply(const int kind, const int rows, const int vectors, const int fill, const pass* s, size_t first,
+                     uintptr_t next, vf acc[][MOST_VECTORS]) {
+  const product* p = s->product;
+  const float* b = s->weight;
   if (kind == LINES) {
-    const size_t ahead = p->ahead + first;
+    const size_t apart = p->taps * p->depth * AT_PANEL, ahead = p->ahead + first;
+    const int whole = fill == HALF ? vectors - 1 : vectors, is_many = rows >= 4 && vectors >= 2;
     for (size_t k = 0; k < p->depth; ++k, b += AT_PANEL) {
       const float* line = p->lines[k] + ahead;
       __asm__("" : "+r"(line));  // one pointer for all rows, not an offset for each
@@ -135,31 +159,15 @@ INLINE void multiply(const int kind, const int rows, const int vectors, const in
     }
     return;
   }
-  const int panels = (vectors + NV - 1) / NV;
   size_t t = s->tap;
   do {
     float* row[MOST_HIGH];
-    find_rows(rows, kind == BARE, &p->a, t * p->pitch + first, s->from + p->ahead, row);
-    size_t k = 0;
-    if (rows == 1 && !share) {
-      for (; k < s->depth; ++k, b += AT_PANEL) MULTIPLY(row[r][k]);
-    }
-    if (rows >= 4 && STEPS * share <= AT_LINE) {  // fewer tiles have to ask with each step
-      for (; k + STEPS <= s->depth; k += STEPS, next += STEPS * share) {
-        UNROLL for (int i = 0; i < STEPS; ++i, b += AT_PANEL) {
-          if (i < panels) FETCH(i);
-          MULTIPLY(row[r][k + (size_t)i]);
-        }
-      }
-    }
-    for (; k < s->depth; ++k, b += AT_PANEL, next += share) {
-      UNROLL for (int i = 0; i < panels; ++i) FETCH(i);
-      MULTIPLY(row[r][k]);
-    }
+    find_rows(rows, &p->a, t * p->pitch + first, s->from + p->ahead, row);
+    b = multiply_tap(rows, vectors, fill, s, row, b, &next, acc);
   } while (kind == TAPS && ++t < s->tap + s->taps);
+}
 #undef FETCH
 #undef MULTIPLY
-}
 
 // Where a vector of a group lies in a row; the last may be filled in part.
 INLINE vf load_columns(const float* at, const pass* s, const int vectors, int v, const int fill) {
@@ -176,10 +184,9 @@ INLINE void store_columns(float* at, vf x, const pass* s, const int vectors, int
 }
 
 // Asks for what a tile will read and write at its end; rows lie too far apart for the processor to foresee.
-INLINE void fetch_rows(const int count, const int vectors, const int even, const rows* of, size_t first,
-                       size_t column) {
+INLINE void fetch_rows(const int count, const int vectors, const rows* of, size_t first, size_t column) {
   float* at[MOST_HIGH];
-  find_rows(count, even, of, first, column, at);
+  find_rows(count, of, first, column, at);
   UNROLL for (int r = 0; r < count; ++r) {
     UNROLL for (int v = 0; v < vectors; v += NV) {
       __builtin_prefetch((const void*)((uintptr_t)at[r] + (size_t)v * VL * sizeof(float)), 1, 3);
@@ -194,7 +201,7 @@ INLINE void finish(const int rows, const int vectors, const int fill, const int6
   const vf low = vset(p->act.low), high = vset(p->act.high);
   float* residual[MOST_HIGH];
   if (are_there(&p->residual)) {
-    find_rows(rows, 0, &p->residual, first, s->column, residual);
+    find_rows(rows, &p->residual, first, s->column, residual);
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(residual[r], s, vectors, v, fill);
     }
@@ -231,10 +238,8 @@ INLINE void tile(const int kind, const int rows, const int vectors, const int fi
   const product* p = s->product;
   vf acc[MOST_HIGH][MOST_VECTORS];
   float* out[MOST_HIGH];
-  if (s->fetches) fetch_rows(rows, vectors, kind == BARE, &p->out, first, s->column);
-  if (kind != BARE && s->last && are_there(&p->residual)) {
-    fetch_rows(rows, vectors, 0, &p->residual, first, s->column);
-  }
+  if (s->fetches) fetch_rows(rows, vectors, &p->out, first, s->column);
+  if (s->last && are_there(&p->residual)) fetch_rows(rows, vectors, &p->residual, first, s->column);
   UNROLL for (int v = 0; v < vectors; ++v) {
     vf start = s->first && p->bias ? load_columns(p->bias + s->column, s, vectors, v, fill) : vset(0.0f);
     if (fill == HALF && v + 1 == vectors) start = vhalves(start, vturned(start));
@@ -244,13 +249,13 @@ INLINE void tile(const int kind, const int rows, const int vectors, const int fi
   if (fill == HALF) {
     UNROLL for (int r = 1; r < rows; r += 2) acc[r][vectors - 1] = vturned(acc[r - 1][vectors - 1]);
   }
-  find_rows(rows, kind == BARE, &p->out, first, s->column, out);
+  find_rows(rows, &p->out, first, s->column, out);
   if (!s->first) {
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] += load_columns(out[r], s, vectors, v, fill);
     }
   }
-  if (kind == BARE || !s->last) {
+  if (!s->last) {
     UNROLL for (int r = 0; r < rows; ++r) {
       UNROLL for (int v = 0; v < vectors; ++v) store_columns(out[r], acc[r][v], s, vectors, v, fill);
     }
@@ -267,12 +272,39 @@ INLINE void tiles(const int kind, const int rows, const int vectors, const int f
   for (; count; --count, first += (size_t)rows, next += far) tile(kind, rows, vectors, fill, s, first, next);
 }
 
-// With AVX2, bare tiles of the usual width have a function of their own: what a tile takes beside its products is a
-// third less. Elsewhere it was not tried.
-INLINE int is_bare(const int vectors, const pass* s) {
+// Whether a group's tiles are bare: their rows lie evenly, and their sums are stored as they are. With AVX2 such tiles
+// of the usual size have a loop of their own, which finds no row again; elsewhere it was not tried.
+INLINE int is_bare(const int rows, const int vectors, const int fill, const pass* s) {
   const product* p = s->product;
-  return VL == 8 && vectors == USUAL && !p->a.at && !p->out.at &&
+  return VL == 8 && rows >= 4 && vectors == USUAL && fill == FULL && !p->a.at && !p->out.at &&
          (!s->last || (!are_there(&p->residual) && p->act.act == AT_ACT_NONE));
+}
+
+INLINE void bare_tiles(const int rows, const int vectors, const pass* s, size_t first, size_t count) {
+  const product* p = s->product;
+  const int64_t far = p->a.step, out_far = p->out.step;
+  float* a = p->a.first + (int64_t)(s->tap * p->pitch + first) * far + s->from + p->ahead;
+  float* out = p->out.first + (int64_t)first * out_far + s->column;
+  const float* bias = s->first && p->bias ? p->bias + s->column : NULL;
+  const int is_first = s->first, fetches = s->fetches;
+  uintptr_t next = s->next;
+  for (; count; --count, a += rows * far, out += rows * out_far) {
+    vf acc[MOST_HIGH][MOST_VECTORS];
+    float* row[MOST_HIGH];
+    UNROLL for (int r = 0; r < rows; ++r) {
+      row[r] = a + r * far;
+      if (fetches) __builtin_prefetch(out + r * out_far, 1, 3);
+      UNROLL for (int v = 0; v < vectors; ++v) acc[r][v] = bias ? vload(bias + v * VL) : vset(0.0f);
+    }
+    multiply_tap(rows, vectors, FULL, s, row, s->weight, &next, acc);
+    UNROLL for (int r = 0; r < rows; ++r) {
+      UNROLL for (int v = 0; v < vectors; ++v) {
+        float* at = out + r * out_far + v * VL;
+        if (!is_first) acc[r][v] += vload(at);
+        vstore(at, acc[r][v]);
+      }
+    }
+  }
 }
 
 // The usual kind has a function of its own: with the others beside it, compilers run out of registers. FILL is how full
@@ -293,11 +325,11 @@ INLINE int is_bare(const int vectors, const pass* s) {
     }                                                                                                                  \
   }                                                                                                                    \
   static __attribute__((noinline)) void bare_##NAME##_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {  \
-    tiles(BARE, ROWS, VECTORS, FILL, s, first, count);                                                                 \
+    bare_tiles(ROWS, VECTORS, s, first, count);                                                                        \
   }                                                                                                                    \
   static __attribute__((noinline)) void NAME##_##VECTORS##_##ROWS(const pass* s, size_t first, size_t count) {         \
     if (s->taps == 1 && !s->product->lines && (FILL == REST || s->count == VECTORS * VL)) {                            \
-      if (is_bare(VECTORS, s)) {                                                                                       \
+      if (is_bare(ROWS, VECTORS, FILL, s)) {                                                                           \
         bare_##NAME##_##VECTORS##_##ROWS(s, first, count);                                                             \
       } else {                                                                                                         \
         tiles(TAP, ROWS, VECTORS, FILL, s, first, count);                                                              \
