@@ -134,7 +134,7 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
     pack_int8(job, group, first, rows, room);
     a = room;
   }
-  const size_t quads = quads_of(all), high = high_of(rows);
+  const size_t quads = quads_of(all), high = high_of(rows), share = share_of((rows + high - 1) / high);
   const int8_t* weight = (const int8_t*)call->src[1].data + group * all->cut.panels * quads * STEP_BYTES;
   int8_t tail[WIDE * TAIL_BYTES] __attribute__((aligned(64)));
   int32_t start[SUMS] __attribute__((aligned(64))), sums[HIGH * SUMS] __attribute__((aligned(64)));
@@ -144,7 +144,11 @@ static void int8_item(void* argument, size_t item, unsigned thread) {
     const size_t left = all->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
     const size_t first_column = group * all->columns + column;
     find_start(job, first_column, count, panels, start);
-    deep_panels p = {weight + panel * quads * STEP_BYTES, panels, quads, start, NULL, NULL};
+    deep_panels p = {.weight = weight + panel * quads * STEP_BYTES,
+                     .panels = panels,
+                     .steps = quads,
+                     .start = start,
+                     .share = share};
     find_tail(&p, tail);
     widen(&p, rows, room + (size_t)packed_bytes(job));
     finishing f = {.scale = (const float*)(const void*)call->src[3].data + first_column,

@@ -9,21 +9,26 @@ INLINE size_t widened_bytes(size_t steps) { return steps * ROOM_STEP; }
 // A panel whose weights have 16 bits: those of two steps of the depth are a lane, first all columns' first two. Few
 // rows are not worth it.
 static void widen(deep_panels* p, size_t rows, char* room) {
+  p->next = (uintptr_t)p->weight + p->steps * STEP_BYTES;
   p->widened = rows > FEW ? room : NULL;
   if (!p->widened) return;
+  const __m128i halves = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
   const int8_t* w = p->weight;
   for (size_t step = 0; step < p->steps; ++step, w += STEP_BYTES, room += ROOM_STEP) {
     _Pragma("GCC unroll 2") for (int c = 0; c < 2; ++c) {
       const __m128i* from = (const __m128i*)(const void*)(w + 32 * c);
-      const __m256 a = (__m256)_mm256_cvtepi8_epi16(_mm_loadu_si128(from));  // 4 columns, 4 neighbours of each
-      const __m256 b = (__m256)_mm256_cvtepi8_epi16(_mm_loadu_si128(from + 1));
-      const __m256i first = _mm256_permute4x64_epi64((__m256i)_mm256_shuffle_ps(a, b, 0x88), 0xd8);
-      const __m256i last = _mm256_permute4x64_epi64((__m256i)_mm256_shuffle_ps(a, b, 0xdd), 0xd8);
+      const __m128i a = _mm_shuffle_epi8(_mm_loadu_si128(from), halves);  // of 4 columns: first, then last neighbours
+      const __m128i b = _mm_shuffle_epi8(_mm_loadu_si128(from + 1), halves);
+      const __m256i first = _mm256_cvtepi8_epi16(_mm_unpacklo_epi64(a, b));
+      const __m256i last = _mm256_cvtepi8_epi16(_mm_unpackhi_epi64(a, b));
       _mm256_storeu_si256((__m256i*)(void*)(room + 32 * c), first);
       _mm256_storeu_si256((__m256i*)(void*)(room + STEP_BYTES + 32 * c), last);
     }
   }
 }
+
+// Bytes of the next panel that each step of a tile asks for, where so many tiles read a panel.
+INLINE size_t share_of(size_t tiles) { return (STEP_BYTES / 2 + tiles - 1) / tiles; }
 
 // Two neighbours of a row by those of 16 columns. Compilers would not find registers for all sums.
 INLINE void add_pairs(__m256i* low, __m256i* high, const packed* two, __m256i weights_low, __m256i weights_high) {
@@ -40,7 +45,7 @@ INLINE void add_pairs(__m256i* low, __m256i* high, const packed* two, __m256i we
   *high = b;
 }
 
-INLINE void widened_tile(const int rows, const packed* a, size_t pitch, const deep_panels* p, const finishing* f,
+INLINE void widened_tile(const int rows, const packed* a, size_t pitch, deep_panels* p, const finishing* f,
                          int32_t* sums) {
   __m256i acc[HIGH][2];
   const __m256i* start = (const __m256i*)(const void*)p->start;
@@ -51,11 +56,14 @@ INLINE void widened_tile(const int rows, const packed* a, size_t pitch, const de
   const packed* row[HIGH];
   _Pragma("GCC unroll 6") for (int r = 0; r < rows; ++r) row[r] = a + (size_t)r * pitch;
   const char* w = p->widened;
-  for (size_t k = 0; k < p->steps * AT_QUAD; k += 2, w += STEP_BYTES) {
+  uintptr_t next = p->next;
+  for (size_t k = 0; k < p->steps * AT_QUAD; k += 2, w += STEP_BYTES, next += p->share) {
+    __builtin_prefetch((const void*)next, 0, 2);
     const __m256i low = _mm256_loadu_si256((const __m256i*)(const void*)w);
     const __m256i high = _mm256_loadu_si256((const __m256i*)(const void*)(w + 32));
     _Pragma("GCC unroll 6") for (int r = 0; r < rows; ++r) add_pairs(&acc[r][0], &acc[r][1], row[r] + k, low, high);
   }
+  p->next = next;
   if (!f) {
     _Pragma("GCC unroll 6") for (int r = 0; r < rows; ++r) {
       _mm256_storeu_si256((__m256i*)(void*)(sums + r * SUMS), acc[r][0]);
@@ -104,19 +112,19 @@ INLINE void narrow_tile(const int rows, const packed* a, size_t pitch, const dee
 }
 
 #define EACH_PAIRS(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define DEFINE_PAIRS(ROWS)                                                                                \
-  static __attribute__((noinline)) void pairs_##ROWS(const packed* a, size_t pitch, const deep_panels* p, \
-                                                     const finishing* f, int32_t* sums) {                 \
-    widened_tile(ROWS, a, pitch, p, f, sums);                                                             \
+#define DEFINE_PAIRS(ROWS)                                                                          \
+  static __attribute__((noinline)) void pairs_##ROWS(const packed* a, size_t pitch, deep_panels* p, \
+                                                     const finishing* f, int32_t* sums) {           \
+    widened_tile(ROWS, a, pitch, p, f, sums);                                                       \
   }
 EACH_PAIRS(DEFINE_PAIRS)
 #undef DEFINE_PAIRS
 #define NAME_PAIRS(ROWS) [ROWS] = pairs_##ROWS,
-static void (*const PAIRS[HIGH + 1])(const packed*, size_t, const deep_panels*, const finishing*,
+static void (*const PAIRS[HIGH + 1])(const packed*, size_t, deep_panels*, const finishing*,
                                      int32_t*) = {EACH_PAIRS(NAME_PAIRS)};
 #undef NAME_PAIRS
 
-static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, const deep_panels* p, int32_t* sums) {
+static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, deep_panels* p, int32_t* sums) {
   (void)high;
   if (p->widened) {
     PAIRS[rows](a, pitch, p, NULL, sums);
@@ -130,7 +138,7 @@ static void sum_tile(size_t rows, size_t high, const packed* a, size_t pitch, co
 }
 
 // Makes int8 of sums that are still in registers; whether it does.
-INLINE int make_tile(size_t rows, const packed* a, size_t pitch, const deep_panels* p, const finishing* f) {
+INLINE int make_tile(size_t rows, const packed* a, size_t pitch, deep_panels* p, const finishing* f) {
   if (!p->widened) return 0;
   PAIRS[rows](a, pitch, p, f, NULL);
   return 1;

@@ -192,4 +192,6 @@ INLINE int make_tile(size_t rows, const packed* a, size_t pitch, const deep_pane
 INLINE size_t widened_bytes(size_t steps) { return (void)steps, 0; }
 
 INLINE void widen(deep_panels* p, size_t rows, char* room) { (void)p, (void)rows, (void)room; }
+
+INLINE size_t share_of(size_t tiles) { return (void)tiles, 0; }
 #endif

@@ -25,6 +25,8 @@ typedef struct {
   const int32_t* start;  // [panels][16], what sums begin with: int32, or bits of float32
   const int8_t* tail;    // of AMX: [panels], the last steps of each and zeros behind them, where 16 do not divide them
   const char* widened;   // of AVX2, in int8: the one panel's weights in 16 bits, or NULL
+  uintptr_t next;        // of AVX2, in int8: what is read after this; each step asks for `share` bytes of it
+  size_t share;
 } deep_panels;
 
 // Elements of the source, `step` apart, or padding where `from` is NULL, become packed ones; returns where they end.
