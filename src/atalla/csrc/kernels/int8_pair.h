@@ -22,13 +22,24 @@ INLINE vf pair_vector(const int8_pair* p, const int is_product, vf a, vf b) {
 
 INLINE void pair_elements(const int8_pair* p, const int is_product, const int8_t* a, const int8_t* b, int8_t* to,
                           size_t count) {
+  const int8_pair own = *p;  // which no store can change
   size_t i = 0;
-  for (; i + VL <= count; i += VL)
-    vstore_int8(to + i, pair_vector(p, is_product, vload_int8(a + i), vload_int8(b + i)));
+#if defined(__AVX2__) && VL == 8
+  for (; i + 4 * VL <= count; i += 4 * VL) {
+    vf made[4];
+    UNROLL for (int j = 0; j < 4; ++j) {
+      made[j] = pair_vector(&own, is_product, vload_int8(a + i + j * VL), vload_int8(b + i + j * VL));
+    }
+    vstore_int8_twice(to + i, made[0], made[1], to + i + 2 * VL, made[2], made[3]);
+  }
+#endif
+  for (; i + VL <= count; i += VL) {
+    vstore_int8(to + i, pair_vector(&own, is_product, vload_int8(a + i), vload_int8(b + i)));
+  }
   if (i == count) return;
   const size_t left = count - i;
   const vf x = vload_int8_part(a + i, left), y = vload_int8_part(b + i, left);
-  vstore_int8_part(to + i, pair_vector(p, is_product, x, y), left);
+  vstore_int8_part(to + i, pair_vector(&own, is_product, x, y), left);
 }
 
 static void pair_row(const int8_pair* p, const int8_t* a, const int8_t* b, int8_t* to, size_t count) {

@@ -71,12 +71,17 @@ INLINE void widened_tile(const int rows, const packed* a, size_t pitch, deep_pan
     }
     return;
   }
-  const vf scale[2] = {vload(f->scale), vload(f->scale + VL)}, offset[2] = {vload(f->offset), vload(f->offset + VL)};
-  _Pragma("GCC unroll 6") for (int r = 0; r < rows; ++r) {
-    int8_t* out = (int8_t*)f->out + f->at[r];
-    _Pragma("GCC unroll 2") for (int c = 0; c < 2; ++c) {
-      vstore_int8(out + c * VL, finished(f, (vi)acc[r][c], scale[c], offset[c]));
+  const finishing own = *f;  // which no store can change
+  const vf scale[2] = {vload(own.scale), vload(own.scale + VL)};
+  const vf offset[2] = {vload(own.offset), vload(own.offset + VL)};
+  _Pragma("GCC unroll 3") for (int r = 0; r < rows; r += 2) {
+    const int below = r + 1 < rows ? r + 1 : r;
+    vf made[4];
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; ++i) {
+      made[i] = finished(&own, (vi)acc[i < 2 ? r : below][i % 2], scale[i % 2], offset[i % 2]);
     }
+    int8_t* out = (int8_t*)own.out;
+    vstore_int8_twice(out + own.at[r], made[0], made[1], out + own.at[below], made[2], made[3]);
   }
 }
 
