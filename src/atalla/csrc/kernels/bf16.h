@@ -82,8 +82,10 @@ static void bf16_item(void* argument, size_t item, unsigned thread) {
     const size_t left = all->columns - column, count = left < panels * AT_PANEL ? left : panels * AT_PANEL;
     const size_t begin = group * all->columns + column;
     for (size_t c = 0; c < BF16_SUMS; ++c) start[c] = bias && c < count ? bias[begin + c] : 0.0f;
-    deep_panels p = {weight + panel * pairs * STEP_BYTES, panels, pairs,
-                     (const int32_t*)(const void*)start,  NULL,   NULL};
+    deep_panels p = {.weight = weight + panel * pairs * STEP_BYTES,
+                     .panels = panels,
+                     .steps = pairs,
+                     .start = (const int32_t*)(const void*)start};
     find_bf16_tail(&p, tail);
     for (size_t r = 0; r < rows; r += high) {
       const size_t here = rows - r < high ? rows - r : high;
