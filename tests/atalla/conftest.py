@@ -12,7 +12,7 @@ from atalla.build import build, is_stale
 from atalla.library import library_path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def library(shared_folder: Path) -> Iterator[Path]:
     """Give the library, and let whatever a test starts use it."""
     path = library_path()

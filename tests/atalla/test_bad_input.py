@@ -23,7 +23,6 @@ from tests.atalla.test_compile import compiled, same
 
 BAD_ARGUMENT = 2
 RUNNERS = pytest.mark.parametrize("isa", [None, "base", "reference"])
-pytestmark = pytest.mark.usefixtures("library")
 
 
 def loaded(name: str, isa: str | None = None) -> atalla.Loaded:
@@ -235,7 +234,6 @@ def test_scratch_whose_bytes_cannot_be_counted_is_out_of_memory() -> None:
         atalla.load(blob)
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", [None, "base"])
 def test_a_window_far_beyond_its_image_takes_what_the_image_takes(isa: str | None) -> None:
     """2^40 taps of which 12 are in the image."""

@@ -17,7 +17,6 @@ from tests.atalla.native import sets_here
 from tests.atalla.nets import NETS
 from tests.atalla.one_instruction import Given
 
-pytestmark = pytest.mark.usefixtures("library")
 Make = Callable[[int], Given]
 
 

@@ -25,7 +25,6 @@ from atalla.run.runtime import _warn_once
 from tests.atalla import calls
 from tests.atalla.test_verify import sections, signed
 
-pytestmark = pytest.mark.usefixtures("library")
 MODEL = """
 import torch
 

@@ -42,7 +42,6 @@ def test_the_reference_gives_what_eager_gives(name: str) -> None:
     assert bool(made.fallbacks) == (name in HOSTED), made.fallbacks
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("isa", ["base", "avx2", "avx512"])
 @pytest.mark.parametrize("name", NETS)
@@ -79,7 +78,6 @@ def test_winograd_is_chosen_where_it_was_measured_to_pay(
     assert [one.sources[1].shape[1] for one in found] == ([places] if places else [])
 
 
-@pytest.mark.usefixtures("library")
 def test_exact_means_no_winograd() -> None:
     (fast, _, _), (exact, inputs, wanted) = compiled("winograd"), compiled("winograd", exact=True)
     assert "CONV2D_WINO" in {row.op.name for row in atalla.load(fast.data).listing.instructions}
@@ -88,7 +86,6 @@ def test_exact_means_no_winograd() -> None:
     same(loaded.run(inputs), wanted, 2e-6)
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", [None, "reference"])
 def test_inputs_that_do_not_fit_are_refused(isa: str | None) -> None:
     loaded = atalla.load(compiled("mlp")[0].data, isa=isa)
@@ -101,7 +98,6 @@ def test_inputs_that_do_not_fit_are_refused(isa: str | None) -> None:
             loaded.run(wrong)
 
 
-@pytest.mark.usefixtures("library")
 def test_an_index_out_of_the_table_is_an_error_and_the_next_run_is_right() -> None:
     made, inputs, wanted = compiled("transformer")
     loaded = atalla.load(made.data)
@@ -110,14 +106,12 @@ def test_an_index_out_of_the_table_is_an_error_and_the_next_run_is_right() -> No
     same(loaded.run(inputs), wanted, 2e-5)
 
 
-@pytest.mark.usefixtures("library")
 def test_inputs_in_other_strides_are_laid_out() -> None:
     made, (x,), wanted = compiled("residual")
     strange = torch.empty(2, 3, 30, 34)[:, :, ::2, ::2].copy_(x)
     same(atalla.load(made.data).run((strange,)), wanted, 2e-5)
 
 
-@pytest.mark.usefixtures("library")
 def test_damaged_bytes_are_no_blob() -> None:
     """Each byte of header, tables and instructions once: the loader says what is wrong."""
     data = compiled("mlp")[0].data
@@ -131,7 +125,6 @@ def test_damaged_bytes_are_no_blob() -> None:
             atalla.load(data[:size])
 
 
-@pytest.mark.usefixtures("library")
 def test_times_are_of_each_instruction() -> None:
     made, inputs, _ = compiled("mlp")
     loaded = atalla.load(made.data, profile=True)
@@ -180,7 +173,6 @@ def test_complex_numbers_stay_inside(function: Callable[..., object], x: torch.T
         atalla.compile(torch.export.export(module, (x,)))
 
 
-@pytest.mark.usefixtures("library")
 def test_a_check_of_linear_algebra_is_made_at_each_run() -> None:
     module = Call(lambda _, x: torch.linalg.inv(x) + 1)
     loaded = atalla.load(atalla.compile(torch.export.export(module, (torch.eye(3),))).data)
@@ -189,7 +181,6 @@ def test_a_check_of_linear_algebra_is_made_at_each_run() -> None:
         loaded.run((torch.zeros(3, 3),))
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", [None, "reference"])
 @pytest.mark.parametrize(
     ("function", "x", "outputs"),
@@ -208,7 +199,6 @@ def test_a_call_of_the_host_makes_what_is_read(
     same(loaded.run((x,)), pytree.tree_leaves(function(None, x)), 0)
 
 
-@pytest.mark.usefixtures("library")
 def test_what_nobody_reads_is_not_called() -> None:
     def forward(_: Call, x: torch.Tensor) -> torch.Tensor:
         b = torch.sort(x)[0]

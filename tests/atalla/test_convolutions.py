@@ -12,8 +12,6 @@ from atalla.isa import Act
 from tests.atalla.agreement import Case, agree, compiled
 from tests.atalla.nets import Call
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 def transposed() -> list[Case]:
     """Strides, padding, output_padding, groups and dilation; filters smaller than the stride, and of few channels."""

@@ -26,7 +26,6 @@ from atalla.run.runtime import MOST_SHAPES
 from tests.atalla.dynamic_nets import DYNAMIC, like
 from tests.atalla.test_verify import MUTATIONS, c, mutated, python, sections, signed
 
-pytestmark = pytest.mark.usefixtures("library")
 ISAS = pytest.mark.parametrize("isa", [None, "reference"])
 
 

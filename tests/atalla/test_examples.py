@@ -11,8 +11,6 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "atalla"
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 def printed(name: str, *arguments: str) -> str:
     command = [sys.executable, str(EXAMPLES / name), *arguments]

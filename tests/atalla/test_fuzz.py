@@ -55,7 +55,6 @@ def test_what_the_fuzzer_kept_does_no_harm() -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
-@pytest.mark.usefixtures("library")
 def test_both_loaders_give_the_same_verdict_on_what_the_fuzzer_kept() -> None:
     verdicts = set()
     for file in sorted(CORPUS.iterdir()):

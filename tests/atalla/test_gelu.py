@@ -10,8 +10,6 @@ import atalla
 from atalla.blob.disasm import disassemble
 from tests.atalla.native import sets_here
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 @pytest.mark.parametrize("isa", sorted(sets_here()))
 def test_gelu_is_nearer_to_float64_than_eager(isa: str) -> None:

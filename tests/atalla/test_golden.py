@@ -19,8 +19,6 @@ from atalla.isa.format import HEADER, PAGE, SECTION
 from tests.atalla import golden
 from tests.atalla.test_verify import c, python, signed
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 @pytest.mark.parametrize("isa", [None, "reference"])
 @pytest.mark.parametrize("name", golden.names())

@@ -20,7 +20,6 @@ from tests.atalla.calls import SHAPE, X, blob
 from tests.atalla.nets import Call
 from tests.atalla.test_verify import c, python
 
-pytestmark = pytest.mark.usefixtures("library")
 ISAS = pytest.mark.parametrize("isa", [None, "reference"])
 FLOATS = (Dtype.F32, SHAPE)
 

@@ -163,21 +163,6 @@ class Chains(nn.Module):
         ]
 
 
-class Attention(nn.Module):
-    """Shares of keys: all of them, those behind a query, those that a mask leaves; and products of two inputs."""
-
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> list[torch.Tensor]:
-        attend = nn.functional.scaled_dot_product_attention
-        mask = torch.where(q[:, :, :, :1] > k[:, :, :, 0].unsqueeze(2), 0.5, -torch.inf)
-        return [
-            attend(q, k, v),
-            attend(q, k, v, is_causal=True),
-            attend(q, k, v, mask),
-            q @ k.mT,
-            (q @ k.mT / k.shape[2]) @ v,
-        ]
-
-
 def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     """Give networks and inputs by name."""
     found: dict[str, tuple[nn.Module, torch.Tensor]] = {}
@@ -217,7 +202,6 @@ def made(name: str) -> tuple[bytes, torch.Tensor, list[torch.Tensor]]:
     return atalla.compile(program).data, x, wanted
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("name", cases())
 def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
@@ -228,7 +212,6 @@ def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
     same(atalla.load(blob, isa=isa, threads=2).run((x,)), wanted, 1e-5)
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("columns", [8, 23, 24, 40])
 @pytest.mark.parametrize("channels", [3, 6, 40])
@@ -248,7 +231,6 @@ def test_channels_have_the_same_bits_beside_others(channels: int, columns: int, 
         assert torch.equal(found, wanted[:, :columns])
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("name", [name for name in cases() if name.startswith("picture")])
 def test_a_picture_has_the_same_bits_however_it_lies(name: str, isa: str) -> None:
@@ -263,45 +245,6 @@ def test_a_picture_has_the_same_bits_however_it_lies(name: str, isa: str) -> Non
     for threads in (1, 2, 3):
         found = atalla.load(one, isa=isa, threads=threads).run((x,))
         assert all(map(torch.equal, found, wanted)), threads
-
-
-def attention_of(length: int, keys: int, size: int) -> tuple[torch.Tensor, ...]:
-    """Give queries, keys and values; a query's mask leaves at least one key."""
-    q, k, v = torch.randn(1, 2, length, size), torch.randn(1, 2, keys, size), torch.randn(1, 2, keys, size + 3)
-    q[..., 0], k[:, :, 0, 0] = q[..., 0].clamp(-1, 1), -2.0
-    return q, k, v
-
-
-@pytest.mark.usefixtures("library")
-@pytest.mark.parametrize("isa", SETS)
-@pytest.mark.parametrize(
-    ("length", "keys", "size"), [(1, 1, 1), (5, 17, 3), (16, 16, 16), (70, 45, 20), (300, 130, 33)]
-)
-def test_attention_gives_what_float64_gives(length: int, keys: int, size: int, isa: str) -> None:
-    if isa not in sets_here():
-        return
-    torch.manual_seed(0)
-    given = attention_of(length, keys, size)
-    blob = atalla.compile(torch.export.export(Attention(), given)).data
-    wanted = [one.float() for one in Attention()(*(x.double() for x in given))]
-    for threads in (1, 2):
-        same(atalla.load(blob, isa=isa, threads=threads).run(given), wanted, 1e-5)
-
-
-@pytest.mark.usefixtures("library")
-@pytest.mark.parametrize("isa", sorted(sets_here()))
-@pytest.mark.parametrize("keys", [1, 2, 7, 8, 9, 31, 33, 64, 70, 133])
-def test_attention_takes_the_largest_of_each_row_however_far_it_is_from_those_of_its_neighbours(
-    keys: int, isa: str
-) -> None:
-    """Scores rise from key to key by more than an exponential bears, or fall, in turn; one alone has a share."""
-    signs = torch.tensor([1.0, -1.0]).repeat(keys)[:keys].reshape(1, 1, keys, 1)
-    q, k = signs.expand(1, 1, keys, 4) * 10, torch.arange(keys).reshape(1, 1, keys, 1).expand(1, 1, keys, 4) * 10.0
-    v = torch.randn(1, 1, keys, 5)
-    found = atalla.load(atalla.compile(torch.export.export(Attention(), (q, k, v))).data, isa=isa).run((q, k, v))
-    up = signs[0, 0] > 0  # of shape keys × 1
-    assert torch.equal(found[0][0, 0], torch.where(up, v[0, 0, -1], v[0, 0, 0]))
-    assert torch.equal(found[1][0, 0], torch.where(up, v[0, 0], v[0, 0, 0]))
 
 
 class ByRow(nn.Module):
@@ -321,7 +264,6 @@ def rows_of(length: int) -> bytes:
     return atalla.compile(torch.export.export(ByRow(), given, dynamic_shapes=shapes)).data
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("length", [1, 3, 8, 16, 24, 40, 63, 72, 120, 129, 200, 256, 500, 512, 513])
 def test_rows_that_are_put_together_give_what_each_gives(length: int, isa: str) -> None:
@@ -335,7 +277,6 @@ def test_rows_that_are_put_together_give_what_each_gives(length: int, isa: str) 
         assert all(map(torch.equal, found, ByRow()(*given))), (count, threads)
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("isa", SETS)
 def test_bits_depend_neither_on_the_tiles_nor_on_the_threads(isa: str) -> None:
     """Each number of rows is cut into other tiles, each number of threads into other chunks."""

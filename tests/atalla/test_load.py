@@ -14,7 +14,6 @@ from atalla.isa import Verdict
 from tests.atalla.test_compile import compiled, same
 from tests.atalla.test_verify import sections
 
-pytestmark = pytest.mark.usefixtures("library")
 ISAS = pytest.mark.parametrize("isa", [None, "reference"])
 
 

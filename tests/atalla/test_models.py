@@ -162,7 +162,6 @@ FEW = ("mobilenet_v2", "t5", "autoencoder", "pyramid", "style")
 """Some of each kind; the others are slow."""
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("name", [n if n in FEW else pytest.param(n, marks=pytest.mark.slow) for n in MODELS])
 def test_models_compile_without_fallback_and_give_what_eager_gives(name: str) -> None:
     torch.manual_seed(0)

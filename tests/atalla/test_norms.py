@@ -9,8 +9,6 @@ from torch import nn
 from tests.atalla.agreement import Case, agree
 from tests.atalla.nets import Call
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 def filled(norm: nn.Module) -> nn.Module:
     for tensor in (*norm.parameters(), *(one for one in norm.buffers() if one.dtype.is_floating_point)):

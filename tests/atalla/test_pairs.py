@@ -20,8 +20,6 @@ from atalla.isa import Op, Space
 from tests.atalla.native import sets_here
 from tests.atalla.nets import settled
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 @dataclass(frozen=True)
 class Block:

@@ -89,7 +89,6 @@ def least(buffers: list[Buffer]) -> int:
     return best
 
 
-@pytest.mark.usefixtures("library")
 @settings(deadline=None, max_examples=60)
 @given(SMALL)
 def test_small_plans_are_the_smallest(buffers: list[Buffer]) -> None:
@@ -98,7 +97,6 @@ def test_small_plans_are_the_smallest(buffers: list[Buffer]) -> None:
     assert found.is_optimal and found.certificate == "optimal"
 
 
-@pytest.mark.usefixtures("library")
 @settings(deadline=None)
 @given(BUFFERS, st.integers(0, 200))
 def test_whatever_the_search_finds_is_sound(buffers: list[Buffer], nodes: int) -> None:
@@ -109,7 +107,6 @@ def test_whatever_the_search_finds_is_sound(buffers: list[Buffer], nodes: int) -
     assert found == plan(buffers, nodes)
 
 
-@pytest.mark.usefixtures("library")
 def test_that_the_bound_cannot_be_reached_is_proved() -> None:
     """Eleven lines are alive at once, and yet no plan has fewer than twelve."""
     rows = (
@@ -129,7 +126,6 @@ def problem(name: str) -> list[Buffer]:
     return [Buffer(int(row["size"]), int(row["lower"]), int(row["upper"]) - 1) for row in rows]
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_hard_problems_are_solved(name: str) -> None:
     """No greedy order solves one of them; the optimum is known from how they were made."""
@@ -148,7 +144,6 @@ def test_without_the_library_the_gap_is_told(monkeypatch: pytest.MonkeyPatch, tm
     assert found.certificate == f"at most {found.peak / CAPACITY - 1:.2%} above the least"
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("field", ["size", "offset"])
 def test_the_abi_refuses_null_pointers(field: str) -> None:
     numbers = (ctypes.c_uint64 * 1)(64)

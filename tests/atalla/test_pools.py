@@ -13,8 +13,6 @@ import atalla
 from tests.atalla.agreement import Case, agree, compiled
 from tests.atalla.nets import Call
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)

@@ -16,7 +16,6 @@ from tests.atalla.agreement import Case, agree, compiled
 from tests.atalla.nets import Call
 from tests.atalla.test_verify import c, python, with_word
 
-pytestmark = pytest.mark.usefixtures("library")
 functional = nn.functional
 
 

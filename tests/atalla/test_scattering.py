@@ -14,8 +14,6 @@ from tests.atalla.native import sets_here
 from tests.atalla.nets import Call
 from tests.atalla.test_verify import c, python, with_word
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 def taken() -> list[Case]:
     x, index = torch.randn(4, 5, 6), torch.randint(0, 4, (3, 5, 2))

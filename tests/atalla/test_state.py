@@ -10,7 +10,6 @@ from torch.export import Dim
 import atalla
 from atalla.blob.reader import parse
 
-pytestmark = pytest.mark.usefixtures("library")
 ISAS = pytest.mark.parametrize("isa", [None, "reference"])
 
 

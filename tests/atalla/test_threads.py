@@ -16,7 +16,6 @@ from atalla.run.kernels import Context, OpenBlob
 from tests.atalla.nets import Call
 from tests.atalla.test_compile import compiled, same
 
-pytestmark = pytest.mark.usefixtures("library")
 ISAS = pytest.mark.parametrize("isa", [None, "reference"])
 PATIENCE_S = 0.3
 """How long a thread is given to do what it must not."""

@@ -100,14 +100,12 @@ def mutated(data: bytes, chance: random.Random, short: Sequence[bytes] = SHORT) 
     return signed(made)
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("name", NETS)
 def test_both_loaders_find_what_the_compiler_makes_sound(name: str) -> None:
     data = compiled(name)[0].data
     assert python(data) == c(data) == Verdict.SOUND
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.timeout(300 + MUTATIONS)
 @pytest.mark.parametrize("name", NETS)
 def test_both_loaders_give_the_same_verdict(name: str) -> None:
@@ -121,7 +119,6 @@ def test_both_loaders_give_the_same_verdict(name: str) -> None:
     assert len(seen) > 6, "the mutations reach most checks"
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.timeout(300 + MUTATIONS)
 @pytest.mark.parametrize("make", [*int8_programs.MAKERS, *bf16_programs.MAKERS])
 def test_both_loaders_give_the_same_verdict_on_narrow_numbers(make: Callable[[int], Given]) -> None:
@@ -151,7 +148,6 @@ def test_an_input_has_no_more_bytes_than_its_caller_is_told() -> None:
     assert python(signed(changed)) == c(signed(changed)) == Verdict.BOUNDS
 
 
-@pytest.mark.usefixtures("library")
 def test_of_int8_there_are_sums_alone() -> None:
     data = int8_programs.total(0)[0]
     for kind in Reduce:

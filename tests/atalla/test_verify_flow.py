@@ -6,8 +6,6 @@ import random
 import struct
 from dataclasses import replace
 
-import pytest
-
 from atalla import ir
 from atalla.blob.arena import Arena, plan_arena, storage_bytes
 from atalla.blob.writer import encode
@@ -40,7 +38,6 @@ def lives(count: int, steps: int, rng: random.Random) -> tuple[ir.Program, list[
     return program, [(one, first, last) for one, first, last in told]
 
 
-@pytest.mark.usefixtures("library")
 def test_two_that_are_alive_at_once_share_no_byte() -> None:
     """Beside what comparing each with each says."""
     rng, verdicts = random.Random(0), []
@@ -61,7 +58,6 @@ def test_two_that_are_alive_at_once_share_no_byte() -> None:
     assert 40 < sum(verdicts) < 120
 
 
-@pytest.mark.usefixtures("library")
 def test_calls_have_no_more_outputs_than_there_are_operands() -> None:
     """Else looking at all of them takes as long as their number times itself."""
     blob = bytearray(compiled("fallback")[0].data)

@@ -30,7 +30,6 @@ def products(script: Any) -> list[Any]:
     return [script("_products").Product(int(row["M"]), int(row["K"]), int(row["N"])) for row in rows]
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("size", SIZES)
 def test_tiles_take_the_cycles_of_scale_sim_and_an_edge(script: Any, size: int) -> None:
     reports = script("_scalesim").parse((DATA / f"scalesim_report_{size}.csv").read_text())
@@ -71,14 +70,12 @@ def test_layers_of_the_networks(script: Any) -> None:
     assert sum(product.macs for product in networks["ResNet-50"]) == 4_089_184_256
 
 
-@pytest.mark.usefixtures("library")
 def test_a_product_is_a_program(script: Any) -> None:
     product = script("_products").Product(49, 160, 96)
     (counted,) = DryProgram(script("_gemm").blob(product)).simulate(Hardware()).instructions
     assert (counted.operation, counted.macs) == ("QGEMM", product.macs)
 
 
-@pytest.mark.usefixtures("library")
 def test_both_fidelities_agree_on_products_in_little_room(script: Any) -> None:
     """What only the vector unit waits for is loaded to where it still reads; the products behind it wait, too."""
     for product in ((49, 1024, 2048), (196, 1024, 512), (49, 512, 2048)):
@@ -126,7 +123,6 @@ def test_a_table_belongs_to_the_product_before_it(script: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("library")
 def test_layers_of_mobilenet_stand_in_the_order_of_vela(script: Any) -> None:
     benchmark = script("atalla_vela")
     theirs = script("_vela").parse((DATA / "vela_mobilenet_v2_ethos_u85_1024.csv").read_text())

@@ -20,7 +20,6 @@ from tests.atalla.device import planted
 from tests.atalla.int8_nets import floats, network, quantized
 from tests.atalla.nets import NETS
 
-pytestmark = pytest.mark.usefixtures("library")
 PLANTED = "tests.atalla.device.planted"
 
 

@@ -21,8 +21,6 @@ from tests.atalla.device.runs import KINDS, agree, bits
 from tests.atalla.nets import NETS, some_quick
 from tests.atalla.one_instruction import Given
 
-pytestmark = pytest.mark.usefixtures("library")
-
 MAKERS = (
     *f32_programs.MAKERS, bf16_programs.product, bf16_programs.convolution, int8_programs.product,
     int8_programs.convolution,

@@ -22,8 +22,6 @@ from atalla.run.device import DryProgram, simulate
 from tests.atalla import f32_programs, one_instruction
 from tests.atalla.nets import NETS
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 @pytest.mark.parametrize("field", BOUNDS)
 def test_c_and_python_refuse_the_same(field: str) -> None:

@@ -22,7 +22,6 @@ from atalla.report.what_if import record_row, tile_row
 from atalla.run.device import DryProgram, simulate
 from tests.atalla.device.report_pages import CHIP, HOSTILE, blob, devices, explored, made
 
-pytestmark = pytest.mark.usefixtures("library")
 SMALL = Hardware(array=8, scratchpad_bytes=32 << 10)
 
 

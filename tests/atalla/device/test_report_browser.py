@@ -14,7 +14,6 @@ from atalla.run.device import simulate
 from tests.atalla.device.report_pages import CHIP, HOSTILE, blob, column, made, overflow, slide, total
 from tests.browser import CONTRAST, DESK, PHONE
 
-pytestmark = pytest.mark.usefixtures("library")
 Visit = Callable[..., Any]
 AXES = ("array", "scratchpad_bytes", "dma_bytes_per_cycle")
 

@@ -18,7 +18,6 @@ from atalla.report.what_if import tile_row
 from atalla.run.device import DryProgram, simulate
 from tests.atalla.device.report_pages import CHIP, blob, column, devices, explored, overflow, slide, total
 
-pytestmark = pytest.mark.usefixtures("library")
 Visit = Callable[..., Any]
 
 ESTIMATES = """(every) => every.map((places) => {

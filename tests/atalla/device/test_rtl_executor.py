@@ -29,7 +29,6 @@ from tests.atalla import bf16_programs, f32_programs, int8_programs
 from tests.atalla.device.runs import bits
 from tests.atalla.rtl.test_tools import absent
 
-pytestmark = pytest.mark.usefixtures("library")
 SMALL = Hardware(array=8, scratchpad_bytes=64 << 10, accumulator_rows=96)
 """Cut into many chains."""
 MOST_S = 60

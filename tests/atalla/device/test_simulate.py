@@ -15,8 +15,6 @@ from atalla.device import Hardware, estimate
 from atalla.run.device import simulate
 from tests.atalla.nets import NETS
 
-pytestmark = pytest.mark.usefixtures("library")
-
 
 @pytest.fixture(scope="module")
 def blob(tmp_path_factory: pytest.TempPathFactory) -> Path:

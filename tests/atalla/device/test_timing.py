@@ -17,8 +17,6 @@ from tests.atalla import bf16_programs, f32_programs, int8_programs
 from tests.atalla.nets import NETS
 from tests.atalla.one_instruction import Given
 
-pytestmark = pytest.mark.usefixtures("library")
-
 SIZES = [size << 10 for size in (32, 40, 48, 64, 96, 128, 200, 256, 512, 1024, 2048, 4096)]
 MAKERS = (*f32_programs.MAKERS, bf16_programs.convolution, int8_programs.product, int8_programs.convolution)
 

@@ -16,7 +16,6 @@ from atalla.run.device import simulate
 from tests.atalla import int8_programs, one_instruction
 from tests.atalla.one_instruction import Given
 
-pytestmark = pytest.mark.usefixtures("library")
 FACTORS = (1, 2, 4)
 
 

@@ -16,7 +16,7 @@ from cross_backend.tensors import load_tensors
 from cross_backend.workloads import find_workload
 from tests.atalla.device.runs import agree, bits
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("library")]
+pytestmark = pytest.mark.slow
 SIZES = [size << 10 for size in (32, 64, 128, 256, 512, 1024, 2048, 4096)]
 
 

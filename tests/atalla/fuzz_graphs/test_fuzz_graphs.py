@@ -25,7 +25,6 @@ from atalla.fuzz.values import RefusedError
 from atalla.fuzz.worker import Worker
 from atalla.passes.rules import all_rules
 
-pytestmark = pytest.mark.usefixtures("library")
 PLANTED = "tests.atalla.fuzz_graphs.planted"
 SOFTMAX = Graph(
     (Leaf("x0", "float", (3, 4), "transposed", 1), Leaf("p0", "small", (4,), "plain", 2)),

@@ -1,8 +1,8 @@
 // What happens to results before they are stored.
 #pragma once
 
+#include "elementary.h"
 #include "rows.h"
-#include "vec.h"
 
 typedef struct {
   int64_t act;

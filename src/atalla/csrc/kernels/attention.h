@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bmm.h"
+#include "elementary.h"
 
 typedef struct {
   const at_call* call;

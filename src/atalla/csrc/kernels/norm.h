@@ -1,6 +1,7 @@
 // SOFTMAX, NORM.
 #pragma once
 
+#include "elementary.h"
 #include "fold.h"
 
 // Neighbours of a row, whole vectors of them or what is left; behind that nothing that counts.

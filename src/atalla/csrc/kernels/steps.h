@@ -1,6 +1,7 @@
 // Steps of EW: what each makes of rows of floats or of whole numbers.
 #pragma once
 
+#include "elementary.h"
 #include "walk.h"
 
 typedef struct {
