@@ -21,6 +21,7 @@ from atalla.blob.reader import parse
 from atalla.build import FLAGS, SOURCES, build, files_of, sets_of
 from atalla.dtypes import torch_dtype_of
 from tests import needs, surroundings
+from tests.compiled import compiled
 
 HERE = Path(__file__).with_name("csrc")
 OF_NARROW_PRODUCTS = {"vnni", "amx"}
@@ -73,6 +74,15 @@ def executable(
             _compile(compiler, driver, made, (*lacking, *flags), lines=bool(flags))
             _run([compiler, *flags, *link, *map(str, objects), str(made), "-o", str(program), "-lm", "-lpthread"])
     return program
+
+
+def built_alone(name: str, *others: str) -> Path:
+    """Return a driver of csrc/, built without the library but for the sources that it includes."""
+    needs.program("cc")
+    driver = HERE / f"{name}.c"
+    sources = {other: (SOURCES / other).read_text() for other in ("internal.h", *others)}
+    command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(SOURCES)]
+    return compiled([*command, f"{name}.c", "-o", name], {f"{name}.c": driver.read_text()}, sources) / name
 
 
 def _library(

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atalla.build import SOURCES
-from tests import needs
-from tests.compiled import compiled
+from tests.atalla.native import built_alone
 
 NEAR = (40, 50, 60, 65)
 """What a run takes that shares much, less, little, nothing, where handing over is cheap; nanoseconds."""
@@ -20,18 +18,9 @@ TRIAL = 32
 """Runs, eight with each threshold."""
 
 
-def built(name: str, *others: str) -> Path:
-    """Return a driver of csrc/, built with the sources that it includes."""
-    needs.program("cc")
-    driver = Path(__file__).parent / "csrc" / f"{name}.c"
-    sources = {other: (SOURCES / other).read_text() for other in ("internal.h", *others)}
-    command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(SOURCES)]
-    return compiled([*command, f"{name}.c", "-o", name], {f"{name}.c": driver.read_text()}, sources) / name
-
-
 @pytest.fixture(scope="module")
 def simulator() -> Path:
-    return built("sharing", "sharing.h")
+    return built_alone("sharing", "sharing.h")
 
 
 def simulated(simulator: Path, *phases: tuple[int, Sequence[int]]) -> list[tuple[list[int], int]]:
@@ -87,7 +76,7 @@ def test_a_little_slower_is_no_reason(simulator: Path) -> None:
 
 def test_small_rounds_have_a_thread_that_was_woken_for_all_of_them() -> None:
     """None of them is worth waking it, and little work is not, either."""
-    done = subprocess.run([built("waking", "pool.c")], capture_output=True, text=True, check=True)
+    done = subprocess.run([built_alone("waking", "pool.c")], capture_output=True, text=True, check=True)
     alone, little, much = map(int, done.stdout.split())
     assert (alone, little) == (0, 0)
     assert much == 1 or len(os.sched_getaffinity(0)) == 1

@@ -8,16 +8,17 @@ typedef struct {
   size_t rows, block, blocks, panels, chunk, chunks;
 } cut;
 
-// Blocks of at most `most` rows, as even as multiples of `high` can be, and as many for each thread, unless few rows
-// meet many weights (`depth` for each column): then threads had better read different weights. Chunks are whole tiles
-// of `wide` panels.
+// Blocks of at most `most` rows: whole tiles of `high` rows for one thread, and as even as can be for several, so that
+// none waits for a tile of another's. There are as many for each thread, unless few rows meet many weights (`depth` for
+// each column): then threads had better read different weights. Chunks are whole tiles of `wide` panels.
 static inline cut cut_product(size_t rows, size_t columns, size_t depth, unsigned threads, size_t most, size_t high,
                               size_t wide) {
   cut found = {.rows = rows, .panels = (columns + AT_PANEL - 1) / AT_PANEL};
   found.blocks = (rows + most - 1) / most;
   if (found.blocks > 1 || rows > columns * depth / (columns + depth))
     found.blocks = (found.blocks + threads - 1) / threads * threads;
-  found.block = ((rows + found.blocks - 1) / found.blocks + high - 1) / high * high;
+  found.block = (rows + found.blocks - 1) / found.blocks;
+  if (threads == 1) found.block = (found.block + high - 1) / high * high;
   if (found.block > most) found.block = most;
   found.blocks = (rows + found.block - 1) / found.block;
   found.chunk = found.panels;
