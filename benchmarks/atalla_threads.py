@@ -77,9 +77,7 @@ def main() -> int:
     from cross_backend.measure.quantiles import median_interval
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "models", nargs="*", default=[*MODELS, *NETWORKS], help="all of both tables where none is named"
-    )
+    parser.add_argument("models", nargs="*", default=[*MODELS, *NETWORKS], help="all where none is named")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=10, help="at least 6")
     parser.add_argument("--seconds", type=float, default=0.3, help="of calls on one thread in a round")
