@@ -1,5 +1,6 @@
-// How products are cut: each line of the input is rows, columns, depth, threads, most rows of a block and rows of a tile;
-// each line of the output, the most and the fewest rows by a panel that a thread makes if none takes another's items.
+// How products are cut: each line of the input is rows, columns, depth, threads, most rows of a block and rows of a
+// tile; each line of the output, the most and the fewest rows by a panel that a thread makes if none takes another's
+// items.
 #include "kernels/cut.h"
 
 #include <stdio.h>
