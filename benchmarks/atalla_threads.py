@@ -1,4 +1,4 @@
-"""Atalla on several threads beside itself on one: float32, or int8; wall time.
+"""Atalla on several threads beside itself on one; wall time.
 
 python benchmarks/atalla_threads.py [--threads 2] [--rounds 10] [--precision int8] [MODEL …]
 
@@ -28,8 +28,8 @@ GOALS = {"resnet50": 1.9, "bert_base": 1.9}
 """How many times as fast two threads are to be, in float32."""
 
 
-def measured(model: str, asked: argparse.Namespace) -> dict[str, list[float]]:
-    """Return seconds of a call in each round: on one thread, on several, and of several models at once."""
+def measured(model: str, asked: argparse.Namespace) -> tuple[dict[str, list[float]], str]:
+    """Return seconds of a call in each round, on one thread, on several and at once, and the instruction set."""
     import torch
 
     import atalla
@@ -44,10 +44,11 @@ def measured(model: str, asked: argparse.Namespace) -> dict[str, list[float]]:
         raise SystemExit(f"Atalla cannot take {model}: {row.reason}")
     inputs = [torch.from_numpy(one) for one in load_tensors(captured.sample_path)["input"]]
 
-    def bound(threads: int) -> Callable[[], Any]:
-        return atalla.load(row.artifact.payload_path, threads=threads, trust=True).bind(inputs)
-
-    alone, shared, others = bound(1), bound(asked.threads), [bound(1) for _ in range(asked.threads)]
+    one, several, *others = (
+        atalla.load(row.artifact.payload_path, threads=threads, trust=True)
+        for threads in (1, asked.threads, *[1] * asked.threads)
+    )
+    alone, shared, at_once = one.bind(inputs), several.bind(inputs), [other.bind(inputs) for other in others]
     times: dict[str, list[float]] = {"alone": [], "shared": [], "at once": []}
     with ThreadPoolExecutor(asked.threads) as pool:
         for _ in range(asked.rounds):
@@ -55,9 +56,9 @@ def measured(model: str, asked: argparse.Namespace) -> dict[str, list[float]]:
             times["alone"].append(_seconds(alone, count))
             times["shared"].append(_seconds(shared, count))
             began = time.perf_counter()
-            list(pool.map(_seconds, others, [count] * len(others)))
-            times["at once"].append((time.perf_counter() - began) / (count + 1) / len(others))
-    return times
+            list(pool.map(_seconds, at_once, [count] * len(at_once)))
+            times["at once"].append((time.perf_counter() - began) / (count + 1) / len(at_once))
+    return times, one.isa
 
 
 def _seconds(call: Callable[[], Any], count: int) -> float:
@@ -87,7 +88,7 @@ def main() -> int:
     if asked.one:
         print(json.dumps(measured(asked.models[0], asked)))
         return 0
-    rows, broken = [], False
+    rows, isa, broken = [], "", False
     for number, model in enumerate(asked.models, start=1):
         print(f"{number} of {len(asked.models)}: {model}", file=sys.stderr, flush=True)
         name = f"{Path(__file__).with_name('_networks.py')}:{model}" if model in NETWORKS else model
@@ -98,7 +99,7 @@ def main() -> int:
             rows.append((model, "failed", "–", "–", "–", ""))
             broken = True
             continue
-        times = json.loads(done.stdout.splitlines()[-1])
+        times, isa = json.loads(done.stdout.splitlines()[-1])
         faster = [one / several for one, several in zip(times["alone"], times["shared"], strict=True)]
         (low, high), middle = median_interval(faster), statistics.median(faster)
         most = statistics.median(one / each for one, each in zip(times["alone"], times["at once"], strict=True))
@@ -107,7 +108,7 @@ def main() -> int:
         rows.append((model, *milliseconds, f"{middle:.2f} ({low:.2f}–{high:.2f})", f"{most:.2f}", f"{goal:g}"))
         broken |= high < goal
     headers = ("model", "one thread, ms", f"{asked.threads} threads, ms", "times as fast", "at once", "goal")
-    show(f"Threads, {asked.precision}", headers, rows)
+    show(f"Threads, {asked.precision}, {isa}, {asked.rounds} rounds", headers, rows)
     return 1 if broken else 0
 
 
