@@ -34,6 +34,14 @@ class Outcome(StrEnum):
     """It ran, and its outputs are wrong."""
     NOT_PROVED = "NOT_PROVED"
     """It ran, its outputs are those of the reference, and that proves nothing: they do not depend on the input, say."""
+    NOT_MEASURED = "NOT_MEASURED"
+    """The user stopped the comparison before this target's turn."""
+
+
+INTERRUPTED = "interrupted"
+"""Why a target was not measured, or has no rank."""
+TOO_FEW = "too few calls for a comparison"
+"""Why a target that was measured has no rank."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +211,19 @@ class Result(Further):
     """Where it really ran; None where the runtime cannot but run it where it was asked to."""
     unranked: str | None = None
     """Why it has no rank although it is right: ``not on CUDA: 0.7 %``, or that it is a functional check only."""
+
+    @property
+    def precision(self) -> str | None:
+        """Arithmetic: what the runtime reports, else what the target asks for; None where neither names one."""
+        if self.execution is not None and self.execution.precision:
+            return self.execution.precision
+        options = (option.partition("=") for option in self.target.partition("?")[2].split("&"))
+        return next((value for key, _, value in options if key == "precision"), None)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it would have a rank if the comparison had gone on."""
+        return self.outcome is Outcome.NOT_MEASURED or self.unranked in {INTERRUPTED, TOO_FEW}
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of the JSON document; absent values are null."""

@@ -9,6 +9,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cross_backend.backend import Backend, Gap, Missing, Options
 from cross_backend.errors import CrossBackendError, UnavailableError, one_line, unknown_name
@@ -18,6 +19,19 @@ from cross_backend.toolchains import TOOLCHAINS
 
 ENTRY_POINTS = "cross_backend.backends"
 """Group under which another package registers ``name = "module:Class"``."""
+
+
+class Role(StrEnum):
+    """What a backend is to the reader of a ranking."""
+
+    PRODUCT = "product"
+    """People ship it."""
+    BASELINE = "baseline"
+    """The model as its framework runs it: speed is told against it."""
+    REFERENCE = "reference"
+    """Kernels that are right and not fast."""
+    OWN = "own"
+    """This project's accelerator."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +44,27 @@ class BackendRow:
     """Short names; the first is used in file names."""
     in_all: bool = True
     """Whether ``all`` means it, too."""
+    role: Role = Role.PRODUCT
+    """What advice says of it."""
 
 
 _HERE = "cross_backend.backends"
 BACKENDS: dict[str, BackendRow] = {
-    "atalla": BackendRow(f"{_HERE}.atalla:Atalla"),
+    "atalla": BackendRow(f"{_HERE}.atalla:Atalla", role=Role.OWN),
     "browser.wasm": BackendRow(f"{_HERE}.browser:Wasm", ("wasm",)),
     "browser.webgpu": BackendRow(f"{_HERE}.browser:WebGpu"),
-    "executorch.atalla": BackendRow(f"{_HERE}.executorch.atalla:AtallaDelegate"),
+    "executorch.atalla": BackendRow(f"{_HERE}.executorch.atalla:AtallaDelegate", role=Role.OWN),
     "executorch.coreml": BackendRow(f"{_HERE}.executorch.coreml:CoreMl", ("coreml",)),
     "executorch.ethos_u": BackendRow(f"{_HERE}.executorch.ethos_u:EthosU", ("ethos_u", "arm")),
     "executorch.mps": BackendRow(f"{_HERE}.executorch.mps:Mps", ("mps",)),
     "executorch.openvino": BackendRow(f"{_HERE}.executorch.openvino:OpenVinoDelegate"),
-    "executorch.portable": BackendRow(f"{_HERE}.executorch.portable:Portable", ("portable",)),
+    "executorch.portable": BackendRow(f"{_HERE}.executorch.portable:Portable", ("portable",), role=Role.REFERENCE),
     "executorch.qnn": BackendRow(f"{_HERE}.executorch.qnn:Qnn", ("qnn",)),
     "executorch.vulkan": BackendRow(f"{_HERE}.executorch.vulkan:Vulkan", ("vulkan",)),
     "executorch.xnnpack": BackendRow(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
     "iree.llvm_cpu": BackendRow(f"{_HERE}.iree.llvm_cpu:IreeLlvmCpu", ("iree",)),
     "iree.vulkan": BackendRow(f"{_HERE}.iree.vulkan:IreeVulkan"),
-    "null": BackendRow(f"{_HERE}.null:Null", in_all=False),
+    "null": BackendRow(f"{_HERE}.null:Null", in_all=False, role=Role.REFERENCE),
     "onnxruntime.acl": BackendRow(f"{_HERE}.onnxruntime.targets:Acl", ("acl",)),
     "onnxruntime.coreml": BackendRow(f"{_HERE}.onnxruntime.targets:CoreMl"),
     "onnxruntime.cpu": BackendRow(f"{_HERE}.onnxruntime.targets:Cpu", ("onnxruntime", "cpu", "ort")),
@@ -65,7 +81,7 @@ BACKENDS: dict[str, BackendRow] = {
     "openvino": BackendRow(f"{_HERE}.openvino:OpenVino"),
     "torch.aot_inductor": BackendRow(f"{_HERE}.torch:TorchAotInductor", ("aot_inductor",)),
     "torch.compile": BackendRow(f"{_HERE}.torch:TorchCompile", ("compile",)),
-    "torch.eager": BackendRow(f"{_HERE}.torch:TorchEager", ("torch", "eager")),
+    "torch.eager": BackendRow(f"{_HERE}.torch:TorchEager", ("torch", "eager"), role=Role.BASELINE),
 }
 assert list(BACKENDS) == sorted(BACKENDS), "keep the table sorted"
 
@@ -93,6 +109,12 @@ def full_name(name: str) -> str:
         if name in row.aliases:
             return full
     raise unknown_name("backend", name, [*table, *(alias for row in table.values() for alias in row.aliases)])
+
+
+def role_of(target: str) -> Role:
+    """Return the role of a full target's backend; one that is not registered here is a product."""
+    row = rows().get(target.partition("?")[0])
+    return row.role if row else Role.PRODUCT
 
 
 def short_name(name: str) -> str:

@@ -82,7 +82,7 @@ def test_without_a_number_launching_goes_on_until_it_is_decided(linear, cli, doc
     for row in (first, second):
         assert (row["rank"] == 1) == (row["ratio"]["low"] <= 1), "a rank is what the interval says"
     told = cli("compare", "--help").stdout
-    assert f"a difference of {Settings.found_from * 100:g} % would surely be found" in " ".join(told.split())
+    assert f"a difference of {Settings.found_from * 100:g} % is detected with 95 % power" in " ".join(told.split())
     assert f"no launch begins after {BOX_S:g} s" in " ".join(told.split())
 
 
@@ -112,7 +112,15 @@ def test_closing_table_follows_the_demo(linear, cli, plain):
     assert re.search(r"^\[fail\] Null.*MISMATCH", shown, re.MULTILINE)
     ranking = shown.index("Performance Ranking:")
     assert ranking < shown.index("Summary:")
-    for word in ("1. ", "Ship ", "Fastest: ", "2.718", "max error", "coverage", "would surely be found (95 of 100"):
+    for word in (
+        "1. ",
+        "Ship ",
+        "Fastest on this machine (",
+        "2.718",
+        "max error",
+        "coverage",
+        "is detected with 95 % power",
+    ):
         assert word in shown[ranking:]
     assert "measure, interleaved" in result.stderr and "measure, interleaved" not in shown
 

@@ -51,7 +51,7 @@ def test_a_study_prints_its_ranking_and_is_done(small, plain):
         "Ranking",
         "ONNX Runtime (CPU)",
         "Right",
-        "would surely be found (95 of 100",
+        "is detected with 95 % power",
     ):
         assert title in result.stdout
     for batch in (1, 4):

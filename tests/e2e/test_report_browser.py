@@ -137,8 +137,8 @@ def test_what_decides_is_seen_without_scrolling_sideways(visit, full, viewport):
     page = visit(full, viewport=viewport)
     assert overflow(page) <= 0
     cells = ", ".join(f"#ranking article tr > :nth-child({column})" for column in (1, 2, 3, 4))
-    reasons = "#stopped + .scroll td"
-    for selector, count in (("nav a", 15), (".verdicts dd", 4), (cells, 4 * 4 * 8), (reasons, 4 * (len(Outcome) - 1))):
+    reasons, failures = "#stopped + .scroll td", len(studies.FAILURES)
+    for selector, count in (("nav a", 15), (".verdicts dd", 4), (cells, 4 * 4 * 8), (reasons, 4 * failures)):
         found = page.evaluate(WITHIN, selector)
         assert len(found) == count and [row["text"] for row in found if row["outside"]] == [], selector
     wide = page.locator("#ranking article .scroll").first

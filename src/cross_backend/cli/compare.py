@@ -23,8 +23,8 @@ from cross_backend.cli._options import (
 )
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
-from cross_backend.platforms import COMPARED
-from cross_backend.records import Outcome, Panel, document
+from cross_backend.platforms import COMPARED, find_platform
+from cross_backend.records import TOO_FEW, Outcome, Panel, document
 from cross_backend.report.files import writable_folder
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         metavar="N",
         help="how often every target is started anew; runs and seconds are spread over them (default: until every "
-        "place is decided: far apart, or a difference of 8 %% would surely be found; no launch begins after 60 s, "
-        "which for several models are 50 s together)",
+        "place is decided: far apart, or a difference of 8 %% is detected with 95 %% power; no launch begins after "
+        "60 s, which for several models are 50 s together)",
     )
     parser.add_argument(
         "--margin",
@@ -87,6 +87,8 @@ def main(args: argparse.Namespace) -> int:
     settings = Settings(
         args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin
     )
+    if args.platform:
+        settings = replace(settings, platform=find_platform(args.platform).name)
     if len(sources) > 1:
         settings = replace(settings, box_s=max(SEVERAL_S / len(sources), LEAST_S))
     exporting = ExportSettings(Cache(), args.jobs or 0, args.timeout, folder)
@@ -166,7 +168,11 @@ def _status(found: _Found, models: int, *, strict: bool) -> int:
         raise KeyboardInterrupt
     if found.failed and models == 1:
         raise found.failed[0][1]
-    without = [{result.outcome for result in panel.results} for panel in found.panels if not panel.ranked]
+    without = [
+        {result.outcome for result in panel.results}
+        for panel in found.panels
+        if not panel.ranked and not any(result.unranked == TOO_FEW for result in panel.results)
+    ]
     if not found.failed and without and all(Outcome.NOT_PROVED in outcomes for outcomes in without):
         return UNPROVED
     wrong = any(r.outcome is not Outcome.OK for panel in found.panels for r in panel.results)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cross_backend.measurement import Measurement
-from cross_backend.records import Launch, Outcome, Result
+from cross_backend.records import INTERRUPTED, Launch, Outcome, Result
 
 
 def merged(launches: Sequence[Launch]) -> list[Result]:
@@ -34,9 +34,9 @@ def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
         unvisited = (Measurement("latency", "ns", ((),) * count, (count,)) for count in rounds)
         latencies = [part.latency or empty for part, empty in zip(parts, unvisited, strict=True) if empty.rounds]
     if not latencies and first.comparison is None:
-        return replace(first, outcome=Outcome.RUN_FAIL, reason="interrupted before it was measured")
+        return replace(first, outcome=Outcome.NOT_MEASURED, reason=INTERRUPTED)
     if not latencies and first.unranked is None:
-        first = replace(first, reason="interrupted before it was measured")
+        first = replace(first, unranked=INTERRUPTED)
     metrics: dict[str, list[Measurement]] = {}
     for part in parts:
         for measurement in part.measurements:

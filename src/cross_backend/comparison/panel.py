@@ -22,7 +22,7 @@ from cross_backend.measure.precision import precision_reached
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.program.capture import Captured
-from cross_backend.records import Launch, Outcome, Panel, Result
+from cross_backend.records import INTERRUPTED, TOO_FEW, Launch, Outcome, Panel, Result
 from cross_backend.registry import Resolved, check_targets
 from cross_backend.remembered import Measured, Memory
 from cross_backend.workloads import Source
@@ -166,6 +166,7 @@ def conclude(
                 result,
                 rank=ranks.get(i),
                 ratio=ratios.get(i),
+                unranked=result.unranked or (None if i in ranks else INTERRUPTED if interrupted else TOO_FEW),
                 latency_ms=latency_ms(result.latency),
                 mean_ms=math.fsum(map(math.fsum, result.latency.rounds)) / result.latency.count / 1e6,
             )

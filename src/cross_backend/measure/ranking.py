@@ -54,22 +54,26 @@ class Ranking:
         more = ratio.value if ratio else self.measured[first].median - self.measured[second].median
         return (more > 0) - (more < 0)
 
-    def _compared(self) -> Iterator[tuple[int, int, bool]]:
-        """Return each target but the first with the fastest of the group before it, and whether they are told apart."""
+    def _compared(self) -> Iterator[tuple[int, int, LogRatio | None]]:
+        """Return each target but the first with the fastest of the group before it, and their ratio."""
         leader = self.order[0] if self.order else 0
         for key in self.order[1:]:
             ratio = self._ratio(key, leader)
-            apart = ratio is not None and ratio.apart and ratio.value > 0
-            yield leader, key, apart
-            leader = key if apart else leader
+            yield leader, key, ratio
+            leader = key if _is_slower(ratio) else leader
 
     @property
     def ranks(self) -> dict[int, int]:
-        """Key → rank from 1; as many places are left out as targets share the rank before."""
+        """Key → rank from 1; as many places are left out as targets share the rank before.
+
+        A target that shares too few rounds with the fastest of the group before it has none. Where that is so of all
+        but the first, nothing was compared, and the first has none either.
+        """
         found = dict.fromkeys(self.order[:1], 1)
-        for place, (leader, key, apart) in enumerate(self._compared(), start=2):
-            found[key] = place if apart else found[leader]
-        return found
+        for leader, key, ratio in self._compared():
+            if ratio is not None:
+                found[key] = len(found) + 1 if _is_slower(ratio) else found[leader]
+        return found if len(found) > 1 or len(self.order) == 1 else {}
 
     @property
     def ratios(self) -> dict[int, Interval]:
@@ -86,8 +90,7 @@ class Ranking:
 
         Far apart are two that differ, at the strict level, by more than the difference that shall be found.
         """
-        for leader, key, _ in self._compared():
-            ratio = self._ratio(key, leader)
+        for leader, key, ratio in self._compared():
             if not self._clear(key, leader, self._asked):
                 yield leader, key, math.expm1(surely_found(ratio)) if ratio else math.inf
 
@@ -109,3 +112,7 @@ class Ranking:
         near = [found for *_, found in self._near() if math.isfinite(found)]
         ratio = log_ratio(*twins, self._confidence, self._floor) if twins and len(self.order) > 1 else None
         return max(near, default=math.expm1(surely_found(ratio)) if ratio else None)
+
+
+def _is_slower(ratio: LogRatio | None) -> bool:
+    return ratio is not None and ratio.apart and ratio.value > 0

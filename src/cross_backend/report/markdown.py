@@ -22,7 +22,7 @@ def text(results: StudyResults) -> str:
     shown = views(results)
     lines = [f"# {escaped(results.name)}", "", "<!-- cross-backend study -->", ""]  # tells it from files of others
     lines += _verdicts(shown)
-    if found := verdicts.surely_found(results.panels):
+    if found := verdicts.resolution(results.panels):
         lines += [escaped(found), ""]
     if not results.finished:
         lines += ["**Not finished: this is what was measured until now.**", ""]
@@ -37,10 +37,10 @@ def text(results: StudyResults) -> str:
 def _verdicts(shown: Sequence[View]) -> list[str]:
     """Return what to ship, panel by panel."""
     if len(shown) == 1:
-        apart = verdicts.told_apart(shown[0].panel)
-        return [f"**{escaped(verdicts.ship(shown[0].panel))}**", *(["", escaped(apart)] if apart else []), ""]
+        lead = verdicts.lead(shown[0].panel)
+        return [f"**{escaped(verdicts.ship(shown[0].panel))}**", *(["", escaped(lead)] if lead else []), ""]
     found = [
-        f"- **{escaped(view.label)}**: {escaped(f'{verdicts.ship(view.panel)} {verdicts.told_apart(view.panel)}')}"
+        f"- **{escaped(view.label)}**: {escaped(f'{verdicts.ship(view.panel)} {verdicts.lead(view.panel)}')}"
         for view in shown
     ]
     return [*found, ""] if found else []

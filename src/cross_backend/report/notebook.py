@@ -17,7 +17,7 @@ def escape(text: str) -> str:
 
 
 def panel_html(panel: Panel) -> str:
-    """Return the verdict, the ranking, what was told apart, and every reason once."""
+    """Return the verdict, the ranking, the lead, and every reason once."""
     batch = f", batch {panel.batch}" if panel.batch > 1 else ""
     parts = [
         f"<h4>{escape(panel.workload + batch)}, {escape(threads(panel))}</h4>",
@@ -27,7 +27,7 @@ def panel_html(panel: Panel) -> str:
         parts.append(_table(tables.ranking(panel).filled))
     parts += map(
         _paragraph,
-        filter(None, (verdicts.told_apart(panel), verdicts.surely_found([panel]), verdicts.disturbed(panel))),
+        filter(None, (verdicts.lead(panel), verdicts.resolution([panel]), verdicts.disturbed(panel))),
     )
     parts += [
         _paragraph(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {why}")
@@ -42,7 +42,7 @@ def study_html(results: StudyResults) -> str:
     """Return the fastest of each panel, the rankings with their verdicts, and every reason once."""
     shown = views(results)
     parts = [f"<h3>{escape(results.name)}</h3>"]
-    if found := verdicts.surely_found(results.panels):
+    if found := verdicts.resolution(results.panels):
         parts.append(_paragraph(found))
     if not results.finished:
         parts.append(_paragraph("Not finished: this is what was measured until now.", "b"))

@@ -12,6 +12,7 @@ MARKS: Mapping[str, str] = {
     Outcome.UNAVAILABLE: "⚠️",
     Outcome.UNSUPPORTED: "⚠️",
     Outcome.NOT_PROVED: "❓",
+    Outcome.NOT_MEASURED: "⚠️",
 }
 """Outcome → its mark."""
 MEANINGS: Mapping[str, str] = {
@@ -23,6 +24,7 @@ MEANINGS: Mapping[str, str] = {
     "TIMEOUT": "it took too long",
     "MISMATCH": "it ran, and its outputs are wrong",
     "NOT_PROVED": "it ran, its outputs are those of the reference, and that proves nothing",
+    "NOT_MEASURED": "the comparison was interrupted before its turn",
 }
 """Outcome → what it means; all but OK, which has a rank or says why not."""
 

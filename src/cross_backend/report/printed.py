@@ -13,7 +13,7 @@ from cross_backend.report import circumstances, figures, outcomes, study_tables,
 from cross_backend.report.placement import TELLING, left_by_delegate
 from cross_backend.report.tables import Table
 from cross_backend.report.terminal import Terminal
-from cross_backend.report.views import threads, views
+from cross_backend.report.views import functional, threads, views
 
 _MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
 
@@ -41,17 +41,19 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
         terminal.text("-" * 50)
         _print_ranking(terminal, panel)
         terminal.text()
-        _print_summary(terminal, panel)
     else:
         terminal.text("❌ Nothing could be ranked.")
+        terminal.text()
+    _print_summary(terminal, panel)
     if panel.interrupted:
         terminal.text("⚠️ Interrupted: this is what was finished until then.")
 
 
 def _ended_well(result: Result) -> str:
     if result.latency_ms is None or result.mean_ms is None:
-        why = f"functional check only: {result.unranked}" if result.unranked else "not measured"
-        return f"⚠️ {result.title}: verified, {why}"
+        if functional(result):
+            return f"⚠️ {result.title}: verified, functional check only: {result.unranked}"
+        return f"⚠️ {result.title}: verified, not measured{f' ({result.unranked})' if result.unranked else ''}"
     mark, why = ("✅", "") if result.unranked is None else ("⚠️", f"; no rank: {result.unranked}")
     mean, median = (figures.duration(ms, result.latency_ms) for ms in (result.mean_ms, result.latency_ms.value))
     return f"{mark} {result.title}: {mean} avg, {median} median{why}"
@@ -95,18 +97,18 @@ def _sentence(terminal: Terminal, text: str, indent: int = 3) -> None:
 
 def _print_summary(terminal: Terminal, panel: Panel) -> None:
     terminal.text("📈 Summary:", style="bold")
-    first = [r for r in panel.ranked if r.rank == 1]
-    lines = [
-        f"🎯 {verdicts.ship(panel)}",
-        f"🏃 Fastest: {verdicts.listed(first)}{' (a tie)' if len(first) > 1 else ''}",
-    ]
-    gain = tables.speedup(panel)
-    if gain is not None:
-        lines.append(f"⚡ Speed improvement: {gain[2]}x over slowest ({gain[1].title})")
+    lines = [f"🎯 {verdicts.ship(panel)}"]
+    if first := [r for r in panel.ranked if r.rank == 1]:
+        tie = " (a tie)" if len(first) > 1 else ""
+        lines.append(f"🏃 Fastest {verdicts.here(panel)}: {verdicts.names(panel, first)}{tie}")
+    if gain := tables.speedup(panel):
+        lines.append(f"⚡ Speed improvement: {gain[0]}x over {gain[1].title}")
     lines += [
-        f"⚖️ Tie at rank {group[0].rank}: {verdicts.listed(group)}" for group in tables.ties(panel) if group[0].rank != 1
+        f"⚖️ Tie at rank {group[0].rank}: {verdicts.names(panel, group)}"
+        for group in tables.ties(panel)
+        if group[0].rank != 1
     ]
-    lines += [f"🔍 {text}" for text in (verdicts.told_apart(panel), verdicts.surely_found([panel])) if text]
+    lines += [f"🔍 {text}" for text in (verdicts.lead(panel), verdicts.resolution([panel])) if text]
     lines += [f"⚠️ {warning}" for warning in (verdicts.disturbed(panel), *panel.warnings) if warning]
     lines += [f"⚠️ {result.title}: {warning}" for result in panel.ranked for warning in result.warnings]
     left = [(result.title, left_by_delegate(result.placement, TELLING)) for result in panel.ranked]
@@ -122,7 +124,7 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
     terminal.text(f"🚀 cross-backend study: {results.name}", style="bold")
     terminal.text("=" * 55)
     terminal.text(f"📊 {results.machine.cpu}")
-    if found := verdicts.surely_found(results.panels):
+    if found := verdicts.resolution(results.panels):
         _sentence(terminal, f"🔍 {found}", 0)
     if not results.finished:
         terminal.text("⚠️ Not finished: this is what was measured until now.")
@@ -135,7 +137,7 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
             terminal.text()
             terminal.text(f"🏆 Ranking: {view.label}", style="bold")
             _print_ranking(terminal, view.panel)
-            for text in filter(None, (verdicts.ship(view.panel), verdicts.told_apart(view.panel))):
+            for text in filter(None, (verdicts.ship(view.panel), verdicts.lead(view.panel))):
                 _sentence(terminal, f"🎯 {text}")
     _print_stopped(terminal, study_tables.stopped(shown))
     _print_table(terminal, circumstances.warnings(shown), ())

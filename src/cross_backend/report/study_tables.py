@@ -33,7 +33,7 @@ RANKING = (
     "load",
 )
 """Columns of a panel's ranking, what decides first; then the task metrics, and the note."""
-LEAST = ("ranked", "of the slowest", "threads", "surely found from", "batch", "median", "ratio of the next")
+LEAST = ("ranked", "speedup", "threads", "smallest detectable difference", "batch", "median", "ratio of the next")
 """Columns of the overview that a narrow medium goes without, the first of them first."""
 
 
@@ -58,7 +58,7 @@ def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
         "rank": str(result.rank) if result.rank is not None else NONE,
         "backend": result.title,
         "on device": tables.percent(execution.share if execution else None),
-        "precision": row.precision,
+        "precision": result.precision or NONE,
     }
     if timed(result) and result.latency is not None:
         told |= zip(_PERCENTILES, percentiles(result.latency), strict=True)
@@ -112,12 +112,12 @@ def overview(views: Sequence[View]) -> Table:
                 " = ".join(row.result.title for row in first) or "nothing could be ranked",
                 figures.duration(latency.value, latency) if latency else NONE,
                 f"{figures.ratio(after.ratio)} ({after.title})" if after and after.ratio else NONE,
-                f"{gain[2]} ({gain[1].title})" if gain else NONE,
+                f"{gain[0]} ({gain[1].title})" if gain else NONE,
                 "not measured" if found is None else figures.share(found),
                 f"{len(view.panel.ranked)} of {len(view.rows)}",
             )
         )
-    headers = (*WHERE, "fastest", "median", "ratio of the next", "of the slowest", "surely found from", "ranked")
+    headers = (*WHERE, "fastest", "median", "ratio of the next", "speedup", "smallest detectable difference", "ranked")
     return Table("Fastest of each panel", headers, tuple(rows), (1, 2, 4, 7, 8))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cross_backend.measurement import Measurement
 from cross_backend.records import Comparison, Panel, Result, Timing
+from cross_backend.registry import Role, role_of
 from cross_backend.report import figures
 
 NONE = "–"
@@ -209,13 +210,15 @@ def ties(panel: Panel) -> list[tuple[Result, ...]]:
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def speedup(panel: Panel) -> tuple[Result, Result, str] | None:
-    """Return the fastest, the slowest and how many times faster; None where they tie or stand alone."""
+def speedup(panel: Panel) -> tuple[str, Result] | None:
+    """Return how many times faster the fastest is, and than which; None where they tie or none is worth the ratio.
+
+    That is the baseline, the model as its framework runs it. Without one it is the slowest, where people ship each.
+    """
     ranked = panel.ranked
-    if len(ranked) < 2 or ranked[0].rank == ranked[-1].rank:
+    baseline = next((result for result in ranked if role_of(result.target) is Role.BASELINE), None)
+    if baseline is None and all(role_of(result.target) is Role.PRODUCT for result in ranked):
+        baseline = ranked[-1] if ranked else None
+    if baseline is None or baseline.rank == 1 or baseline.ratio is None:
         return None
-    fastest, slowest = ranked[0].latency_ms, ranked[-1].latency_ms
-    assert fastest is not None and slowest is not None
-    ratio = ranked[-1].ratio
-    times = f"{slowest.value / fastest.value:.1f}" if ratio is None else figures.ratio(ratio).partition(" ")[0]
-    return ranked[0], ranked[-1], times
+    return figures.ratio(baseline.ratio).partition(" ")[0], baseline

@@ -29,18 +29,6 @@ class Row:
         """Whether it came so far that a table can say more of it than why it stopped."""
         return self.result.outcome is Outcome.OK or self.result.comparison is not None
 
-    @property
-    def precision(self) -> str:
-        """What the runtime says that it computed with, else what was asked for."""
-        execution = self.result.execution
-        if execution is not None and execution.precision:
-            return execution.precision
-        for option in self.result.target.partition("?")[2].split("&"):
-            key, _, value = option.partition("=")
-            if key == "precision":
-                return value
-        return "–"
-
     def measurement(self, metric: str) -> Measurement | None:
         """Return what an instrument gave; None where it gave nothing, or where the figure would prove nothing."""
         if not proved(self.result) or functional(self.result):

@@ -395,6 +395,25 @@ def test_an_interrupt_before_anything_was_measured_gives_no_rank(linear: Capture
     assert panel.interrupted and panel.ranked == [] and panel.noise_floor is None
 
 
+def test_an_interrupt_between_the_first_visits_ranks_none() -> None:
+    """Once all shared the first rank, with medals, because nothing told them apart."""
+    two = (result(times(100, 101)), result(times(300, 301)))
+    panel = conclude("net", [Launch((*two, result(None, comparison=None)))], QUICK, 1, Machine.here(), interrupted=True)
+    assert [found.rank for found in panel.results] == [None] * 3 and panel.found_from is None
+    assert [found.unranked for found in panel.results[:2]] == ["interrupted"] * 2
+    assert (panel.results[2].outcome, panel.results[2].reason) == (Outcome.NOT_MEASURED, "interrupted")
+    assert all(found.unfinished for found in panel.results)
+    late = result(Measurement("latency", "ns", (*((900,),) * 5, ()), (6,)))
+    panel = conclude("net", [Launch((result(SIX), result(NOISY), late))], QUICK, 1, Machine.here(), interrupted=True)
+    assert [found.rank for found in panel.results] == [1, 1, None] and panel.results[2].unranked == "interrupted"
+
+
+def test_calls_that_are_too_few_rank_none() -> None:
+    panel = conclude("net", [Launch((result(times(1, 1)), result(times(9, 9))))], QUICK, 1, Machine.here())
+    assert panel.ranked == [] and {found.unranked for found in panel.results} == {"too few calls for a comparison"}
+    assert conclude("net", [Launch((result(times(1)),))], QUICK, 1, Machine.here()).ranked, "alone there is no other"
+
+
 def test_a_task_is_scored() -> None:
     captured = capture_workload("digits_cnn", None, Cache())
     assert captured.metric == "top-1 accuracy"

@@ -56,11 +56,14 @@ def test_without_a_floor_what_processes_differ_by_counts(draw: Draw) -> None:
     assert ranks(draw(1.0, 1.12), None) == [1, 2]
 
 
-def test_too_few_rounds_are_a_tie_in_the_order_of_medians(draw: Draw) -> None:
+def test_who_shares_too_few_rounds_has_no_rank(draw: Draw) -> None:
+    """Without a rank for anybody where nothing was compared: neither a tie nor a winner was found."""
     assert ranks(draw(1.0, 9.0, rounds=6)) == [1, 2]
     short = ranked(draw(9.0, 1.0, rounds=5))
-    assert (short.ranks, short.order, short.ratios) == ({0: 1, 1: 1}, (1, 0), {1: Interval(1, 1, 1)})
+    assert (short.ranks, short.order, short.ratios) == ({}, (1, 0), {1: Interval(1, 1, 1)})
     assert short.found_from(None) is None and short.undecided == [1, 0]
+    late = ranked([*draw(1.0, 1.0, 2.0), Measurement("latency", "ns", (*[(9_000_000,)] * 5, *[()] * 25))])
+    assert late.ranks == {0: 1, 1: 1, 2: 3} and late.order[-1] == 3
 
 
 def test_one_or_none_can_be_ranked(draw: Draw) -> None:

@@ -11,6 +11,7 @@ from cross_backend.machine import Machine
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.placement import Operators, Placement
 from cross_backend.records import Comparison, Outcome, Panel, Result
+from tests.unit.report.studies import FAILURES
 
 EQUAL = Comparison(0.0, 0.0, math.inf, 1.0, 1e-4, verdict=True)
 CLOSE = Comparison(1e-6, 2e-6, 117.4, 1.0, 1e-4, verdict=True)
@@ -42,9 +43,7 @@ def ranked(title: str, rank: int, median_ms: float, comparison: Comparison = CLO
 @pytest.fixture
 def panel(machine: Machine) -> Panel:
     failures = [
-        Result("net", outcome.lower(), outcome.title(), outcome, f"reason of {outcome}")
-        for outcome in Outcome
-        if outcome is not Outcome.OK
+        Result("net", outcome.lower(), outcome.title(), outcome, f"reason of {outcome}") for outcome in FAILURES
     ]
     slow = replace(ranked("Slow", 4, 200.0, left=1), warnings=("other work disturbed it",))
     rows = (slow, ranked("Fast", 1, LEADER_MS, EQUAL), ranked("Tied", 2, 2.0), ranked("Also", 2, 2.1), *failures)

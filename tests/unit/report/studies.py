@@ -21,6 +21,8 @@ ROUNDS = 30
 TITLES = ("onnxruntime", "OpenVINO", "XNNPACK", "XNNPACK int8", "AOTInductor", "eager", "IREE")
 SPEED = (1.6, 1.62, 2.4, 1.3, 3.3, 6.2, 12.0)
 """Milliseconds of a call, batch 1."""
+FAILURES = tuple(outcome for outcome in Outcome if outcome not in {Outcome.OK, Outcome.NOT_MEASURED})
+"""How targets of a comparison may end that was not interrupted."""
 
 
 def latency(median_ms: float, seed: int, runs: int = 40, rounds: int = ROUNDS) -> Measurement:
@@ -98,8 +100,7 @@ def panel(
         found = [replace(result, ratio=ratio(result.latency, leader)) for result in found]
     failed = [
         Result(workload, outcome.lower(), f"Backend that is {outcome.title()}", outcome, f"reason of {outcome}")
-        for outcome in Outcome
-        if outcome is not Outcome.OK
+        for outcome in FAILURES
     ]
     return Panel(
         workload, (*found, *failed), 0.055, {"threads": 1, "seed": 0}, MACHINE, batch=batch, launches=3,

@@ -106,7 +106,7 @@ def test_nothing_disappears(page: Page) -> None:
         for result in panel.results:
             assert result.title in page.shown
             assert (result.reason or "") in page.shown
-    assert "would surely be found (95 of 100 times" in page.shown and "no counter is readable here" in page.shown
+    assert "is detected with 95 % power" in page.shown and "no counter is readable here" in page.shown
     for text in ("AMD EPYC 7R13", "2.13.0", "margin", "stolen by other virtual machines", "needs n ≥"):
         assert text in page.shown
 
@@ -116,8 +116,8 @@ def test_the_verdict_comes_first_and_each_reason_once(tmp_path: Path) -> None:
     absent = [Result("net", name, name, Outcome.UNAVAILABLE, "there is no NVIDIA driver") for name in ("CUDA", "TRT")]
     results = studies.study(replace(panel, results=(*panel.results, *absent)))
     shown = " ".join(written(results, tmp_path).shown.split())
-    assert verdicts.ship(panel) in shown and verdicts.told_apart(panel) in shown
-    texts = (verdicts.ship(panel), verdicts.surely_found([panel]), "rankbackendratio", "CUDA, TRT")
+    assert verdicts.ship(panel) in shown and verdicts.lead(panel) in shown
+    texts = (verdicts.ship(panel), verdicts.resolution([panel]), "rankbackendratio", "CUDA, TRT")
     places = [shown.index(text) for text in texts]
     assert places == sorted(places) and shown.count("NVIDIA driver") == 1
 
@@ -174,7 +174,7 @@ def all_failed() -> StudyResults:
     ("results", "text"),
     [
         (replace(studies.study(), panels=(), finished=False), "No panel was begun"),
-        (studies.study(studies.panel(targets=1)), "it alone was proved right and measured"),
+        (studies.study(studies.panel(targets=1)), "the only backend verified and measured"),
         (all_failed(), "Ship none of these"),
         (replace(studies.study(replace(studies.panel(), interrupted=True)), finished=False), "interrupted"),
         (studies.study(replace(studies.panel(), results=())), "This panel has no target"),

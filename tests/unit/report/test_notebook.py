@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from cross_backend.records import Outcome
 from cross_backend.report import verdicts
 from cross_backend.study.runner import Results
 from tests.unit.report import studies
@@ -41,9 +40,9 @@ def test_a_panel_is_a_table_with_its_verdict() -> None:
     shown = Fragment(panel._repr_html_())
     assert [row[1] for row in shown.rows[1:]] == [result.title for result in panel.ranked]
     assert shown.rows[1][2] == "1" and shown.rows[2][2].startswith("1.2")
-    for text in (verdicts.ship(panel), verdicts.told_apart(panel), verdicts.surely_found([panel])):
+    for text in (verdicts.ship(panel), verdicts.lead(panel), verdicts.resolution([panel])):
         assert text in shown.shown
-    assert all(f"reason of {o}" in shown.shown for o in Outcome if o is not Outcome.OK)
+    assert all(f"reason of {o}" in shown.shown for o in studies.FAILURES)
 
 
 def test_a_study_is_a_table_a_panel() -> None:

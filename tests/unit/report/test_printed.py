@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from cross_backend.placement import Operators, Placement
-from cross_backend.records import Outcome, Panel, Result
+from cross_backend.records import INTERRUPTED, Outcome, Panel, Result
 from cross_backend.report import figures, study_tables, tables, verdicts
 from cross_backend.report.printed import print_panel, print_study
 from cross_backend.report.terminal import Terminal
@@ -44,8 +44,8 @@ def test_nothing_of_a_comparison_is_left_out(panel: Panel, monkeypatch: pytest.M
     for result in panel.results:
         assert result.title in text
         assert result.outcome is Outcome.OK or f"reason of {result.outcome}" in text
-    for line in ("Fastest: Fast", "400x over slowest (Slow)", "Tie at rank 2: Tied and Also",
-                 verdicts.ship(panel), verdicts.told_apart(panel), verdicts.surely_found([panel]),
+    for line in ("Fastest on this machine (", "Speed improvement: 400x over Slow", "Tie at rank 2: Tied and Also",
+                 verdicts.ship(panel), verdicts.lead(panel), verdicts.resolution([panel]),
                  "Slow: other work disturbed it", "97.5 %", "2.718", panel.machine.cpu):  # fmt: skip
         assert line in text
     positions = [
@@ -71,7 +71,7 @@ def test_a_tie_for_the_first_place_names_all(panel: Panel, monkeypatch: pytest.M
     out, _ = streams(monkeypatch, tty=False)
     tied = tuple(replace(result, rank=1) for result in panel.ranked)
     print_panel(Terminal(), replace(panel, results=tied))
-    assert "Fastest: Fast, Tied, Also and Slow (a tie)" in out.text
+    assert f"Fastest {verdicts.here(panel)}: Fast, Tied, Also and Slow (a tie)" in out.text
     assert "Speed improvement" not in out.text
 
 
@@ -79,7 +79,7 @@ def test_a_tie_for_the_first_place_names_all(panel: Panel, monkeypatch: pytest.M
     ("change", "line"),
     [
         ({"interrupted": True}, "Interrupted: this is what was finished"),
-        ({"found_from": None}, "Too little was measured to say"),
+        ({"found_from": None}, "Resolution: unknown, because too little was measured"),
     ],
 )
 def test_what_limits_a_comparison_is_told(
@@ -105,7 +105,7 @@ def test_a_stream_that_knows_few_characters_is_no_reason_to_fail(
 ) -> None:
     out, _ = streams(monkeypatch, tty=False, encoding=encoding)
     print_panel(Terminal(), panel)
-    assert "Fastest: Fast" in out.text
+    assert f"Fastest {verdicts.here(panel)}: Fast" in out.text
 
 
 def test_a_study_is_printed_with_the_rows_of_its_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,8 +114,8 @@ def test_a_study_is_printed_with_the_rows_of_its_page(capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     assert "Not finished" in out and "reason of UNAVAILABLE" in out
     for panel in results.panels:
-        assert verdicts.ship(panel) in out and verdicts.told_apart(panel) in out
-    assert verdicts.surely_found(results.panels) in out
+        assert all(text in " ".join(out.split()) for text in (verdicts.ship(panel), verdicts.lead(panel)))
+    assert verdicts.resolution(results.panels) in out
     shown = views(results)
     for table in (study_tables.overview(shown), *(tables.ranking(view.panel) for view in shown)):
         for row in table.rows:
@@ -172,6 +172,19 @@ def test_wide_terminals_have_all_columns(monkeypatch: pytest.MonkeyPatch) -> Non
     print_panel(Terminal(), studies.panel())
     header = ranking_of(out.text)[0]
     assert all(name in header for name in tables.RANKING)
+
+
+def test_what_an_interrupt_left_is_not_measured_and_has_no_medal(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, _ = streams(monkeypatch, tty=True)
+    late = Result("net", "late", "Late", Outcome.NOT_MEASURED, INTERRUPTED)
+    rows = [replace(result, rank=None, ratio=None, unranked=INTERRUPTED) for result in panel.ranked]
+    rows[0] = replace(rows[0], latency=None, latency_ms=None, mean_ms=None)
+    print_panel(Terminal(), replace(panel, results=(*rows, late), interrupted=True))
+    assert "Fast: verified, not measured (interrupted)" in out.text
+    assert "Slow: 204 ms avg, 200 ms median; no rank: interrupted" in out.text
+    assert "Late: NOT_MEASURED: interrupted" in out.text and "RUN_FAIL" not in out.text
+    assert "🎯 Ship none yet: the comparison was interrupted before 5 of 5 targets" in " ".join(out.text.split())
+    assert not any(text in out.text for text in ("🥇", "🏃", "⚡", "No difference"))
 
 
 def test_a_reason_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
