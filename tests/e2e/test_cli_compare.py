@@ -122,7 +122,7 @@ def test_closing_table_follows_the_demo(linear, cli, plain):
         "is detected with 95 % power",
     ):
         assert word in shown[ranking:]
-    assert "measure, interleaved" in result.stderr and "measure, interleaved" not in shown
+    assert "measure, round 30 of 30" in result.stderr and "measure, round" not in shown
 
 
 def test_80_columns_are_enough_for_what_decides(linear, cli):

@@ -241,7 +241,7 @@ def test_xnnpack_refuses_a_model_of_which_it_takes_nothing(
 ) -> None:
     monkeypatch.setenv("CROSS_BACKEND_CACHE", str(cache.root))
     program = xb.capture(_Sums(), (torch.randn(2, 4),))
-    told = r"XNNPACK \(CPU\) took none of the 1 operators \(aten::cumsum\.out: not in its table of operators\)"
+    told = r"XNNPACK \(CPU\) delegates 0 of 1 operators \(aten::cumsum\.out: not in its table of operators\)\. No file"
     with pytest.raises(LowerError, match=told) as caught:
         xb.lower(program, "xnnpack", name="sums", output_dir=tmp_path / "out")
     assert "executorch.portable" in str(caught.value)
@@ -250,6 +250,28 @@ def test_xnnpack_refuses_a_model_of_which_it_takes_nothing(
     made = xb.lower(program, "portable", name="sums", output_dir=tmp_path / "out")
     with xb.load(made) as session:
         assert session(torch.tensor([[1.0, 2, 3, 4]] * 2)).tolist() == [[1, 3, 6, 10]] * 2
+
+
+class _Bag(torch.nn.Module):
+    """XNNPACK takes the second layer, and ExecuTorch has no kernel for the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag, self.linear = torch.nn.EmbeddingBag(10, 4, mode="sum"), torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.bag(x))
+
+
+@pytest.mark.parametrize("target", ["xnnpack", "portable"])
+def test_a_file_that_no_runtime_can_run_is_refused_while_it_is_made(
+    target: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Cache
+) -> None:
+    monkeypatch.setenv("CROSS_BACKEND_CACHE", str(cache.root))
+    program = xb.capture(_Bag(), (torch.randint(0, 10, (2, 4)),))
+    with pytest.raises(UnsupportedError, match=r"_embedding_bag\.out, for which ExecuTorch has no kernel\. Use"):
+        xb.lower(program, target, name="bag", output_dir=tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not left_in(cache)
 
 
 def test_xnnpack_says_what_it_left_and_why(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import importlib
 import json
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, ClassVar, NoReturn
 
@@ -42,11 +44,33 @@ UNPROVED = 3
 """Exit status where outputs are right and that proves nothing."""
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help that fits 60 columns: ``[--backends TARGET …]``."""
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs not in {argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE}:
+            return super()._format_args(action, default_metavar)
+        (name,) = self._metavar_formatter(action, default_metavar)(1)
+        return f"{name} …" if action.nargs == argparse.ONE_OR_MORE else f"[{name} …]"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _folded(" ".join(text.split()), 0, width).splitlines()
+
+
+def _folded(text: str, below: int = 0, width: int | None = None) -> str:
+    """Return a text in lines of a width, the terminal's where None, that break between words."""
+    width = max(width or shutil.get_terminal_size().columns - 2, below + 10)
+    return textwrap.fill(text, width, subsequent_indent=" " * below, break_long_words=False, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse that says "did you mean" for options it does not know, and takes ``-1,2,3`` for a value."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"formatter_class": Help, **kwargs})
+        if self.description is not None:
+            parts = self.description.split("\n\n")
+            self.description = "\n\n".join(_folded(" ".join(part.split())) for part in parts)
         self._negative_number_matcher = re.compile(r"-[\d.][\d.,eE+-]*|-(inf|nan)\b.*")
 
     def error(self, message: str) -> NoReturn:
@@ -88,9 +112,8 @@ def _main(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="cross-backend",
         description="One PyTorch or ONNX model in, every inference backend out: verified, measured, ranked.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n"
-        + "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
+        + "\n".join(_folded(f"  {name:<10} {text}", 13) for name, text in COMMANDS.items())
         + "\n\n'cross-backend COMMAND --help' shows a command's options.",
         add_help=True,
     )

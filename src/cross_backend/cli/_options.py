@@ -54,7 +54,9 @@ def add_quality(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=("fp32", "fp16", "bf16", "int8"),
-        help="precision of every backend that names none itself; one that does not have it fails with the reason",
+        metavar="TYPE",
+        help="fp32, fp16, bf16 or int8: precision of every backend that names none itself; one that does not have it "
+        "fails with the reason",
     )
     parser.add_argument(
         "--min-coverage",

@@ -1,68 +1,108 @@
-"""List every backend: whether it can lower and run on this machine, the reason if not, and what mends it."""
+"""List every backend: whether it can lower and run on this machine; with names or --why the reason and the remedy."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json
 from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine
-from cross_backend.registry import find_backend, lifecycle_here, missing_here, rows
+from cross_backend.registry import find_backend, full_name, lifecycle_here, missing_here, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cross_backend.report.terminal import Terminal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these, each with its options, reason and remedy")
+    parser.add_argument("--why", action="store_true", help="also print why a backend is unavailable, and the remedy")
     add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the table."""
-    machine, found = Machine.here(), []
-    for name, row in rows().items():
-        entry: dict[str, object] = {"name": name, "aliases": list(row.aliases)}
-        try:
-            backend = find_backend(name)
-        except CrossBackendError as error:
-            gap = {"reason": one_line(error), "remedy": ""}
-            found.append({**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": gap, "run": gap})
-            continue
-        found.append(
-            {
-                **entry,
-                "title": backend.title,
-                "lifecycle": lifecycle_here(backend),
-                "options": {key: list(option.choices) or "number" for key, option in backend.options.items()},
-                **asdict(missing_here(backend)),
-            }
-        )
+    """Print the table, or the named backends one by one."""
+    chosen = list(dict.fromkeys(map(full_name, args.names))) or list(rows())
+    found = [_entry(name) for name in chosen]
     if args.json:
-        print_json({"schema": 1, "machine": machine.to_json(), "backends": found})
+        print_json({"schema": 1, "machine": Machine.here().to_json(), "backends": found})
         return 0
-    _print(found)
-    return 0
-
-
-def _print(found: list[dict[str, object]]) -> None:
     from cross_backend.report.terminal import Terminal
 
     terminal = Terminal()
-    table = []
-    for entry in found:
-        gaps = {key: gap for key in ("lower", "run") if isinstance(gap := entry[key], dict)}
-        why = "; ".join(dict.fromkeys(f"{gap['reason']}; {gap['remedy']}".rstrip("; ") for gap in gaps.values()))
-        aliases, options = entry["aliases"], entry["options"]
-        assert isinstance(aliases, list) and isinstance(options, dict)
-        table.append(
-            (
-                str(entry["name"]),
-                ", ".join(aliases),
-                "no" if "lower" in gaps else "yes",
-                "no" if "run" in gaps else "yes",
-                str(entry["lifecycle"]),
-                ", ".join(options) or "–",
-                why or "ready",
-            )
+    if args.names:
+        for entry in found:
+            _print_one(terminal, entry)
+        return 0
+    _print_all(terminal, found, why=args.why)
+    return 0
+
+
+def _entry(name: str) -> dict[str, Any]:
+    """Return the row of the JSON document."""
+    entry = {"name": name, "aliases": list(rows()[name].aliases)}
+    try:
+        backend = find_backend(name)
+    except CrossBackendError as error:
+        gap = {"reason": one_line(error), "remedy": ""}
+        return {**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": gap, "run": gap}
+    return {
+        **entry,
+        "title": backend.title,
+        "lifecycle": lifecycle_here(backend),
+        "options": {key: list(option.choices) or "number" for key, option in backend.options.items()},
+        **asdict(missing_here(backend)),
+    }
+
+
+def _print_all(terminal: Terminal, found: Sequence[dict[str, Any]], *, why: bool) -> None:
+    """Print a line per backend, and below them the reasons or how to get them."""
+    headers = ("backend", "short", "lowers", "runs here", "life-cycle", "options")
+    cells = [
+        (
+            entry["name"],
+            ", ".join(entry["aliases"]),
+            "no" if entry["lower"] else "yes",
+            "no" if entry["run"] else "yes",
+            entry["lifecycle"].partition(" ")[0],
+            ", ".join(entry["options"]) or "–",
         )
-    terminal.table(("backend", "short", "lowers", "runs", "life-cycle", "options", "here"), table)
+        for entry in found
+    ]
+    terminal.table(headers, cells, whole=range(len(headers)))
+    missing = [entry for entry in found if entry["lower"] or entry["run"]]
+    if not missing:
+        return
+    terminal.text()
+    if not why:
+        terminal.text(f"{len(missing)} unavailable backends. Reasons: cross-backend backends --why")
+    for entry in missing if why else ():
+        terminal.text(f"⚠️ {entry['name']}: {_reason(entry)}")
+
+
+def _print_one(terminal: Terminal, entry: dict[str, Any]) -> None:
+    short = f" ({', '.join(entry['aliases'])})" if entry["aliases"] else ""
+    terminal.text(f"📦 {entry['name']}{short}: {entry['title']}", style="bold")
+    terminal.text(f"   life-cycle: {entry['lifecycle']}")
+    for key, values in entry["options"].items():
+        terminal.text(f"   option {key}: {values if isinstance(values, str) else ', '.join(map(str, values))}")
+    for key, doing in (("lower", "lowers"), ("run", "runs")):
+        gap = entry[key]
+        terminal.text(f"   ✅ {doing} here." if not gap else f"   ⚠️ {_reason({key: gap})}")
+
+
+def _reason(entry: dict[str, Any]) -> str:
+    """Return the reasons and remedies as sentences, each once."""
+    gaps = [entry[key] for key in ("lower", "run") if entry.get(key)]
+    texts = [text for gap in gaps for text in (gap["reason"], _step(gap["remedy"])) if text]
+    return " ".join(f"{text[0].upper()}{text[1:].rstrip('.')}." for text in dict.fromkeys(texts))
+
+
+def _step(remedy: str) -> str:
+    """Return a remedy as a sentence: a command has a verb before it."""
+    return f"Run: {remedy}" if remedy.startswith(("cross-backend ", "pip ")) else remedy

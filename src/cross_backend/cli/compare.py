@@ -17,7 +17,6 @@ from cross_backend.cli._options import (
     add_work,
     check_threads,
     chosen_targets,
-    export_progress,
     margin,
     trust_files,
 )
@@ -121,17 +120,17 @@ def _compare_all(
     found: _Found,
 ) -> None:
     """Compare model after model, and print each, until one is interrupted."""
+    from cross_backend.cli._compare_progress import Watched
     from cross_backend.comparison.panel import compare
+    from cross_backend.export.export import lines
     from cross_backend.report.printed import print_panel
 
     for source in sources:
         try:
-            with export_progress(terminal) as observe, terminal.progress() as show:
-
-                def progress(doing: str, done: int, total: int, name: str = source.name) -> None:
-                    show("measure", f"{name}: {doing}", done / total)
-
-                found.panels.append(compare(source, targets, settings, exporting, observe, progress))
+            with terminal.progress() as show:
+                watched = Watched(show, source.name, settings)
+                panel = compare(source, targets, settings, exporting, lines(show), watched.progress, watched.look)
+            found.panels.append(panel)
         except (CrossBackendError, OSError) as error:
             found.failed.append((source.name, error))
             if len(sources) > 1 and not terminal.quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cross_backend.records import StudyResults
     from cross_backend.report.terminal import Terminal
     from cross_backend.store import Store
+    from cross_backend.study.cells import Cell
     from cross_backend.study.spec import Study
 
 
@@ -53,8 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=("never", "wrong", "slower", "cannot-tell"),
         default="slower",
-        help="exit status 1 if something became wrong or fails now; slower, too; or if there is something of which "
-        "neither can be told, or that is gone (default: slower)",
+        metavar="WHEN",
+        help="exit status 1 if something is wrong or fails now (wrong), or is slower (slower), or can be neither "
+        "proved nor ruled out, or is gone (cannot-tell); never (default: slower)",
     )
     export = _action(actions, "export", "write every sample of a stored study as a table")
     export.add_argument("study", metavar="STUDY", help="name or number")
@@ -152,11 +154,22 @@ def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: 
         return 0
     shown = table(planned)
     terminal.table(shown.headers, shown.rows, right=shown.numeric)
+    for reason, titles in _reasons(planned).items():
+        terminal.text(f"⚠️ {', '.join(titles)}: {reason}")
     running = sum(cell.runs for cell in planned)
-    counts = f"{len(study.panels())} panels, nothing known stops {running} of {len(planned)} cells"
-    terminal.text(f"🚀 {study.name}: {counts}: {estimate.total}")
+    panels = f"{len(study.panels())} panel{'s' if len(study.panels()) != 1 else ''}"
+    terminal.text(f"🚀 {study.name}: {panels}; {running} of {len(planned)} cells can run here; about {estimate.total}")
     terminal.text(f"   {estimate.basis}")
     return 0
+
+
+def _reasons(planned: Sequence[Cell]) -> dict[str, list[str]]:
+    """Return why cells cannot run here → their targets, each reason once."""
+    found: dict[str, list[str]] = {}
+    for cell in planned:
+        if cell.reason and cell.target not in found.setdefault(cell.reason, []):
+            found[cell.reason].append(cell.target)
+    return found
 
 
 def _judged(results: StudyResults) -> bool:

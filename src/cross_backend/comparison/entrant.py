@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -49,6 +50,31 @@ class Entrant:
         return replace(
             self.result, latency=latency, warnings=(*self.result.warnings, *_switching(self.switches, latency))
         )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of a target while a comparison runs."""
+
+    title: str
+    state: str
+    """``waiting``, ``verified``, ``measured``, or how it ended."""
+    median_ms: float | None = None
+    """Of all timed calls until now."""
+    calls: int = 0
+    """How many those are."""
+
+
+def standing(entrant: Entrant, earlier: Sequence[Measurement | None]) -> Standing:
+    """Return what is known of a target, with what earlier launches measured."""
+    result = entrant.result
+    if result.outcome is not Outcome.OK:
+        return Standing(result.title, str(result.outcome))
+    measured = [ns for one in earlier if one is not None for ns in one.values]
+    measured += [ns for calls in entrant.rounds for ns in calls]
+    if measured:
+        return Standing(result.title, "measured", statistics.median(measured) / 1e6, len(measured))
+    return Standing(result.title, "waiting" if result.comparison is None else "verified")
 
 
 def _switching(switches: int, latency: Measurement) -> tuple[str, ...]:

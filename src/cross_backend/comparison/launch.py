@@ -16,7 +16,7 @@ from pathlib import Path
 from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
-from cross_backend.comparison.entrant import Entrant, described
+from cross_backend.comparison.entrant import Entrant, Standing, described, standing
 from cross_backend.comparison.opening import (
     begin,
     find_where_it_runs,
@@ -46,8 +46,16 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
 
 
+Look = Callable[[Sequence[Standing]], None]
+"""Called with what is known of each target until now, in their order."""
+
+
 def silent(doing: str, done: int, total: int) -> None:
     """Show no progress."""
+
+
+def unseen(standings: Sequence[Standing]) -> None:
+    """Show nothing of the targets."""
 
 
 def run_launch(
@@ -58,6 +66,7 @@ def run_launch(
     before: Sequence[Launch] = (),
     progress: Progress = silent,
     wanted: Sequence[int] | None = None,
+    look: Look = unseen,
 ) -> tuple[Launch, bool]:
     """Open, verify and measure every target that has not failed in an earlier launch.
 
@@ -70,6 +79,7 @@ def run_launch(
         progress: told of every step.
         wanted: indices of the targets that are started again, fastest first; all where None. They are opened together,
             which is faster and disturbs what a cold start takes, so that is not measured.
+        look: told what is known of the targets at every step.
 
     Returns:
         The launch, and whether it was interrupted: then it holds what was finished.
@@ -77,23 +87,29 @@ def run_launch(
     entrants = [begin(captured, row, rows[:index], index, before, settings) for index, row in enumerate(rows)]
     twin_of, twin, interrupted, steps = None, None, False, len(rows) + 1 + ROUNDS
     started, machine_before = time.perf_counter(), Snapshot.take()
+    earlier = [[launch.results[index].latency for launch in before] for index in range(len(rows))]
+
+    def show(doing: str, done: int) -> None:
+        progress(doing, done, steps)
+        if look is not unseen:
+            look([standing(*pair) for pair in zip(entrants, earlier, strict=True)])
+
     with ExitStack() as stack:
         try:
             if wanted is None:
                 for step, entrant in enumerate(entrants):
-                    progress(f"open and verify {entrant.result.target}", step, steps)
+                    show(f"open and verify {entrant.result.target}", step)
                     open_alone(entrant, settings, cache, stack, first=not before)
                 twin_of = before[0].twin_of if before else _fastest(entrants)
                 if twin_of is not None and entrants[twin_of].running:
                     twin = twin_entrant(entrants[twin_of])
                     open_alone(twin, settings, cache, stack, first=False)
             elif wanted:
-                progress(f"open and verify {len(wanted)} targets", 0, steps)
+                show(f"open and verify {len(wanted)} targets", 0)
                 twin_of, twin = wanted[0], twin_entrant(entrants[wanted[0]])
                 open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
-            show = lambda turn: progress("measure, interleaved", len(rows) + 1 + turn, steps)  # noqa: E731
-            _measure(visited, settings, len(before), show)
+            _measure(visited, settings, len(before), lambda turn: show(_round(turn), len(rows) + 1 + turn))
             if captured.metric is not None and not before:
                 for entrant in entrants:
                     _score(entrant, captured.metric, captured.task_path)
@@ -113,6 +129,10 @@ def run_launch(
         captured.digest,
     )
     return launch, interrupted
+
+
+def _round(turn: int) -> str:
+    return f"measure, round {min(turn + 1, ROUNDS)} of {ROUNDS}"
 
 
 def _score(entrant: Entrant, metric: str, task: Path) -> None:

@@ -14,7 +14,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
 from cross_backend.comparison.joined import deduplicate_warnings, merged, twins
-from cross_backend.comparison.launch import Progress, launch_alone, run_launch, silent
+from cross_backend.comparison.launch import Look, Progress, launch_alone, run_launch, silent, unseen
 from cross_backend.comparison.settings import Settings
 from cross_backend.export.export import Exported, ExportSettings, Observe, export, ignore
 from cross_backend.machine import Machine
@@ -36,6 +36,7 @@ def compare(
     exporting: ExportSettings,
     observe: Observe = ignore,
     progress: Progress = silent,
+    look: Look = unseen,
 ) -> Panel:
     """Export, verify, measure and rank; a target that fails keeps its row and its reason.
 
@@ -45,16 +46,21 @@ def compare(
     """
     check_targets(targets)
     captured, rows = export(source, targets, exporting, observe)
-    return run_panel(captured, rows, settings, exporting.cache, progress)
+    return run_panel(captured, rows, settings, exporting.cache, progress, look)
 
 
 def run_panel(
-    captured: Captured, rows: Sequence[Exported], settings: Settings, cache: Cache, progress: Progress = silent
+    captured: Captured,
+    rows: Sequence[Exported],
+    settings: Settings,
+    cache: Cache,
+    progress: Progress = silent,
+    look: Look = unseen,
 ) -> Panel:
     """Verify, measure and rank what was exported."""
     if sum(row.artifact is not None for row in rows) == 1:
         settings = replace(settings, launches=settings.launches or 1)  # there is no place to decide
-    launches, interrupted = run_launches(captured, rows, settings, cache, progress=progress)
+    launches, interrupted = run_launches(captured, rows, settings, cache, progress=progress, look=look)
     workload = unbatched_name(captured.workload, captured.batch)
     panel = conclude(workload, launches, settings, captured.batch, Machine.here(), interrupted=interrupted)
     if not interrupted:
@@ -70,6 +76,7 @@ def run_launches(
     before: Sequence[Launch] = (),
     keep: Callable[[int, Launch], None] = lambda _index, _launch: None,
     progress: Progress = silent,
+    look: Look = unseen,
 ) -> tuple[list[Launch], bool]:
     """Launch until it is enough; return all launches, those of ``before`` first, and whether that was interrupted.
 
@@ -81,6 +88,7 @@ def run_launches(
         before: launches of this panel that were kept earlier.
         keep: called with the index and the launch as soon as a launch is whole.
         progress: told of every step; of all that may come, with a margin.
+        look: told what is known of the targets at every step.
     """
     launches = list(before)
     while not enough(launches, settings):
@@ -91,7 +99,7 @@ def run_launches(
             progress(f"{prefix}{doing}", index * total + done, settings.most_launches * total)
 
         wanted = undecided(launches, settings) if launches and settings.deciding else None
-        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted)
+        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted, look)
         launches.append(launch)
         if interrupted:
             return launches, True

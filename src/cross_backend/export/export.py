@@ -74,6 +74,8 @@ def lines(show: Callable[[str, str, float | None], None]) -> Observe:
         how = "from the cache" if ended.cached else f"{ended.seconds:.1f} s"
         if ended.outcome is not Outcome.OK:
             how = str(ended.outcome)
+        elif ended.reason:
+            how = f"{how}; {ended.reason}"
         show(f"{workload} {step}", f"{workload}: {doing}: {how}", 1)
 
     return observe
@@ -141,7 +143,8 @@ def _capture(source: Source, texts: Sequence[str], settings: ExportSettings, poo
     found = find_capture(source, settings.cache)
     captured = found or _capture_in_worker(source, texts, settings, pool)
     seconds = time.perf_counter() - started
-    observe(source.name, "capture", Exported("capture", Outcome.OK, cached=found is not None, seconds=seconds))
+    told = "the module was in training mode and was switched to evaluation mode" if captured.was_training else None
+    observe(source.name, "capture", Exported("capture", Outcome.OK, told, cached=found is not None, seconds=seconds))
     return captured
 
 
@@ -153,7 +156,8 @@ def _capture_in_worker(source: Source, texts: Sequence[str], settings: ExportSet
         if attempt == 0:
             pool.preload(texts, settings.workers(0) - 1)
         try:
-            return replace(Captured.read(worker.ask(question, settings.timeout_s)), workload=source.name)
+            folder, was_training = worker.ask(question, settings.timeout_s)
+            return replace(Captured.read(folder), workload=source.name, was_training=was_training)
         except WorkerTimeoutError:
             raise
         except WorkerError:

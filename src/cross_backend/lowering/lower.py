@@ -188,10 +188,10 @@ def check_lowers(captured: Captured, resolved: Resolved) -> None:
 
 def _nothing_inside(resolved: Resolved, placement: Placement) -> str:
     reasons = "; ".join(f"{row.name}: {row.why}" for row in placement.left[:REASONS] if row.why)
-    instead = f"; use {resolved.backend.otherwise} for this model" if resolved.backend.otherwise else ""
+    instead = f" Use {resolved.backend.otherwise}." if resolved.backend.otherwise else ""
     return (
-        f"{resolved.backend.title} took none of the {placement.left_count} operators"
-        f"{f' ({reasons})' if reasons else ''}, so a file under its name would hold only other kernels{instead}."
+        f"{resolved.backend.title} delegates 0 of {placement.left_count} operators"
+        f"{f' ({reasons})' if reasons else ''}. No file written.{instead}"
     )
 
 

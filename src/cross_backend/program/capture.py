@@ -76,6 +76,8 @@ class Captured:
     time."""
     files: Mapping[str, str]
     """Name → SHA-256 of every file in the folder but the record itself."""
+    was_training: bool = False
+    """Whether this capture switched the module to evaluation mode; not in the record, which is of its outcome."""
 
     @property
     def sample_path(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cross_backend.cache import Cache, key_of
@@ -17,17 +17,18 @@ KIND = "captures"
 
 
 @dataclass(frozen=True)
-class Capture(Question[Path]):
-    """Build and capture a workload into the cache."""
+class Capture(Question[tuple[Path, bool]]):
+    """Build and capture a workload into the cache; returns the folder, and whether the module was training."""
 
     model: str
     weights: str | None
     batch: int | None
     cache: Path
 
-    def answer(self, _process: Answering) -> Path:
-        """Return the capture's folder."""
-        return capture_workload(self.model, self.weights, Cache(self.cache), self.batch).folder
+    def answer(self, _process: Answering) -> tuple[Path, bool]:
+        """Return the capture's folder, and whether the module was in training mode."""
+        captured = capture_workload(self.model, self.weights, Cache(self.cache), self.batch)
+        return captured.folder, captured.was_training
 
 
 def capture_workload(model: str, weights: str | None, cache: Cache, batch: int | None = None) -> Captured:
@@ -41,8 +42,10 @@ def capture_workload(model: str, weights: str | None, cache: Cache, batch: int |
     if found is not None:
         return found
     with cache.scratch() as folder:
-        captured = write_capture(source.build(), folder)
-        return Captured.read(cache.publish(folder, KIND, _capture_key(source) or captured.digest[:32]))
+        workload = source.build()
+        captured = write_capture(workload, folder)
+        stored = Captured.read(cache.publish(folder, KIND, _capture_key(source) or captured.digest[:32]))
+        return replace(stored, was_training=workload.was_training)
 
 
 def find_capture(source: Source, cache: Cache) -> Captured | None:

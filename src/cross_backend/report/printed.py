@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 
 from cross_backend.records import Outcome, Panel, Result, StudyResults
@@ -23,11 +21,9 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
     batch = f", batch {panel.batch}" if panel.batch > 1 else ""
     terminal.text(f"🚀 cross-backend: {panel.workload}{batch}", style="bold")
     terminal.text("=" * 55)
-    _sentence(
-        terminal,
-        f"📊 {panel.machine.cpu}, {threads(panel)} each; every output checked against eager float32"
-        + (f"; {panel.launches} launches" if panel.launches > 1 else ""),
-        0,
+    launches = f"; {panel.launches} launches" if panel.launches > 1 else ""
+    terminal.text(
+        f"📊 {panel.machine.cpu}, {threads(panel)} each; every output checked against eager float32{launches}"
     )
     terminal.text()
     for result in panel.results:
@@ -62,8 +58,7 @@ def _ended_well(result: Result) -> str:
 def text(shown: Panel | StudyResults) -> str:
     """Return what is printed of a panel or a study, as plain text as wide as the terminal."""
     into = io.StringIO()
-    terminal = Terminal(into=into)
-    terminal.out.width = shutil.get_terminal_size().columns
+    terminal = Terminal(into=into, width=shutil.get_terminal_size().columns)
     if isinstance(shown, Panel):
         print_panel(terminal, shown)
     else:
@@ -80,19 +75,10 @@ def _print_ranking(terminal: Terminal, panel: Panel) -> None:
     for row, ratio in zip(table.rows, ratios, strict=True):
         medal = _MEDALS.get(int(row[0]), "📊") if terminal.fancy else f"{row[0]}."
         rows.append((medal, *row[1:at], ratio, *row[at + 1 :]))
-    metrics = [header for header in table.headers if header not in {*tables.RANKING, *tables.LEAST}]
-    fitted = replace(table, rows=tuple(rows)).filled.fitted(terminal.out.width, tables.LEAST, (*metrics, "median"))
-    right = [i for i in fitted.numeric if fitted.headers[i] != "ratio"]
-    terminal.table(fitted.headers, fitted.rows, right, fitted.numeric)
-
-
-def _sentence(terminal: Terminal, text: str, indent: int = 3) -> None:
-    """Print a mark and a sentence; words that the line has no room for go below its first word."""
-    below = indent + (3 if terminal.fancy else 2)
-    marks = 1 if terminal.fancy else 4  # words stand for them, which are longer
-    width = max(terminal.out.width - below - marks, 20)
-    for index, line in enumerate(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)):
-        terminal.text(" " * (below if index else indent) + line)
+    metrics = [header for header in table.headers if header not in {*tables.RANKING, tables.OUTPUT}]
+    shown = replace(table, rows=tuple(rows)).filled
+    right = [i for i in shown.numeric if shown.headers[i] != "ratio"]
+    terminal.table(shown.headers, shown.rows, right, [shown.headers.index("ratio")], metrics)
 
 
 def _print_summary(terminal: Terminal, panel: Panel) -> None:
@@ -114,7 +100,7 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
     left = [(result.title, left_by_delegate(result.placement, TELLING)) for result in panel.ranked]
     lines += [f"⚠️ {title}: {text}" for title, text in left if text]
     for line in lines:
-        _sentence(terminal, line)
+        terminal.text(f"   {line}")
     terminal.text()
 
 
@@ -125,30 +111,30 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
     terminal.text("=" * 55)
     terminal.text(f"📊 {results.machine.cpu}")
     if found := verdicts.resolution(results.panels):
-        _sentence(terminal, f"🔍 {found}", 0)
+        terminal.text(f"🔍 {found}")
     if not results.finished:
         terminal.text("⚠️ Not finished: this is what was measured until now.")
     if not shown:
         terminal.text("❌ No panel was begun.")
         return
-    _print_table(terminal, study_tables.overview(shown), study_tables.LEAST)
+    _print_table(terminal, study_tables.overview(shown))
     for view in shown:
         if view.panel.ranked:
             terminal.text()
             terminal.text(f"🏆 Ranking: {view.label}", style="bold")
             _print_ranking(terminal, view.panel)
             for text in filter(None, (verdicts.ship(view.panel), verdicts.lead(view.panel))):
-                _sentence(terminal, f"🎯 {text}")
+                terminal.text(f"   🎯 {text}")
     _print_stopped(terminal, study_tables.stopped(shown))
-    _print_table(terminal, circumstances.warnings(shown), ())
+    _print_table(terminal, circumstances.warnings(shown))
 
 
-def _print_table(terminal: Terminal, table: Table, least: Sequence[str]) -> None:
+def _print_table(terminal: Terminal, table: Table) -> None:
     if table.rows:
         terminal.text()
         terminal.text(table.title, style="bold")
-        fitted = table.filled.fitted(terminal.out.width, least)
-        terminal.table(fitted.headers, fitted.rows, right=fitted.numeric)
+        shown = table.filled
+        terminal.table(shown.headers, shown.rows, right=shown.numeric)
 
 
 def _print_stopped(terminal: Terminal, table: Table) -> None:

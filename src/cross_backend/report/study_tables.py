@@ -33,8 +33,6 @@ RANKING = (
     "load",
 )
 """Columns of a panel's ranking, what decides first; then the task metrics, and the note."""
-LEAST = ("ranked", "speedup", "threads", "smallest detectable difference", "batch", "median", "ratio of the next")
-"""Columns of the overview that a narrow medium goes without, the first of them first."""
 
 
 def where(view: View) -> tuple[str, str, str]:

@@ -29,14 +29,6 @@ RANKING = (
 )
 """Columns of a ranking; then the first values of the output for small models, and the task metrics."""
 OUTPUT = "output"
-LEAST = ("average", "runs", "load", "SQNR dB", "95 % interval", "coverage", OUTPUT, "size", "max error")
-"""Columns that a narrow ranking goes without, the first of them first; then go task metrics, and last the median."""
-NAME_WIDTH = 32
-"""Longer names are folded before a column goes for them."""
-FOLDED_WIDTH = 10
-"""Names are folded to this width before one of the columns goes that decide."""
-GAP = 2
-"""Spaces between columns."""
 PROFILE_HEADERS = ("Operator", "kind", "calls", "ms", "share")
 PROFILE_ROWS = 30
 """Most rows of a profile that a terminal shows."""
@@ -67,27 +59,6 @@ class Table:
         """The table without columns of which no cell tells anything."""
         columns = range(len(self.headers))
         return self.only([i for i in columns if any(row[i] not in {"", NONE} for row in self.rows)])
-
-    def fitted(self, width: int, least: Sequence[str], last: Sequence[str] = ()) -> Table:
-        """Return the table with as many columns as fit.
-
-        Args:
-            width: characters of a line.
-            least: headers of the columns that it can do without, the first to go first.
-            last: those that go only where names that fold are not enough.
-        """
-        from rich.cells import cell_len
-
-        cells = [[cell_len(cell) for cell in column] for column in zip(self.headers, *self.rows, strict=True)]
-        kept = list(range(len(self.headers)))
-        for headers, name_width in ((least, NAME_WIDTH), (last, FOLDED_WIDTH)):
-            # Names fold where they are long, numbers never do.
-            needs = [max(c) if i in self.numeric else min(max(c), name_width) for i, c in enumerate(cells)]
-            for header in headers:
-                if sum(needs[i] for i in kept) + GAP * (len(kept) - 1) <= width:
-                    break
-                kept = [i for i in kept if self.headers[i] != header]
-        return self.only(kept)
 
 
 def milliseconds(value: float) -> str:

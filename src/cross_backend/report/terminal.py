@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cross_backend.foreign_text import plain
 from cross_backend.records import Timing
-from cross_backend.report import tables
+from cross_backend.report import fitting, tables
+from cross_backend.report.progress import Lines, Show, bars
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -24,24 +24,34 @@ _PLAIN = {
     "📊": "*", "🏆": "*", "📈": "*", "🚀": "*",
     "🏃": "-", "⚡": "-", "⚖️": "-", "🎯": "-", "⏱️": "-", "📦": "*", "❓": "[?]", "🔍": "-",
 }  # fmt: skip
+_MARK = re.compile(r" *(?:(\[\w+\]|[-*•]|\d\.|[^\w\s'\"(\[]+)\s+)?")
+"""What stands before the first word of a line: spaces and a mark."""
 
 
 class Terminal:
     """Standard output for results, standard error for progress and complaints."""
 
-    def __init__(self, *, quiet: bool = False, into: TextIO | None = None) -> None:
+    def __init__(self, *, quiet: bool = False, into: TextIO | None = None, width: int | None = None) -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
         stream = into or sys.stdout
         self.fancy = fancy(stream)
-        self.out = _console(stream, self.fancy, _width(stream))
+        self.out = _console(stream, self.fancy, width or _width(stream))
+        self._bounded = width is not None or _bounded(stream)
         self.err = _console(sys.stderr, fancy(sys.stderr), None)
         self.quiet = quiet
 
+    @property
+    def width(self) -> int | None:
+        """Characters of a line; None for a pipe whose reader asks for no width."""
+        return self.out.width if self._bounded else None
+
     def text(self, line: str = "", style: str | None = None) -> None:
-        """Print one line; where emoji are off, words stand for them."""
-        self.out.print(_shown(line, self.fancy), style=style, soft_wrap=True)
+        """Print one line, folded between words; where emoji are off, words stand for them."""
+        shown = _shown(line, self.fancy)
+        for part in fitting.folded(shown, self.width, _below(shown)) if self.width else [shown]:
+            self.out.print(part, style=style, soft_wrap=True)
 
     def table(
         self,
@@ -49,41 +59,40 @@ class Terminal:
         rows: Sequence[Sequence[str]],
         right: Sequence[int] = (),
         whole: Sequence[int] = (),
+        also: Sequence[str] = (),
     ) -> None:
-        """Print aligned columns; those in ``right`` are numbers.
+        """Print as many columns as there is room for, see :mod:`~cross_backend.report.fitting`.
 
-        Texts fold where there is little room; numbers and the columns in ``whole`` never do: before, their headers
-        fold, and then lines are longer than the terminal.
+        Args:
+            headers: of the columns.
+            rows: cells.
+            right: columns of numbers, which stand on the right and never fold.
+            whole: further columns that never fold.
+            also: headers of further columns that the table can do without.
         """
-        from rich.table import Table
+        from rich.table import Table as Grid
 
-        heads, *body = [[_shown(cell, self.fancy) for cell in row] for row in (headers, *rows)]
-        unbroken = {*right, *whole}
-        least = [_widest(column) for column in zip(*body, strict=True)] if body else [0] * len(heads)
-        natural = [max(width, _widest([head])) for width, head in zip(least, heads, strict=True)]
-        if sum(natural) + tables.GAP * (len(heads) - 1) > self.out.width:
-            for index in unbroken:
-                heads[index] = "\n".join(textwrap.wrap(heads[index], max(least[index], 1)))
-            least = [width if i in unbroken else min(width, tables.FOLDED_WIDTH) for i, width in enumerate(least)]
-        needed = sum(least) + tables.GAP * (len(heads) - 1)
-        shown = Table(
-            box=None,
-            header_style="bold",
-            pad_edge=False,
-            padding=(0, tables.GAP, 0, 0),
-            width=needed if needed > self.out.width else None,
-        )
-        for index, head in enumerate(heads):
-            side: JustifyMethod = "right" if index in right else "left"
-            shown.add_column(head, justify=side, no_wrap=index in unbroken, overflow="fold")
-        for row in body:
+        heads, *body = [tuple(_shown(cell, self.fancy) for cell in row) for row in (headers, *rows)]
+        asked = tables.Table("", heads, tuple(body), tuple(right))
+        fitted = fitting.fit(asked, self.out.width, whole, also)
+        if fitted is None:
+            for line in fitting.stacked(asked, self.out.width):
+                self.out.print(line, soft_wrap=True)
+            return
+        shown = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, fitting.GAP, 0, 0))
+        for index, (head, width) in enumerate(zip(fitted.table.headers, fitted.widths, strict=True)):
+            side: JustifyMethod = "right" if index in fitted.table.numeric else "left"
+            shown.add_column(head, justify=side, width=width, overflow="fold")
+        for row in fitted.table.rows:
             shown.add_row(*row)
         self.out.print(shown, crop=False)
 
     def note(self, line: str) -> None:
         """Print one line of progress to standard error."""
         if not self.quiet:
-            self.err.print(_shown(line, fancy(sys.stderr)), soft_wrap=True)
+            shown = _shown(line, fancy(sys.stderr))
+            for part in fitting.folded(shown, self.err.width, _below(shown)) if _bounded(sys.stderr) else [shown]:
+                self.err.print(part, soft_wrap=True)
 
     @property
     def has_bars(self) -> bool:
@@ -91,72 +100,44 @@ class Terminal:
         return fancy(sys.stderr)
 
     @contextmanager
-    def progress(self) -> Iterator[Callable[[str, str, float | None], None]]:
-        """Return ``show(key, text, share)``: a line per key with its elapsed time; ``share`` 1 ends it, None spins.
-
-        Where standard error has no colours, each finished key is one plain line.
-        """
+    def progress(self) -> Iterator[Show]:
+        """Return what shows progress: bars, or one plain line for each finished key where there are no colours."""
         if self.quiet:
-            yield lambda _key, _text, _share: None
+            yield Show()
         elif not self.has_bars:
-            yield lambda _key, text, share: self.note(text) if share == 1 else None
+            yield Lines(self.note)
         else:
-            with _bars(self.err) as show:
+            with bars(self.err) as show:
                 yield show
 
 
-def _widest(texts: Iterable[str]) -> int:
-    from rich.cells import cell_len
+def _below(text: str) -> int:
+    """Return how far the lines below the first are indented: to its first word, or by two after a longer mark."""
+    mark = _MARK.match(text)
+    assert mark is not None, "it matches anything"
+    indent = len(text) - len(text.lstrip(" "))
+    return indent + (0 if not mark[1] else 2 if mark[1].isascii() else 3)
 
-    return max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
+
+def _bounded(stream: TextIO) -> bool:
+    return stream.isatty() or _columns() is not None
+
+
+def _columns() -> int | None:
+    """Return how long lines may be by ``COLUMNS``."""
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else None
 
 
 def _width(stream: TextIO) -> int | None:
-    """Return how long lines may be: the terminal says it itself, for pipes ``COLUMNS`` does."""
-    if stream.isatty():
-        return None
-    asked = os.environ.get("COLUMNS", "")
-    return int(asked) if asked.isdecimal() and int(asked) > 0 else _PLAIN_WIDTH
+    """Return how long lines of tables may be: the terminal says it itself, for pipes ``COLUMNS`` does."""
+    return None if stream.isatty() else _columns() or _PLAIN_WIDTH
 
 
 def _console(stream: TextIO, colours: bool, width: int | None) -> Console:
     from rich.console import Console
 
     return Console(file=stream, force_terminal=colours, width=width, highlight=False, markup=False, emoji=False)
-
-
-@contextmanager
-def _bars(console: Console) -> Iterator[Callable[[str, str, float | None], None]]:
-    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
-    from rich.progress import TimeElapsedColumn as Elapsed
-    from rich.text import Text
-
-    class Left(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            """Tell how long it may take yet, where that is known and the text does not say so itself."""
-            known = None if task.finished or task.description.endswith("left)") else task.time_remaining
-            return Text("" if known is None else f"about {timedelta(seconds=round(known))} left")
-
-    columns = (
-        SpinnerColumn(finished_text=" "),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        Elapsed(),
-        Left(),
-    )
-    with Progress(*columns, console=console, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def show(key: str, text: str, share: float | None) -> None:
-            text = plain(text)
-            if key not in tasks:
-                tasks[key] = bars.add_task(text, total=None)
-            if share is None:
-                bars.update(tasks[key], description=text)
-            else:
-                bars.update(tasks[key], description=text, total=1.0, completed=share)
-
-        yield show
 
 
 def _shown(text: str, fancy: bool) -> str:

@@ -112,7 +112,7 @@ def table(planned: Sequence[Cell]) -> Table:
     """Return a row per cell for ``--dry-run``."""
     return Table(
         "cells",
-        ("workload", "batch", "threads", "target", "what is done", "why not"),
+        ("workload", "batch", "threads", "target", "what is done"),
         tuple(
             (
                 cell.panel.workload.name,
@@ -120,7 +120,6 @@ def table(planned: Sequence[Cell]) -> Table:
                 str(cell.panel.threads),
                 cell.target,
                 cell.doing,
-                cell.reason or "",
             )
             for cell in planned
         ),

@@ -35,7 +35,12 @@ class Seconds:
 
     def __str__(self) -> str:
         low, high = _spoken(self.low), _spoken(self.high)
-        return low if low == high else f"{low} to {high}"
+        number, _, unit = high.partition(" ")
+        if unit == "min" and self.low >= 30:
+            low = f"{round(self.low / 30) / 2:g} {unit}" if self.low < 300 else f"{round(self.low / 60)} {unit}"
+        if low == high:
+            return low
+        return f"{low.removesuffix(f' {unit}')} to {number} {unit}"
 
 
 NOTHING = Seconds(0.0, 0.0)
@@ -56,6 +61,8 @@ FLOPS_PER_S = (30e9, 150e9)
 CALL_WITHOUT_FLOPS = Seconds(0.0, 0.2)
 EARLIER = 1.3
 """How far durations differ from run to run."""
+FIRST_SHARE = 0.15
+"""Share of a panel from which on its duration says something about the rest."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +79,27 @@ class Estimate:
         """All panels together."""
         return sum(self.panels, NOTHING)
 
-    def left(self, finished_s: Sequence[float], share: float = 0.0) -> Seconds:
+    def left(self, finished_s: Sequence[float], share: float = 0.0, current_s: float = 0.0) -> Seconds:
         """Return what the rest may take, when the first panels took so long.
 
-        What was estimated wrongly so far is taken to be wrong alike in the rest.
+        What was estimated wrongly so far is taken to be wrong alike in the rest. While the first panel runs, the range
+        narrows with its share.
 
         Args:
             finished_s: wall times of the finished panels, seconds, in order.
-            share: of the next panel that is behind.
+            share: of the next panel that is done.
+            current_s: seconds since the next panel was begun.
         """
         current, *later = (*self.panels[len(finished_s) :], NOTHING)
         rest = sum(later, current.times(1 - share))
-        expected = sum(self.panels[: len(finished_s)], NOTHING)
-        if not finished_s or expected.low <= 0:
+        early = share < FIRST_SHARE or current_s <= 0  # lowering has no share of its own
+        expected = sum(self.panels[: len(finished_s)], NOTHING if early else current.times(share))
+        if expected.low <= 0:
             return rest
-        factor = sum(finished_s) / math.sqrt(expected.low * expected.high)
+        factor = (sum(finished_s) + (0.0 if early else current_s)) / math.sqrt(expected.low * expected.high)
         middle = math.sqrt(rest.low * rest.high) * factor
-        return Seconds(max(rest.low * factor, middle / EARLIER), min(rest.high * factor, middle * EARLIER))
+        spread = EARLIER if finished_s else EARLIER * math.sqrt(expected.high / expected.low) ** (1 - share)
+        return Seconds(max(rest.low * factor, middle / spread), min(rest.high * factor, middle * spread))
 
 
 def plan(study: Study, cache: Cache) -> tuple[Sequence[Cell], Estimate]:

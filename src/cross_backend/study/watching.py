@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from cross_backend.cache import Cache
 from cross_backend.export.export import lines
 from cross_backend.records import Outcome, Panel, PanelKey
 from cross_backend.report import figures
+from cross_backend.report.progress import Show
 from cross_backend.report.terminal import Terminal
 from cross_backend.study.driver import Watch
 from cross_backend.study.estimate import Estimate, plan
@@ -36,7 +37,7 @@ def watching(terminal: Terminal, study: Study, cache: Cache) -> Iterator[Watch]:
 class _Shown:
     """The bar: which panels are left, how far the current one is, and how long the finished ones took."""
 
-    def __init__(self, terminal: Terminal, show: Callable[[str, str, float | None], None], whole: Estimate) -> None:
+    def __init__(self, terminal: Terminal, show: Show, whole: Estimate) -> None:
         self._terminal, self._show, self._whole = terminal, show, whole
         self._left = whole
         self._finished_s: list[float] = []
@@ -56,7 +57,8 @@ class _Shown:
         done = len(self._finished_s)
         current = weights[done] if done < len(weights) else 0.0
         behind = (sum(weights[:done]) + share * current) / (sum(weights) or 1.0)
-        self._show("study", f"{doing} (about {self._left.left(self._finished_s, share)} left)", min(behind, 0.999))
+        left = self._left.left(self._finished_s, share, time.monotonic() - self._begun)
+        self._show("study", doing, min(behind, 0.999), str(left))
 
     def stored(self, key: PanelKey, what: str) -> None:
         """Tell a log what is kept; on a terminal the bar moves instead."""

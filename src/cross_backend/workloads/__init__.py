@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.errors import CaptureError, CrossBackendError, UnavailableError, UsageError, failing_as, unknown_name
+from cross_backend.errors import (
+    CaptureError,
+    CrossBackendError,
+    UnavailableError,
+    UsageError,
+    failing_as,
+    one_line,
+    unknown_name,
+)
 from cross_backend.foreign_files import open_regular
 from cross_backend.machine import Machine, version_of
 from cross_backend.workloads.table import WORKLOADS, BuiltIn
@@ -61,6 +69,8 @@ class Workload:
     """Example inputs by name."""
     media: Media | None = None
     """What its inputs are made of, a picture, say, and what its outputs mean; None where that are tensors."""
+    was_training: bool = False
+    """Whether the module was in training mode when it was built; it is captured in evaluation mode."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,8 @@ def _find(text: str, weights: str | None) -> Source:
         return _python_source(text, Path(path), function, weights)
     if Path(text).suffix in {".pt2", ".onnx"}:
         return _file_source(text, Path(text), weights)
+    if text.endswith(".py"):
+        raise _no_function(Path(text))
     if text not in WORKLOADS:
         error = unknown_name("model", text, WORKLOADS)
         raise UsageError(f"{error} Your own model: path/to/file.py:function, file.pt2 or file.onnx.")
@@ -119,6 +131,24 @@ def _find(text: str, weights: str | None) -> Source:
     versions = [f"{name}={version_of(name)}" for name, _ in row.requires]
     identity = "\n".join([text, _digest_weights(weights), _digest_builders(), *versions])
     return Source(text, text, weights, identity, lambda: _build_row(text, row, weights))
+
+
+def _no_function(path: Path) -> UsageError:
+    """Return an error that names the functions of a file that can be called; the file is not run."""
+    import ast
+
+    if not path.is_file():
+        return UsageError(f"{path} does not exist.")
+    try:
+        with open_regular(path) as file:
+            body = ast.parse(file.read()).body
+    except (OSError, SyntaxError, ValueError) as error:
+        return UsageError(f"{path} is not a Python file: {one_line(error)}.")
+    functions = [node for node in body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    callable_ones = [f"{path}:{node.name}" for node in functions if len(node.args.args) == len(node.args.defaults)]
+    if not callable_ones:
+        return UsageError(f"{path} has no function that takes nothing and returns (module, inputs). Write one.")
+    return UsageError(f"{path} is a file: name one of its functions: {', '.join(callable_ones)}.")
 
 
 def file_of(text: str) -> Path | None:
@@ -196,11 +226,12 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
             if isinstance(built.model, Path):
                 raise UsageError("--weights does not go with a file.")
             load_checkpoint(built.model, weights)
-        return built
+        return replace(built, was_training=getattr(built.model, "training", False))
     try:
         model, inputs, *more = built
         kwargs = dict(*more)
         inputs = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+        was_training = bool(model.training)
         model.eval()
     except (TypeError, ValueError, AttributeError) as error:
         raise CaptureError(
@@ -208,7 +239,7 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
         ) from error
     if weights is not None:
         load_checkpoint(model, weights)
-    return Workload(name, model, inputs, kwargs=kwargs)
+    return Workload(name, model, inputs, kwargs=kwargs, was_training=was_training)
 
 
 def _made(built: Any) -> str:

@@ -186,7 +186,7 @@ def test_what_failed_before_is_not_tried_again(
     second, _ = run_launch(captured, [row, absent], QUICK, cache, [first], lambda doing, *_: steps.append(doing))
     assert second.results[0] == replace(wrong, measurements=())
     assert second.seconds < first.seconds and psutil.Process().children() == children
-    assert steps[-1] == "measure, interleaved"
+    assert steps[-1] == "measure, round 30 of 30"
 
 
 def test_a_launch_that_was_interrupted_says_so(

@@ -235,7 +235,7 @@ def test_several_launches_are_kept_one_by_one_and_gone_on_with(linear: Captured)
     )
     assert not interrupted and launches[0] is first
     assert kept == list(enumerate(launches))[1:] and len(kept) == 2
-    assert {"launch 2: measure, interleaved", "launch 3: measure, interleaved"} <= seen
+    assert {"launch 2: measure, round 30 of 30", "launch 3: measure, round 1 of 30"} <= seen
     panel = conclude("net", launches, settings, 1, Machine.here())
     (found,) = panel.results
     assert found.latency is not None and found.latency.launches == (ROUNDS,) * 3 and found.latency.count == 60
@@ -287,7 +287,9 @@ def test_a_comparison_verifies_measures_and_ranks(linear: Captured, own_children
     assert wrong.reason is not None and wrong.reason.startswith("wrong outputs")
     assert [result.rank for result in panel.ranked] in ([1, 2], [1, 1])
     assert "threads=1" in panel.results[1].title
-    assert steps[-1] == ("measure, interleaved", 4 + ROUNDS, 4 + ROUNDS), "three targets and a twin were opened before"
+    assert steps[-1] == ("measure, round 30 of 30", 4 + ROUNDS, 4 + ROUNDS), (
+        "three targets and a twin were opened before"
+    )
     assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
     assert children() == own_children, "no worker stays"
 

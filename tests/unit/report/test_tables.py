@@ -70,15 +70,6 @@ def test_columns_without_a_figure_go() -> None:
     assert TABLE.filled.headers == ("name", "a", "b") and TABLE.filled.numeric == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("width", "headers"),
-    [(26, ("name", "a", "b")), (25, ("name", "b")), (21, ("name", "b")), (20, ("name", "b")), (18, ("name",))],
-)
-def test_columns_go_before_a_number_is_broken(width: int, headers: tuple[str, ...]) -> None:
-    """Names fold to ten characters before the last of the columns goes."""
-    assert TABLE.filled.fitted(width, ("a",), ("b",)).headers == headers
-
-
 def test_ties_are_groups_of_one_rank(panel: Panel) -> None:
     assert [[result.title for result in group] for group in tables.ties(panel)] == [["Tied", "Also"]]
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from rich.cells import cell_len
 
+from cross_backend.report.tables import Table
 from cross_backend.report.terminal import Terminal, fancy
 from tests.unit.report.streams import Stream, streams
 
@@ -120,14 +122,26 @@ def test_numbers_stay_whole_however_narrow_it_is(width: int, monkeypatch: pytest
     assert all(character in folded for character in "executorch")
 
 
-def test_bars_tell_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("columns", [40, 80, 160])
+def test_the_time_left_is_never_cut(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _, err = streams(monkeypatch, tty=True)
+    monkeypatch.setenv("COLUMNS", str(columns))
     with Terminal().progress() as show:
         show("spins", "capture", None)
         for share in (0.0, 0.2, 0.4):
-            show("measure", "rounds", share)
-            show("study", "panel (about 3 min left)", share)
-            time.sleep(0.02)
-    shown = re.sub(r"\x1b\[[\d;]*m", "", err.text)
-    assert re.search(r"rounds .*about 0:00:\d\d left", shown)
-    assert not re.search(r"(3 min left\)|capture) .*about \d", shown), "said once, and only where it is known"
+            show("study", "efficientnet_b0, batch 8, 2 threads: launch 2: measure, round 12 of 30", share, "85 s")
+            time.sleep(0.3)
+        show("study", "ended", 1, "1 s")
+    shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", err.text)
+    assert "about 85 s left" in shown and "about 1 s left" not in shown
+    assert max(map(cell_len, re.split(r"[\r\n]", shown))) <= columns
+
+
+def test_a_table_settles_above_the_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, err = streams(monkeypatch, tty=True)
+    with Terminal().progress() as show:
+        show.table(Table("", ("target", "median"), (("XNNPACK", "–"),), (1,)))
+        show("measure", "round 1", 0.1)
+        show.table(Table("", ("target", "median"), (("XNNPACK", "1.9 ms"),), (1,)))
+        time.sleep(0.5)
+    assert "1.9 ms" in err.text and out.text == ""

@@ -87,8 +87,8 @@ class TestCells:
     def test_table_and_json_show_all_of_it(self, planned) -> None:
         found = planned(study("torch", "torch?precision=int8"))
         shown = table(found)
-        assert shown.rows[0] == ("linear_regression", "1", "1", "torch.eager", "lower, measure", "")
-        assert shown.rows[1][4:] == ("UNSUPPORTED", found[1].reason)
+        assert shown.rows[0] == ("linear_regression", "1", "1", "torch.eager", "lower, measure")
+        assert shown.rows[1][4] == "UNSUPPORTED" and found[1].reason, "the reason is told below the table, once"
         assert json.loads(json.dumps([cell.to_json() for cell in found]))[1]["outcome"] == "UNSUPPORTED"
 
 
@@ -151,12 +151,25 @@ class TestEstimate:
         assert plan.left([40.0, 40.0], 0.75).high == pytest.approx(10 * EARLIER)
         assert plan.left([], 0.5) == Seconds(25, 100)
 
+    def test_it_narrows_while_the_first_panel_runs(self) -> None:
+        plan = Estimate((Seconds(85, 660), Seconds(85, 660)), "")
+        spreads = []
+        for share in (0.1, 0.2, 0.5, 0.9):
+            left = plan.left([], share, 200 * share)
+            spreads.append(left.high / left.low)
+            assert left.low <= 200 * (2 - share) <= left.high
+        assert spreads == sorted(spreads, reverse=True) and spreads[0] == pytest.approx(660 / 85) and spreads[-1] < 2.2
+        done = plan.left([200.0], 0.1)
+        assert done.high / done.low < 1.7
+
     @pytest.mark.parametrize(
         ("seconds", "text"),
         [
             (Seconds(0, 0), "1 s"),
-            (Seconds(7.2, 33), "7 s to 35 s"),
-            (Seconds(60, 600), "60 s to 10 min"),
+            (Seconds(7.2, 33), "7 to 35 s"),
+            (Seconds(60, 600), "1 to 10 min"),
+            (Seconds(85, 660), "1.5 to 11 min"),
+            (Seconds(12, 660), "10 s to 11 min"),
             (Seconds(600, 605), "10 min"),
             (Seconds(4000, 36_000), "67 min to 10.0 h"),
         ],

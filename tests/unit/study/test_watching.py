@@ -25,7 +25,7 @@ def test_it_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         watch.begin([0, 1])
         watch.begin([1])
     first, second = capsys.readouterr().err.splitlines()
-    assert re.match(r"\* 2 panels to go, \d+ s to \d+ (s|min)\. An estimate, from", first)
+    assert re.match(r"\* 2 panels to go, [\d.]+( s)? to \d+ (s|min)\. An estimate, from", first)
     assert second.startswith("* 1 of 2 panels are stored already; 1 panel to go, ")
 
 

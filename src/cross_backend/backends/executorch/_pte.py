@@ -19,6 +19,7 @@ from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as
+from cross_backend.placement import Placement
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
@@ -110,10 +111,18 @@ class ExecuTorchBackend(Backend):
         with payload.open("wb") as file:
             finished.write_to_file(file)
         graph = finished.exported_program().graph
-        return Lowered(
-            payload,
-            read_placement(payload, graph, rejections, self.delegate_id, self.blob_operators, self.unlogged),
-        )
+        placement = read_placement(payload, graph, rejections, self.delegate_id, self.blob_operators, self.unlogged)
+        if self.toolchain is None:
+            self._check_has_kernels(placement)
+        return Lowered(payload, placement)
+
+    def _check_has_kernels(self, placement: Placement) -> None:
+        """Refuse a file with an ATen operator for which ExecuTorch has no kernel; custom ones may be a device's own."""
+        kernels = {row.name for row in (*placement.inside, *placement.left) if row.name.startswith("aten::")}
+        absent = sorted(kernels - set(native_runtime()._get_operator_names()))
+        if absent:
+            which = f"{', '.join(absent)}, for which ExecuTorch has no kernel"
+            raise UnsupportedError(f"{self.title} cannot run {which}. Use another runtime, such as onnxruntime.cpu.")
 
     def load(self, artifact: Artifact, options: Options) -> PteSession:
         return PteSession(artifact, options)

@@ -74,7 +74,7 @@ def amd_gpu(_machine: Machine, root: Path) -> Gap | None:
         return None
     return Gap(
         "needs an AMD GPU and its driver amdgpu (/dev/kfd is not here)",
-        "install ROCm with its driver (https://rocm.docs.amd.com) on a computer with one of AMD's GPUs",
+        "install the driver amdgpu on a computer with one of AMD's GPUs",
     )
 
 
@@ -85,7 +85,9 @@ def hip(_machine: Machine, root: Path) -> Gap | None:
 
 def migraphx(_machine: Machine, root: Path) -> Gap | None:
     """MIGraphX, AMD's graph compiler."""
-    return _library(root, "libmigraphx_c.so.3", "MIGraphX", "install ROCm's package migraphx")
+    return _library(
+        root, "libmigraphx_c.so.3", "MIGraphX", "install ROCm's package migraphx (https://rocm.docs.amd.com)"
+    )
 
 
 def graphics(machine: Machine, root: Path) -> Gap | None:
