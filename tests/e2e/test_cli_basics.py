@@ -117,7 +117,8 @@ def test_doctor_finds_this_environment_healthy(cli, document):
 
 def test_doctor_names_a_cache_that_cannot_be_written(cli, tmp_path, document):
     (tmp_path / "file").touch()
-    result = cli("doctor", cache=tmp_path / "file" / "cache")
+    result = cli("doctor", cache=tmp_path / "file" / "cache", COLUMNS="60")
     assert result.returncode == 1
+    assert max(len(line.rstrip()) for line in result.stdout.splitlines() if len(line.split()) > 1) <= 60
     assert "Traceback" not in result.stderr
     assert "CROSS_BACKEND_CACHE" in result.stdout + result.stderr

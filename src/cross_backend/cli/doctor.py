@@ -29,6 +29,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.comparison.settings import Settings
     from cross_backend.export.export import ExportSettings
     from cross_backend.registry import find_backend, rows
+    from cross_backend.report.outcomes import sentence
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
@@ -75,10 +76,10 @@ def main(args: argparse.Namespace) -> int:
     terminal.table(("package", "version"), [(name, version or "not installed") for name, version in versions.items()])
     terminal.text()
     for name, good, text in checks:
-        terminal.text(f"{'✅' if good else '❌'} {name}: {text}")
+        terminal.text(f"{'✅' if good else '❌'} {name}: {sentence(text)}")
     for result in results:
         mark = {Outcome.OK: "✅", Outcome.UNAVAILABLE: "⚠️"}.get(result.outcome, "❌")
-        terminal.text(f"{mark} {result.target}: {result.reason or 'lowered, ran, outputs right'}")
+        terminal.text(f"{mark} {result.target}: {sentence(result.reason or 'lowered, verified')}")
     return 0 if healthy else 1
 
 

@@ -152,10 +152,12 @@ def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: 
             }
         )
         return 0
+    from cross_backend.report.outcomes import sentence
+
     shown = table(planned)
     terminal.table(shown.headers, shown.rows, right=shown.numeric)
     for reason, titles in _reasons(planned).items():
-        terminal.text(f"⚠️ {', '.join(titles)}: {reason}")
+        terminal.text(f"⚠️ {', '.join(titles)}: {sentence(reason)}")
     running = sum(cell.runs for cell in planned)
     panels = f"{len(study.panels())} panel{'s' if len(study.panels()) != 1 else ''}"
     terminal.text(f"🚀 {study.name}: {panels}; {running} of {len(planned)} cells can run here; about {estimate.total}")

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend._version import __version__
 from cross_backend.foreign_text import plain
-from cross_backend.records import StudyResults
+from cross_backend.records import Panel, StudyResults
 from cross_backend.report import outcomes, raw, study_tables, verdicts
-from cross_backend.report.charts.svg import hatches
+from cross_backend.report.charts.svg import hatches, key
 from cross_backend.report.files import replace_file
+from cross_backend.report.looks import Look
 from cross_backend.report.sections import sections
 from cross_backend.report.tables import NONE
-from cross_backend.report.views import View, views
+from cross_backend.report.views import View, looks_of, views
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+
+DOCUMENTATION = "https://github.com/cross-backend/cross-backend/tree/main/docs"
+"""Where the pages lie that a report names; nothing is asked of them until somebody follows the link."""
+DECIDES = ("rank", "backend", "ratio", "median", "max error", "SQNR dB", "size")
+"""Columns of a ranking that decide, with the task metrics beside the median; the others stand in each row's details."""
 
 
 def write(results: StudyResults, path: Path) -> None:
@@ -38,6 +44,7 @@ def write(results: StudyResults, path: Path) -> None:
         style=Markup(style),  # noqa: S704  ours, without a name of anybody's
         script=Markup(script),  # noqa: S704
         policy=_policy(style, script),
+        documentation=DOCUMENTATION,
         meanings=outcomes.MEANINGS,
         index=Markup(raw.index(parts["views"])),  # noqa: S704  escaped as a script element needs it
         blocks=raw.blocks(parts["views"]),
@@ -49,18 +56,28 @@ def write(results: StudyResults, path: Path) -> None:
 def study_parts(results: StudyResults) -> dict[str, Any]:
     """Return what the chapters of a study show (``study.html.template``), by the names that they have there."""
     shown = views(results)
+    looks, chapters = looks_of(shown), sections(results, shown)
     return {
         "results": results,
         "views": shown,
         "version": __version__,
-        "verdicts": [(view, verdicts.ship(view.panel), verdicts.lead(view.panel)) for view in shown],
+        "verdicts": [(view, *_verdict(view.panel)) for view in shown],
         "resolution": verdicts.resolution(results.panels),
         "overview": study_tables.overview(shown),
         "stopped": study_tables.stopped(shown),
-        "rankings": [(view, _ranking(view), _without_figures(view), verdicts.disturbed(view.panel)) for view in shown],
-        "sections": sections(results, shown),
+        "rankings": [
+            (view, _ranking(view, looks), _without_figures(view), verdicts.disturbed(view.panel)) for view in shown
+        ],
+        "sections": [section for section in chapters if section.shown],
+        "empty": [section for section in chapters if not section.shown],
         "hatches": hatches(),
     }
+
+
+def _verdict(panel: Panel) -> tuple[str, str]:
+    """Return the advice, and what stands below it in small letters."""
+    advice, *further = verdicts.parts(panel)
+    return advice, " ".join(filter(None, (*further, verdicts.lead(panel))))
 
 
 def _policy(style: str, script: str) -> str:
@@ -72,24 +89,29 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _ranking(view: View) -> list[dict[str, Any]]:
-    """Return the rows of a panel's table: its cells, and what stands below it."""
+def _ranking(view: View, looks: Mapping[str, Look]) -> list[dict[str, Any]]:
+    """Return the rows of a panel's table: the cells that decide, the details, and the note below them."""
     whole = study_tables.ranking(view)
     note, interval = whole.headers.index("note"), whole.headers.index("95 % interval")
-    table = whole.only([i for i in range(note) if i != interval]).filled
-    rows = zip((row for row in view.rows if row.has_figures), table.rows, whole.rows, strict=True)
+    tasks = whole.headers[len(study_tables.RANKING) : note]
+    decides = [whole.headers.index(header) for header in (*DECIDES[:4], *tasks, *DECIDES[4:])]
+    table = whole.only(decides).filled
+    more = whole.only([i for i in range(note) if i != interval and i not in decides]).filled
+    rows = zip((row for row in view.rows if row.has_figures), table.rows, more.rows, whole.rows, strict=True)
     return [
         {
+            "key": key(looks[row.result.title]),
             "cells": [
                 _cell(header, f"{text} {texts[interval]}" if header == "median" else text, index in table.numeric)
                 for index, (header, text) in enumerate(zip(table.headers, cells, strict=True))
             ],
+            "details": [(name, text) for name, text in zip(more.headers, further, strict=True) if text != NONE],
             "note": texts[note].removeprefix(f"{row.result.outcome}: "),
             "outcome": str(row.result.outcome),
             "tie": sum(other.result.rank == row.result.rank for other in view.rows) > 1,
             "ranked": row.result.rank is not None,
         }
-        for row, cells, texts in rows
+        for row, cells, further, texts in rows
     ]
 
 

@@ -29,6 +29,11 @@ MEANINGS: Mapping[str, str] = {
 """Outcome → what it means; all but OK, which has a rank or says why not."""
 
 
+def sentence(text: str) -> str:
+    """Return a text with a full stop, unless it ends with a mark already."""
+    return text if text.endswith((".", "!", "?", "…", ")", "]", "'")) else f"{text}."
+
+
 def reasons(results: Iterable[Result]) -> list[tuple[Outcome, str, str]]:
     """Return (outcome, reason, targets) of what did not end well, each reason once, by its first target."""
     found: dict[tuple[Outcome, str], list[str]] = {}

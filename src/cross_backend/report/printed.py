@@ -30,7 +30,7 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
         if result.outcome is Outcome.OK:
             terminal.text(_ended_well(result))
     for outcome, why, titles in outcomes.reasons(panel.results):
-        terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {why}")
+        terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {outcomes.sentence(why)}")
     terminal.text()
     if panel.ranked:
         terminal.text("🏆 Performance Ranking:", style="bold")
@@ -143,4 +143,4 @@ def _print_stopped(terminal: Terminal, table: Table) -> None:
         terminal.text()
         terminal.text(table.title, style="bold")
         for titles, outcome, where, why in table.rows:
-            terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome} ({where}): {why}")
+            terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome} ({where}): {outcomes.sentence(why)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +15,10 @@ from cross_backend.instruments.throughput import THROUGHPUT
 from cross_backend.records import StudyResults
 from cross_backend.report import circumstances, study_tables
 from cross_backend.report.charts import cost, latency, load
-from cross_backend.report.charts.plots import Chart
+from cross_backend.report.charts.plots import Chart, for_both
+from cross_backend.report.looks import Look
 from cross_backend.report.tables import Table
-from cross_backend.report.views import View, slots
+from cross_backend.report.views import View, looks_of
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,11 @@ _Draw = Callable[[View], Sequence[Chart | None]]
 
 def sections(results: StudyResults, views: Sequence[View]) -> list[Section]:
     """Build all chapters between the ranking and the re-analysis."""
-    looks = slots([*views])
+    looks = looks_of(views)
     return [*_measured(views, looks), *_instruments(views, looks), *_circumstances(results, views)]
 
 
-def _measured(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
+def _measured(views: Sequence[View], looks: Mapping[str, Look]) -> list[Section]:
     return [
         Section(
             "latency",
@@ -85,14 +87,14 @@ def _measured(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
             "ratio",
             "Ratio to the fastest",
             "How many times the fastest one's latency each target takes. An interval that holds 1 shows no difference.",
-            _blocks(views, lambda view: [latency.ratios(view)]),
+            _blocks(views, lambda view: [latency.ratios(view, looks)]),
             "This needs two targets that were measured in at least six common rounds.",
         ),
         Section(
             "batch",
             "Batch scaling",
             "What larger batches cost in latency and give in rate.",
-            (Block(charts=tuple(load.batches(views, looks))),),
+            (Block(charts=for_both(lambda: load.batches(views, looks))),),
             "Every workload was measured with one batch size only.",
         ),
         Section(
@@ -100,13 +102,13 @@ def _measured(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
             "Accuracy against latency",
             "What a faster target costs in accuracy: the workload's task metric where it has one, else the signal to "
             "quantisation noise ratio (SQNR) of the outputs against the reference.",
-            _blocks(views, lambda view: [cost.frontier(view)]),
+            _blocks(views, lambda view: [cost.frontier(view, looks)]),
             "No verified target was measured.",
         ),
     ]
 
 
-def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Section]:
+def _instruments(views: Sequence[View], looks: Mapping[str, Look]) -> list[Section]:
     def tables(metrics: Metrics, title: str = "") -> Block:
         table = study_tables.instrument(views, metrics, title or f"{metrics.title}, all targets")
         return Block(tables=(table,) if table else ())
@@ -151,7 +153,7 @@ def _instruments(views: Sequence[View], looks: Mapping[str, int]) -> list[Sectio
             "Power and energy",
             "Read from the hardware's own counters; an estimate is never shown in their place.",
             (
-                *_blocks(views, cost.energy),
+                *_blocks(views, lambda view: cost.energy(view, looks)),
                 *map(tables, ENERGY.tables),
             ),
             "Power and energy were not measured in this study.",
@@ -187,6 +189,4 @@ def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section
 
 
 def _blocks(views: Sequence[View], draw: _Draw) -> tuple[Block, ...]:
-    return tuple(
-        Block(view.label, view.key, tuple(chart for chart in draw(view) if chart is not None)) for view in views
-    )
+    return tuple(Block(view.label, view.key, for_both(functools.partial(draw, view))) for view in views)

@@ -26,22 +26,27 @@ MEDIANS = 1.05
 
 def ship(panel: Panel) -> str:
     """Return which target to ship on the measuring machine and why, with numbers."""
+    return " ".join(parts(panel))
+
+
+def parts(panel: Panel) -> list[str]:
+    """Return the advice, and further sentences on what limits it."""
     platform = other_platform(panel)
     if platform is not None:
         return _for_another_machine(panel, platform)
     waiting = [result for result in panel.results if result.unfinished]
     if waiting:
-        return _not_yet(panel, waiting)
+        return [_not_yet(panel, waiting)]
     first = [result for result in panel.ranked if result.rank == 1]
     if not first:
-        return "Ship none of these: no target was both verified and measured."
+        return ["Ship none of these: no target was both verified and measured."]
     if len(first) > 1 and (panel.found_from is None or panel.found_from > ROUGH):
         found = "no difference" if panel.found_from is None else f"only {_at_least(panel.found_from)}"
-        return (
-            f"Ship none yet: {names(panel, first)} share the first rank, and {found} is detected. "
-            "Measure again on a quieter machine, or with more launches."
-        )
-    return " ".join(filter(None, (_advice(panel, first), _offer(panel, first), _others(panel, first))))
+        return [
+            f"Ship none yet: {names(panel, first)} share the first rank, and {found} is detected.",
+            "Measure again on a quieter machine, or with more launches.",
+        ]
+    return [text for text in (_advice(panel, first), _offer(panel, first), _others(panel, first)) if text]
 
 
 def other_platform(panel: Panel) -> Platform | None:
@@ -58,19 +63,18 @@ def here(panel: Panel) -> str:
     return f"on this machine ({panel.machine.cpu})"
 
 
-def _for_another_machine(panel: Panel, platform: Platform) -> str:
+def _for_another_machine(panel: Panel, platform: Platform) -> list[str]:
     """Return what a comparison on this machine proves about another one: what was verified and what was lowered."""
     right = [result for result in panel.results if result.outcome is Outcome.OK]
     lowered = [r for r in panel.results if r.outcome is Outcome.UNAVAILABLE and r.size_bytes is not None]
     first = next((r for r in panel.results if r.target.partition("?")[0] == platform.backends[0]), None)
-    parts = [
-        f"Ship none yet for {platform.title}: no such device was measured, only this machine ({panel.machine.cpu})."
-    ]
+    only = f"no such device was measured, only this machine ({panel.machine.cpu})"
+    told = [f"Ship none yet for {platform.title}: {only}."]
     if first is not None and first.rank is None:
-        parts.append(f"{first.title}, the first choice for {platform.title}, was not measured.")
-    parts += [f"Lowered and verified here: {listed(right)}."] if right else []
-    parts += [f"Lowered, not run: {listed(lowered)}."] if lowered else []
-    return " ".join(parts)
+        told.append(f"{first.title}, the first choice for {platform.title}, was not measured.")
+    told += [f"Lowered and verified here: {listed(right)}."] if right else []
+    told += [f"Lowered, not run: {listed(lowered)}."] if lowered else []
+    return told
 
 
 def _not_yet(panel: Panel, waiting: Sequence[Result]) -> str:
@@ -163,11 +167,11 @@ def name(panel: Panel, result: Result) -> str:
     exact = _exact(panel)
     if result.task:
         costs = [(key, tables.percent(value), exact and exact.task.get(key)) for key, value in result.task.items()]
-        parts = [f"{key} {value}" + (f", float32 {tables.percent(of)}" if of else "") for key, value, of in costs]
+        told = [f"{key} {value}" + (f", float32 {tables.percent(of)}" if of else "") for key, value, of in costs]
     else:
         other = f", float32 {_signal(exact)}" if exact is not None else ""
-        parts = [f"SQNR {_signal(result)}{other}"]
-    return f"{result.title} ({'; '.join(parts)})"
+        told = [f"SQNR {_signal(result)}{other}"]
+    return f"{result.title} ({'; '.join(told)})"
 
 
 def _signal(result: Result) -> str:

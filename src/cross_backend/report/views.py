@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cross_backend.measurement import Measurement
 from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report.distributions import Distribution, distribution
+from cross_backend.report.looks import Look, looks
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,6 @@ def _ordered(panel: Panel) -> list[Result]:
     return sorted(panel.results, key=place)
 
 
-def slots(all_views: Sequence[View]) -> dict[str, int]:
-    """Return every target of a study a number, by first appearance, so that it looks alike in all charts."""
-    found: dict[str, int] = {}
-    for view in all_views:
-        for result in view.panel.results:
-            found.setdefault(result.title, len(found))
-    return found
+def looks_of(all_views: Sequence[View]) -> dict[str, Look]:
+    """Return the looks of all targets of a study, by title."""
+    return looks((result.title, result.target) for view in all_views for result in view.panel.results)

@@ -17,6 +17,7 @@ from cross_backend._version import __version__
 from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
 from cross_backend.platforms import COMPARED
 from cross_backend.report import html
+from cross_backend.report.charts.plots import for_both
 from cross_backend.report.charts.svg import hatches
 from cross_backend.report.tables import size
 from cross_backend.study.diff import MARGIN, diff
@@ -159,7 +160,7 @@ async def study_history(request: Request) -> Response:
     number, key, target = history_asked(request)
     moments = await to_thread.run_sync(state_of(request).shelf.history, number, key, target)
     title = f"{target}: {key.workload}, batch {key.batch}, threads {key.threads}"
-    chart = history_chart(title, moments)
+    (chart,) = for_both(lambda: [history_chart(title, target, moments)])
     return page(request, "history", here="results", number=number, title=title, chart=chart, moments=moments)
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cross_backend.report.charts.plots import Axis, Chart, Point, Series, line_plot
+from cross_backend.report.looks import Look, look_of
 from cross_backend.report.tables import NONE, Table, milliseconds
 from cross_backend.study.history import Moment
 
+CHANGED = Look(6, 3)
+"""Change points: red diamonds."""
 
-def history_chart(title: str, moments: Sequence[Moment]) -> Chart:
+
+def history_chart(title: str, target: str, moments: Sequence[Moment]) -> Chart:
     """Draw the medians with their intervals; change points carry markers."""
     points, marked = [], []
     for place, moment in enumerate(moments, 1):
@@ -21,9 +25,9 @@ def history_chart(title: str, moments: Sequence[Moment]) -> Chart:
         points.append(point)
         if moment.changed:
             marked.append(Point(point.x, point.y, None, None, f"{tip}, {_change(moment)}"))
-    series = [Series("median", 0, tuple(points))]
+    series = [Series("median", look_of(target), tuple(points))]
     if marked:
-        series.append(Series("change point", 1, (), tuple(marked), step=True))
+        series.append(Series("change point", CHANGED, (), tuple(marked), step=True))
     ticks = tuple(float(place) for place in range(1, len(moments) + 1))
     x = Axis("study, in the order in which they were begun", ticks=ticks if len(ticks) <= 20 else ())
     svg = line_plot(title, "Lower is faster.", series, x, Axis("median latency, ms", zero=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -14,11 +14,12 @@ import pytest
 from cross_backend.measurement import Measurement
 from cross_backend.records import Panel, StudyResults
 from cross_backend.report.charts import cost, latency, load
-from cross_backend.report.charts.plots import WIDTH, Chart
+from cross_backend.report.charts.plots import NARROW, WIDTH, Chart, for_both
 from cross_backend.report.charts.svg import Drawing, number, shortened, width_of
 from cross_backend.report.distributions import MARKS, distribution
+from cross_backend.report.looks import Look, look_of, looks
 from cross_backend.report.sections import sections
-from cross_backend.report.views import View, slots, views
+from cross_backend.report.views import View, looks_of, views
 from tests.unit.report import studies
 
 PLACES = re.compile(r"-?\d+(?:\.\d+)?")
@@ -78,11 +79,12 @@ ZERO = replace(TINY, results=(replace(TINY.results[0], latency=Measurement("late
 def test_every_mark_is_finite_and_inside(results: StudyResults) -> None:
     found = charts(results)
     assert len(found) >= 4
-    for chart in found:
-        root = ET.fromstring(str(chart.svg))
-        assert "nan" not in re.sub(r"<(title|desc|text)\b.*?</\1>", "", str(chart.svg)).lower()
+    both = [(chart, *one) for chart in found for one in ((chart.svg, WIDTH), (chart.narrow, NARROW))]
+    for chart, svg, wide in both:
+        root = ET.fromstring(str(svg))
+        assert "nan" not in re.sub(r"<(title|desc|text)\b.*?</\1>", "", str(svg)).lower()
         width, height = (float(n) for n in root.attrib["viewBox"].split()[2:])
-        assert width == WIDTH
+        assert width == wide
         for x, y in coordinates(root):
             assert -0.01 <= x <= width + 0.01 and -0.01 <= y <= height + 0.01, chart.title
         names = [child.tag for child in root][:2]
@@ -130,7 +132,7 @@ def test_a_distribution_of_few_samples_has_them_all_and_no_density() -> None:
 
 def test_many_targets_are_parted_and_none_is_lost() -> None:
     view = first(studies.panel(targets=20))
-    found = latency.ecdfs(view, slots([view]))
+    found = latency.ecdfs(view, looks_of([view]))
     assert [chart.title[-12:] for chart in found] == [
         "(1 to 8 of 20)"[-12:],
         "(9 to 16 of 20)"[-12:],
@@ -142,7 +144,7 @@ def test_many_targets_are_parted_and_none_is_lost() -> None:
 
 def test_series_differ_without_colour() -> None:
     view = first(studies.panel(targets=8))
-    root = ET.fromstring(str(latency.ecdfs(view, slots([view]))[0].svg))
+    root = ET.fromstring(str(latency.ecdfs(view, looks_of([view]))[0].svg))
     lines = [e.get("class") for e in root.iter("path") if (e.get("class") or "").startswith("line")]
     assert len({re.sub(r"s\d", "", text or "") for text in lines}) == 8  # dashes
     shapes = {e.get("d") for e in root.iter("path") if (e.get("class") or "").startswith("mark")}
@@ -155,24 +157,56 @@ def test_a_target_keeps_its_look_in_all_panels() -> None:
     other = studies.panel(batch=8, targets=3)
     results = studies.study(studies.panel(targets=3), replace(other, results=other.results[::-1]))
     shown = views(results)
-    looks = slots(shown)
+    found = looks_of(shown)
     for view in shown:
-        svg = str(latency.ecdfs(view, looks)[0].svg)
-        assert re.search(r'class="mark s0"><title>onnxruntime:', svg)
+        svg = str(latency.ecdfs(view, found)[0].svg)
+        assert re.search(rf'class="mark s{look_of("onnxruntime").colour}"><title>onnxruntime:', svg)
+
+
+def test_a_look_is_that_of_the_target_on_every_page() -> None:
+    """By the backend, wherever it stands in a list: a study of two has the looks of a study of seven, and of cards."""
+    names = ("torch.eager", "executorch.portable", "executorch.xnnpack", "onnxruntime.cpu", "openvino")
+    assert [look_of(name) for name in names] == [Look(i, i) for i in range(5)]
+    assert looks([("O", "openvino"), ("X", "executorch.xnnpack")]) == {"O": Look(4, 4), "X": Look(2, 2)}
+    int8 = look_of("executorch.xnnpack?precision=int8")
+    assert int8.colour == 2 and int8.form != 2, "another precision is another line of the same colour"
+    many = looks((f"Target {i}", f"vendor.target_{i}") for i in range(64))
+    assert len(set(many.values())) == 64, "no two are alike"
+    assert len(set(looks((str(i), "openvino") for i in range(70)).values())) == 64
+
+
+@pytest.mark.parametrize("draw", [latency.boxes, latency.ratios])
+def test_names_of_rows_stand_inside_on_a_phone(draw: Callable[..., Chart | None]) -> None:
+    view = first(studies.panel())
+    (chart,) = for_both(lambda: [draw(view, looks_of([view]))])
+    wide, narrow = (ET.fromstring(str(svg)) for svg in (chart.svg, chart.narrow))
+
+    def ticks(root: ET.Element) -> int:
+        return sum(e.get("class") == "tick" and e.get("text-anchor") == "middle" for e in root.iter("text"))
+
+    def names(root: ET.Element) -> list[str | None]:
+        return [e.get("text-anchor") for e in root.iter("text") if e.text in studies.TITLES]
+
+    assert ticks(narrow) < ticks(wide)
+    assert set(names(wide)) == {"end"} and set(names(narrow)) == {"start"} and len(names(narrow)) == 7
 
 
 def test_ratios_need_two_targets_and_show_the_band() -> None:
-    assert latency.ratios(first(studies.panel(targets=1))) is None
-    chart = latency.ratios(first(studies.panel()))
+    def ratios(panel: Panel) -> Chart | None:
+        view = first(panel)
+        return latency.ratios(view, looks_of([view]))
+
+    assert ratios(studies.panel(targets=1)) is None
+    chart = ratios(studies.panel())
     assert chart is not None and 'class="band"' in chart.svg and "±5.7 %" in chart.note
-    unknown = latency.ratios(first(replace(studies.panel(), noise_floor=None)))
+    unknown = ratios(replace(studies.panel(), noise_floor=None))
     assert unknown is not None and 'class="band"' not in unknown.svg
 
 
 def test_batches_need_two() -> None:
     def drawn(*panels: Panel) -> list[Chart]:
         shown = views(studies.study(*panels))
-        return load.batches(shown, slots(shown))
+        return load.batches(shown, looks_of(shown))
 
     assert drawn(studies.panel(), studies.panel("other")) == []
     rate = drawn(studies.panel(), studies.panel(batch=8))[1]
@@ -185,17 +219,21 @@ def test_open_loop_percentiles_that_cannot_be_shown_say_what_they_need() -> None
     panel = studies.panel(targets=1)
     few = Measurement("open_loop.50", "ns", ((1e6,) * 60,))
     view = first(replace(panel, results=(replace(panel.results[0], measurements=(few,)),)))
-    found = load.open_loops(view, slots([view]))
+    found = load.open_loops(view, looks_of([view]))
     assert [chart.title for chart in found] == ["P50 latency against offered rate"]
 
 
 def test_the_frontier_joins_what_none_beats() -> None:
-    chart = cost.frontier(first(studies.panel()))
+    def frontier(panel: Panel) -> Chart | None:
+        view = first(panel)
+        return cost.frontier(view, looks_of([view]))
+
+    chart = frontier(studies.panel())
     assert chart is not None
     best = {row[1] for row in chart.data.rows if row[-1] == "yes"}
     assert "XNNPACK int8" in best and "eager" in best and "IREE" not in best
     assert next(row for row in chart.data.rows if row[1] == "eager")[3] == "equal"
-    task = cost.frontier(first(studies.with_task(studies.panel())))
+    task = frontier(studies.with_task(studies.panel()))
     assert task is not None and task.title == "top-1 accuracy against latency"
     assert {row[3] for row in task.data.rows} == {"91.0 %", "92.5 %"}
 
@@ -203,7 +241,8 @@ def test_the_frontier_joins_what_none_beats() -> None:
 def test_energy_is_drawn_where_it_was_measured() -> None:
     panel = studies.panel(targets=1)
     more = (Measurement("energy.per_inference", "J", ((0.0021, 0.0023),)), Measurement("power", "W", ((4.5,),)))
-    found = cost.energy(first(replace(panel, results=(replace(panel.results[0], measurements=more),))))
+    view = first(replace(panel, results=(replace(panel.results[0], measurements=more),)))
+    found = cost.energy(view, looks_of([view]))
     assert [chart.data.rows[0][1] for chart in found] == ["2.2 mJ", "4.5 W"]
 
 

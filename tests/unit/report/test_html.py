@@ -74,7 +74,9 @@ def test_it_asks_for_nothing(page: Page) -> None:
         assert not {"src", "srcset", "action", "formaction", "background", "poster", "style"} & set(attributes), tag
         assert not [name for name in attributes if name.startswith("on")], tag
         for name in ("href", "xlink:href"):
-            assert (attributes.get(name) or "#").startswith("#") or attributes[name] == "data:,"
+            where = attributes.get(name) or "#"
+            followed = tag == "a" and where.startswith(html.DOCUMENTATION)  # by a reader, who chooses to
+            assert where.startswith("#") or where == "data:," or followed
     assert not re.search(r"url\((?!#)|@import|@font-face", page.texts["style"])
     assert not re.search(
         r"\bfetch\b|XMLHttpRequest|WebSocket|import\(|sendBeacon|\beval\b|innerHTML", page.texts["script"]
@@ -98,7 +100,21 @@ def test_it_has_all_chapters(page: Page) -> None:
     ]  # fmt: skip
     assert [a["href"] for a in page.all("a")][: len(found)] == [f"#{key}" for key in found]
     places = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
-    assert {(a["href"] or "").removeprefix("#") for a in page.all("a")} <= places
+    links = [a["href"] or "" for a in page.all("a")]
+    assert {link.removeprefix("#") for link in links if link.startswith("#")} <= places
+    assert [link for link in links if not link.startswith("#")] == [f"{html.DOCUMENTATION}/reading.md"]
+
+
+def test_what_decides_stands_beside_the_median_and_the_rest_in_details(tmp_path: Path) -> None:
+    results = studies.study(studies.with_task(studies.panel()))
+    row = html.study_parts(results)["rankings"][0][1][0]
+    headers = [cell["header"] for cell in row["cells"]]
+    assert headers == ["rank", "backend", "ratio", "median", "top-1 accuracy", "max error", "SQNR dB", "size"]
+    assert [name for name, _ in row["details"]] == [
+        *("P90", "P99", "P99.9", "runs", "coverage", "on device", "precision", "load")
+    ]
+    shown = written(results, tmp_path).shown
+    assert all(text in shown for _, text in row["details"])
 
 
 def test_nothing_disappears(page: Page) -> None:
@@ -170,6 +186,10 @@ def all_failed() -> StudyResults:
     return studies.study(replace(studies.panel(targets=0), results=rows, noise_floor=None))
 
 
+EMPTY = {"latency": "Latency distributions", "batch": "Batch scaling", "energy": "Power and energy", "memory": "Memory"}
+"""Chapters that may have nothing to show; one line at the end says so."""
+
+
 @pytest.mark.parametrize(
     ("results", "text"),
     [
@@ -185,7 +205,10 @@ def all_failed() -> StudyResults:
 def test_a_study_that_ended_early_is_a_page_too(results: StudyResults, text: str, tmp_path: Path) -> None:
     page = written(results, tmp_path)
     assert text in page.shown
-    assert len(page.all("section")) == 15
+    chapters = {attributes["id"] for attributes in page.all("section")}
+    assert chapters >= {"summary", "ranking", "machine", "again", "reading"}
+    missing = [title for key, title in EMPTY.items() if key not in chapters]
+    assert all(f"{title}: " in page.shown for title in missing) and ("empty" in chapters) == bool(missing)
     for name in ("nan", "None", "Undefined"):
         assert not re.search(rf"\b{name}\b", page.shown)
 

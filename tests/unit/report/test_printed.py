@@ -192,7 +192,7 @@ def test_a_reason_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     panel = studies.panel(targets=1)
     absent = [Result("net", name, name, Outcome.UNAVAILABLE, "there is no NVIDIA driver") for name in ("CUDA", "TRT")]
     print_panel(Terminal(), replace(panel, results=(*panel.results, *absent)))
-    assert "[warn] CUDA, TRT: UNAVAILABLE: there is no NVIDIA driver\n" in out.text
+    assert "[warn] CUDA, TRT: UNAVAILABLE: there is no NVIDIA driver.\n" in out.text
     assert out.text.count("NVIDIA driver") == 1
 
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from cross_backend.instruments.cold_start import TABLE as COLD_START_TABLE
 from cross_backend.instruments.memory import TABLE as MEMORY_TABLE
 from cross_backend.report.charts.latency import LATENCY
-from cross_backend.report.charts.plots import WIDTH, Axis, Chart, axes, row_plot
+from cross_backend.report.charts.plots import WIDTH, Axis, Chart, axes, paper, row_plot
 from cross_backend.report.charts.scales import scale
-from cross_backend.report.charts.svg import SLOTS, Drawing
+from cross_backend.report.charts.svg import Drawing
+from cross_backend.report.looks import Look, kind
 from cross_backend.report.tables import Table, decibels, milliseconds, percent, quantity
 from cross_backend.report.views import Row, View
 
@@ -92,11 +93,11 @@ def memory(view: View) -> Chart | None:
         frame.drawing.line(min(places.values()), middle, max(places.values()), middle, "rail")
         for part, place in places.items():
             tip = f"{row.label}: {NAMES[part]} {quantity(held[part], 'B')}"
-            frame.drawing.marker(place, middle, tuple(MEMORY).index(part), tip)
+            frame.drawing.marker(place, middle, kind(tuple(MEMORY).index(part)), tip)
     return Chart(title, frame.drawing.markup(), _data(title, rows, tuple(MEMORY), "B"), "Lower is better.", view.key)
 
 
-def energy(view: View) -> list[Chart]:
+def energy(view: View, looks: Mapping[str, Look]) -> list[Chart]:
     """Draw energy an inference and power as bars, each where it was measured."""
     charts = []
     for prefix, part, title, label, unit, divisor in (
@@ -117,13 +118,14 @@ def energy(view: View) -> list[Chart]:
         )
         for (row, held), value, middle in zip(rows, values, frame.middles, strict=True):
             tip = f"{row.label}: {quantity(held[part], unit)}"
-            frame.drawing.rect(frame.x(0), middle - 8, frame.x(value) - frame.x(0), 16, "segment h0", tip)
+            colour = f"segment fill s{looks[row.result.title].colour}"
+            frame.drawing.rect(frame.x(0), middle - 8, frame.x(value) - frame.x(0), 16, colour, tip)
         cells = tuple((row.label, quantity(held[part], unit)) for row, held in rows)
         charts.append(Chart(title, frame.drawing.markup(), Table(title, ("backend", label), cells, (1,)), "", view.key))
     return charts
 
 
-def frontier(view: View) -> Chart | None:
+def frontier(view: View, looks: Mapping[str, Look]) -> Chart | None:
     """Draw accuracy against latency, and the targets that none beats in both."""
     tasks = sorted({name for row in view.timed for name in row.result.task})
     rows = [row for row in view.timed if row.result.comparison and (not tasks or tasks[0] in row.result.task)]
@@ -136,15 +138,17 @@ def frontier(view: View) -> Chart | None:
     top = max(known, default=0.0) + (0.02 if tasks else 10.0)  # where outputs are equal, the ratio has no bound
     points = [(row, ms, min(value, top)) for row, ms, value in points]
     title = f"{task or 'SQNR'} against latency"
-    legend = -(-len(points) // 2) * 18
+    width = paper()
+    columns = 2 if width == WIDTH else 1
+    legend = -(-len(points) // columns) * 18
     drawing = Drawing(
         f"{title}: {view.label}",
         "A point per target: left is faster, up is more accurate; the stairs join those that no other beats in both.",
-        WIDTH,
+        width,
         310 + legend,
     )
     ys = scale([value for _, _, value in points], 250, 14)
-    xs = scale([ms for _, ms, _ in points], 64, WIDTH - 24, log=True, room=0.08)
+    xs = scale([ms for _, ms, _ in points], 64, width - 24, log=True, room=0.08)
     axes(drawing, xs, ys, LATENCY, Axis(name, percent=bool(tasks)))
     best = _unbeaten([(ms, value) for _, ms, value in points])
     drawing.path([(xs(ms), ys(value)) for ms, value in best], "reference", step=True)
@@ -152,12 +156,12 @@ def frontier(view: View) -> Chart | None:
     for index, (row, ms, value) in enumerate(points):
         at = (xs(ms), ys(value))
         tip = f"{index + 1} {row.label}: {milliseconds(ms)} ms, {_told(row, task)}"
-        drawing.marker(*at, index % SLOTS, tip)
+        drawing.marker(*at, looks[row.result.title], tip)
         drawing.text(*_free(at, taken), str(index + 1), "tick")
-        left, line = 12 + (WIDTH / 2 - 10) * (index % 2), 310 + 18 * (index // 2)
-        drawing.marker(left + 30, line - 4, index % SLOTS)
+        left, line = 12 + (width / columns - 10) * (index % columns), 310 + 18 * (index // columns)
+        drawing.marker(left + 30, line - 4, looks[row.result.title])
         drawing.text(left + 20, line, str(index + 1), "tick", anchor="end")
-        drawing.text(left + 42, line, row.label, room=WIDTH / 2 - 70)
+        drawing.text(left + 42, line, row.label, room=width / columns - 70)
     cells = tuple(
         (str(i + 1), row.label, milliseconds(ms), _told(row, task), "yes" if (ms, v) in best else "no")
         for i, (row, ms, v) in enumerate(points)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cross_backend.report import figures
 from cross_backend.report.charts.plots import Axis, Chart, Point, Series, line_plot, row_plot
-from cross_backend.report.charts.svg import SLOTS
 from cross_backend.report.distributions import MARK_NAMES, MARKS, Distribution
+from cross_backend.report.looks import Look
 from cross_backend.report.tables import Table, milliseconds
 from cross_backend.report.views import Row, View
 
@@ -16,23 +16,23 @@ LATENCY = Axis("latency, ms (logarithmic)", log=True)
 _MARKED = (MARKS.index(0.25), MARKS.index(0.5), MARKS.index(0.95), MARKS.index(0.99))
 
 
-def groups(rows: Sequence[Row], slots: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[int, Row]]]]:
-    """Part rows into as many as one chart can tell apart; return each part's title and (slot, row).
-
-    A target keeps its look through the whole study where the study has few enough; else it is by place in the part.
-    """
-    for start in range(0, len(rows), SLOTS):
-        part = rows[start : start + SLOTS]
-        kept = len(slots) <= SLOTS
-        title = f" ({start + 1} to {start + len(part)} of {len(rows)})" if len(rows) > SLOTS else ""
-        yield title, [(slots[row.result.title] if kept else index, row) for index, row in enumerate(part)]
+LINES = 8
+"""Most lines of one chart that a reader can follow."""
 
 
-def ecdfs(view: View, slots: Mapping[str, int]) -> list[Chart]:
+def groups(rows: Sequence[Row], looks: Mapping[str, Look]) -> Iterator[tuple[str, list[tuple[Look, Row]]]]:
+    """Part rows into as many as one chart can hold; return each part's title and (look, row)."""
+    for start in range(0, len(rows), LINES):
+        part = rows[start : start + LINES]
+        title = f" ({start + 1} to {start + len(part)} of {len(rows)})" if len(rows) > LINES else ""
+        yield title, [(looks[row.result.title], row) for row in part]
+
+
+def ecdfs(view: View, looks: Mapping[str, Look]) -> list[Chart]:
     """Draw which share of the calls was done by when, a stair per target."""
     charts = []
-    for part, rows in groups(view.timed, slots):
-        series = [_stairs(slot, row) for slot, row in rows]
+    for part, rows in groups(view.timed, looks):
+        series = [_stairs(look, row) for look, row in rows]
         title = f"Share of calls done in time{part}"
         svg = line_plot(
             f"{title}: {view.label}",
@@ -46,14 +46,14 @@ def ecdfs(view: View, slots: Mapping[str, int]) -> list[Chart]:
     return charts
 
 
-def _stairs(slot: int, row: Row) -> Series:
+def _stairs(look: Look, row: Row) -> Series:
     held = _held(row)
     points = [Point(held.marks[0], 0.0), *(Point(x, y) for x, y in zip(held.values, held.levels, strict=True))]
     marked = tuple(
         Point(held.marks[i], MARKS[i], tip=f"{row.label}: {MARK_NAMES[i]} {milliseconds(held.marks[i])} ms")
         for i in _MARKED
     )
-    return Series(row.label, slot, tuple(points), marked, step=True)
+    return Series(row.label, look, tuple(points), marked, step=True)
 
 
 def _held(row: Row) -> Distribution:
@@ -70,7 +70,7 @@ def _marks_table(rows: Sequence[Row]) -> Table:
     )
 
 
-def boxes(view: View, slots: Mapping[str, int]) -> Chart | None:
+def boxes(view: View, looks: Mapping[str, Look]) -> Chart | None:
     """Draw a box and a density for each target."""
     rows = view.timed
     if not rows:
@@ -87,8 +87,8 @@ def boxes(view: View, slots: Mapping[str, int]) -> Chart | None:
         row=30,
     )
     drawing, x = frame.drawing, frame.x
-    for index, (row, middle) in enumerate(zip(rows, frame.middles, strict=True)):
-        slot = slots[row.result.title] % SLOTS if len(slots) <= SLOTS else index % SLOTS
+    for row, middle in zip(rows, frame.middles, strict=True):
+        slot = looks[row.result.title].colour
         low, p5, p25, p50, p75, p95, p99, high = _held(row).marks
         density = _held(row).density
         if density:
@@ -109,9 +109,10 @@ def boxes(view: View, slots: Mapping[str, int]) -> Chart | None:
     return Chart(title, drawing.markup(), _marks_table(rows), note, view.key)
 
 
-def ratios(view: View) -> Chart | None:
+def ratios(view: View, looks: Mapping[str, Look]) -> Chart | None:
     """Draw how many times the fastest one's latency each target takes, with the band that means nothing."""
     rows = [(row.label, row.result.ratio) for row in view.timed if row.result.ratio is not None]
+    shown = [looks[row.result.title] for row in view.timed if row.result.ratio is not None]
     if len(rows) < 2:
         return None
     floor = view.panel.noise_floor
@@ -129,11 +130,11 @@ def ratios(view: View) -> Chart | None:
     if floor is not None:
         drawing.rect(x(band[0]), frame.top, x(band[1]) - x(band[0]), frame.bottom - frame.top, "band", "noise floor")
     drawing.line(x(1.0), frame.top, x(1.0), frame.bottom, "reference")
-    for (label, ratio), middle in zip(rows, frame.middles, strict=True):
-        drawing.line(x(ratio.low), middle, x(ratio.high), middle, "bar s0")
+    for (label, ratio), look, middle in zip(rows, shown, frame.middles, strict=True):
+        drawing.line(x(ratio.low), middle, x(ratio.high), middle, f"bar s{look.colour}")
         for end in (ratio.low, ratio.high):
-            drawing.line(x(end), middle - 4, x(end), middle + 4, "bar s0")
-        drawing.marker(x(ratio.value), middle, 0, f"{label}: {figures.ratio(ratio)}")
+            drawing.line(x(end), middle - 4, x(end), middle + 4, f"bar s{look.colour}")
+        drawing.marker(x(ratio.value), middle, look, f"{label}: {figures.ratio(ratio)}")
     data = Table(
         title,
         ("backend", "ratio", "low", "high"),

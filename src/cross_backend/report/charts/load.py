@@ -10,6 +10,7 @@ from cross_backend.measure.quantiles import median_interval
 from cross_backend.measurement import Measurement
 from cross_backend.report.charts.latency import groups
 from cross_backend.report.charts.plots import Axis, Chart, Point, Series, line_plot
+from cross_backend.report.looks import Look
 from cross_backend.report.tables import Table, milliseconds, quantity
 from cross_backend.report.views import Row, View, threads, timed
 
@@ -17,7 +18,7 @@ _OPEN_LOOP = (50.0, 99.0)
 """Percentiles that are drawn against the offered rate."""
 
 
-def batches(views: Sequence[View], slots: Mapping[str, int]) -> list[Chart]:
+def batches(views: Sequence[View], looks: Mapping[str, Look]) -> list[Chart]:
     """Draw latency and inferences a second against the batch, where a workload was measured with several."""
     found: dict[str, list[View]] = {}
     for view in views:
@@ -33,8 +34,8 @@ def batches(views: Sequence[View], slots: Mapping[str, int]) -> list[Chart]:
         ticks = tuple(float(batch) for batch in sorted({view.panel.batch for view in group}))
         x = Axis("batch (logarithmic)", log=True, ticks=ticks)
         firsts = [held[0][1] for held in rows.values()]
-        for part, chosen in groups(firsts, slots):
-            lines = [(slot, _name(rows[row.result.title]), rows[row.result.title]) for slot, row in chosen]
+        for part, chosen in groups(firsts, looks):
+            lines = [(look, _name(rows[row.result.title]), rows[row.result.title]) for look, row in chosen]
             charts += [_batch_chart(label, part, lines, x, rate) for rate in (False, True)]
     return charts
 
@@ -45,11 +46,11 @@ def _name(held: Sequence[tuple[int, Row]]) -> str:
 
 
 def _batch_chart(
-    label: str, part: str, lines: Sequence[tuple[int, str, list[tuple[int, Row]]]], x: Axis, rate: bool
+    label: str, part: str, lines: Sequence[tuple[Look, str, list[tuple[int, Row]]]], x: Axis, rate: bool
 ) -> Chart:
     series = []
-    for slot, name, held in lines:
-        series.append(Series(name, slot, tuple(_batch_point(name, batch, row, rate) for batch, row in held)))
+    for look, name, held in lines:
+        series.append(Series(name, look, tuple(_batch_point(name, batch, row, rate) for batch, row in held)))
     what = "Inferences a second" if rate else "Latency"
     title = f"{what} against batch: {label}{part}"
     y = Axis("inferences a second (logarithmic)" if rate else "median latency, ms (logarithmic)", log=True)
@@ -91,13 +92,13 @@ def _numbered(row: Row, prefix: str) -> list[tuple[float, Measurement]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def streams(view: View, slots: Mapping[str, int]) -> list[Chart]:
+def streams(view: View, looks: Mapping[str, Look]) -> list[Chart]:
     """Draw the closed-loop rate against the number of concurrent streams."""
     rows = [row for row in view.rows if timed(row.result) and _numbered(row, "throughput.streams_")]
     charts = []
-    for part, chosen in groups(rows, slots):
+    for part, chosen in groups(rows, looks):
         series, cells = [], []
-        for slot, row in chosen:
+        for look, row in chosen:
             points = []
             for count, measurement in _numbered(row, "throughput.streams_"):
                 rate, (low, high) = measurement.median, median_interval(measurement.values)
@@ -105,7 +106,7 @@ def streams(view: View, slots: Mapping[str, int]) -> list[Chart]:
                     Point(count, rate, min(low, rate), max(high, rate), f"{row.label}, {count:g}: {rate:.4g}/s")
                 )
                 cells.append((row.label, f"{count:g}", *(quantity(v, "1/s") for v in (rate, low, high))))
-            series.append(Series(row.label, slot, tuple(points)))
+            series.append(Series(row.label, look, tuple(points)))
         told = "Each stream begins its next call as soon as its last one ended; median and its 95 % interval."
         x, y = Axis("concurrent streams", log=True), Axis("inferences a second", zero=True)
         headers = ("backend", "streams", "inferences a second", "low", "high")
@@ -114,15 +115,15 @@ def streams(view: View, slots: Mapping[str, int]) -> list[Chart]:
     return charts
 
 
-def open_loops(view: View, slots: Mapping[str, int]) -> list[Chart]:
+def open_loops(view: View, looks: Mapping[str, Look]) -> list[Chart]:
     """Draw the latency from each call's intended start against the offered rate."""
     rows = [row for row in view.rows if timed(row.result) and _numbered(row, "open_loop.")]
     charts = []
     for percent in _OPEN_LOOP:
-        for part, chosen in groups(rows, slots):
+        for part, chosen in groups(rows, looks):
             series: list[Series] = []
             cells: list[tuple[str, ...]] = []
-            for slot, row in chosen:
+            for look, row in chosen:
                 points = []
                 for rate, measurement in _numbered(row, "open_loop."):
                     (found,) = percentiles(measurement, (percent,))
@@ -134,7 +135,7 @@ def open_loops(view: View, slots: Mapping[str, int]) -> list[Chart]:
                     tip = f"{row.label} at {rate:g} %: P{percent:g} {milliseconds(value)} ms"
                     points.append(Point(rate, value, low, high, tip))
                 if points:
-                    series.append(Series(row.label, slot, tuple(points)))
+                    series.append(Series(row.label, look, tuple(points)))
             if not series:
                 continue
             told = "From the moment a call was meant to start, so that waiting counts (no coordinated omission)."

@@ -10,9 +10,8 @@ from html import escape as escape_markup
 from markupsafe import Markup
 
 from cross_backend.foreign_text import plain
+from cross_backend.report.looks import Look
 
-SLOTS = 8
-"""Series that a chart can tell apart: each has a colour, a dash, a hatch and a marker of its own."""
 FONT = 12
 """Size of letters, in units of the drawing."""
 _MARKERS = (
@@ -119,10 +118,10 @@ class Drawing:
         place = f'transform="translate({number(x)} {number(y)}) rotate(-90)" class="{kind}" text-anchor="middle"'
         self._parts.append(f"<text {place}>{escape(text)}</text>")
 
-    def marker(self, x: float, y: float, slot: int, tip: str = "", kind: str = "mark") -> None:
-        """Draw the marker of a series on a point."""
-        shape, place = _MARKERS[slot % SLOTS], f"translate({number(x)} {number(y)})"
-        self._parts.append(f'<path d="{shape}" transform="{place}" class="{kind} s{slot % SLOTS}">{_tip(tip)}</path>')
+    def marker(self, x: float, y: float, look: Look, tip: str = "") -> None:
+        """Draw the marker of a look on a point."""
+        shape, place = _MARKERS[look.form], f"translate({number(x)} {number(y)})"
+        self._parts.append(f'<path d="{shape}" transform="{place}" class="mark s{look.colour}">{_tip(tip)}</path>')
 
 
 def escape(text: str) -> str:
@@ -132,6 +131,14 @@ def escape(text: str) -> str:
 
 def _tip(text: str) -> str:
     return f"<title>{escape(text)}</title>" if text else ""
+
+
+def key(look: Look) -> Markup:
+    """Return the line and the marker of a look, to stand before a target's name."""
+    return Markup(
+        '<svg class="chart key" viewBox="0 0 28 12" aria-hidden="true"><path d="M0 6H28" class="line {}"/>'
+        '<path d="{}" transform="translate(14 6)" class="mark s{}"/></svg>'
+    ).format(look.line, _MARKERS[look.form], look.colour)
 
 
 def hatches() -> Markup:

@@ -93,7 +93,7 @@
 
   const ms = (ns) => (ns / 1e6).toPrecision(4);
 
-  function ticksOf(low, high) {
+  function ticksOf(low, high, most) {
     const found = [];
     for (let decade = Math.floor(Math.log10(low)); decade <= Math.log10(high); decade++) {
       for (const step of [1, 1.5, 2, 3, 5, 7]) {
@@ -101,11 +101,12 @@
         if (tick >= low && tick <= high) found.push(tick);
       }
     }
-    return found.filter((_, i) => i % Math.ceil(found.length / 7) === 0);
+    return found.filter((_, i) => i % Math.ceil(found.length / most) === 0);
   }
 
   function drawCurves(parent, names, sets) {
-    const [width, height, left, right, top, bottom] = [640, 320, 60, 18, 10, 80];
+    const width = Math.max(320, Math.min(640, result.clientWidth - 32));
+    const [height, left, right, top, bottom] = [320, 60, 18, 10, 80];
     const lows = sets.map((set) => Math.max(set.sorted[0], 1));
     const highs = sets.map((set) => Math.max(set.sorted[set.sorted.length - 1], 1));
     const low = Math.min(...lows) / 1.02;
@@ -118,7 +119,7 @@
       make(svg, "line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" });
       make(svg, "text", { x: left - 6, y: y(share) + 4, class: "tick", "text-anchor": "end" }, `${share * 100} %`);
     }
-    for (const tick of ticksOf(low / 1e6, high / 1e6)) {
+    for (const tick of ticksOf(low / 1e6, high / 1e6, width < 500 ? 4 : 7)) {
       make(svg, "line", { x1: x(tick * 1e6), x2: x(tick * 1e6), y1: y(0), y2: y(1), class: "grid" });
       make(svg, "text", { x: x(tick * 1e6), y: y(0) + 17, class: "tick", "text-anchor": "middle" }, String(+tick.toPrecision(3)));
     }
@@ -134,7 +135,7 @@
       make(svg, "path", { d: path, class: `line s${slot} d${slot}` });
       const row = height - 24 + slot * 18;
       make(svg, "line", { x1: 12, x2: 42, y1: row - 4, y2: row - 4, class: `line s${slot} d${slot}` });
-      make(svg, "text", { x: 50, y: row }, `${"AB"[slot]}: ${names[slot].slice(0, 80)}`);
+      make(svg, "text", { x: 50, y: row }, `${"AB"[slot]}: ${names[slot].slice(0, Math.floor((width - 80) / 8))}`);
     });
   }
 
