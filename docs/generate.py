@@ -1,4 +1,4 @@
-"""Write the generated pages: docs/support-matrix.md from the registry, docs/atalla/operators.md from Atalla's rules.
+"""Write the generated pages: from the registry, from Atalla's rules, and copies of the guides that the server shows.
 
 ``--check`` fails where a page is not what the code says.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from atalla import support
@@ -14,6 +15,7 @@ from cross_backend.platforms import PLATFORMS
 from cross_backend.registry import find_backend, rows
 
 FOLDER = Path(__file__).parent
+GUIDES = FOLDER.parent / "src" / "cross_backend" / "web" / "guides"
 EVIDENCE = FOLDER.parent / "tests" / "atalla" / "evidence" / "evidence.json"
 
 
@@ -58,7 +60,16 @@ def operators() -> str:
     return support.markdown(found["overloads"], found["operators"], found["known"])
 
 
-PAGES = {"support-matrix.md": matrix, "atalla/operators.md": operators}
+def guide(name: str) -> Callable[[], str]:
+    """Give a page that the server shows, too."""
+    return GUIDES.joinpath(name).read_text
+
+
+PAGES = {
+    "support-matrix.md": matrix,
+    "atalla/operators.md": operators,
+    **{path.name: guide(path.name) for path in sorted(GUIDES.glob("*.md"))},
+}
 
 
 def main(arguments: list[str]) -> None:

@@ -95,9 +95,10 @@ class _Panel:
         self.watch.stored(self.key, f"launch {index + 1}")
 
     def finish(self, launches: Sequence[Launch]) -> Panel:
-        """Write down that all is there, and return it."""
-        self.store.finish_panel(self.study_id, self.key)
+        """Write down that all is there, with the fastest for lists of studies, and return it."""
         panel = conclude(self.key.workload, launches, self.settings, self.key.batch, Machine.here())
+        fastest = [result.title for result in panel.ranked if result.rank == 1]
+        self.store.finish_panel(self.study_id, self.key, {"fastest": fastest})
         return with_further(panel, self.store.instruments(self.study_id, self.key))
 
 

@@ -189,12 +189,13 @@ class Benches:
             resolved = check_runs(resolve_artifact(artifact))
             target = str(resolved.target)
             bench, opened = open_bench(artifact.payload_path, target, self._settings, self._cache, seat.stack)
-            verdict, text = None, "it brings no sample to compare with"
+            verdict, text = None, "Not verified: it has no sample input"
             if artifact.sample is None:
                 bench.run(None)
             else:
                 comparison = bench.verify(precision_of(resolved.options)).comparison
-                verdict, text = comparison.verdict, comparison.reason or "right on its sample"
+                why = f"On the sample input: {comparison.why}" if comparison.why else "Verified on the sample input"
+                verdict, text = comparison.verdict, why
         except CrossBackendError as error:
             self._lose(seat, error)
             raise

@@ -7,6 +7,7 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cross_backend.artifact import Artifact
@@ -17,7 +18,7 @@ from cross_backend.errors import CrossBackendError, UnavailableError, UsageError
 from cross_backend.loading.found import is_other_json
 from cross_backend.loading.load import resolve_artifact
 from cross_backend.loading.media import media_of
-from cross_backend.registry import backends, find_backend, missing_here
+from cross_backend.registry import Role, backends, find_backend, missing_here, role_of
 from cross_backend.workloads.media import Media
 
 NULL = "null"
@@ -38,6 +39,8 @@ class Choice:
     """None where it was not exported."""
     gap: str = ""
     """Why it cannot be run here; empty where it can."""
+    made: str = ""
+    """Date and time of its file, to the minute; empty where it was not exported."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,15 @@ def _choice(artifact: Artifact) -> Choice:
         title, gap = f"{backend.title} {options}".strip(), _gap(backend.name)
     except CrossBackendError as error:
         gap = one_line(error)
-    return Choice(key, artifact.workload, artifact.target, title, artifact, gap)
+    return Choice(key, artifact.workload, artifact.target, title, artifact, gap, _made(artifact))
+
+
+def _made(artifact: Artifact) -> str:
+    try:
+        seconds = artifact.payload_path.stat().st_mtime
+    except OSError:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _with_absent(model: str, choices: Sequence[Choice]) -> tuple[Choice, ...]:
@@ -160,7 +171,12 @@ def _with_absent(model: str, choices: Sequence[Choice]) -> tuple[Choice, ...]:
         if backend.name not in there and backend.name != NULL:
             gap = _gap(backend.name) or f"not exported; cross-backend export {model} --backends {backend.name}"
             absent.append(Choice(f"{model}.{backend.name}", model, backend.name, backend.title, None, gap))
-    return tuple(sorted(choices, key=lambda choice: (bool(choice.gap), choice.title))) + tuple(absent)
+    return tuple(sorted(choices, key=_place)) + tuple(absent)
+
+
+def _place(choice: Choice) -> tuple[bool, bool, str]:
+    """Return the key that puts first what runs here, and of that what people ship."""
+    return bool(choice.gap), role_of(choice.target) is not Role.PRODUCT, choice.title
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,7 +19,8 @@ from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_
 from cross_backend.platforms import COMPARED
 from cross_backend.report import html
 from cross_backend.report.charts.plots import for_both
-from cross_backend.report.charts.svg import hatches
+from cross_backend.report.charts.svg import hatches, key
+from cross_backend.report.looks import look_of
 from cross_backend.report.tables import size
 from cross_backend.study.diff import MARGIN, diff
 from cross_backend.study.reports import write_report
@@ -42,6 +44,24 @@ if TYPE_CHECKING:
 
 DOWNLOADS = ("report.html", "report.md", "report.json", "samples.csv")
 """What of a study can be downloaded."""
+HINTS = {
+    "digit": "Draw a digit, or run the sample input.",
+    "image": "Drop a picture, or run the sample input.",
+    "boxes": "Drop a picture, or run the sample input.",
+    "numbers": "Move a slider, or run the sample input.",
+    "text": "Press Run, or run the sample input.",
+    "audio": "Record a sound, or run the sample input.",
+    "tensors": "Press Run: this model runs on its sample input.",
+}
+"""Kind of input → what a card says before the first run."""
+GUIDES = {
+    "reading": "How to read a report",
+    "int8": "What int8 costs",
+    "android": "Ship to Android",
+}
+"""Short pages, by the names of their files in ``guides/``."""
+MOST_LETTERS = 48
+"""Of a short reason."""
 PLAY_POLICY = HEADERS["content-security-policy"].replace(
     "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:"
 )
@@ -91,6 +111,9 @@ async def playground(request: Request) -> Response:
         visitor=runs_here,
         visitor_gap=visitor.gap() if runs_here else "",
         kind=None if model.media is None else model.media.kind,
+        hint=HINTS.get(model.media.kind, "") if model.media is not None else HINTS["tensors"],
+        look_of=look_of,
+        key=key,
         media=model.media,
         ticked=ticked,
         absent=absent,
@@ -122,15 +145,16 @@ async def results(request: Request) -> Response:
     """List all studies."""
     from anyio import to_thread
 
-    rows = await to_thread.run_sync(state_of(request).shelf.studies)
-    wanted = request.query_params.get("find", "").strip().lower()
-    shown = [row for row in rows if wanted in f"{row.id} {row.name} {row.started}".lower()]
+    rows = await to_thread.run_sync(state_of(request).shelf.listed)
+    wanted = request.query_params.get("find", "").strip()
+    shown = [one for one in rows if one.holds(wanted.lower())]
     running = state_of(request).studying.progress
     return page(
         request,
         "results",
         here="results",
         rows=shown,
+        all=rows,
         count=len(rows),
         wanted=wanted,
         running=running,
@@ -217,8 +241,23 @@ async def artifacts(request: Request) -> Response:
     from anyio import to_thread
 
     models = await to_thread.run_sync(state_of(request).catalogue.models)
-    choices = [choice for model in models.values() for choice in model.choices if choice.artifact is not None]
-    return page(request, "artifacts", here="artifacts", choices=choices, size=size)
+    wanted = request.query_params.get("find", "").strip()
+    exported = {name: [one for one in model.choices if one.artifact is not None] for name, model in models.items()}
+    shown = {
+        name: found
+        for name, choices in exported.items()
+        if (found := [one for one in choices if wanted.lower() in f"{name} {one.title} {one.target}".lower()])
+    }
+    count = sum(map(len, exported.values()))
+    return page(
+        request, "artifacts", here="artifacts", models=shown, count=count, wanted=wanted, size=size, short=short
+    )
+
+
+def short(gap: str) -> str:
+    """Return the first words of why a backend is unavailable; the page has the rest behind a click."""
+    first = re.split(r"; | \(|: ", gap, maxsplit=1)[0]
+    return first if len(first) <= MOST_LETTERS else f"{first[:MOST_LETTERS].rpartition(' ')[0]} …"
 
 
 async def artifact(request: Request) -> Response:
@@ -249,9 +288,24 @@ async def artifact_operations(request: Request) -> Response:
     return JSONResponse({"operations": [asdict(one) for one in found]}, headers=headers)
 
 
+async def guide(request: Request) -> Response:
+    """Show one of the short pages: how to read a report, what int8 costs, ship to Android."""
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
+    name = request.path_params["name"].removesuffix(".md")
+    if name not in GUIDES:
+        raise NotFoundError(f"there is no guide {name!r}; there are {', '.join(GUIDES)}.")
+    text = (resources.files(__name__.rpartition(".")[0]) / "guides" / f"{name}.md").read_text(encoding="utf-8")
+    html_text = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    shown = Markup(html_text.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>"))  # noqa: S704  of our own file
+    return page(request, "guide", here="guides", title=GUIDES[name], text=shown, guides=GUIDES, which=name)
+
+
 PAGES: Sequence[Route] = (
     Route("/", playground),
     Route("/browser/{name}", browser_file),
+    Route("/guides/{name}", guide),
     Route("/results", results),
     Route("/results/diff", study_diff),
     Route("/results/{study}", study),

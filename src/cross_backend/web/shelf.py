@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cross_backend.errors import UsageError
 from cross_backend.records import PanelKey, StudyResults
 from cross_backend.store import Store
 from cross_backend.store.database import Place
-from cross_backend.store.rows import StudyRow
+from cross_backend.store.rows import PanelRow, StudyRow
 from cross_backend.study.driver import read
 from cross_backend.study.history import Moment, history
 
 MOST_KEPT = 8
 """Studies that stay in memory."""
+
+
+MOST_SAMPLES = 100_000
+"""Of a study whose fastest target is worked out for a list; newer studies have it stored."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A study in the list of the page."""
+
+    row: StudyRow
+    models: tuple[str, ...]
+    fastest: tuple[str, ...]
+    """Of its panels, of most panels first; empty where none is known."""
+    machine: str
+    """Its processor."""
+
+    def holds(self, text: str) -> bool:
+        """Whether a text that somebody looks for is in what the list shows."""
+        shown = (str(self.row.id), self.row.name, self.row.started, *self.models, *self.fastest, self.machine)
+        return text in " ".join(shown).lower()
 
 
 class NotFoundError(UsageError):
@@ -47,6 +70,25 @@ class Shelf:
             return []
         with self.open() as store:
             return store.studies()[::-1]
+
+    def listed(self) -> list[Listed]:
+        """Return all studies with what a list says of them, the latest first."""
+        if not self._is_there():
+            return []
+        with self.open() as store:
+            found = [(row, store.study(row.id).machine.cpu, store.panels(row.id)) for row in store.studies()[::-1]]
+        return [
+            Listed(row, tuple(dict.fromkeys(one.key.workload for one in panels)), self._fastest(row, panels), cpu)
+            for row, cpu, panels in found
+        ]
+
+    def _fastest(self, row: StudyRow, panels: Sequence[PanelRow]) -> tuple[str, ...]:
+        """Return the fastest targets, of most panels first; older studies are worked out where they are small."""
+        leaders = [one.note["fastest"] for one in panels if isinstance(one.note.get("fastest"), list)]
+        if not leaders and row.samples <= MOST_SAMPLES:
+            whole = self.results(row.id).panels
+            leaders = [[result.title for result in panel.ranked if result.rank == 1] for panel in whole]
+        return tuple(title for title, _ in Counter(str(title) for names in leaders for title in names).most_common())
 
     def row(self, number: int) -> StudyRow:
         """Return one study as the list has it.

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from cross_backend.web.pages import GUIDES, short
 from tests import needs
 from tests.browser import CONTRAST, DESK, PHONE, chromium
 from tests.e2e.serve.conftest import TARGETS
@@ -90,8 +91,12 @@ def test_a_drawn_digit_is_told_and_timed_and_another_backend_has_another_overlay
     draw(page)
     assert page.locator(".top li .label").first.inner_text(timeout=60_000) == "7"
     first = figures(page)
-    assert first.keys() == {"inference", "pre", "post", "end to end", "fps", "P50", "P90", "P99", "memory", "calls"}
-    assert first["P90"] == "n ≥ 20" and first["memory"].endswith(" MB") and "proved right" in page.inner_text(".proof")
+    assert first.keys() == {
+        *("inference", "pre-processing", "post-processing", "end to end", "end-to-end fps"),
+        *("P50", "P90", "P99", "memory", "calls"),
+    }
+    assert first["P90"] == "needs 20 calls" and first["memory"].endswith(" MB")
+    assert re.fullmatch(r"Verified on the sample input · loaded in [\d.]+ ms", page.inner_text(".proof"))
     tick(page, "OpenVINO")
     page.get_by_role("heading", name="OpenVINO").wait_for()
     second = figures(page)
@@ -107,9 +112,52 @@ def test_side_by_side_they_say_how_they_differ(visit):
     page.locator(".card").nth(2).locator(".top li").first.wait_for(timeout=60_000)
     assert page.locator(".card").count() == 3
     told = page.locator(".apart").all_inner_texts()
-    assert sum("the fastest here" in text for text in told) == 1
-    assert sum(bool(re.search(r"\d\.\d\d × the fastest", text)) for text in told) == 2
+    assert not any("P50" in text for text in told), "one call shows no order"
+    looks = page.locator(".card .key .mark").evaluate_all("(all) => all.map((one) => one.getAttribute('class'))")
+    assert looks == ["mark s3", "mark s4", "mark s2"], "as in every report"
     assert all(re.search("differs from ONNX|the same numbers as ONNX", text) for text in told[1:])
+
+
+def test_the_lowest_median_is_named_when_the_calls_can_show_it(visit):
+    page = visit("/?model=linear_regression")
+    tick(page, "ONNX Runtime (CPU)", "OpenVINO")
+    page.check("#again")
+    page.click("#run")
+    page.locator(".apart", has_text="lowest P50 here").first.wait_for(timeout=60_000)
+    page.uncheck("#again")
+    page.locator("#run:not([aria-busy])").wait_for()
+    calls = [int(figures(page, card)["calls"]) for card in (0, 1)]
+    told = page.locator(".apart").all_inner_texts()
+    assert min(calls) >= 20 and sum("lowest P50 here" in text for text in told) == 1
+    assert (
+        sum(bool(re.search(r"\d\.\d\d × the lowest P50|no difference from the lowest P50 yet", t)) for t in told) == 1
+    )
+
+
+def test_the_page_begins_with_the_paper_and_a_hint_on_a_backend_that_people_ship(visit, served):
+    for viewport in (PHONE, {"width": 1400, "height": 900}):
+        page = visit("/?model=digits_cnn", viewport=viewport)
+        place = page.locator("#drawing").bounding_box()
+        assert place["y"] + place["height"] <= viewport["height"] * 0.8
+        assert page.locator(".card .answer").inner_text() == "Draw a digit, or run the sample input."
+        assert not page.locator(".card .overlay").is_visible()
+    key = page.locator("#backends input:checked").get_attribute("value")
+    assert key == served.keys("digits_cnn")["onnxruntime.cpu"]
+    page = visit("/?model=linear_regression")
+    titles = page.locator("#backends input:not(:disabled)[name=on]").evaluate_all(
+        "(all) => all.map((e) => e.dataset.title)"
+    )
+    assert set(titles[-2:]) == {"Portable (Reference)", "PyTorch eager"}, "kernels that are not to be fast come last"
+
+
+def test_a_file_that_cannot_be_read_clears_the_old_answer(visit):
+    page = visit("/?model=digits_cnn")
+    page.set_input_files("#file", {"name": "seven.png", "mimeType": "image/png", "buffer": seven()})
+    page.locator(".top li").first.wait_for(timeout=60_000)
+    page.set_input_files("#file", {"name": "broken.png", "mimeType": "image/png", "buffer": b"no picture"})
+    page.locator(".card .answer [role=alert]", has_text="broken.png").wait_for()
+    assert page.locator(".top li").count() == 0 and page.inner_text("#said") == ""
+    page.said.clear()  # the browser names the picture, too
 
 
 def test_again_and_again_fills_percentiles_and_chart(visit):
@@ -121,7 +169,9 @@ def test_again_and_again_fills_percentiles_and_chart(visit):
     page.uncheck("#again")
     found = figures(page)
     assert float(found["P50"].split()[0]) <= float(found["P90"].split()[0]) and int(found["calls"]) >= 20
-    assert float(found["fps"]) > 0 and float(found["end to end"].split()[0]) > float(found["inference"].split()[0])
+    assert float(found["end-to-end fps"]) > 0 and float(found["end to end"].split()[0]) > float(
+        found["inference"].split()[0]
+    )
     assert len(page.locator(".live .line").get_attribute("points").split()) >= 20
 
 
@@ -218,6 +268,12 @@ def test_the_model_is_chosen_in_the_page_and_kept_in_the_address(visit):
 def test_studies_are_found_read_and_followed(visit):
     page = visit("/results")
     assert page.locator("tbody tr").count() == 3
+    cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
+    assert cells[:3] == ["3 nightly", "linear_regression", "ONNX Runtime (CPU)"] and cells[3] and "20" in cells[4]
+    page.fill("[name=find]", "onnx runtime")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**find=onnx*")
+    assert page.locator("tbody tr").count() == 3
     page.fill("[name=find]", "no such")
     page.keyboard.press("Enter")
     page.wait_for_url("**find=no+such*")
@@ -237,11 +293,10 @@ def test_studies_are_found_read_and_followed(visit):
     assert page.locator("td", has_text="change point").count() == 1
 
 
-def test_what_changed_is_told(visit):
-    page = visit("/results")
-    page.check("[name=before][value='1']")
-    page.check("[name=after][value='3']")
-    page.get_by_role("button", name="What changed?").click()
+def test_two_studies_are_compared_from_a_phone(visit):
+    page = visit("/results", viewport=PHONE)
+    page.select_option("[name=before]", "1")
+    page.get_by_role("button", name="Compare studies").click()
     page.wait_for_url("**/results/diff**")
     assert page.locator("tr", has_text="openvino").locator("td", has_text="slower").count() == 1
 
@@ -275,9 +330,33 @@ def test_an_artifact_shows_what_is_where(visit, served):
     page.locator("#times tbody tr").first.wait_for(timeout=120_000)
     shares = [float(text.split()[0]) for text in page.locator("#times td:nth-child(5)").all_inner_texts()]
     assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares)) and shares == sorted(shares, reverse=True)
-    page.get_by_role("link", name="Play with it").click()
+    page.get_by_role("link", name="Open in playground").click()
     page.wait_for_url("**/?model=digits_cnn**")
     assert page.locator("#backends input:checked").get_attribute("data-title") == "XNNPACK (CPU)"
+
+
+def test_artifacts_are_grouped_and_filtered_and_reasons_are_short(visit):
+    page = visit("/artifacts")
+    assert page.locator("h2").all_inner_texts() == ["digits_cnn", "linear_regression"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d", page.locator("td[data-header=made]").first.inner_text())
+    page.fill("[name=find]", "xnnpack")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**find=xnnpack")
+    assert page.locator("tbody tr").count() == 2
+    assert short("needs an NVIDIA GPU and its driver (/dev/nvidiactl is not here); install it") == (
+        "needs an NVIDIA GPU and its driver"
+    )
+    assert short("x" * 30 + " " + "y" * 30) == "x" * 30 + " …"
+
+
+@pytest.mark.parametrize(("name", "title"), GUIDES.items())
+def test_guides_stand_alone_and_name_each_other(name, title, visit):
+    page = visit(f"/guides/{name}")
+    assert page.inner_text("h1") == title and page.locator(".links a").count() == len(GUIDES) - 1
+    for link in page.locator(".guide a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))"):
+        assert link.removesuffix(".md") in GUIDES
+    page.goto(page.url.replace(name, "reading.md"))
+    assert page.inner_text("h1") == "How to read a report"
 
 
 FOLLOWED = HISTORY.replace("/api/studies", "/results") + TARGETS[1]
@@ -289,6 +368,7 @@ PAGES = [
     FOLLOWED,
     "/results/diff?before=1&after=3",
     "/artifacts",
+    "/guides/reading",
     "/artifacts/{key}?open=0",
     "/no-such-page",
 ]

@@ -101,7 +101,10 @@ function picture(changed) {
     camera.hidden = true;
     $("camera-go").textContent = "Use the camera";
   };
-  preview.addEventListener("error", () => { preview.hidden = true; });
+  preview.addEventListener("error", () => {
+    preview.hidden = true;
+    $("drop-text").hidden = false;
+  });
   drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
   drop.addEventListener("dragleave", () => drop.classList.remove("over"));
   drop.addEventListener("drop", (event) => {

@@ -26,15 +26,17 @@ function quantile(sorted, share) {
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)];
 }
 
-const FIGURES = ["inference", "pre", "post", "end to end", "fps", "P50", "P90", "P99", "memory", "calls"];
+const FIGURES = ["inference", "pre-processing", "post-processing", "end to end", "end-to-end fps", "P50", "P90", "P99", "memory", "calls"];
+const COMPARED = 20;  // calls of each backend before one is compared with another
 
 export class Card {
-  constructor(key, title, slot) {
+  constructor(key, title, colour, look, hint) {
     this.samples = [];
     this.calls = 0;
     this.root = element("article", undefined, "card");
     this.root.dataset.artifact = key;
     this.title = element("h3", title);
+    if (look) this.title.prepend(look);
     this.proof = element("p", "", "proof");
     this.answer = element("div", undefined, "answer");
     this.apart = element("p", "", "apart");
@@ -47,12 +49,22 @@ export class Card {
       pair.append(element("dt", name), this.values[name]);
       this.figures.append(pair);
     }
-    this.chart = drawn("svg", { class: `live s${slot % 8}`, viewBox: "0 0 240 60", role: "img", "aria-label": `Inference times of ${title}` });
+    this.chart = drawn("svg", { class: `live s${colour}`, viewBox: "0 0 240 60", role: "img", "aria-label": `Inference times of ${title}` });
     this.line = drawn("polyline", { class: "line", points: "" });
     this.median = drawn("line", { class: "reference", x1: 0, x2: 240, y1: -9, y2: -9 });
     this.top = drawn("text", { class: "most", x: 2, y: 9 });
     this.chart.append(this.median, this.line, this.top);
     this.root.append(this.title, this.proof, this.answer, this.apart, this.figures, this.chart);
+    this.answer.append(element("p", hint, "note"));
+    this.root.classList.add("unused");
+  }
+
+  /** Show why there is no answer, in the place of the old one. */
+  say(text) {
+    const told = element("p", text, "error");
+    told.setAttribute("role", "alert");
+    this.answer.replaceChildren(told);
+    this.apart.textContent = "";
   }
 
   /** Show what a run gave; `overhead` is what the request took beside all backends' own work, ms. */
@@ -60,14 +72,12 @@ export class Card {
     this.root.classList.toggle("failed", run.outcome !== "OK");
     this.answer.replaceChildren();
     if (run.outcome !== "OK") {
-      const told = element("p", run.error, "error");
-      told.setAttribute("role", "alert");
-      this.answer.append(element("span", run.outcome === "CRASH" ? "CRASHED" : "FAILED", "outcome"), told);
-      this.apart.textContent = "";
+      this.say(run.error);
+      this.answer.prepend(element("span", run.outcome === "CRASH" ? "CRASHED" : "FAILED", "outcome"));
       return;
     }
-    const mark = run.proof.verdict === null ? "not proved" : run.proof.verdict ? "proved right" : "wrong";
-    this.proof.textContent = `${mark}: ${run.proof.text}; opened in ${ms(run.proof.load_ms)} ms`;
+    this.root.classList.remove("unused");
+    this.proof.textContent = `${run.proof.text} · loaded in ${ms(run.proof.load_ms)} ms`;
     this.proof.classList.toggle("bad", run.proof.verdict === false);
     this.answer.append(...shown(run.shown));
     this.calls += 1;
@@ -77,13 +87,13 @@ export class Card {
     const sorted = [...this.samples].sort((a, b) => a - b);
     const set = (name, text) => { this.values[name].textContent = text; };
     set("inference", `${ms(run.inference_ms)} ms`);
-    set("pre", `${ms(run.prepare_ms + run.bind_ms)} ms`);
-    set("post", `${ms(run.present_ms)} ms`);
+    set("pre-processing", `${ms(run.prepare_ms + run.bind_ms)} ms`);
+    set("post-processing", `${ms(run.present_ms)} ms`);
     set("end to end", total === null ? "–" : `${ms(total)} ms`);
-    set("fps", total === null ? "–" : (1000 / total).toFixed(1));
+    set("end-to-end fps", total === null ? "–" : (1000 / total).toFixed(1));
     for (const [name, least] of Object.entries(NEEDED)) {
       const enough = sorted.length >= least;
-      set(name, enough ? `${ms(quantile(sorted, Number(name.slice(1)) / 100))} ms` : `n ≥ ${least}`);
+      set(name, enough ? `${ms(quantile(sorted, Number(name.slice(1)) / 100))} ms` : `needs ${least} calls`);
       this.values[name].classList.toggle("few", !enough);
     }
     set("memory", run.memory_bytes === null ? "–" : `${(run.memory_bytes / 1e6).toFixed(0)} MB`);
@@ -91,15 +101,21 @@ export class Card {
     this.draw(sorted);
   }
 
-  get p50() {
-    return this.samples.length ? quantile([...this.samples].sort((a, b) => a - b), 0.5) : null;
+  /** Return the median with its 95 % interval by order statistics; null below the calls that a comparison needs. */
+  middle() {
+    const n = this.samples.length, sorted = [...this.samples].sort((a, b) => a - b);
+    if (n < COMPARED) return null;
+    const below = Math.max(0, Math.floor(n / 2 - 0.98 * Math.sqrt(n)) - 1);
+    return { value: quantile(sorted, 0.5), low: sorted[below], high: sorted[n - 1 - below] };
   }
 
   /** Say how it differs from the others: in latency from the fastest, in numbers from the first. */
   compare(fastest, first, difference) {
-    const own = this.p50, parts = [];
-    if (own !== null && fastest !== null) {
-      parts.push(own === fastest ? "the fastest here" : `${(own / fastest).toFixed(2)} × the fastest's P50`);
+    const own = this.middle(), parts = [];
+    if (own && fastest) {
+      if (own.value === fastest.value) parts.push("lowest P50 here");
+      else if (own.low > fastest.high) parts.push(`${(own.value / fastest.value).toFixed(2)} × the lowest P50`);
+      else parts.push("no difference from the lowest P50 yet");
     }
     if (difference) {
       const { max_abs: worst, of_scale: share } = difference;

@@ -15,7 +15,9 @@ const ticked = () => boxes.filter((box) => box.checked);
 function arrange() {
   const chosen = ticked();
   for (const box of chosen) {
-    if (!cards.has(box.value)) cards.set(box.value, new Card(box.value, box.dataset.title, boxes.indexOf(box)));
+    if (cards.has(box.value)) continue;
+    const look = box.parentElement.querySelector(".key")?.cloneNode(true);
+    cards.set(box.value, new Card(box.value, box.dataset.title, box.dataset.colour, look, $("play").dataset.hint));
   }
   $("cards").replaceChildren(...chosen.map((box) => cards.get(box.value).root));
   const address = new URL(location.href);
@@ -54,8 +56,9 @@ async function once() {
     said.textContent = "The server does not answer.";
     return false;
   }
-  if (answer.error) {
-    said.textContent = answer.error;
+  if (answer.error) {  // the old answers are not this input's
+    for (const box of chosen) cards.get(box.value).say(answer.error);
+    said.textContent = "";
     return false;
   }
   for (const box of here) {
@@ -75,8 +78,8 @@ function show(runs, total) {
   const opened = runs.some((run) => run.opened || run.outcome !== "OK");
   for (const run of runs) cards.get(run.artifact)?.show({ ...run, opened }, overhead);
   if (runs.length > 1) {
-    const medians = fine.map((run) => cards.get(run.artifact).p50);
-    const fastest = medians.length ? Math.min(...medians) : null;
+    const medians = fine.map((run) => cards.get(run.artifact).middle());
+    const fastest = medians.every(Boolean) ? medians.reduce((best, one) => (one.value < best.value ? one : best)) : null;
     for (const run of fine) cards.get(run.artifact).compare(fastest, fine[0].title, run.difference);
   } else for (const run of fine) cards.get(run.artifact).compare(null, "", null);
   mark(fine[0]?.shown);
@@ -98,7 +101,7 @@ function mark(shown) {
   }
 }
 
-/** Run, and once more where something changed meanwhile; again and again where that is ticked. */
+/** Run, and once more where something changed meanwhile; in a loop where that is ticked. */
 async function run() {
   wanted = true;
   if (running) return;

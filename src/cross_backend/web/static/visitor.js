@@ -40,7 +40,7 @@ export async function visit({ provider, artifact, title }, { ticket, inputs, pre
     if (answer.error) throw new Error(answer.error);
     return {
       ...run, ...answer, prepare_ms: prepareMs, bind_ms: bindMs, inference_ms: ms, memory_bytes: null, opened: isNew,
-      proof: { verdict: null, load_ms: loadMs, text: "compare its numbers with a backend that is" },
+      proof: { verdict: null, load_ms: loadMs, text: "Not verified by itself: compare its numbers with another backend" },
     };
   } catch (error) {
     return { ...run, outcome: "FAIL", error: error.message };
