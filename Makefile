@@ -79,7 +79,7 @@ bench: $(READY) runner ## Print the tables behind our claims about speed (some m
 runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (a C++17 compiler; seconds)
 	PYTHON=$(BIN)/python runner/build.sh
 
-screenshots: $(READY) ## Take the README's pictures anew (two minutes; keep the machine quiet)
+screenshots: $(READY) ## Take the README's pictures, and every page at three widths into build/screenshots (three minutes; keep the machine quiet)
 	$(BIN)/python -m pytest --screenshots tests/e2e/serve/test_screenshots.py
 
 docs: $(READY) ## Write the generated pages of docs/

@@ -1,5 +1,7 @@
 """The README's pictures: written where ``--screenshots`` asks for them; else each is there, and its page shows that.
 
+With ``--screenshots`` every page is also taken at three widths, light and dark, into ``build/screenshots`` to look at.
+
 What is measured in them is measured while they are taken: the study of ``make demo``, and calls of the playground.
 """
 
@@ -16,6 +18,7 @@ from tests.runtimes import bring
 __all__ = ["browser"]
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "images"
+KEPT = ROOT / "build" / "screenshots"
 SCHEMES = ("light", "dark")
 MOST_BYTES = 200_000
 SIZE = {"width": 1400, "height": 900}
@@ -32,7 +35,7 @@ def shown(request, cli, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shown")
     done = cli("study", "run", STUDY, "--db", folder / "s.sqlite", "--output-dir", folder, timeout=900)
     assert done.returncode == 0, done.stderr
-    for model in ("digits_cnn", "mobilenet_v3_small"):
+    for model in ("digits_cnn", "linear_regression", "mobilenet_v3_small"):
         names = ("torch", "xnnpack", "onnxruntime.cpu", "openvino", "portable")
         done = cli("export", model, "--backends", *names, "--strict", "--output-dir", folder / "models")
         assert done.returncode == 0, done.stderr
@@ -94,6 +97,44 @@ def test_pictures(take, shown, browser, request):
             assert 10_000 < path.stat().st_size < MOST_BYTES
             with Image.open(path) as picture:
                 assert picture.size == (SIZE["width"], SIZE["height"])
+
+
+WIDTHS = (1400, 1024, 420)
+EVERY = {
+    "playground": "/?model=digits_cnn",
+    "sliders": "/?model=linear_regression",
+    "picture": "/?model=mobilenet_v3_small",
+    "results": "/results",
+    "study": "/results/{study}",
+    "history": "/results/{study}/history?workload=digits_cnn&batch=1&threads=1&target=openvino",
+    "diff": "/results/diff?before={study}&after={study}",
+    "artifacts": "/artifacts",
+    "artifact": "/artifacts/{key}",
+    "reading": "/guides/reading",
+    "int8": "/guides/int8",
+    "android": "/guides/android",
+    "missing": "/no-such-page",
+}
+"""Name of a picture → the page that it shows."""
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_page_at_every_width(name, shown, browser, request):
+    """No page scrolls sideways; where pictures are asked for, each is taken whole, for somebody to look at."""
+    taking = request.config.getoption("--screenshots")
+    if taking:
+        KEPT.mkdir(parents=True, exist_ok=True)
+    study, key = shown.get("/api/studies")["studies"][0]["id"], shown.keys("digits_cnn")["executorch.xnnpack"]
+    with visiting(browser, shown) as visit:
+        page = visit("/guides/android", reduced_motion="reduce")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(shown.url + EVERY[name].format(study=study, key=key))
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+            for scheme in SCHEMES if taking else ():
+                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                page.screenshot(path=KEPT / f"{name}-{width}-{scheme}.png", full_page=True)
+        page.said[:] = [text for text in page.said if "404" not in text]  # of the page that was asked for in vain
 
 
 def test_every_picture_that_the_readme_names_is_taken_here():
