@@ -88,16 +88,21 @@ Ranking rank(const std::vector<Rounds>& measured, const std::optional<std::pair<
   Ranking ranking{std::vector<int>(order.size()), std::vector<std::optional<Interval>>(order.size()), std::nullopt};
   std::vector<std::optional<LogRatio>> near;
   std::size_t leader = 0;
+  int ranked = 0;
   for (std::size_t place = 0; place < order.size(); ++place) {
     const auto key = order[place];
     const auto ratio = place > 0 ? pairs(key, leader) : std::nullopt;
     const bool leads = place == 0 || (ratio && ratio->apart() && ratio->value > 0);
     if (place > 0 && !pairs.far_apart(key, leader)) near.push_back(ratio);
     if (leads) leader = key;
-    ranking.ranks[key] = leads ? static_cast<int>(place) + 1 : ranking.ranks[leader];
+    if (leads || ratio) {
+      ++ranked;
+      ranking.ranks[key] = leads ? ranked : ranking.ranks[leader];
+    }
     const auto to_first = place > 0 ? pairs(key, order.front()) : LogRatio{0, 0, 0};
     if (to_first) ranking.ratios[key] = interval(*to_first);
   }
+  if (ranked == 1 && order.size() > 1) ranking.ranks.assign(order.size(), 0);  // nothing was compared
   const bool known = std::any_of(near.begin(), near.end(), [](const auto& ratio) { return ratio.has_value(); });
   if (!known && twins && order.size() > 1) near.push_back(pairs.decided(twins->first, twins->second));
   for (const auto& ratio : near) {

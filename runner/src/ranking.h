@@ -10,7 +10,9 @@
 namespace cross_backend {
 
 struct Ranking {
-  std::vector<int> ranks;  // from 1; who cannot be told apart from a group's fastest shares its rank
+  // From 1; who cannot be told apart from a group's fastest shares its rank, and who shares too few rounds with it has
+  // 0.
+  std::vector<int> ranks;
   std::vector<std::optional<Interval>> ratios;  // latency over that of the first; nothing with too few common rounds
   std::optional<double> found_from;  // relative difference that would surely be told, of pairs that are not far apart
 };

@@ -76,7 +76,7 @@ double over_first(const Result& result) { return result.ratio ? result.ratio->va
 std::vector<const Result*> ranked(const Panel& panel) {
   std::vector<const Result*> rows;
   for (const auto& result : panel.results) {
-    if (result.latency) rows.push_back(&result);
+    if (result.latency && result.rank > 0) rows.push_back(&result);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Result* a, const Result* b) {
     const auto place = [](const Result* row) { return std::tuple(row->rank, over_first(*row), row->latency->value); };
@@ -191,8 +191,13 @@ std::string text_report(const Report& report, bool plain) {
   for (const auto& result : panel.results) text += line_of(result);
   if (!panel.results.empty()) text += "\n";
   const auto rows = ranked(panel);
+  const auto ran = static_cast<std::size_t>(std::count_if(panel.results.begin(), panel.results.end(),
+                                                          [](const Result& row) { return row.latency.has_value(); }));
   if (!rows.empty()) text += ranking(rows, plain) + summary(rows, panel.found_from);
-  text += verdict(panel, rows.size());
+  if (rows.size() < ran) {
+    text += "⚠️ " + std::to_string(ran - rows.size()) + " without a rank: too few calls to compare.\n";
+  }
+  text += verdict(panel, ran);
   text = cross_backend::plain(text);  // reasons come from other processes
   return plain ? without_emoji(text) : text;
 }

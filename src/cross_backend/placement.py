@@ -44,6 +44,8 @@ class Placement:
     """Constants outside delegates."""
     delegate_bytes: int | None = None
     """Size of all delegates' blobs and of the weights that they name."""
+    without_kernel: tuple[str, ...] = ()
+    """Operators for which no runtime has a kernel, so that the file runs nowhere."""
 
     @property
     def inside_count(self) -> int:
@@ -65,6 +67,8 @@ class Placement:
         """Return the manifest's ``placement``."""
         nodes = ("delegates", "inside", "left")
         row = to_json(self)
+        if not self.without_kernel:
+            del row["without_kernel"]
         return {**{key: row.pop(key) for key in nodes}, "coverage": self.coverage, **row}
 
     def weighed(self, flops: int | None) -> Placement:

@@ -211,12 +211,16 @@ class Result(Further):
     """Where it really ran; None where the runtime cannot but run it where it was asked to."""
     unranked: str | None = None
     """Why it has no rank although it is right: ``not on CUDA: 0.7 %``, or that it is a functional check only."""
+    asked: str | None = None
+    """Precision that its options ask for, by default or by name; None where they know none."""
 
     @property
     def precision(self) -> str | None:
         """Arithmetic: what the runtime reports, else what the target asks for; None where neither names one."""
         if self.execution is not None and self.execution.precision:
             return self.execution.precision
+        if self.asked is not None:
+            return self.asked
         options = (option.partition("=") for option in self.target.partition("?")[2].split("&"))
         return next((value for key, _, value in options if key == "precision"), None)
 

@@ -138,6 +138,16 @@ def test_80_columns_are_enough_for_what_decides(linear, cli):
     assert max(map(len, lines[start:])) <= 80
 
 
+def test_another_platform_is_verified_and_not_advised(linear, cli, document):
+    args = ("compare", "linear_regression", "--platform", "android", *QUICK)
+    shown = " ".join(cli(*args).stdout.split())
+    assert "Ship none yet for Android: no such device was measured, only this machine (" in shown
+    assert "Vulkan (GPU), the first choice for Android, was not measured." in shown and "Ship XNNPACK" not in shown
+    assert "Lowered and verified here: XNNPACK (CPU) and Portable (Reference)." in shown
+    found = document(cli(*args, "--json"))
+    assert found["settings"]["platform"] == "android"
+
+
 def test_what_fails_keeps_its_row(linear, cli, document):
     found = document(cli("compare", "linear_regression", "--backends", "null", "cpu", *QUICK, "--json"))
     null, cpu = found["results"]

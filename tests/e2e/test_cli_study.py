@@ -160,7 +160,7 @@ def test_a_dry_run_measures_nothing(cli, document, faulty, write_study, tmp_path
     args = ("study", "run", file, "--dry-run", "--db", tmp_path / "s.sqlite")
     shown = cli(*args, cwd=tmp_path, **faulty)
     assert shown.returncode == 0, shown.stderr
-    assert "4 panels, nothing known stops 8 of 12 cells" in shown.stdout and "An estimate" in shown.stdout
+    assert "4 panels; 8 of 12 cells can run here; about " in shown.stdout and "An estimate" in shown.stdout
     found = document(cli(*args, "--json", cwd=tmp_path, **faulty))
     assert len(found["cells"]) == 12 and found["panels"] == 4
     assert 0 < found["estimated_s"][0] < found["estimated_s"][1]

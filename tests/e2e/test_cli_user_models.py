@@ -131,7 +131,15 @@ def test_function_that_is_missing(own, cli, complaint):
 
 
 def test_file_without_a_function_says_how_to_write_it(own, cli, usage_error):
-    usage_error(cli("export", own, "--output-dir", own.parent / "out"), "file.py:function")
+    result = cli("export", own, "--output-dir", own.parent / "out")
+    usage_error(result, "name one of its functions", f"{own}:doubler", f"{own}:of_torchvision")
+    assert "Wrong" not in result.stderr and not own.with_suffix(".log").exists(), "it was not run"
+
+
+def test_a_module_in_training_mode_is_said_to_be_switched(own, cli):
+    result = cli("export", f"{own}:single_input", "--backends", "torch", "--output-dir", own.parent / "out")
+    assert result.returncode == 0
+    assert "the module was in training mode and was switched to evaluation mode" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,15 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, BundledPrograms, Calibration, Gap, Lowered, Missing, Option, Options, Session
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UnsupportedError
+from cross_backend.export.export import ExportSettings, export
 from cross_backend.lowering import lower as lowering
 from cross_backend.lowering.lower import KIND, artifact_key, find, lower
 from cross_backend.machine import Machine
 from cross_backend.placement import Operators, Placement
 from cross_backend.program.capture import Captured, write_program
+from cross_backend.records import Outcome
 from cross_backend.registry import Resolved, resolve
+from cross_backend.report.placement import facts
 from cross_backend.target import Target
 
 NUMBERS = itertools.count()
@@ -195,7 +198,7 @@ def test_a_failure_leaves_nothing_and_is_not_remembered(error: Exception, linear
 
 
 def test_a_payload_without_the_backends_work_is_no_artifact(linear: Captured, cache: Cache) -> None:
-    with pytest.raises(LowerError, match="none of the"):
+    with pytest.raises(LowerError, match="delegates 0 of 0 operators"):
         lower(linear, resolved(_Own(inside=0)), cache)
     assert not left_in(cache)
 
@@ -263,15 +266,23 @@ class _Bag(torch.nn.Module):
         return self.linear(self.bag(x))
 
 
-@pytest.mark.parametrize("target", ["xnnpack", "portable"])
-def test_a_file_that_no_runtime_can_run_is_refused_while_it_is_made(
-    target: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Cache
+def test_a_file_that_no_runtime_can_run_is_refused_by_an_export_and_explained(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Cache
 ) -> None:
+    """Once it failed after seconds, while it was loaded, with the advice to use kernels that do not exist."""
     monkeypatch.setenv("CROSS_BACKEND_CACHE", str(cache.root))
     program = xb.capture(_Bag(), (torch.randint(0, 10, (2, 4)),))
-    with pytest.raises(UnsupportedError, match=r"_embedding_bag\.out, for which ExecuTorch has no kernel\. Use"):
-        xb.lower(program, target, name="bag", output_dir=tmp_path / "out")
-    assert not (tmp_path / "out").exists() and not left_in(cache)
+    kept = xb.lower(program, "xnnpack", name="bag")
+    assert kept.placement.without_kernel == ("aten::_embedding_bag.out",)
+    with cache.scratch() as folder:
+        captured = write_program(program, "bag", folder)
+        _, rows = export(captured, ["xnnpack", "portable"], ExportSettings(cache, output_dir=tmp_path / "out"))
+        _, explained = export(captured, ["xnnpack"], ExportSettings(cache, only_explained=True))
+    for row in rows:
+        assert row.outcome is Outcome.UNSUPPORTED and row.artifact is None and row.reason is not None
+        assert "leaves aten::_embedding_bag.out to a runtime that has no kernel for it. Use a backend of" in row.reason
+    assert not (tmp_path / "out").exists() and explained[0].artifact is not None
+    assert ("runs nowhere", "no runtime has a kernel for aten::_embedding_bag.out") in facts(kept.placement)
 
 
 def test_xnnpack_says_what_it_left_and_why(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ def main(args: argparse.Namespace) -> int:
     terminal = Terminal(quiet=args.json)
     trust_files(args, [args.model])
     source = find_workload(args.model, args.weights)
+    settings = ExportSettings(Cache(), timeout_s=args.timeout, only_explained=True)
     with export_progress(terminal) as observe:
-        captured, rows = export(source, [args.backend], ExportSettings(Cache(), timeout_s=args.timeout), observe)
+        captured, rows = export(source, [args.backend], settings, observe)
     row = rows[0]
     if row.artifact is None:
         raise LowerError(f"{source.name} on {args.backend}: {row.outcome}: {row.reason}")

@@ -94,7 +94,9 @@ def described(workload: str, row: Exported, earlier: Sequence[Exported] = ()) ->
         row.resolved is not None and b.resolved is not None and b.resolved.target == row.resolved.target
         for b in earlier
     )
-    result = Result(workload, target, f"{title} #{repeated + 1}" if repeated else title, row.outcome, row.reason)
+    asked = row.resolved.options.get("precision") if row.resolved else None
+    title = f"{title} #{repeated + 1}" if repeated else title
+    result = Result(workload, target, title, row.outcome, row.reason, asked=None if asked is None else str(asked))
     if row.artifact is None:
         return result
     return replace(

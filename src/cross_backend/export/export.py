@@ -21,7 +21,7 @@ from cross_backend.errors import (
     WorkerTimeoutError,
 )
 from cross_backend.export.pool import Pool
-from cross_backend.lowering.lower import Lower, check_lowers, find, relabelled
+from cross_backend.lowering.lower import Lower, check_lowers, find, relabelled, runs_nowhere
 from cross_backend.machine import Machine
 from cross_backend.placement import Placement
 from cross_backend.program.capture import Captured
@@ -96,6 +96,8 @@ class ExportSettings:
     """Whether backends whose runtime has such a format also write the program with its sample inside."""
     min_coverage: float = 0.0
     """Smallest share, of operators and of floating point operations, that a backend must execute itself."""
+    only_explained: bool = False
+    """Whether artifacts are not to be run, so that one that runs nowhere is delivered, too."""
 
     def bundles(self, resolved: Resolved) -> bool:
         """Whether a target gets a bundled program: where it was asked for and the runtime has such a format."""
@@ -246,10 +248,13 @@ def _deliver(captured: Captured, row: Exported, settings: ExportSettings, observ
     """Refuse an artifact below the floor of coverage, copy a good one to the output folder, and tell the observer."""
     if row.artifact is not None and row.resolved is not None:
         row = replace(row, artifact=relabelled(row.artifact, captured, row.resolved))
-    if row.artifact is not None:
-        poor = _below(row.artifact.placement, settings.min_coverage)
+    if row.artifact is not None and row.resolved is not None:
+        held, resolved = row.artifact.placement, row.resolved
+        poor = _below(held, settings.min_coverage)
         if poor is not None:
             row = replace(row, outcome=Outcome.LOWER_FAIL, reason=poor, artifact=None)
+        elif held.without_kernel and not settings.only_explained:
+            row = replace(row, outcome=Outcome.UNSUPPORTED, reason=runs_nowhere(resolved, held), artifact=None)
     if row.artifact is not None and row.resolved is not None and settings.output_dir is not None:
         row = replace(row, artifact=deliver(row.artifact, row.resolved, settings.output_dir))
     observe(captured.workload, row.text, row)

@@ -33,6 +33,8 @@ from cross_backend.worker.question import Answering, Question
 
 KIND = "artifacts"
 SAMPLE = "sample.npz"
+ELSEWHERE = "Use a backend of another runtime: cross-backend backends"
+"""What to do with a program of which no kernel of this runtime is known."""
 REASONS = 3
 """Operators whose reasons are told where nothing is inside: the most expensive ones."""
 
@@ -186,9 +188,17 @@ def check_lowers(captured: Captured, resolved: Resolved) -> None:
         raise UnavailableError(f"{backend.name} {gap.reason}", gap.remedy)
 
 
+def runs_nowhere(resolved: Resolved, placement: Placement) -> str:
+    """Return why an artifact with operators without a kernel is refused, and what to do."""
+    operators = ", ".join(placement.without_kernel)
+    return f"{resolved.backend.title} leaves {operators} to a runtime that has no kernel for it. {ELSEWHERE}"
+
+
 def _nothing_inside(resolved: Resolved, placement: Placement) -> str:
     reasons = "; ".join(f"{row.name}: {row.why}" for row in placement.left[:REASONS] if row.why)
     instead = f" Use {resolved.backend.otherwise}." if resolved.backend.otherwise else ""
+    if placement.without_kernel:
+        instead = f" {ELSEWHERE}"
     return (
         f"{resolved.backend.title} delegates 0 of {placement.left_count} operators"
         f"{f' ({reasons})' if reasons else ''}. No file written.{instead}"

@@ -23,6 +23,8 @@ def facts(placement: Placement) -> list[tuple[str, str]]:
     ]
     if placement.flop_coverage is not None:
         rows.append(("", f"{tables.percent(placement.flop_coverage)} of the floating point operations"))
+    if placement.without_kernel:
+        rows.append(("runs nowhere", f"no runtime has a kernel for {', '.join(placement.without_kernel)}"))
     memory = (
         ("planned memory", placement.planned_bytes, "activations outside delegates"),
         ("constants", placement.constant_bytes, "outside delegates"),

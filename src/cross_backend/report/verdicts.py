@@ -39,11 +39,11 @@ def parts(panel: Panel) -> list[str]:
         return [_not_yet(panel, waiting)]
     first = [result for result in panel.ranked if result.rank == 1]
     if not first:
-        return ["Ship none of these: no target was both verified and measured."]
+        return [f"Ship none of these: no target was both verified and measured {here(panel)}."]
     if len(first) > 1 and (panel.found_from is None or panel.found_from > ROUGH):
         found = "no difference" if panel.found_from is None else f"only {_at_least(panel.found_from)}"
         return [
-            f"Ship none yet: {names(panel, first)} share the first rank, and {found} is detected.",
+            f"Ship none yet: {names(panel, first)} share the first rank {here(panel)}, and {found} is detected.",
             "Measure again on a quieter machine, or with more launches.",
         ]
     return [text for text in (_advice(panel, first), _offer(panel, first), _others(panel, first)) if text]
@@ -82,8 +82,10 @@ def _not_yet(panel: Panel, waiting: Sequence[Result]) -> str:
     count = f"{len(waiting)} of {sum(r.unfinished or r.rank is not None for r in panel.results)} targets"
     stopped = any(r.outcome is Outcome.NOT_MEASURED or r.unranked == INTERRUPTED for r in waiting)
     if stopped:
-        return f"Ship none yet: the comparison was interrupted before {count} could be compared. Run it again."
-    return f"Ship none yet: too few calls of {count} were measured. Measure at least {MIN_ROUNDS} calls of each."
+        return f"Ship none yet: the comparison {here(panel)} was interrupted before {count} could be compared."
+    return (
+        f"Ship none yet: too few calls of {count} were measured {here(panel)}. Measure at least {MIN_ROUNDS} of each."
+    )
 
 
 def _advice(panel: Panel, first: Sequence[Result]) -> str:
@@ -92,7 +94,7 @@ def _advice(panel: Panel, first: Sequence[Result]) -> str:
     if not chosen:
         exact = [result for result in panel.ranked if _as_exact(panel, result)]
         if not exact:
-            return "Ship none yet: no float32 target was measured beside those of lower precision."
+            return f"Ship none yet: no float32 target was measured beside those of lower precision {here(panel)}."
         chosen = [result for result in exact if result.rank == exact[0].rank]
     if len(chosen) > 1:
         return _among_equals(panel, chosen)

@@ -118,6 +118,7 @@ EVERY = {
 """Name of a picture → the page that it shows."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_every_page_at_every_width(name, shown, browser, request):
     """No page scrolls sideways; where pictures are asked for, each is taken whole, for somebody to look at."""

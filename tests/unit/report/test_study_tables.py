@@ -105,6 +105,7 @@ def test_precision_is_what_the_runtime_says_else_what_was_asked() -> None:
     assert one(replace(result, execution=Execution("CPU", precision="bf16")))["precision"] == "bf16"
     assert one(replace(result, execution=None))["precision"] == "int8"
     assert one(replace(result, execution=None, target="eager"))["precision"] == NONE
+    assert one(replace(result, execution=None, target="coreml", asked="fp16"))["precision"] == "fp16", "by default"
 
 
 def test_the_overview_joins_ties_and_counts() -> None:

@@ -50,7 +50,7 @@ def test_alone_it_is_shipped_because_it_alone_is_right() -> None:
 
 @pytest.mark.parametrize("results", [(), (Result("net", "w", "Wrong", Outcome.MISMATCH, "off by 7"),)])
 def test_what_is_not_right_is_never_shipped(results: tuple[Result, ...]) -> None:
-    assert verdicts.ship(panel(*results)) == "Ship none of these: no target was both verified and measured."
+    assert verdicts.ship(panel(*results)) == f"Ship none of these: no target was both verified and measured {HERE}."
 
 
 EQUAL = f"A, B and C share rank 1 {HERE}, 500 µs per call"
@@ -112,7 +112,7 @@ def test_the_share_of_the_time_goes_before_the_share_of_the_flops() -> None:
 def test_equals_of_a_rough_measurement_are_no_equals() -> None:
     found = panel(of("A", 10_000_000), of("B", 2_500_000), found_from=51.0)
     assert verdicts.ship(found) == (
-        "Ship none yet: A and B share the first rank, and only a difference of 52 times or more is detected. "
+        f"Ship none yet: A and B share the first rank {HERE}, and only a difference of 52 times or more is detected. "
         "Measure again on a quieter machine, or with more launches."
     )
     assert "and no difference is detected" in verdicts.ship(replace(found, found_from=None))
@@ -125,15 +125,15 @@ def test_equals_of_a_rough_measurement_are_no_equals() -> None:
     [
         (
             (Result("net", "w", "Waits", Outcome.NOT_MEASURED, INTERRUPTED), ranked("Fast", 1, 0.5)),
-            "Ship none yet: the comparison was interrupted before 1 of 2 targets could be compared. Run it again.",
+            f"Ship none yet: the comparison {HERE} was interrupted before 1 of 2 targets could be compared.",
         ),
         (
             (replace(ranked("A", 1, 0.5), rank=None, unranked=INTERRUPTED), ranked("B", 1, 0.5), ranked("C", 2, 5.0)),
-            "Ship none yet: the comparison was interrupted before 1 of 3 targets could be compared. Run it again.",
+            f"Ship none yet: the comparison {HERE} was interrupted before 1 of 3 targets could be compared.",
         ),
         (
             (replace(ranked("A", 1, 0.5), rank=None, unranked=TOO_FEW), Result("net", "u", "U", Outcome.UNAVAILABLE)),
-            "Ship none yet: too few calls of 1 of 1 targets were measured. Measure at least 6 calls of each.",
+            f"Ship none yet: too few calls of 1 of 1 targets were measured {HERE}. Measure at least 6 of each.",
         ),
     ],
 )

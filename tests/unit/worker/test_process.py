@@ -234,11 +234,11 @@ def test_an_interpreter_that_is_gone_is_an_error_of_the_worker(tmp_path: Path) -
 
 @fresh
 def test_what_libraries_print_goes_to_the_log(worker: Worker, model: Callable[[str], Capture]) -> None:
-    assert worker.ask(model("chatty"), PATIENCE_S).is_dir()
+    assert worker.ask(model("chatty"), PATIENCE_S)[0].is_dir()
     log = worker.log.read_text()
     for line in ("printed", "written to the descriptor", "from a child", "to stderr"):
         assert line in log
-    assert worker.ask(model("chatty"), PATIENCE_S).is_dir()
+    assert worker.ask(model("chatty"), PATIENCE_S)[0].is_dir()
 
 
 def test_a_killed_worker_says_by_what(worker: Worker, tmp_path: Path, model: Callable[[str], Capture]) -> None:

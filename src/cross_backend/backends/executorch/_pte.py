@@ -6,6 +6,7 @@ import functools
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -113,22 +114,20 @@ class ExecuTorchBackend(Backend):
         graph = finished.exported_program().graph
         placement = read_placement(payload, graph, rejections, self.delegate_id, self.blob_operators, self.unlogged)
         if self.toolchain is None:
-            self._check_has_kernels(placement)
+            placement = replace(placement, without_kernel=_without_kernel(placement))
         return Lowered(payload, placement)
-
-    def _check_has_kernels(self, placement: Placement) -> None:
-        """Refuse a file with an ATen operator for which ExecuTorch has no kernel; custom ones may be a device's own."""
-        kernels = {row.name for row in (*placement.inside, *placement.left) if row.name.startswith("aten::")}
-        absent = sorted(kernels - set(native_runtime()._get_operator_names()))
-        if absent:
-            which = f"{', '.join(absent)}, for which ExecuTorch has no kernel"
-            raise UnsupportedError(f"{self.title} cannot run {which}. Use another runtime, such as onnxruntime.cpu.")
 
     def load(self, artifact: Artifact, options: Options) -> PteSession:
         return PteSession(artifact, options)
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
         return profile(self.load(artifact, options), inputs, runs)
+
+
+def _without_kernel(placement: Placement) -> tuple[str, ...]:
+    """Return the ATen operators for which ExecuTorch has no kernel; custom ones may be a device's own."""
+    kernels = {row.name for row in (*placement.inside, *placement.left) if row.name.startswith("aten::")}
+    return tuple(sorted(kernels - set(native_runtime()._get_operator_names())))
 
 
 @functools.cache
