@@ -45,6 +45,7 @@ class OpenBlob:
             InputError: the program does not take these shapes.
         """
         self.handle = ctypes.c_void_p()
+        self._free = library().atalla_close  # that of the library which opens it
         self.data = data
         if whole is None or shapes is None:
             self._held, address = pinned(data)
@@ -112,7 +113,7 @@ class OpenBlob:
     def __del__(self) -> None:
         """Free it."""
         if getattr(self, "handle", None):
-            library().atalla_close(self.handle)
+            self._free(self.handle)
 
 
 def pinned(data: Bytes) -> tuple[object, ctypes.c_void_p]:
@@ -178,6 +179,7 @@ class Context:
             options.unit = ctypes.addressof(self._structures[1])
             options.device_flags = device.flags
         self._handle = ctypes.c_void_p()
+        self._free = library().atalla_context_free  # that of the library which makes it
         error = new_error()
         status = library().atalla_context_new(
             blob.handle, ctypes.byref(options), ctypes.byref(self._handle), ctypes.byref(error)
@@ -262,4 +264,4 @@ class Context:
     def __del__(self) -> None:
         """Free memory, end threads."""
         if getattr(self, "_handle", None):
-            library().atalla_context_free(self._handle)
+            self._free(self._handle)
