@@ -10,8 +10,7 @@
 namespace cross_backend {
 
 struct Ranking {
-  // From 1; who cannot be told apart from a group's fastest shares its rank, and who shares too few rounds with it has
-  // 0.
+  // From 1; equal for artifacts without a detectable difference. 0: too few rounds to compare.
   std::vector<int> ranks;
   std::vector<std::optional<Interval>> ratios;  // latency over that of the first; nothing with too few common rounds
   std::optional<double> found_from;  // relative difference that would surely be told, of pairs that are not far apart

@@ -124,10 +124,10 @@ def _offer(panel: Panel, first: Sequence[Result]) -> str:
     offered = [result for result in first if not _as_exact(panel, result)]
     if not offered:
         return ""
-    takes = "takes" if len(offered) == 1 else "take"
+    takes, whose = ("takes", "Its") if len(offered) == 1 else ("take", "Their")
     kinds = listed_texts(sorted({str(result.precision) for result in offered}))
     return (
-        f"{names(panel, offered)} {takes} {_took(offered[0])}. Its outputs are correct within what {kinds} does: "
+        f"{names(panel, offered)} {takes} {_took(offered[0])}. {whose} outputs are verified to {kinds} precision: "
         "measure the accuracy of your task before you ship it."
     )
 

@@ -166,7 +166,7 @@ def test_lower_precision_is_offered_with_its_error_where_no_task_tells_its_cost(
     named = "XNNPACK int8 (SQNR 36 dB, float32 117 dB)"
     assert verdicts.ship(found) == (
         f"Ship XNNPACK: the fastest correct backend of float32 {HERE}, 1.000 ms per call. {named} takes 500 µs per "
-        "call. Its outputs are correct within what int8 does: measure the accuracy of your task before you ship it."
+        "call. Its outputs are verified to int8 precision: measure the accuracy of your task before you ship it."
     )
     assert verdicts.lead(found) == f"{named} is 2.00 [1.96, 2.04] times as fast as XNNPACK."
     alone = verdicts.ship(panel(int8("XNNPACK int8", 1, 0.5)))
@@ -187,7 +187,7 @@ def test_between_equals_lower_precision_wins_by_no_smaller_file() -> None:
     rows = (replace(int8("XNNPACK int8", 1, 0.5), size_bytes=1), of("A", 10), of("B", 100))
     assert verdicts.ship(panel(*rows)) == (
         f"Ship A: the smallest file (10 B, the next 100 B). A and B share rank 1 {HERE}, 500 µs per call. XNNPACK int8 "
-        "(SQNR 36 dB, float32 117 dB) takes 500 µs per call. Its outputs are correct within what int8 does: measure "
+        "(SQNR 36 dB, float32 117 dB) takes 500 µs per call. Its outputs are verified to int8 precision: measure "
         "the accuracy of your task before you ship it."
     )
 
