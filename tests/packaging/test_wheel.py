@@ -111,8 +111,9 @@ def test_every_backend_says_what_to_install(clean):
         named = re.search(r"pip install 'cross-backend\[([\w,-]+)\]'", remedy)
         assert named or remedy.startswith("cross-backend toolchain "), (name, remedy)
         assert named is None or set(named[1].split(",")) <= set(extras)
-    table = clean("backends")
-    assert table.returncode == 0 and "pip install 'cross-backend[" in table.stdout
+    table, reasons = clean("backends"), clean("backends", "--why")
+    assert table.returncode == 0 and "cross-backend backends --why" in table.stdout
+    assert reasons.returncode == 0 and "pip install 'cross-backend[" in reasons.stdout
 
 
 def test_models_say_what_to_install(clean):
