@@ -12,9 +12,10 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
+
+from atalla.zip_file import DAMAGE
 
 MAX_JSON_BYTES = 256 << 20
 """Longest graph or table of tensors that is read."""
@@ -58,16 +59,7 @@ _HARMFUL = re.compile(
 
 torch itself checks the strides of ``as_strided`` and the indices of ``_unsafe_index``; its compiler does not, and reads
 behind the tensor. ``_unsafe_view`` has its shape checked by both."""
-_DAMAGE = (
-    zipfile.BadZipFile,
-    KeyError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    NotImplementedError,
-    RecursionError,
-    EOFError,
-)
+_DAMAGE = (*DAMAGE, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 _CONTAINERS = {None, *(f"builtins.{name}" for name in ("tuple", "list", "dict"))}
 _CONTAINERS |= {f"collections.{name}" for name in ("namedtuple", "OrderedDict", "deque")}
 
@@ -76,7 +68,7 @@ def code_in(file: IO[bytes]) -> str | None:
     """Return what in a ``.pt2`` file could run code when torch opens it; None where nothing could.
 
     Args:
-        file: open for reading.
+        file: what ``zip_file.rewritten`` yields, and what torch then opens.
 
     Raises:
         ValueError: it is no such file, or damaged.
@@ -85,7 +77,7 @@ def code_in(file: IO[bytes]) -> str | None:
     try:
         with zipfile.ZipFile(file) as archive:
             return next(_findings(archive), None)
-    except (*_DAMAGE, zlib.error) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{type(error).__name__}: {str(error)[:200]}") from error
 
 

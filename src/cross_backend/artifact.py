@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cross_backend import onnx_data
 from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.foreign_files import open_regular, read_regular
 from cross_backend.placement import Placement
@@ -178,7 +179,7 @@ class Artifact:
         """Compare the payload's and the sample's bytes with the manifest.
 
         Raises:
-            ArtifactError: something is missing or its digest differs.
+            ArtifactError: something is missing, its digest differs, or the payload reads a file without one.
         """
         for kind, path, wanted in (
             ("payload", self.payload_path, self.sha256),
@@ -196,6 +197,8 @@ class Artifact:
                     f"(sha256 {found[:12]}… instead of {str(wanted)[:12]}…): it was changed, truncated or "
                     "swapped. Export it again."
                 )
+        if self.payload_path.suffix == onnx_data.SUFFIX:
+            onnx_data.require_whole(self.payload_path)
 
     def copy_to(self, folder: Path, name: str, target: str, sample_name: str) -> Artifact:
         """Copy payload, sample and manifest into ``folder`` under another name: all of them, or none.

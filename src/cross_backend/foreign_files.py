@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from atalla.zip_file import check_whole
 from cross_backend.errors import ArtifactError
 
 MAX_MANIFEST_BYTES = 16 << 20
 """Longer manifests, and lists of labels, are refused before they are parsed."""
-MAX_TABLE_BYTES = 4 << 20
-"""Longest table of contents of a zip file."""
 MAX_UNPACKED = 100
 """How many times its own size a zip file may unpack to, beside what a reader allows every file."""
 _KINDS = {
@@ -76,20 +75,18 @@ def _check_kind(path: Path, found: os.stat_result) -> None:
         raise ArtifactError(f"{path} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'something else')}, not a file.")
 
 
-class _ZipReader(io.BufferedReader):
-    """A zip file of which no long piece is read at once: zipfile would hold a million members' names in memory."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if (size or 0) > MAX_TABLE_BYTES:
-            raise ValueError(f"its table of contents is longer than {MAX_TABLE_BYTES >> 20} MiB")
-        return super().read(size)
-
-
 @contextlib.contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file that nobody vouches for; zipfile has many errors, which are the caller's to map."""
-    with _ZipReader(open_regular(path).detach()) as file, zipfile.ZipFile(file) as archive:
-        yield archive
+    """Open a zip file that nobody vouches for.
+
+    Raises:
+        ArtifactError: as :func:`open_regular`.
+        ValueError, ...: one of ``atalla.zip_file.DAMAGE``: damaged, or a byte belongs to no member or to two.
+    """
+    with open_regular(path) as file:
+        check_whole(file)
+        with zipfile.ZipFile(file) as archive:
+            yield archive
 
 
 def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:

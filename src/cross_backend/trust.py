@@ -29,8 +29,13 @@ def keep(cache: Cache, path: Path) -> None:
 def is_trusted(cache: Cache, path: Path) -> bool:
     """Whether a file or folder was made here, or trusted before."""
     with contextlib.suppress(OSError, ArtifactError):
-        return (cache.root / _FOLDER / digest_path(path)).is_file()
+        return knows(cache, digest_path(path))
     return False
+
+
+def knows(cache: Cache, digest: str) -> bool:
+    """Whether the file of a digest was made here, or trusted before."""
+    return (cache.root / _FOLDER / digest).is_file()
 
 
 def require(cache: Cache, path: Path, what: str) -> None:
@@ -45,7 +50,12 @@ def require(cache: Cache, path: Path, what: str) -> None:
         UntrustedError: it was neither made here nor trusted.
     """
     if not is_trusted(cache, path):
-        raise UntrustedError(
-            f"{path} holds {what}, which is code, and was not made on this machine; if you trust whoever made it, "
-            "say --trust (in Python: trust=True)."
-        )
+        raise untrusted(path, what)
+
+
+def untrusted(path: Path, what: str) -> UntrustedError:
+    """Return the refusal of a file that holds code and comes from elsewhere."""
+    return UntrustedError(
+        f"{path} holds {what}, which is code, and was not made on this machine; if you trust whoever made it, "
+        "say --trust (in Python: trust=True)."
+    )

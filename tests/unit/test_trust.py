@@ -24,6 +24,7 @@ from cross_backend.artifact import Artifact, digest_path
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, LoadError, UntrustedError
 from cross_backend.program.pt2 import code_in_pt2, load_pt2, save_pt2
+from tests.two_archives import two_archives
 
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
 
@@ -203,6 +204,49 @@ def test_members_that_torch_would_run_or_that_nobody_knows(name: str, saved: Pat
     path = rewritten(saved, tmp_path / "evil.pt2", kept, **{name: b"x"})
     with pytest.raises(UntrustedError):
         load_pt2(path)
+
+
+@pytest.fixture
+def two_faced(saved: Path, spied: Path, tmp_path: Path) -> Path:
+    """A file that is sound for Python's reader, and holds a pickle for torch's."""
+    buffer = io.BytesIO()
+    torch.save(((Spy(spied), "x" * 5000), {}), buffer)
+    shown = rewritten(saved, tmp_path / "shown.pt2", kept)
+    hidden = rewritten(
+        saved,
+        tmp_path / "hidden.pt2",
+        lambda name, data: buffer.getvalue() if name.startswith("data/sample_inputs/") else data,
+    )
+    path = tmp_path / "two.pt2"
+    path.write_bytes(two_archives(shown.read_bytes(), hidden.read_bytes()))
+    return path
+
+
+def test_a_file_that_is_two_archives_is_refused_at_every_door(
+    two_faced: Path, spied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from atalla.cli import main as atalla
+    from cross_backend.cli import main
+
+    made = xb.lower(xb.capture(nn.Linear(4, 3).eval(), (X,)), "torch", name="net", output_dir=tmp_path / "made")
+    shutil.copy(two_faced, made.payload_path)
+    digest, size = digest_path(made.payload_path), made.payload_path.stat().st_size
+    replace(made, sha256=digest, size_bytes=size).write_manifest()
+    for run, arguments in (
+        (main, ["export", str(two_faced), "--backends", "torch", "--output-dir", str(tmp_path / "out")]),
+        (main, ["run", str(made.payload_path)]),
+        (atalla, ["compile", str(two_faced), "-o", str(tmp_path / "x.atalla")]),
+    ):
+        assert run(arguments) == 1, arguments
+        shown = capsys.readouterr()
+        assert "table of contents does not end" in shown.err + shown.out, (arguments, shown)
+    with pytest.raises(LoadError, match="table of contents does not end"):
+        xb.load_best(made.folder)
+    with pytest.raises(CaptureError, match="table of contents does not end"):
+        load_pt2(two_faced)
+    assert not spied.exists()
+    torch.export.load(two_faced)
+    assert spied.exists(), "this is what would have happened"
 
 
 def test_files_that_two_readers_may_read_differently_are_damaged(saved: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from atalla.cli import UsageError, one_line
 from atalla.cli._torchvision import make_importable, torchvision_models
 from atalla.errors import CompileError
 from atalla.pt2_file import code_in
+from atalla.zip_file import rewritten
 
 if TYPE_CHECKING:
     import torch
@@ -86,11 +87,15 @@ def _read(path: Path, *, trust: bool) -> torch.export.ExportedProgram:
     if not path.is_file():
         raise UsageError(f"{path} does not exist, or is not a file")
     try:
+        importlib.import_module("torch.ao.quantization.fx._decomposed")  # operators of quantised programs
         with path.open("rb") as file:
-            code = None if trust else code_in(file)
-        if code is None:
-            importlib.import_module("torch.ao.quantization.fx._decomposed")  # operators of quantised programs
-            return torch.export.load(path)
+            if trust:
+                return torch.export.load(file)
+            with rewritten(file) as copy:
+                code = code_in(copy)
+                if code is None:
+                    copy.seek(0)
+                    return torch.export.load(copy)
     except Exception as error:
         raise CompileError(f"{path} is no exported program: {one_line(error)}") from error
     raise CompileError(f"{path} holds {code}, which is code; if you trust whoever made it, say --trust")

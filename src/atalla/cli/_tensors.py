@@ -5,12 +5,13 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from atalla.cli import UsageError, check_file, one_line, print_table
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError
 from atalla.isa import Dtype, Op
+from atalla.zip_file import check_whole
 
 if TYPE_CHECKING:
     import torch
@@ -58,16 +59,18 @@ def _choices(listing: Listing, number: int) -> int:
     )
 
 
-def _check_unpacked(path: Path) -> None:
-    """Refuse an archive that unpacks to far more than it is.
+def _check_archive(file: IO[bytes]) -> None:
+    """Refuse an archive that is ambiguous, or unpacks to far more than it is.
 
     Raises:
         ValueError: it does.
     """
-    with zipfile.ZipFile(path) as archive:
+    check_whole(file)
+    with zipfile.ZipFile(file) as archive:
         whole = sum(member.file_size for member in archive.infolist())
-    if whole > MAX_UNPACKED * path.stat().st_size + MAX_PACKED_ZEROS:
+    if whole > MAX_UNPACKED * file.seek(0, 2) + MAX_PACKED_ZEROS:
         raise ValueError(f"{whole} bytes are too many for a file of its size")
+    file.seek(0)
 
 
 def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
@@ -84,9 +87,10 @@ def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
     check_file(path)
     try:
         if path.suffix == ".npz":
-            _check_unpacked(path)
-            with np.load(path, allow_pickle=False) as file:
-                held: Any = {name: torch.from_numpy(file[name]) for name in file.files}
+            with path.open("rb") as archive:
+                _check_archive(archive)
+                with np.load(archive, allow_pickle=False) as file:
+                    held: Any = {name: torch.from_numpy(file[name]) for name in file.files}
         else:
             held = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from atalla import zip_file
 from cross_backend.artifact import DAMAGE, plain_name, read_versioned
 from cross_backend.bundle.manifest import FORMAT, MANIFEST, SAMPLE, SAMPLE_GROUPS, VERSION, size_in
 from cross_backend.errors import ArtifactError, one_line
@@ -18,7 +18,7 @@ MAX_FILES = 10_000
 """Members of a zip file."""
 MAX_DEPTH = 16
 """Folders in folders in a zip file."""
-ZIP_DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, *DAMAGE)
+ZIP_DAMAGE = (*zip_file.DAMAGE, *DAMAGE)
 """What reading a zip file that is damaged, encrypted or none may raise."""
 
 

@@ -6,27 +6,31 @@ import contextlib
 import importlib.util
 import re
 import zipfile
-import zlib
 from pathlib import Path
+from typing import IO
 
+from atalla.zip_file import DAMAGE
 from cross_backend.errors import CaptureError
 from cross_backend.workloads._torchvision import make_importable
 
 _CALL = re.compile(rb"\btorch\.ops\.(\w+)\.(\w+)")
 _MAX_BYTES = 256 << 20
 """Longest graph that is looked through."""
-_DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
 
 
-def define_operators(path: Path) -> bool:
+def define_operators(file: IO[bytes], path: Path) -> bool:
     """Import what defines the operators that a file calls which could not be read; say whether to read it again.
 
     They are torchvision's, and torch's own of quantised programs.
 
+    Args:
+        file: a ``.pt2`` file, open for reading.
+        path: where it lies, for the reader.
+
     Raises:
         CaptureError: the file calls an operator that nothing here defines.
     """
-    called = _called(path)
+    called = _called(file)
     before = _missing(called)
     if any(name.startswith("torchvision::") for name in before) and importlib.util.find_spec("torchvision"):
         make_importable()
@@ -42,10 +46,10 @@ def define_operators(path: Path) -> bool:
     return missing != before
 
 
-def _called(path: Path) -> set[tuple[str, str]]:
+def _called(file: IO[bytes]) -> set[tuple[str, str]]:
     """Return namespace and name of every operator that an archive's graphs call; of none where it is no archive."""
     found: set[tuple[str, str]] = set()
-    with contextlib.suppress(*_DAMAGE), zipfile.ZipFile(path) as archive:
+    with contextlib.suppress(OSError, *DAMAGE), zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             if info.filename.endswith(".json") and info.file_size <= _MAX_BYTES:
                 found |= {(space.decode(), name.decode()) for space, name in _CALL.findall(archive.read(info))}

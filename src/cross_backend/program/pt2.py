@@ -1,12 +1,18 @@
-"""``.pt2`` files: saved without pickles, and opened only if that runs nothing, or the file is trusted."""
+"""``.pt2`` files: saved without pickles; opened as a copy that was checked, or as a trusted file."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
 import logging
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+from atalla.pt2_file import code_in
+from atalla.zip_file import DAMAGE, IN_MEMORY_BYTES, rewritten
 from cross_backend import trust
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, one_line
@@ -26,22 +32,21 @@ def load_pt2(path: Path) -> ExportedProgram:
     """
     import torch
 
-    code = code_in_pt2(path)
-    if code is not None:
-        define_operators(path)  # that none here has them is the clearer reason
-        trust.require(Cache(), path, code)
-        logging.getLogger("torch._export.serde.serialize").setLevel(logging.ERROR)  # its warning of pickles is garbled
-    try:
+    with _openable(path) as (file, code):
+        if code is not None:
+            define_operators(file, path)  # that none here has them is the clearer reason
+            raise trust.untrusted(path, code)
         try:
-            return torch.export.load(path)
-        except Exception:
-            if define_operators(path):
-                return torch.export.load(path)
+            try:
+                return torch.export.load(_rewound(file))
+            except Exception:
+                if define_operators(_rewound(file), path):
+                    return torch.export.load(_rewound(file))
+                raise
+        except CaptureError:
             raise
-    except CaptureError:
-        raise
-    except Exception as error:
-        raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
+        except Exception as error:
+            raise _damaged(path, error) from error
 
 
 def save_pt2(program: ExportedProgram, path: Path, *, examples: bool = False) -> None:
@@ -65,20 +70,54 @@ def save_pt2(program: ExportedProgram, path: Path, *, examples: bool = False) ->
     finally:
         program.example_inputs = given
     path.write_bytes(buffer.getbuffer())
-    if code_in_pt2(path) is not None:  # a constant that is no plain tensor, say
-        trust.keep(Cache(), path)
+    trust.keep(Cache(), path)
 
 
 def code_in_pt2(path: Path) -> str | None:
-    """Return what in a ``.pt2`` file could run code when it is opened; None where nothing could.
+    """Return what in a ``.pt2`` file could run code when it is opened; None where nothing could, or it is trusted.
 
     Raises:
         CaptureError: damaged, or not made by torch.export.
     """
-    from atalla.pt2_file import code_in
+    with _openable(path) as (_, code):
+        return code
 
+
+@contextlib.contextmanager
+def _openable(path: Path) -> Iterator[tuple[IO[bytes], str | None]]:
+    """Yield what torch may open, and the code in it: a trusted file, else a copy of its members."""
+    cache = Cache()
+    with open_regular(path) as file, tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as copy:
+        if trust.knows(cache, _copied(file, copy, path)):
+            logging.getLogger("torch._export.serde.serialize").setLevel(logging.ERROR)  # garbled, of pickles
+            yield copy, None
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                whole = stack.enter_context(rewritten(copy))
+                code = code_in(whole)
+            except (OSError, *DAMAGE) as error:
+                raise _damaged(path, error) from error
+            yield whole, code
+
+
+def _copied(file: IO[bytes], copy: IO[bytes], path: Path) -> str:
+    """Copy a file, so that nobody exchanges it after it was checked, and return the digest of the copy."""
+    digest = hashlib.sha256()
     try:
-        with open_regular(path) as file:
-            return code_in(file)
-    except (OSError, ValueError) as error:
-        raise CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).") from error
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+            copy.write(piece)
+    except OSError as error:
+        raise CaptureError(f"{path} cannot be copied to {tempfile.gettempdir()} ({one_line(error)}).") from error
+    copy.seek(0)
+    return digest.hexdigest()
+
+
+def _rewound(file: IO[bytes]) -> IO[bytes]:
+    file.seek(0)
+    return file
+
+
+def _damaged(path: Path, error: Exception) -> CaptureError:
+    return CaptureError(f"{path} is damaged or not a torch.export file ({one_line(error)}).")
