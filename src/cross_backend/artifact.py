@@ -16,10 +16,10 @@ from cross_backend import onnx_data
 from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.foreign_files import open_regular, read_regular
 from cross_backend.placement import Placement
-from cross_backend.serialization import from_json, to_json
+from cross_backend.serialization import to_json
 from cross_backend.structure import Structure
 from cross_backend.target import Target
-from cross_backend.tensors import TensorSpec
+from cross_backend.tensors import TensorSpec, read_specs
 
 FORMAT = "cross-backend-artifact"
 VERSION = 3
@@ -145,7 +145,7 @@ class Artifact:
             row = read_versioned(manifest, FORMAT, VERSION)
             sample, bundled = row.get("sample") or {}, row.get("bundled") or {}
             Target.parse(str(row["target"]))
-            inputs, outputs = (from_json(tuple[TensorSpec, ...], row[key]) for key in ("inputs", "outputs"))
+            inputs, outputs = (read_specs(row[key]) for key in ("inputs", "outputs"))
             artifact = cls(
                 folder=manifest.parent,
                 name=manifest.stem,

@@ -137,10 +137,15 @@ def one_line(error: BaseException, limit: int = 300) -> str:
 
 @contextlib.contextmanager
 def failing_as(kind: type[CrossBackendError], failed: str) -> Iterator[None]:
-    """Raise whatever a vendor's library raises as one of our errors: ``failed``, then its text."""
+    """Raise whatever a vendor's library raises as one of our errors: ``failed``, then its text.
+
+    A panic of a library in Rust is a ``BaseException``.
+    """
     try:
         yield
     except CrossBackendError:
         raise
-    except Exception as error:
-        raise kind(f"{failed}: {one_line(error)}") from error
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise kind(f"{failed}: {one_line(error)}") from error
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cross_backend.errors import ArtifactError, RunError, one_line
 from cross_backend.foreign_files import MAX_UNPACKED, open_member, open_regular, open_zip
+from cross_backend.serialization import from_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +24,11 @@ MAX_DRAWN = 1 << 28
 MAX_MEMBERS = 10_000
 """Tensors of a file."""
 _PIECE_BYTES = 1 << 20
+MAX_ELEMENTS = 1 << 46
+"""Of a tensor; more than any address space holds."""
+_DTYPE = re.compile(
+    r"bool|u?int(4|8|16|32|64)|bfloat16|float(16|32|64)|float8_\w{1,20}|float4_\w{1,20}|complex(32|64|128)"
+)
 
 Tensors = Sequence[Any]
 """Positional tensors, flat: NumPy arrays, torch tensors, or whatever a runtime hands out that NumPy can read."""
@@ -54,6 +61,23 @@ class TensorSpec:
             and len(given.shape) == len(self.shape)
             and all(isinstance(want, str) or want == got for want, got in zip(self.shape, given.shape, strict=True))
         )
+
+
+def read_specs(rows: Any) -> tuple[TensorSpec, ...]:
+    """Read specifications of a manifest.
+
+    Raises:
+        ValueError: no tensor of numbers has such a type or shape.
+        KeyError, TypeError, ...: as :func:`serialization.from_json`.
+    """
+    specs = from_json(tuple[TensorSpec, ...], rows)
+    for spec in specs:
+        extents = [n for n in spec.shape if isinstance(n, int)]
+        if not _DTYPE.fullmatch(spec.dtype):
+            raise ValueError(f"{spec.name!r} has type {spec.dtype[:40]!r}, which is no type of numbers")
+        if min(extents, default=0) < 0 or math.prod(max(n, 1) for n in extents) > MAX_ELEMENTS:
+            raise ValueError(f"{spec.name!r} has shape {list(spec.shape)}, which no tensor has")
+    return specs
 
 
 def check_inputs(specs: Sequence[TensorSpec], inputs: Tensors) -> None:

@@ -180,6 +180,11 @@ def test_names_of_backends_are_known() -> None:
     assert not TAKEN & NEEDED and why_not("mychip") is None
 
 
+@pytest.mark.parametrize("name", ["con", "nul", "com1", "lpt9", "int", "main", "register", "namespace", "typeof"])
+def test_names_that_windows_or_c_keep_for_themselves(name: str) -> None:
+    assert why_not(name) is not None
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("nowhere")])
 def test_nothing_is_written_over(
     make: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -24,6 +24,7 @@ from cross_backend.tensors import (
     in_kind_of,
     load_tensors,
     random_inputs,
+    read_specs,
     save_tensors,
     to_numpy,
 )
@@ -271,3 +272,29 @@ def test_an_archive_with_too_many_members_is_refused(tmp_path: Path, monkeypatch
 def test_other_ways_of_packing_are_refused(packing: int, tmp_path: Path) -> None:
     path = npz(tmp_path / "t.npz", ("input_0.npy", header((2,)) + bytes(8)), packing=packing)
     assert "neither stored nor deflated" in unpacked_peak(path)[0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        ("object", [1, 4]),
+        ("O", [1]),
+        ("<U3", [1]),
+        ("float32, float32", [1]),
+        ("datetime64[s]", [1]),
+        ("float32", [2**62, 2**62]),
+        ("float32", [-1, 4]),
+        ("float32", [0, 2**62]),
+        ("float32", [2**47]),
+        ("float32", ["n", -4]),
+    ],
+)
+def test_a_specification_that_no_tensor_has_is_refused(dtype: str, shape: list[int | str]) -> None:
+    with pytest.raises(ValueError, match=r"which (no|is no) t"):
+        read_specs([{"name": "x", "dtype": dtype, "shape": shape}])
+
+
+def test_specifications_of_every_type_that_backends_write_are_read() -> None:
+    for dtype in ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int64", "bool", "complex64"):
+        (spec,) = read_specs([{"name": "x", "dtype": dtype, "shape": ["n", 0, 4]}])
+        assert spec == TensorSpec("x", dtype, ("n", 0, 4))

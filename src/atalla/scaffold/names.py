@@ -29,6 +29,16 @@ TAKEN = {
     *("rocm", "tensorrt", "torch", "vulkan", "wasm", "webgpu", "xnnpack"),
 }
 """What cross-backend's own backends and their families are called: it would never see another one of that name."""
+DEVICES = {"aux", "con", "nul", "prn", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
+"""What Windows lets no file be called."""
+C_WORDS = {
+    *("auto", "bool", "case", "char", "const", "default", "do", "double", "enum", "extern", "float", "goto", "inline"),
+    *("int", "long", "main", "register", "restrict", "short", "signed", "sizeof", "static", "struct", "switch"),
+    *("typedef", "typeof", "union", "unsigned", "void", "volatile", "alignas", "alignof", "constexpr", "nullptr"),
+    *("class", "namespace", "new", "delete", "template", "this", "throw", "using", "virtual", "operator", "friend"),
+    *("private", "public", "protected", "mutable", "explicit", "export", "typename", "catch", "wchar_t", "asm"),
+}
+"""Words of C and C++ that no function or folder of a C program may be called, and ``main``."""
 NEEDED = {"conftest", "cross_backend", "hatchling", "nets", "numpy", "pytest", "tests"}
 """What the package itself imports, or is made with."""
 MOST_LETTERS = 30
@@ -44,6 +54,8 @@ def why_not(name: str) -> str | None:
         f"it has more than {MOST_LETTERS} letters": len(name) > MOST_LETTERS,
         "it is a word of Python": keyword.iskeyword(name) or keyword.issoftkeyword(name),
         "it is a module of Python's own library": name in sys.stdlib_module_names,
+        "it is a word of C or C++": name in C_WORDS,
+        "Windows lets no file be called so": name in DEVICES,
         "cross-backend has a backend of that name": name in TAKEN,
         "the package would need another one of that name": name in NEEDED,
         "a module of that name is installed here": _is_installed(name),

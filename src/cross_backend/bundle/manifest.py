@@ -14,10 +14,9 @@ from cross_backend.artifact import DAMAGE, Artifact, digest_path, media_row, pla
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import read_regular
 from cross_backend.placement import Placement
-from cross_backend.serialization import from_json
 from cross_backend.structure import Structure
 from cross_backend.target import Target
-from cross_backend.tensors import TensorSpec
+from cross_backend.tensors import TensorSpec, read_specs
 
 FORMAT = "cross-backend-bundle"
 VERSION = 1
@@ -113,7 +112,7 @@ def _specs(row: Mapping[str, Any], key: str, sample: str) -> tuple[TensorSpec, .
     fits = isinstance(specs, list) and len(specs) <= MAX_TENSORS
     if not fits or (row["sample"] is not None and len(row["sample"][sample]) != len(specs)):
         raise ValueError(f"{key} must be at most {MAX_TENSORS}, with one tensor each in the sample")
-    return from_json(tuple[TensorSpec, ...], specs)
+    return read_specs(specs)
 
 
 def _read_artifact(folder: Path, row: Mapping[str, Any], shared: Mapping[str, Any]) -> Artifact:

@@ -109,10 +109,13 @@ class Place:
 
         place = cls(None, f"postgresql+psycopg://{rest}")
         try:
+            if rest.count("@") > 1:  # which part of it is the password is then anybody's guess
+                raise ValueError("two @")
             str(place)
         except (ArgumentError, ValueError) as error:
             raise UsageError(
-                "the database's address cannot be read; write postgresql://user@host:5432/name."
+                "the database's address cannot be read. Write postgresql://user:password@host:5432/name, with a "
+                "percent-encoded password (%40 for @, %2F for /)."
             ) from error
         return place
 

@@ -7,7 +7,6 @@ which only our own pages can read.
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import json
 import re
@@ -17,13 +16,13 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+from cross_backend.web.bodies import Bodies, RefusedError
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY_BYTES = 33 << 20
 """Of a request: one picture or sound, and some fields."""
-BODY_S = 30.0
-"""Longest time that a body may take to arrive."""
 COOKIE = "cross_backend_access"
 TOKEN_HEADER = "X-Cross-Backend-Token"  # noqa: S105  a header's name
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -79,15 +78,12 @@ def _same(shown: str | None, wanted: str) -> bool:
     return shown is not None and secrets.compare_digest(shown.encode(), wanted.encode())
 
 
-class _RefusedError(Exception):
-    """A request is not answered; the arguments are the status and one line."""
-
-
 class Guard:
     """ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, access: Access, max_body_bytes: int = MAX_BODY_BYTES) -> None:
-        self.app, self.access, self.max_body_bytes = app, access, max_body_bytes
+        self.app, self.access = app, access
+        self.bodies = Bodies(max_body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or hand it on with bounds."""
@@ -107,9 +103,9 @@ class Guard:
             if scope["method"] not in _SAFE:
                 self._check_origin(headers)
             length = headers.get("content-length", "0")
-            if not length.isdecimal() or int(length) > self.max_body_bytes:
-                raise _RefusedError(413, f"the request is larger than {self.max_body_bytes >> 20} MiB.")
-        except _RefusedError as refused:
+            if not length.isdecimal() or int(length) > self.bodies.max_bytes:
+                raise RefusedError(413, f"the request is larger than {self.bodies.max_bytes >> 20} MiB.")
+        except RefusedError as refused:
             await _answer(sender, *refused.args)
             return
         began = False
@@ -120,8 +116,9 @@ class Guard:
             await sender(message)
 
         try:
-            await self.app(scope, self._bounded(receive), watched)
-        except _RefusedError as refused:
+            async with self.bodies.whole(receive) as whole:
+                await self.app(scope, whole, watched)
+        except RefusedError as refused:
             if began:  # an answer is on its way: all that is left is to break it off
                 raise
             await _answer(sender, *refused.args)
@@ -129,7 +126,7 @@ class Guard:
     def _check_host(self, headers: dict[str, str]) -> None:
         host = headers.get("host", "")
         if not self.access.knows(host):
-            raise _RefusedError(421, "this name is not one of this machine's; ask for it as 127.0.0.1 or localhost.")
+            raise RefusedError(421, "this name is not one of this machine's; ask for it as 127.0.0.1 or localhost.")
 
     def _check_access(self, scope: Scope, headers: dict[str, str]) -> None:
         if scope["path"] in _OPEN_TO_ALL:
@@ -137,21 +134,21 @@ class Guard:
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         shown = bearer.strip() if scheme.lower() == "bearer" else _cookie(headers)
         if not self.access.admits(shown):
-            raise _RefusedError(401, "show the token that the server was started with: open /?token=… once.")
+            raise RefusedError(401, "show the token that the server was started with: open /?token=… once.")
 
     def _check_origin(self, headers: dict[str, str]) -> None:
         """Refuse what another site sends, and what does not show the page's token (or the server's)."""
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-            raise _RefusedError(403, "requests of other sites change nothing here.")
+            raise RefusedError(403, "requests of other sites change nothing here.")
         if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
-            raise _RefusedError(403, "requests of other sites change nothing here.")
+            raise RefusedError(403, "requests of other sites change nothing here.")
         shown = headers.get(TOKEN_HEADER.lower())
         bearer = headers.get("authorization", "").partition(" ")[2].strip()
         if self.access.token is not None and _same(bearer, self.access.token):
             return
         if not _same(shown, self.access.page_token):
-            raise _RefusedError(403, f"the header {TOKEN_HEADER} is missing or wrong; GET /api/token tells it.")
+            raise RefusedError(403, f"the header {TOKEN_HEADER} is missing or wrong; GET /api/token tells it.")
 
     async def _redirected(self, scope: Scope, send: Send) -> bool:
         """Turn ``?token=…`` into a cookie that no script and no other site can use; whether that was done."""
@@ -166,28 +163,6 @@ class Guard:
         cookie = f"{COOKIE}={shown}; HttpOnly; SameSite=Strict; Path=/"
         await _answer(send, 303, "", [("location", place), ("set-cookie", cookie)])
         return True
-
-    def _bounded(self, receive: Receive) -> Receive:
-        """Count what arrives, and wait for it no longer than :data:`BODY_S`."""
-        loop = asyncio.get_running_loop()
-        end, taken, complete = loop.time() + BODY_S, 0, False
-
-        async def bounded() -> Message:
-            nonlocal taken, complete
-            if complete:
-                return await receive()  # the end of the connection, for which an answer may wait as long as it likes
-            try:
-                async with asyncio.timeout_at(end):
-                    message = await receive()
-            except TimeoutError:
-                raise _RefusedError(408, f"the request took longer than {BODY_S:.0f} s to arrive.") from None
-            taken += len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            if taken > self.max_body_bytes:
-                raise _RefusedError(413, f"the request is larger than {self.max_body_bytes >> 20} MiB.")
-            return message
-
-        return bounded
 
 
 def _decoded(scope: Scope) -> dict[str, str]:
@@ -224,7 +199,7 @@ def _with_headers(send: Send) -> Send:
 async def _answer(send: Send, status: int, text: str, headers: list[tuple[str, str]] | None = None) -> None:
     body = json.dumps({"error": text}).encode() if text else b""
     rows = [("content-type", "application/json"), ("content-length", str(len(body))), *(headers or [])]
-    if status in {408, 413}:  # what still arrives is not read
+    if status in {408, 413, 503}:  # what still arrives is not read
         rows.append(("connection", "close"))
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in rows]
     await send({"type": "http.response.start", "status": status, "headers": raw})

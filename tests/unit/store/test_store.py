@@ -182,6 +182,23 @@ def test_a_study_that_was_taken_over_while_the_connection_was_cut_is_told(
         assert not refused.value.spooled.exists()
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://bob:p@S3cretPw@host/db",
+        "postgresql://bob:p@S3/cretPw@host/db",
+        "postgres://bob:@S3cretPw@host/db",
+        "postgresql://S3cretPw@cretPw@host",
+        "postgresql://bob@host/db?password=p@S3cretPw",
+    ],
+)
+def test_a_password_that_is_not_escaped_is_not_shown(address: str) -> None:
+    """``bob:p@S3cretPw@host`` is the host ``S3cretPw@host`` for SQLAlchemy, which shows hosts."""
+    with pytest.raises(UsageError, match="%40 for @") as refused:
+        Place.named(address)
+    assert "cretPw" not in str(refused.value)
+
+
 def test_the_place_is_what_the_caller_says_then_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +219,7 @@ def test_the_place_is_what_the_caller_says_then_the_environment(
     ("where", "says"),
     [
         ("mysql://host/db", "no database is kept at mysql://; give a path for SQLite, or postgresql://"),
-        ("postgresql://host:port/db", "cannot be read; write postgresql://user@host:5432/name"),
+        ("postgresql://host:port/db", "cannot be read. Write postgresql://user:password@host:5432/name"),
         (".", "is a folder; name a file in it"),
     ],
 )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_PIXELS = 50_000_000
 """Larger pictures are refused before they are decoded: 150 MB of colours."""
+MAX_SIDE = 1 << 15
+"""Longer ones are refused before they are decoded: narrow pictures grow when their shorter side is resized."""
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
 """What Pillow is let at."""
 ACCEPTS = ("image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp")
@@ -59,6 +61,8 @@ def open_picture(data: bytes, name: str | None = None) -> Image:
             width, height = picture.size
             if width * height > MAX_PIXELS:
                 raise UsageError(f"{called(name)} is {width}×{height}: more than {MAX_PIXELS:,} pixels.")
+            if max(width, height) > MAX_SIDE:
+                raise UsageError(f"{called(name)} is {width}×{height}: a side has more than {MAX_SIDE:,} pixels.")
             picture.load()
             return _plain(exif_transpose(picture))
 

@@ -101,8 +101,9 @@ class TextMedia(Media):
     def _encoded(self, text: str, name: str | None) -> tuple[list[int], int]:
         """Return the ids that fit, and how many there were."""
         if self.tokenizer is not None:
-            full = len(_open_tokenizer(self.tokenizer).encode(text).ids)
-            return list(_open_tokenizer(self.tokenizer, self.tokens, self._end).encode(text).ids), full
+            with failing_as(UsageError, f"{TOKENIZER} cannot read {called(name)}"):
+                full = len(_open_tokenizer(self.tokenizer).encode(text).ids)
+                return list(_open_tokenizer(self.tokenizer, self.tokens, self._end).encode(text).ids), full
         ids = _listed(text)
         if ids is None:
             if not self.has_bytes:
@@ -123,8 +124,9 @@ class TextMedia(Media):
 
     def _piece(self, index: int) -> str:
         if self.tokenizer is not None:
-            tokenizer = _open_tokenizer(self.tokenizer)
-            return tokenizer.decode([index]) or tokenizer.id_to_token(index) or f"#{index}"
+            with failing_as(UsageError, f"{TOKENIZER} cannot write token {index}"):
+                tokenizer = _open_tokenizer(self.tokenizer)
+                return tokenizer.decode([index]) or tokenizer.id_to_token(index) or f"#{index}"
         if self.has_bytes and index < len(_BYTES):
             return bytes([_BYTES[index]]).decode("ascii", "backslashreplace")
         return f"#{index}"

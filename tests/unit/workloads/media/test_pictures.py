@@ -96,6 +96,16 @@ def test_a_bomb_is_refused_before_it_is_unpacked(side):
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize("size", [(1, 40_000_000), (40_000_000, 1)])
+def test_a_thread_of_pixels_is_refused_before_it_is_decoded(size):
+    data = png(*size, bytes(1000))
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="a side has more than 32,768 pixels"):
+        open_picture(data, "thread.png")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
 def test_a_bomb_in_a_comment_is_refused_too():
     text = zlib.compress(bytes(20 << 20), 9)
     body = b"zTXt" + b"Comment\0\0" + text

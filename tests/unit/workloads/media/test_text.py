@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
-from cross_backend.errors import RunError, UsageError
+from cross_backend.errors import RunError, UsageError, failing_as
 from cross_backend.workloads._transformers import import_transformers
 from cross_backend.workloads.media import TextMedia, read_media
 from cross_backend.workloads.nlp import _TEXT
@@ -62,6 +63,26 @@ def test_what_is_cut_off_and_what_is_filled_up_is_told(bert_tokenizer):
     assert media.prepare(TEXTS[2].encode()).seen.caveats == ("Only 12 of 16 tokens are read.",)
     assert media.prepare(b"cat").seen.caveats == ("The model has no mask: it reads 9 tokens of filling, too.",)
     assert [one.text for one in media.prepare(b"cats").seen.tokens] == ["[CLS]", "cat", "##s", "[SEP]"]
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(?:a|a)*b\\1", "(?<=(a|aa)+)b", "(", "(?#", "a{9999999}"])
+def test_a_tokenizer_that_panics_is_an_error_of_ours(pattern, bert_tokenizer):
+    """A panic of a library in Rust is no ``Exception``; it ended a request with a traceback."""
+    row = json.loads(bert_tokenizer.backend_tokenizer.to_str())
+    row["normalizer"] = {"type": "Replace", "pattern": {"Regex": pattern}, "content": "x"}
+    with contextlib.suppress(UsageError):
+        BERT.with_tokenizer(json.dumps(row)).prepare(b"a" * 4000 + b"!")
+
+
+def test_a_panic_becomes_an_error_and_an_interrupt_does_not():
+    class PanicException(BaseException):  # as pyo3's
+        pass
+
+    with pytest.raises(UsageError, match=r"it failed: PanicException: index out of bounds"), \
+         failing_as(UsageError, "it failed"):  # fmt: skip
+        raise PanicException("index out of bounds")
+    with pytest.raises(KeyboardInterrupt), failing_as(UsageError, "it failed"):
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "x" * 40])
