@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -15,6 +15,7 @@ from cross_backend.backends._timings import typical
 from cross_backend.errors import LoadError, LowerError, UnavailableError, failing_as, one_line
 from cross_backend.placement import Placement, count_operators
 from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.flattening import distinct_outputs
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors, to_numpy
 
@@ -69,8 +70,11 @@ class OpenVino(Backend):
             if isinstance(program, OnnxProgram):
                 model = openvino.convert_model(program.path)
             else:
-                model = openvino.convert_model(program)
-                _fix_shapes(model, program)
+                distinct, places = distinct_outputs(program)  # its frontend looks outputs up by name
+                model = openvino.convert_model(distinct)
+                _fix_shapes(model, distinct)
+                if len(places) > len(model.outputs):
+                    model = _repeated(model, places)
             stem.mkdir()
             openvino.save_model(model, stem / "model.xml", compress_to_fp16=False)
             saved = openvino.Core().read_model(stem / "model.xml")
@@ -124,6 +128,15 @@ def _fix_shapes(model: Any, program: Any) -> None:
         extents = placeholders[name].meta["val"].shape
         shapes[port] = openvino.PartialShape([n if isinstance(n, int) else -1 for n in extents])
     model.reshape(shapes)
+
+
+def _repeated(model: Any, places: Sequence[int]) -> Any:
+    """Return a model whose outputs are those of another, some of them twice."""
+    import openvino
+    from openvino import opset13
+
+    sources = [result.input_value(0) for result in model.get_results()]
+    return openvino.Model([opset13.result(sources[place]) for place in places], model.get_parameters())
 
 
 def _precision(model: Any) -> str | None:

@@ -25,10 +25,59 @@ def flatten(program: ExportedProgram) -> ExportedProgram:
     in_spec = program.call_spec.in_spec
     plain_inputs = all(node is TENSOR for _, node in inputs) and not in_spec.child(1).num_children
     plain_outputs = outputs is TENSOR or (outputs.kind == "tuple" and all(part is TENSOR for _, part in outputs.parts))
-    if plain_inputs and plain_outputs:
+    laid_out = _with_row_major_state(program)
+    if plain_inputs and plain_outputs and laid_out is program:
         return program
-    free = _free_extents(program)
-    return _traced_again(program, free) if any(free.values()) else _flat_program(program)
+    free = _free_extents(laid_out)
+    return _traced_again(laid_out, free) if any(free.values()) or laid_out is not program else _flat_program(program)
+
+
+def _with_row_major_state(program: ExportedProgram) -> ExportedProgram:
+    """Return a program whose weights and constants lie in row-major order: compilers bake strides in, or refuse them.
+
+    It is to be traced again, as the graph still tells the old strides.
+    """
+    import torch
+
+    found: dict[int, Any] = {}
+
+    def lay_out(tensor: Any) -> Any:
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_contiguous():
+            return tensor
+        if id(tensor) not in found:
+            made = tensor.detach().clone(memory_format=torch.contiguous_format)
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            found[id(tensor)] = torch.nn.Parameter(made, tensor.requires_grad) if is_parameter else made
+        return found[id(tensor)]
+
+    state = {name: lay_out(tensor) for name, tensor in program.state_dict.items()}
+    constants = {name: lay_out(value) for name, value in program.constants.items()}
+    if not found:
+        return program
+    laid_out = copy.copy(program)
+    laid_out._state_dict, laid_out._constants = state, constants  # noqa: SLF001  torch offers no other way
+    return laid_out
+
+
+def distinct_outputs(program: ExportedProgram) -> tuple[ExportedProgram, list[int]]:
+    """Return a program that returns no value twice, and which of its outputs each old one is."""
+    from torch.utils import _pytree
+
+    (end,) = program.graph.find_nodes(op="output")
+    values = list(dict.fromkeys(end.args[0]))
+    places = [values.index(value) for value in end.args[0]]
+    if len(values) == len(places):
+        return program, places
+    module = copy.deepcopy(program.graph_module)
+    signature = _renamed(program, module.graph)
+    (end,) = module.graph.find_nodes(op="output")
+    signature.output_specs = [signature.output_specs[places.index(i)] for i in range(len(values))]
+    end.args = (tuple(dict.fromkeys(end.args[0])),)
+    module.recompile()
+    first, *others = program.module_call_graph
+    call = replace(first.signature, out_spec=_pytree.tree_structure(tuple(range(len(signature.user_outputs)))))
+    calls = [replace(first, signature=call), *others]
+    return _rebuilt(program, module, signature, calls, program.example_inputs), places
 
 
 def structure_of(program: ExportedProgram) -> Structure:
@@ -238,14 +287,26 @@ def _traced_again(program: ExportedProgram, free: Mapping[str, list[int]]) -> Ex
     return flat
 
 
+def _renamed(program: ExportedProgram, copied: Any) -> Any:
+    """Return the signature of a copied graph, in which nodes named as Python's builtins got other names."""
+    from torch.export.graph_signature import ConstantArgument
+
+    signature = copy.deepcopy(program.graph_signature)
+    names = {old.name: new.name for old, new in zip(program.graph.nodes, copied.nodes, strict=True)}
+    for spec in (*signature.input_specs, *signature.output_specs):
+        if not isinstance(spec.arg, ConstantArgument) or spec.arg.name in names:
+            spec.arg = replace(spec.arg, name=names[spec.arg.name])
+    return signature
+
+
 def _flat_program(program: ExportedProgram) -> ExportedProgram:
     """Make a program of flat tensors, without the constants among its inputs and outputs."""
-    from torch.export import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+    from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.export.graph_signature import ConstantArgument, ExportGraphSignature, InputKind, OutputKind
     from torch.utils import _pytree
 
-    module, signature = copy.deepcopy(program.graph_module), program.graph_signature
-    graph = module.graph
+    module = copy.deepcopy(program.graph_module)
+    graph, signature = module.graph, _renamed(program, module.graph)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     input_specs = []
     for node, given in zip(placeholders, signature.input_specs, strict=True):
@@ -273,14 +334,22 @@ def _flat_program(program: ExportedProgram) -> ExportedProgram:
     )
     first, *others = program.module_call_graph
     examples = program.example_inputs
+    calls = [ModuleCallEntry(first.fqn, call), *(replace(one, signature=None) for one in others)]
+    return _rebuilt(program, module, flat, calls, (flat_tensors(program, *examples), {}) if examples else None)
+
+
+def _rebuilt(program: ExportedProgram, module: Any, signature: Any, calls: Any, examples: Any) -> ExportedProgram:
+    """Return a program with another graph, and the state of the old one."""
+    from torch.export import ExportedProgram
+
     return ExportedProgram(
         root=module,
-        graph=graph,
-        graph_signature=flat,
+        graph=module.graph,
+        graph_signature=signature,
         state_dict=program.state_dict,
         range_constraints=program.range_constraints,
-        module_call_graph=[ModuleCallEntry(first.fqn, call), *(replace(one, signature=None) for one in others)],
-        example_inputs=(flat_tensors(program, *examples), {}) if examples else None,
+        module_call_graph=calls,
+        example_inputs=examples,
         constants=program.constants,
         verifiers=program.verifiers,
     )
