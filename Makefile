@@ -55,7 +55,7 @@ test: $(READY) ## Run the tests (about 12 minutes on two cores); TEST="tests/uni
 
 test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kills, other processors, wheels (half an hour)
 	@tests/system_packages.sh test-all
-	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
+	$(BIN)/python -m pytest -m slow --durations=25 $(TEST_ARGS)
 
 mutants: $(READY) $(KERNELS) ## Break 74 things on purpose, one after the other, and see that the tests notice (half an hour)
 	$(BIN)/python -m tests.mutants

@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cross_backend.foreign_text import plain
@@ -122,17 +123,41 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} {name!r}.{hint} Choices: {', '.join(ordered) or 'none'}.")
 
 
+_SAYS_NOTHING = (KeyError, IndexError, AttributeError, StopIteration, AssertionError)
+"""What a library raises where it did not foresee something; other links of the chain say more."""
+CODES: dict[re.Pattern[str], Mapping[int, str]] = {}
+"""Where a runtime's messages hold a status code, as its first group in hexadecimal digits → what the codes mean."""
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """Return the innermost link of an exception's chain that says what is wrong; outer ones may name a pass only."""
+    found, link = error, error
+    while link.__cause__ is not None and not isinstance(link, CrossBackendError):
+        link = link.__cause__
+        if str(link).strip() and not isinstance(link, _SAYS_NOTHING):
+            found = link
+    return found
+
+
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Return an exception's message as one line of at most ``limit`` characters.
 
-    That is its first line, and the next one where it ends in a colon: what is wrong stands there.
+    That is the first line of what caused it, and the next one where it ends in a colon: what is wrong stands there.
     """
+    error = cause_of(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     last = next((at for at, line in enumerate(lines) if not line.endswith(":")), len(lines))
     text = plain(" ".join(lines[: last + 1]))
+    for code, meanings in CODES.items():
+        text = code.sub(lambda match, known=meanings: _with_meaning(match, known), text)  # type: ignore[misc]
     if not isinstance(error, CrossBackendError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _with_meaning(match: re.Match[str], meanings: Mapping[int, str]) -> str:
+    meaning = meanings.get(int(match[1], 16))
+    return f"{match[0]} ({meaning})" if meaning else match[0]
 
 
 @contextlib.contextmanager

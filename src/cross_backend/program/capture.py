@@ -24,7 +24,7 @@ from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
-from cross_backend.workloads.user_code import with_place
+from cross_backend.workloads.user_code import place_of, with_place
 
 if TYPE_CHECKING:
     import torch
@@ -182,8 +182,18 @@ def capture(
     return program
 
 
+_ON_DATA = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "PendingUnbackedSymbolNotFound")
+"""What torch raises where Python needs the value of a tensor."""
+
+
 def _why(error: Exception) -> str:
     """Return why torch refuses a module, and in which line of it."""
+    if type(error).__name__ in _ON_DATA or any(name in str(error) for name in _ON_DATA):
+        place = place_of(error)
+        return (
+            f"{f'{place}: ' if place else ''}a branch or a size depends on data ({one_line(error, 160)}). "
+            "Write a branch with torch.cond."
+        )
     strange = re.match(r"(?:Found|Unsupported input type) <class '(.+?)'>", str(error))
     if strange is None:
         return with_place(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 from pathlib import Path
@@ -16,7 +17,12 @@ def with_place(error: BaseException) -> str:
 
 
 def place_of(error: BaseException | None) -> str | None:
-    """Return ``file.py:12``, the innermost line outside of installed packages; None where there is none."""
+    """Return ``file.py:12``, the innermost line outside of installed packages; None where there is none.
+
+    Where torch's own text names a line of ``forward``, as for a branch on data, that one.
+    """
+    if (named := _NAMED.search(str(error))) and not named[1].startswith("_"):  # torch's own files are named so
+        return f"{_shown(named[1])}:{named[2]}"
     while error is not None:
         if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename):
             return f"{_shown(error.filename)}:{error.lineno}"
@@ -27,7 +33,8 @@ def place_of(error: BaseException | None) -> str | None:
     return None
 
 
-_OWN = tuple(Path(__file__).resolve().parents[1] / name for name in ("atalla", "cross_backend"))
+_OWN = tuple(Path(__file__).resolve().parents[2] / name for name in ("atalla", "cross_backend"))
+_NAMED = re.compile(r"^Caused by: \((.+?):(\d+) in ", re.MULTILINE)
 _PACKAGES = {"site-packages", "dist-packages"}
 
 

@@ -19,7 +19,7 @@ from cross_backend.backends.executorch._bundled import BUNDLED
 from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
-from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as
+from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as
 from cross_backend.placement import Placement
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.records import Timing
@@ -130,6 +130,32 @@ def _without_kernel(placement: Placement) -> tuple[str, ...]:
     return tuple(sorted(kernels - set(native_runtime()._get_operator_names())))
 
 
+_STATUS = re.compile(r"error 0x([0-9a-fA-F]{1,4})\b")
+_STATUSES: Mapping[int, str] = {
+    0x01: "internal",
+    0x02: "invalid state",
+    0x03: "end of method",
+    0x04: "already loaded",
+    0x10: "not supported",
+    0x11: "not implemented",
+    0x12: "invalid argument",
+    0x13: "invalid type",
+    0x14: "operator missing",
+    0x15: "too many kernels",
+    0x16: "registered twice",
+    0x20: "not found",
+    0x21: "out of memory",
+    0x22: "access failed",
+    0x23: "invalid program",
+    0x24: "invalid external data",
+    0x25: "out of resources",
+    0x30: "delegate: incompatible",
+    0x31: "delegate: out of memory",
+    0x32: "delegate: invalid handle",
+}
+"""``runtime/core/error.h`` of ExecuTorch 1.5."""
+
+
 @functools.cache
 def native_runtime() -> Any:
     """Return the package's native runtime.
@@ -139,6 +165,7 @@ def native_runtime() -> Any:
     import torch  # noqa: F401  its libraries must be loaded first
     from executorch.extension.pybindings import _C
 
+    CODES[_STATUS] = _STATUSES
     return _C
 
 
