@@ -123,7 +123,7 @@ def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} {name!r}.{hint} Choices: {', '.join(ordered) or 'none'}.")
 
 
-_SAYS_NOTHING = (KeyError, IndexError, AttributeError, StopIteration, AssertionError)
+_SAYS_NOTHING = (KeyError, IndexError, AttributeError, StopIteration)
 """What a library raises where it did not foresee something; other links of the chain say more."""
 CODES: dict[re.Pattern[str], Mapping[int, str]] = {}
 """Where a runtime's messages hold a status code, as its first group in hexadecimal digits → what the codes mean."""

@@ -64,6 +64,8 @@ class Comparison:
     """Why not, in one clause."""
     unproved: str | None = None
     """Why equal outputs prove nothing, in one clause; None where they prove something."""
+    probes: int = 0
+    """Further inputs on which the outputs are right."""
 
     @property
     def outcome(self) -> Outcome:

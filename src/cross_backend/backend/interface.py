@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Calibration = Sequence[Tensors]
 """Inputs on which a quantiser observes the range of activations; at least one."""
 
-Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads"]
+Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads", "state"]
 """What a backend may be unable to do anywhere; the key of ``Backend.limits``."""
 
 

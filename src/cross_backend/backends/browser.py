@@ -24,7 +24,7 @@ from cross_backend.backend import (
     Options,
     Session,
 )
-from cross_backend.backends._onnx import SUFFIX, TO_LOWER, lower_to_onnx
+from cross_backend.backends._onnx import LIMITS, SUFFIX, TO_LOWER, lower_to_onnx
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.browser.page import Adapter, Page
 from cross_backend.browser.process import find_browser
@@ -56,6 +56,7 @@ class BrowserBackend(Backend):
     flags: ClassVar[tuple[str, ...]]
     """Of the browser's command line."""
     suffix = SUFFIX
+    limits = LIMITS
     distributions = ("onnxruntime", *TO_LOWER)
     options = {"threads": THREADS}
     payload_of = "onnxruntime.cpu"

@@ -52,6 +52,7 @@ class OpenVino(Backend):
     name = "openvino"
     title = "OpenVINO"
     suffix = ""
+    limits = {"state": "its converter from PyTorch keeps nothing from one call to the next"}
     distributions = ("openvino", "torch")
     runtime_modules = ("openvino",)
     options = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
+from cross_backend.bench import further
 from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
@@ -118,14 +120,21 @@ class Verify(Question[Verified]):
     def answer(self, process: Answering) -> Verified:
         """Return the verdict."""
         one: OpenArtifact = process.held()
-        is_first = not one.was_called
-        run = one.run
+        is_first, has_state = not one.was_called, "step1" in one.sample
+        if has_state and not is_first:
+            one.close()  # the next use opens it in its initial state
+        run, started = one.run, time.perf_counter()
         produced, ns = timed(lambda: _called(run))
         outputs = [_copied(produced)]
         if "input2" in one.sample:
             outputs.append(_copied(_called(one.session.bind(one.sample["input2"]))))
-            one.bind(one.sample)
-        comparison = compare_outputs(one.sample, outputs, self.precision)
+        took_s = time.perf_counter() - started
+        comparison = compare_outputs(one.sample, outputs, self.precision, [spec.name for spec in one.session.outputs])
+        if comparison.verdict:
+            comparison = further.verified(one, comparison, self.precision, took_s)
+        if has_state:
+            one.close()
+        one.bind(one.sample)
         return Verified(comparison, _head(outputs[0]), ns if is_first else None)
 
 

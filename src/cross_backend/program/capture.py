@@ -18,7 +18,9 @@ from cross_backend.program.flattening import flat_call, flat_tensors, flatten, s
 from cross_backend.program.flops import count_flops
 from cross_backend.program.onnx_file import read_onnx
 from cross_backend.program.pt2 import load_pt2, save_pt2
-from cross_backend.program.reference import reference_sample, row_major, run_eagerly
+from cross_backend.program.reference import Reference, reference_sample, row_major, run_eagerly
+from cross_backend.program.running import fresh_module
+from cross_backend.program.state import state_of
 from cross_backend.serialization import from_json, to_json
 from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
@@ -45,6 +47,9 @@ Program: TypeAlias = "ExportedProgram | OnnxProgram"
 
 STRUCTURE = "structure.json"
 """File beside a captured program that says what the model itself takes and gives."""
+
+PROOF = "proof.json"
+"""File beside it that says what the sample and the probes reach; no part of the digest."""
 
 MEDIA = "media.json"
 """File beside it that says what the inputs are made of and what the outputs mean; no part of the digest."""
@@ -106,6 +111,16 @@ class Captured:
         """What :meth:`Media.to_json` of the workload gave; None where it works on tensors."""
         path = self.folder / MEDIA
         return json.loads(path.read_text()) if path.is_file() else None
+
+    @property
+    def proof(self) -> Mapping[str, Any]:
+        """What sample and probes reach; empty for ONNX files.
+
+        ``state``: buffers that a call changes; ``probes``: names; ``dropped``: probe → why; ``sides`` of all conditions
+        of the program, how many were ``reached``, and the ``missed`` ones.
+        """
+        path = self.folder / PROOF
+        return json.loads(path.read_text()) if path.is_file() else {}
 
     def check(self) -> None:
         """Compare the files with the record.
@@ -179,6 +194,9 @@ def capture(
     except Exception as error:
         raise CaptureError(f"torch.export cannot capture {type(module).__name__}: {_why(error)}") from error
     structure_of(program)  # says now what cannot be shipped
+    for name in state_of(program):  # a later call of the module must not change the program's initial state
+        table = program.state_dict if name in program.state_dict else program.constants
+        table[name] = table[name].detach().clone()
     return program
 
 
@@ -245,8 +263,10 @@ def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured
     """Store a program that the caller captured; its expected outputs are those of the program run eagerly."""
     started = time.perf_counter()
     program = _flattened(program, folder)
-    inputs, module = example_inputs(program), program.module()
-    return _store(program, Workload(name, module, inputs), folder, inputs, run_eagerly(module, inputs), module, started)
+    inputs, module = example_inputs(program), fresh_module(program)
+    reference = Reference(module, module)
+    expected = run_eagerly(reference, inputs)
+    return _store(program, Workload(name, module, inputs), folder, inputs, expected, reference, started)
 
 
 def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
@@ -254,17 +274,17 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
     if isinstance(workload.model, Path):
         program = _flattened(load_pt2(workload.model), folder)
         inputs = example_inputs(program)
-        reference: Any = program.module()
-        alone: Any = reference
+        module = fresh_module(program)
+        reference = alone = Reference(module, module)
         if workload.batch is not None:
             inputs, has_rows = fix_batch(program, inputs, workload.batch, workload.model.name)
-            program = capture(reference, inputs) if any(has_rows) else program
+            program = capture(module, inputs) if any(has_rows) else program
     else:
         captured_as = capture(workload.model, workload.inputs, kwargs=workload.kwargs)
         inputs = row_major(flat_tensors(captured_as, workload.inputs, workload.kwargs))
         program = _flattened(captured_as, folder)
-        reference = flat_call(workload.model, captured_as)
-        alone = flat_call(workload.model, captured_as, any_constants=True)
+        reference = Reference(workload.model, flat_call(workload.model, captured_as))
+        alone = Reference(workload.model, flat_call(workload.model, captured_as, any_constants=True))
     expected = run_eagerly(reference, inputs)
     for row in {0, batch - 1} if batch > 1 else ():
         single = [to_numpy(y) for y in run_eagerly(alone, row_of(inputs, row, has_rows))]
@@ -312,12 +332,12 @@ def _store(
     folder: Path,
     inputs: Any,
     expected: Any,
-    reference: Any,
+    reference: Reference,
     started: float,
 ) -> Captured:
     from torch.utils import _pytree
 
-    leaves, structure = _pytree.tree_flatten(inputs)
+    leaves = _pytree.tree_leaves(inputs)
     graph = {node.name: node for node in program.graph.nodes}
     signature = program.graph_signature
     specs = {
@@ -325,9 +345,9 @@ def _store(
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
     save_pt2(program, folder / "program.pt2")
-    save_tensors(
-        folder / "sample.npz", reference_sample(program, workload.name, leaves, structure, expected, reference)
-    )
+    groups, proof = reference_sample(program, workload.name, leaves, expected, reference)
+    save_tensors(folder / "sample.npz", groups)
+    (folder / PROOF).write_text(json.dumps(proof) + "\n")
     flops = count_flops(program, inputs)
     return _write_record(folder, workload, "program.pt2", digest_program(program), specs, flops, started)
 

@@ -1,82 +1,220 @@
-"""The reference: what the eager model computes, on two inputs, and what rounding does to it."""
+"""The reference: what the eager model computes on the sample and on probes, and what rounding does to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError
 from cross_backend.program.flops import count_accumulations
+from cross_backend.program.hints import hints_of, shapes_of
+from cross_backend.program.running import Conditions, run_disturbed, run_wide
+from cross_backend.program.state import state_of
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
+from cross_backend.verify.further import PROBE, STEP, further_groups
+from cross_backend.verify.probes import Probe, probes_of, resized
 from cross_backend.verify.sample import make_sample
 from cross_backend.workloads.user_code import with_place
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch.export import ExportedProgram
+
+    Arrays = Sequence[np.ndarray[Any, Any]]
+
+JUMP_STEPS = 16
+"""Rounding errors of each value that may make an argmax or a rounding jump."""
+UNSTABLE = 1e-3
+"""Where rounding changes an element by more of its scale, a probe says nothing."""
+STEPS = 3
+"""Further calls of a program with state."""
+MOST_BYTES = 32 << 20
+"""Of the inputs of all probes."""
+FAST_S = ((0.003, 8), (0.015, 4), (0.06, 2))
+"""Longest eager run, in seconds → probes; others get one."""
+
+
+class Reference:
+    """The eager model as a function of flat tensors, that begins each call in its initial state."""
+
+    def __init__(self, module: Any, call: Callable[..., Any]) -> None:
+        """Keep the module's state as it is now.
+
+        Args:
+            module: whose buffers a call may change.
+            call: takes flat tensors and runs the module.
+        """
+        self.call = call
+        self._state = [(buffer, buffer.detach().clone()) for _, buffer in getattr(module, "named_buffers", list)()]
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run once, from the initial state."""
+        self.reset()
+        return self.call(*inputs)
+
+    def reset(self) -> None:
+        """Go back to the initial state."""
+        import torch
+
+        with torch.no_grad():
+            for buffer, kept in self._state:
+                buffer.copy_(kept)
 
 
 def reference_sample(
-    program: ExportedProgram, name: str, leaves: Sequence[Any], structure: Any, expected: Any, reference: Any
-) -> dict[str, Any]:
-    """Return the sample's groups; the captured program must agree with the eager model on both inputs.
+    program: ExportedProgram, name: str, leaves: Sequence[Any], expected: Any, reference: Reference
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the sample's groups and what they prove; the captured program must agree with the eager model.
 
     Raises:
         CaptureError: it does not.
     """
     import torch
-    from torch.utils import _pytree
 
-    module = program.module()
+    def tensors(arrays: Arrays) -> list[Any]:
+        return [torch.from_numpy(x.copy()) for x in arrays]
 
-    def run(callee: Any, arrays: Sequence[Any]) -> list[Any]:
-        given = _pytree.tree_unflatten([torch.from_numpy(x.copy()) for x in arrays], structure)
-        return [to_numpy(y) for y in run_eagerly(callee, given)]
+    def run(arrays: Arrays) -> list[Any]:
+        return [to_numpy(y) for y in run_eagerly(reference, tensors(arrays))]
 
     inputs, wanted = [to_numpy(x) for x in leaves], [to_numpy(y) for y in expected]
-    again = [
-        outputs
-        for seed in range(2)
-        if (outputs := _perturbed(program, _pytree.tree_unflatten(leaves, structure), seed))
-    ]
-    groups = make_sample(inputs, wanted, lambda arrays: run(reference, arrays), again, count_accumulations(program))
+    conditions = Conditions(program)
+    again = [outputs for seed in range(2) if (outputs := run_disturbed(program, leaves, seed))]
+    again += [outputs for outputs in [run_wide(program, leaves)] if outputs]
+    has_state = bool(state_of(program))
+    jumps = [outputs for outputs in [run_disturbed(program, leaves, 2, steps=JUMP_STEPS)] if outputs]
+    groups = make_sample(inputs, wanted, run, again, count_accumulations(program), may_move=not has_state, jumps=jumps)
+    groups["fixed"] = [_fixed(program)]
     tolerance = min(max(1e-4, 16 * float(groups["rounding"][0])), 1e-2)  # random numbers look like large rounding
-    _check_same(name, wanted, run(module, inputs), tolerance)
+    _check_same(name, wanted, conditions.run(tensors(inputs)), tolerance)
     if "input2" in groups:
-        _check_same(name, groups["expected2"], run(module, groups["input2"]), tolerance)
-    return groups
+        _check_same(name, groups["expected2"], conditions.run(tensors(groups["input2"])), tolerance)
+    if has_state:
+        groups |= further_groups(STEP, _steps(inputs, reference, tensors))
+        return groups, {"state": list(state_of(program)), "probes": [], "dropped": {}, **_reached(conditions)}
+    kept, dropped = _probed(program, name, groups, run, tensors, conditions)
+    groups |= further_groups(PROBE, kept)
+    return groups, {"state": [], "probes": [one[0] for one in kept], "dropped": dropped, **_reached(conditions)}
 
 
-def _perturbed(program: ExportedProgram, inputs: Sequence[Any], seed: int) -> list[Any] | None:
-    """Run a program with every floating point number in it, and its inputs, changed by one rounding error or none.
+def _reached(conditions: Conditions) -> dict[str, Any]:
+    missed = conditions.missed()
+    return {"sides": conditions.count, "reached": conditions.count - len(missed), "missed": missed}
 
-    Results of the two runs differ by what rounding does to this program (D. S. Parker, *Monte Carlo Arithmetic*, 1997).
-    None where it cannot be run so.
+
+def _fixed(program: ExportedProgram) -> Any:
+    """Return for each output whether it depends on no input: then it never changes, and need not."""
+    import numpy as np
+
+    names = {str(name) for name in program.graph_signature.user_inputs}
+    state = set(state_of(program))
+    moving: set[Any] = set()
+    for node in program.graph.nodes:
+        is_state = program.graph_signature.inputs_to_buffers.get(node.name) in state
+        if node.name in names or is_state or moving.intersection(node.all_input_nodes):
+            moving.add(node)
+    (end,) = program.graph.find_nodes(op="output")
+    outputs = end.args[0][len(end.args[0]) - len(program.graph_signature.user_outputs) :]
+    return np.array([node not in moving for node in outputs])
+
+
+def _steps(
+    inputs: Arrays, reference: Reference, tensors: Callable[[Arrays], list[Any]]
+) -> list[tuple[str, Arrays, Arrays, float]]:
+    """Return further calls in order, each on the state that the one before left; single whole numbers count on."""
+    found: list[tuple[str, Arrays, Arrays, float]] = []
+    reference.reset()
+    run_eagerly(reference.call, tensors(inputs))
+    for step in range(1, STEPS + 1):
+        given = [_at_step(x, step) for x in inputs]
+        try:
+            outputs = [to_numpy(y) for y in run_eagerly(reference.call, tensors(given))]
+        except CaptureError:
+            break
+        found.append((f"call {step + 1}", given, outputs, 0.0))
+    reference.reset()
+    return found
+
+
+def _at_step(x: Any, step: int) -> Any:
+    if x.dtype.kind == "f":
+        return (x * (1 - 0.25 * step)).astype(x.dtype)
+    return (x + step).astype(x.dtype) if x.dtype.kind in "iu" and x.size == 1 else x
+
+
+def _candidates(program: ExportedProgram, inputs: Arrays) -> Iterator[Probe]:
+    probes = list(probes_of(inputs, hints_of(program)))
+    yield from probes[:1]
+    source = probes[0].inputs if probes else inputs
+    for name, shapes in shapes_of(program):
+        yield Probe(name, resized(source, shapes))
+    yield from probes[1:]
+
+
+def _probed(
+    program: ExportedProgram,
+    name: str,
+    groups: Mapping[str, Any],
+    run: Callable[[Arrays], list[Any]],
+    tensors: Callable[[Arrays], list[Any]],
+    conditions: Conditions,
+) -> tuple[list[tuple[str, Arrays, Arrays, float]], dict[str, str]]:
+    """Return the probes that work, with reference and rounding, and why others were dropped."""
+    started = time.perf_counter()
+    run(groups["input"])
+    took_s = time.perf_counter() - started
+    most = next((count for limit, count in FAST_S if took_s <= limit), 1)
+    kept: list[tuple[str, Arrays, Arrays, float]] = []
+    dropped: dict[str, str] = {}
+    size = 0
+    for probe in _candidates(program, groups["input"]):
+        size += sum(x.nbytes for x in probe.inputs)
+        if len(kept) >= most or (kept and size > MOST_BYTES):
+            break
+        try:
+            outputs = run(probe.inputs)
+            captured = conditions.run(tensors(probe.inputs))
+        except Exception as error:
+            dropped[probe.name] = f"the model fails on it ({with_place(error)[:200]})"
+            continue
+        rounding, reason = _rounding_on(program, groups, tensors(probe.inputs), outputs)
+        if reason is not None:
+            dropped[probe.name] = reason
+            continue
+        _check_same(name, outputs, captured, min(max(1e-4, 16 * rounding), 1e-2))
+        kept.append((probe.name, probe.inputs, outputs, rounding))
+    return kept, dropped
+
+
+def _rounding_on(
+    program: ExportedProgram, groups: Mapping[str, Any], leaves: Sequence[Any], outputs: Arrays
+) -> tuple[float, str | None]:
+    """Return what rounding changes on a probe, or why the probe says nothing.
+
+    Where float64 gives the very same, nothing was rounded: ties and thresholds are then met exactly, by every backend.
     """
-    import torch
-    from torch.utils import _pytree
+    import numpy as np
 
-    random = torch.Generator().manual_seed(seed)
-
-    def change(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
-            return x
-        steps = torch.randint(-1, 2, x.shape, generator=random)
-        return x.detach() * (1 + steps * torch.finfo(x.dtype).eps).to(x.dtype)
-
-    module = program.module()
-    state = {name: change(x) for name, x in (*module.named_parameters(), *module.named_buffers())}
-    try:
-        with torch.no_grad():
-            outputs = torch.func.functional_call(
-                module, state, _pytree.tree_map(change, row_major(inputs)), strict=False
-            )
-    except Exception:
-        return None
-    return [to_numpy(y) for y in _pytree.tree_leaves(outputs)]
+    if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind in "fc"):
+        return 0.0, "the outputs are not finite"
+    wide = run_wide(program, leaves)
+    if wide is not None and all(map(np.array_equal, outputs, wide)):
+        return 0.0, None
+    seen = 0.0
+    for again in (run_disturbed(program, leaves, 0), wide):
+        for want, got, first in zip(outputs, again or outputs, groups["expected"], strict=True):
+            if want.dtype.kind not in "fc":
+                if not np.array_equal(want, got):
+                    return 0.0, "whole numbers change with rounding"
+            elif want.size and want.shape == got.shape:
+                scale = scale_of(want, first if first.shape == want.shape else None)
+                seen = max(seen, float(deviation(want, got, scale).max()))
+    return seen, f"rounding changes the outputs by {seen:.2g} of their scale" if not seen <= UNSTABLE else None
 
 
-def _check_same(name: str, expected: Sequence[Any], captured: Sequence[Any], tolerance: float) -> None:
+def _check_same(name: str, expected: Arrays, captured: Arrays, tolerance: float) -> None:
     """Compare what the captured program computes with what the eager model does.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
 from cross_backend.verify.deviation import deviation, moved, scale_of
+from cross_backend.verify.further import PROBE, STEP, Further, further_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,7 +92,9 @@ class _WrongError(Exception):
     """Outputs that are wrong whatever the tolerance: another number, shape, type, or whole numbers that differ."""
 
 
-def compare_outputs(sample: Mapping[str, Arrays], outputs: Sequence[Arrays], precision: str = "fp32") -> Comparison:
+def compare_outputs(
+    sample: Mapping[str, Arrays], outputs: Sequence[Arrays], precision: str = "fp32", names: Sequence[str] = ()
+) -> Comparison:
     """Compare the outputs for each input of a sample with their references.
 
     Every element is judged by its deviation (:mod:`~cross_backend.verify.deviation`); integers and booleans are equal.
@@ -101,6 +104,7 @@ def compare_outputs(sample: Mapping[str, Arrays], outputs: Sequence[Arrays], pre
         sample: groups of a sample file: ``expected``, and where they are there ``expected2``, ``scale``, ``rounding``.
         outputs: for ``input``, and for ``input2`` where the sample has one.
         precision: key of :data:`PRECISIONS`.
+        names: of the outputs, for the reader.
     """
     tolerance = tolerance_of(precision, _rounding(sample))
     references = [sample["expected"], *([sample["expected2"]] if "expected2" in sample else [])][: len(outputs)]
@@ -115,7 +119,34 @@ def compare_outputs(sample: Mapping[str, Arrays], outputs: Sequence[Arrays], pre
                 found.append(_judge(f"output {index}{which}", want, have, scales[index]))
     except _WrongError as error:
         return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
-    return _concluded(found, tolerance, PRECISIONS[precision].mean, _proves_nothing(references, _rounding(sample)))
+    unproved = _proves_nothing(references, _rounding(sample)) or _unmoved(sample, names)
+    return _concluded(found, tolerance, PRECISIONS[precision].mean, unproved)
+
+
+def compare_further(sample: Mapping[str, Arrays], one: Further, got: Arrays, precision: str) -> str | None:
+    """Return why the outputs for a probe or a step are wrong; None where they are right.
+
+    Each element is judged on its scale in the sample or in this input, the larger one, and by the rounding of both.
+    """
+    import numpy as np
+
+    first, rule = sample["expected"], PRECISIONS[precision]
+    tolerance = tolerance_of(precision, max(one.rounding, _rounding(sample) or 0.0))
+    if len(one.expected) != len(got):
+        return f"gives {len(got)} output(s) instead of {len(one.expected)} on {one.name!r}"
+    found: list[_Found] = []
+    try:
+        for index, (want, have) in enumerate(zip(one.expected, got, strict=True)):
+            scale = np.zeros(want.shape)
+            if want.dtype.kind in "fc":
+                scale = scale_of(want, first[index] if first[index].shape == want.shape else None)
+                known = sample["scale"][index] if "scale" in sample else scale
+                scale = np.maximum(scale, known) if known.shape == want.shape else scale
+            found.append(_judge(f"output {index} on {one.name!r}", want, have, scale))
+    except _WrongError as error:
+        return str(error)
+    judged = _concluded(found, tolerance, rule.mean, None)
+    return f"{judged.reason} on {one.name!r}" if judged.reason else None
 
 
 def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Arrays:
@@ -137,8 +168,11 @@ def _judge(name: str, want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], sca
     if want.dtype != got.dtype:
         raise _WrongError(f"{name} has type {got.dtype} instead of {want.dtype}")
     if want.dtype.kind not in "fc":
-        if not np.array_equal(want, got):
-            raise _WrongError(f"{name} differs in {int((want != got).sum())} of {want.size} elements")
+        wrong = want != got
+        if want.dtype.kind in "iu" and scale.any():  # whole numbers behind an argmax or a rounding that is nearly a tie
+            wrong &= np.abs(want.astype(np.float64) - got.astype(np.float64)) > scale
+        if wrong.any():
+            raise _WrongError(f"{name} differs in {int(wrong.sum())} of {want.size} elements")
         return _Found()
     finite = np.isfinite(want)
     if not np.array_equal(finite, np.isfinite(got)):
@@ -173,6 +207,21 @@ def _proves_nothing(references: Sequence[Arrays], rounding: float | None) -> str
         return "its outputs are all NaN or infinite"
     if len(references) > 1 and not any_moved(references[0], references[1], rounding):
         return "its outputs are the same for two different inputs"
+    return None
+
+
+def _unmoved(sample: Mapping[str, Arrays], names: Sequence[str]) -> str | None:
+    """Return which outputs are the same for every input though they depend on it; None where there are none."""
+    first, rounding = sample["expected"], _rounding(sample)
+    others = [sample["expected2"]] if "expected2" in sample else []
+    others += [one.expected for kind in (PROBE, STEP) for one in further_of(kind, sample)]
+    if not others or "fixed" not in sample:
+        return None
+    rounded = tolerance_of("fp32", rounding)
+    for index, fixed in enumerate(sample["fixed"][0]):
+        if not fixed and first[index].size and not any(moved(first[index], other[index], rounded) for other in others):
+            name = f" ({names[index]})" if index < len(names) else ""
+            return f"output {index}{name} is the same for every input"
     return None
 
 

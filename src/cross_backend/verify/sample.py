@@ -17,12 +17,23 @@ if TYPE_CHECKING:
 
     Arrays = Sequence[np.ndarray[Any, Any]]
 
+JUMP, MOST_JUMPS = 1e-2, 0.1
+"""An element that deviates by more under a few rounding errors jumps; largest share of elements that may."""
+LEAST = 1e-6
+"""Smallest tolerance of float32."""
 UNIT = 2.0**-24
 """Unit roundoff of float32."""
 
 
 def make_sample(
-    inputs: Arrays, expected: Arrays, run: Callable[[Arrays], Arrays], again: Iterable[Arrays], accumulations: int
+    inputs: Arrays,
+    expected: Arrays,
+    run: Callable[[Arrays], Arrays],
+    again: Iterable[Arrays],
+    accumulations: int,
+    *,
+    may_move: bool = True,
+    jumps: Iterable[Arrays] = (),
 ) -> dict[str, Arrays]:
     """Return the groups of a sample file.
 
@@ -32,6 +43,9 @@ def make_sample(
         run: the reference on other inputs; it may raise CaptureError.
         again: outputs for the first input, computed in other orders or of inputs changed by a rounding error.
         accumulations: see :func:`rounding_of`.
+        may_move: whether to look for a second input.
+        jumps: outputs for the first input under larger rounding errors: where they jump, by a rounding or an argmax
+            that is nearly a tie, a right program may jump, too.
 
     Returns:
         ``input``, ``expected``; ``scale``, float32, one a reference output; ``rounding``, one number; ``input2``,
@@ -39,15 +53,17 @@ def make_sample(
     """
     import numpy as np
 
-    again = list(again)
+    again, jumps = list(again), list(jumps)
 
     def judged_by(other: Sequence[Any]) -> dict[str, Arrays]:
         scales = [_scale(a, b) for a, b in zip(expected, other, strict=True)]
         rounding = rounding_of(expected, again, scales, accumulations)
+        for outputs in jumps:
+            scales = [_with_jumps(*row) for row in zip(expected, outputs, scales, strict=True)]
         return {"input": inputs, "expected": expected, "scale": scales, "rounding": [np.array(rounding)]}
 
     found: dict[str, Arrays] = {}
-    for second, other in _seconds(inputs, expected, run):
+    for second, other in _seconds(inputs, expected, run) if may_move else ():
         found = judged_by(other) | {"input2": second, "expected2": other}
         if any_moved(expected, other, float(found["rounding"][0])):
             break
@@ -73,6 +89,28 @@ def rounding_of(expected: Arrays, again: Iterable[Arrays], scales: Arrays, accum
                 found = float(deviation(want, got, scale).max())
                 seen.append(found if math.isfinite(found) else 0.0)
     return max(seen)
+
+
+def _with_jumps(want: Any, other: Any, scale: Any) -> Any:
+    """Return the scale, larger where an output jumps: a difference as large as the jump is then rounding.
+
+    Of whole numbers the scale is the largest difference that is accepted. Where more than a tenth jumps, none does.
+    """
+    import numpy as np
+
+    if want.shape != other.shape or not want.size:
+        return scale
+    if want.dtype.kind in "iu":
+        moved = np.abs(want.astype(np.float64) - other.astype(np.float64))
+        return np.maximum(scale, moved).astype(np.float32) if (moved > 0).mean() <= MOST_JUMPS else scale
+    if want.dtype.kind not in "fc":
+        return scale
+    jumped = deviation(want, other, scale) > JUMP
+    if not jumped.any() or jumped.mean() > MOST_JUMPS:
+        return scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.minimum(np.abs(want - other) / LEAST, np.finfo(np.float32).max)
+    return np.where(jumped & np.isfinite(size), np.maximum(scale, size), scale).astype(np.float32)
 
 
 def _scale(first: Any, second: Any) -> Any:

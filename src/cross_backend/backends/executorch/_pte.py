@@ -22,6 +22,7 @@ from cross_backend.backends.executorch._profile import profile
 from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as
 from cross_backend.placement import Placement
 from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.composites import without_composites
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
@@ -108,7 +109,8 @@ class ExecuTorchBackend(Backend):
         payload = stem.with_name(stem.name + self.suffix)
         failing = failing_as(LowerError, f"ExecuTorch cannot lower it to {self.title}")
         with watch_rejections(self.rejections) as rejections, failing:
-            finished = self.edge(self.prepared(program, options, calibration), options).to_executorch()
+            known = with_folded_weights(without_composites(program))
+            finished = self.edge(self.prepared(known, options, calibration), options).to_executorch()
         with payload.open("wb") as file:
             finished.write_to_file(file)
         graph = finished.exported_program().graph
@@ -122,6 +124,22 @@ class ExecuTorchBackend(Backend):
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
         return profile(self.load(artifact, options), inputs, runs)
+
+
+def with_folded_weights(program: Any) -> Any:
+    """Return a program whose convolutions have constant weights, where they were computed of constants.
+
+    ExecuTorch's own pass folds all that depends on constants alone, of a program of one method without control flow.
+    """
+    is_computed = any(
+        node.op == "call_function" and "conv" in str(node.target) and node.args[1].op == "call_function"
+        for node in program.graph.nodes
+    )
+    if not is_computed:
+        return program
+    from executorch.exir.passes.constant_prop_pass import constant_prop_pass
+
+    return constant_prop_pass(program)
 
 
 def _without_kernel(placement: Placement) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 import warnings
@@ -11,6 +12,7 @@ from typing import Any
 
 from cross_backend.errors import LowerError, failing_as
 from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.composites import without_composites
 
 ENTRY = "main"
 """Function that sessions call."""
@@ -33,20 +35,33 @@ def write_module(program: Program, path: Path, flags: Sequence[str], notes: dict
     kind = "onnx" if isinstance(program, OnnxProgram) else "torch"
     flags = [f"--iree-input-type={kind}", *flags]
     try:
-        _write(program, path, flags, notes, fused=True)
+        _write(program, path, flags, notes)
+        return
     except LowerError:
-        if not _has_attention(program):
+        if isinstance(program, OnnxProgram):
             raise
-        _write(program, path, flags, notes, fused=False)  # its fused attention takes no mask, and not every device
+    if _has_attention(program):
+        with contextlib.suppress(LowerError):  # its fused attention takes no mask, and not every device
+            _write(program, path, flags, notes, fused=False)
+            return
+    _write(program, path, flags, notes, fused=False, whole=True)  # it lacks composite operators such as GRU
 
 
-def _write(program: Program, path: Path, flags: Sequence[str], notes: dict[str, str], *, fused: bool) -> None:
+def _write(
+    program: Program,
+    path: Path,
+    flags: Sequence[str],
+    notes: dict[str, str],
+    *,
+    fused: bool = True,
+    whole: bool = False,
+) -> None:
     source = path.with_suffix(".mlirbc")
     try:
         with failing_as(LowerError, "IREE cannot import it"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's and turbine's own, about each other
             onnx = isinstance(program, OnnxProgram)
-            module = _import_onnx(program) if onnx else _import_torch(program, fused=fused)
+            module = _import_onnx(program) if onnx else _import_torch(program, fused=fused, whole=whole)
             _annotate(module, notes)
             with source.open("wb") as file:
                 module.write_bytecode(file)
@@ -82,12 +97,13 @@ def _has_attention(program: Program) -> bool:
     return any("scaled_dot_product_attention" in str(node.target) for node in program.graph.nodes)
 
 
-def _import_torch(program: Any, *, fused: bool) -> Any:
+def _import_torch(program: Any, *, fused: bool, whole: bool) -> Any:
     """Import through iree-turbine, which wants the operators that training needs decomposed.
 
     Args:
         program: an ``ExportedProgram``; not modified.
         fused: whether attention stays one operator, or becomes products and a softmax.
+        whole: whether every composite operator is taken apart, into those of ATen's core.
     """
     import torch
     from iree.turbine import aot
@@ -95,7 +111,9 @@ def _import_torch(program: Any, *, fused: bool) -> Any:
     table = dict(aot.decompositions.current_aot_decompositions())
     if not fused:
         table[torch.ops.aten.scaled_dot_product_attention.default] = _plain_attention
-    return aot.export(program.run_decompositions(table), function_name=ENTRY).mlir_module
+    if whole:
+        table = {**dict(torch.export.default_decompositions().items()), **table}
+    return aot.export(without_composites(program).run_decompositions(table), function_name=ENTRY).mlir_module
 
 
 def _plain_attention(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Session
-from cross_backend.backends._onnx import TO_LOWER, lower_to_onnx
+from cross_backend.backends._onnx import LIMITS, TO_LOWER, lower_to_onnx
 from cross_backend.backends._timings import typical
 from cross_backend.backends.onnxruntime._foreign import describe
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, Provider
@@ -48,6 +48,7 @@ class OnnxRuntimeBackend(Backend):
 
     provider: ClassVar[Provider]
     suffix = ".onnx"
+    limits = LIMITS
     distributions = ("onnxruntime", *TO_LOWER)
     preload = ("torch.onnx", "onnxscript")
     runtime_modules = ("onnxruntime",)

@@ -1,0 +1,86 @@
+"""Composite operators that some compilers lack, taken apart into operators that all have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+_SUM, _MEAN = 0, 1
+_PICTURE = 4
+"""Dimensions of a batch of pictures."""
+
+
+def without_composites(program: ExportedProgram) -> ExportedProgram:
+    """Return a program without ``weight_norm``, ``embedding_bag`` and ``prelu`` on other tensors than pictures.
+
+    It is the same program where it has none of them.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    table: dict[Any, Any] = {
+        aten.embedding_bag.padding_idx: _embedding_bag,
+        aten._weight_norm.default: _weight_norm,  # noqa: SLF001  its name
+        aten.prelu.default: _prelu,
+    }
+    if not any(node.target in table for node in program.graph.nodes):
+        return program
+    found: ExportedProgram = program.run_decompositions(table)
+    return found
+
+
+def _prelu(x: Any, weight: Any) -> Any:
+    """Compute max(x, 0) + weight·min(x, 0); pictures keep their operator."""
+    import torch
+
+    if x.dim() == _PICTURE:
+        return NotImplemented
+    slope = weight.reshape([1, -1, *[1] * (x.dim() - 2)]) if x.dim() > 1 else weight
+    return torch.where(x > 0, x, slope * x)
+
+
+def _weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+    """Compute v·g/‖v‖, the norm over all dimensions but one (Salimans & Kingma, 2016)."""
+    import torch
+
+    axes = [axis for axis in range(v.dim()) if axis != dim % v.dim()]
+    return v * (g / torch.linalg.vector_norm(v, dim=axes, keepdim=True))
+
+
+def _embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,  # noqa: ARG001  of training
+    mode: int = _SUM,
+    sparse: bool = False,  # noqa: ARG001  of training
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Compute the sum, mean or maximum of the rows of each bag, by a mask of which index is in which bag.
+
+    torch returns three further tensors, for the gradient alone; they are empty here.
+    """
+    import torch
+
+    starts = offsets[:-1] if include_last_offset else offsets
+    ends = torch.cat([starts[1:], offsets[-1:] if include_last_offset else starts.new_full((1,), indices.shape[0])])
+    place = torch.arange(indices.shape[0], device=indices.device)
+    inside = (place[None, :] >= starts[:, None]) & (place[None, :] < ends[:, None])
+    if padding_idx is not None and padding_idx >= 0:
+        inside = inside & (indices != padding_idx)[None, :]
+    rows = torch.nn.functional.embedding(indices, weight)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    if mode in {_SUM, _MEAN}:
+        found = inside.to(rows.dtype) @ rows
+        if mode == _MEAN:
+            found = found / inside.sum(1, keepdim=True).clamp(min=1).to(rows.dtype)
+    else:
+        found = rows[None].masked_fill(~inside[:, :, None], float("-inf")).amax(1)
+        found = found.masked_fill(~inside.any(1, keepdim=True), 0.0)
+    nothing = indices.new_empty((0,))
+    return found, nothing, nothing, nothing

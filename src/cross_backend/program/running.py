@@ -1,0 +1,208 @@
+"""Running a captured program node by node: disturbed by rounding, in float64, and watched at its conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.program.lines import user_line
+from cross_backend.tensors import to_numpy
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+_VIEWS = {
+    *("view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "slice", "select", "split"),
+    *("unbind", "chunk", "flatten", "unflatten", "clone", "contiguous", "detach", "alias", "cat", "stack", "narrow"),
+    *("getitem", "to", "_to_copy", "lift_fresh_copy", "relu", "neg", "abs", "max_pool2d", "dropout", "embedding"),
+}
+"""Operators that round nothing."""
+
+
+def run_disturbed(program: ExportedProgram, leaves: Sequence[Any], seed: int, steps: int = 1) -> list[Any] | None:
+    """Run with all weights, inputs and intermediate values changed by up to ``steps`` rounding errors.
+
+    Results of two runs differ by what rounding does to this program (D. S. Parker, *Monte Carlo Arithmetic*, 1997).
+    Denormal numbers are flushed to 0, as many kernels do. None where it cannot be run so.
+    """
+    import torch
+    from torch.utils._pytree import tree_map
+
+    random = torch.Generator().manual_seed(seed)
+
+    def change(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
+            return x
+        drawn = torch.randint(-steps, steps + 1, x.shape, generator=random)
+        return x.detach() * (1 + drawn * torch.finfo(x.dtype).eps).to(x.dtype)
+
+    class Disturbed(torch.fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            result = super().run_node(n)
+            if n.op != "call_function" or name_of(n) in _VIEWS:
+                return result
+            return tree_map(change, result)
+
+    def run(module: Any) -> Any:
+        return Disturbed(module, garbage_collect_values=True).run(*map(change, leaves))
+
+    with _flushed():
+        return _run(program, run, change)
+
+
+def run_wide(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any] | None:
+    """Run in float64, and return outputs of the program's own types; None where it cannot be run so."""
+    import torch
+
+    def change(x: Any) -> Any:
+        return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
+
+    return _run(program, lambda module: torch.fx.Interpreter(module).run(*map(change, leaves)), change)
+
+
+def _run(program: ExportedProgram, run: Callable[[Any], Any], change: Callable[[Any], Any]) -> list[Any] | None:
+    import torch
+    from torch.utils import _pytree
+
+    try:
+        with torch.no_grad():
+            outputs = _pytree.tree_leaves(run(fresh_module(program, change)))
+    except Exception:
+        return None
+    return [to_numpy(y.float() if y.dtype == torch.float64 else y) for y in outputs]
+
+
+def fresh_module(program: ExportedProgram, change: Callable[[Any], Any] = lambda x: x) -> Any:
+    """Return a program as a module in its initial state, its weights, state and constants changed, without guards."""
+    import torch
+
+    module = program.module(check_guards=False)
+    registered = set()
+    for path, part in list(module.named_modules()):
+        for name, weight in list(part.named_parameters(recurse=False)):
+            setattr(part, name, torch.nn.Parameter(change(weight.detach()), requires_grad=False))
+            registered.add(f"{path}.{name}".removeprefix("."))
+        for name, buffer in list(part.named_buffers(recurse=False)):
+            setattr(part, name, change(buffer.detach().clone()))
+            registered.add(f"{path}.{name}".removeprefix("."))
+    for target in {str(node.target) for node in module.graph.find_nodes(op="get_attr")} - registered:
+        owner, _, name = target.rpartition(".")
+        value = getattr(module.get_submodule(owner), name)
+        if isinstance(value, torch.Tensor):
+            setattr(module.get_submodule(owner), name, change(value))
+    return module
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    import torch
+
+    is_possible = torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        if is_possible:
+            torch.set_flush_denormal(False)
+
+
+def name_of(node: Any) -> str:
+    """Return a node's operator without its overload: ``clamp``."""
+    return str(getattr(node.target, "__name__", node.target)).partition(".")[0]
+
+
+class Conditions:
+    """Where a program decides by values, and which sides inputs have reached so far."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.program = program
+        self._sides: dict[str, tuple[str, set[str]]] = {}
+        """Name of a node → what it decides, and the sides that were reached."""
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Run the program and note the sides that its values reach; return its outputs, NumPy arrays."""
+        import torch
+        from torch.utils import _pytree
+
+        note = self._note
+
+        class Watched(torch.fx.Interpreter):
+            def run_node(self, n: Any) -> Any:
+                if n.op != "call_function":
+                    return super().run_node(n)
+                args, kwargs = self.fetch_args_kwargs_from_env(n)
+                note(n, args, kwargs)
+                return super().run_node(n)
+
+        with torch.no_grad():
+            outputs = Watched(fresh_module(self.program)).run(*leaves)
+        return [to_numpy(y) for y in _pytree.tree_leaves(outputs)]
+
+    def missed(self) -> list[str]:
+        """Return the sides that nothing reached: ``relu (model.py:12 forward): nothing below 0``."""
+        lines = {node.name: user_line(node.meta.get("stack_trace")) for node in self.program.graph.nodes}
+        return [
+            f"{name}{f' ({lines[name]})' if lines.get(name) else ''}: nothing {side}"
+            for name, (sides, reached) in self._sides.items()
+            for side in sides.split("|")
+            if side not in reached
+        ]
+
+    @property
+    def count(self) -> int:
+        """Sides of all conditions."""
+        return sum(len(sides.split("|")) for sides, _ in self._sides.values())
+
+    def _note(self, node: Any, args: Any, kwargs: Any) -> None:
+        import torch
+
+        name = name_of(node)
+        first = args[0] if args else None
+        if name == "cond":
+            self._reach(node, "true|false", {"true" if bool(first) else "false"})
+        elif name in {"gt", "ge", "lt", "le", "where", "masked_fill", "logical_not"}:
+            mask = args[1] if name == "masked_fill" else first
+            if name[:2] in {"gt", "ge", "lt", "le"} and isinstance(first, torch.Tensor):
+                mask = getattr(torch, name)(first, args[1])
+            if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and mask.numel():
+                self._reach(node, "true|false", {"true"} & _when(mask.any()) | {"false"} & _when(~mask.all(), "false"))
+        elif isinstance(first, torch.Tensor) and first.numel() and first.is_floating_point():
+            bounds = bounds_of(name, args[1:], kwargs)
+            if bounds:
+                least, most = float(first.min()), float(first.max())
+                sides = {f"{word} {bound:.6g}" for bound in bounds for word in ("below", "above")}
+                reached = {f"below {one:.6g}" for one in bounds if least < one}
+                reached |= {f"above {one:.6g}" for one in bounds if most > one}
+                self._reach(node, "|".join(sorted(sides)), reached)
+
+    def _reach(self, node: Any, sides: str, reached: set[str]) -> None:
+        self._sides.setdefault(node.name, (sides, set()))[1].update(reached)
+
+
+def _when(holds: Any, side: str = "true") -> set[str]:
+    return {side} if bool(holds) else set()
+
+
+_BOUNDS: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("relu", "leaky_relu", "prelu", "elu", "abs", "sign", "selu", "celu"), (0.0,)),
+    **dict.fromkeys(("floor", "ceil", "trunc", "round", "remainder", "fmod", "floor_divide"), (0.0,)),
+    **dict.fromkeys(("hardswish", "hardsigmoid"), (-3.0, 3.0)),
+    "relu6": (0.0, 6.0),
+    "hardtanh": (-1.0, 1.0),
+    "softplus": (20.0,),
+    "hardshrink": (-0.5, 0.5),
+}
+"""Operator → values of its first argument at which it changes what it does."""
+
+
+def bounds_of(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the values of an operator's first argument at which it changes what it does."""
+    given = [*arguments, *keywords.values()]
+    numbers = [float(one) for one in given if isinstance(one, int | float) and not isinstance(one, bool)]
+    name = name.removesuffix("_")
+    if name in {"clamp", "clamp_min", "clamp_max", "hardtanh"}:
+        return tuple(one for one in numbers if math.isfinite(one)) or _BOUNDS.get(name, ())
+    if name in {"gt", "ge", "lt", "le", "eq", "ne", "maximum", "minimum", "threshold"}:
+        return tuple(numbers[:1])
+    return _BOUNDS.get(name, ())
