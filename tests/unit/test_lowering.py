@@ -255,15 +255,15 @@ def test_xnnpack_refuses_a_model_of_which_it_takes_nothing(
         assert session(torch.tensor([[1.0, 2, 3, 4]] * 2)).tolist() == [[1, 3, 6, 10]] * 2
 
 
-class _Bag(torch.nn.Module):
+class _Volume(torch.nn.Module):
     """XNNPACK takes the second layer, and ExecuTorch has no kernel for the first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.bag, self.linear = torch.nn.EmbeddingBag(10, 4, mode="sum"), torch.nn.Linear(4, 2)
+        self.pool, self.linear = torch.nn.AvgPool3d(2), torch.nn.Linear(8, 2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(self.bag(x))
+        return self.linear(self.pool(x).flatten(1))
 
 
 def test_a_file_that_no_runtime_can_run_is_refused_by_an_export_and_explained(
@@ -271,18 +271,18 @@ def test_a_file_that_no_runtime_can_run_is_refused_by_an_export_and_explained(
 ) -> None:
     """Once it failed after seconds, while it was loaded, with the advice to use kernels that do not exist."""
     monkeypatch.setenv("CROSS_BACKEND_CACHE", str(cache.root))
-    program = xb.capture(_Bag(), (torch.randint(0, 10, (2, 4)),))
-    kept = xb.lower(program, "xnnpack", name="bag")
-    assert kept.placement.without_kernel == ("aten::_embedding_bag.out",)
+    program = xb.capture(_Volume(), (torch.randn(1, 1, 4, 4, 4),))
+    kept = xb.lower(program, "xnnpack", name="volume")
+    assert kept.placement.without_kernel == ("aten::avg_pool3d.out",)
     with cache.scratch() as folder:
-        captured = write_program(program, "bag", folder)
+        captured = write_program(program, "volume", folder)
         _, rows = export(captured, ["xnnpack", "portable"], ExportSettings(cache, output_dir=tmp_path / "out"))
         _, explained = export(captured, ["xnnpack"], ExportSettings(cache, only_explained=True))
     for row in rows:
         assert row.outcome is Outcome.UNSUPPORTED and row.artifact is None and row.reason is not None
-        assert "leaves aten::_embedding_bag.out to a runtime that has no kernel for it. Use a backend of" in row.reason
+        assert "leaves aten::avg_pool3d.out to a runtime that has no kernel for it. Use a backend of" in row.reason
     assert not (tmp_path / "out").exists() and explained[0].artifact is not None
-    assert ("runs nowhere", "no runtime has a kernel for aten::_embedding_bag.out") in facts(kept.placement)
+    assert ("runs nowhere", "no runtime has a kernel for aten::avg_pool3d.out") in facts(kept.placement)
 
 
 def test_xnnpack_says_what_it_left_and_why(tmp_path: Path) -> None:

@@ -33,7 +33,10 @@ OTHERWISE = {
     "lowering/free_batch.py": {"onnxruntime"},
     "program/onnx_file.py": {"onnxruntime"},
     "measure/gpu.py": {"rocm"},  # whose package reads the power
-    "program/pt2.py": {"atalla"},  # our own second package
+    "bundle/archive.py": {"atalla"},  # our own second package
+    "foreign_files.py": {"atalla"},
+    "program/foreign_operators.py": {"atalla"},
+    "program/pt2.py": {"atalla"},
     "worker/process.py": {"atalla"},
     "workloads/user_code.py": {"atalla"},
     "study/yaml_nodes.py": {"null"},  # YAML's

@@ -12,11 +12,11 @@ from cross_backend.errors import RunError, failing_as
 from cross_backend.records import Comparison
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.compare import compare_further
-from cross_backend.verify.further import PROBE, STEP, Further, further_of
+from cross_backend.verify.further import PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
 
 SHARE, LEAST_S = 0.5, 0.05
-"""Further probes begin only while all have taken less than this share of the sample's time, or so many seconds."""
+"""KnownInput probes begin only while all have taken less than this share of the sample's time, or so many seconds."""
 NARROW_RANGE = 2.0
 """How much larger than the sample's a probe's values may be for 16-bit arithmetic."""
 
@@ -50,7 +50,7 @@ def verified(one: OpenArtifact, comparison: Comparison, precision: str, sample_s
     return replace(comparison, probes=run)
 
 
-def is_judged(one: OpenArtifact, probe: Further, precision: str) -> bool:
+def is_judged(one: OpenArtifact, probe: KnownInput, precision: str) -> bool:
     """Whether a right target of this precision must be right on a probe: quantisers saw the sample's range only."""
     if not all(spec.accepts(x) for spec, x in zip(one.session.inputs, probe.inputs, strict=True)):
         return False
@@ -65,6 +65,6 @@ def _largest(arrays: Sequence[Any]) -> float:
     return max((float(abs(x).max()) for x in arrays if x.dtype.kind == "f" and x.size), default=0.0)
 
 
-def _outputs(one: OpenArtifact, given: Further) -> list[Any]:
+def _outputs(one: OpenArtifact, given: KnownInput) -> list[Any]:
     with failing_as(RunError, f"it failed on {given.name!r}"):
         return [to_numpy(y).copy() for y in one.session.bind(given.inputs)()]

@@ -14,7 +14,7 @@ from cross_backend.program.state import state_of
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
 from cross_backend.verify.further import PROBE, STEP, further_groups
-from cross_backend.verify.probes import Probe, probes_of, resized
+from cross_backend.verify.probes import ProbeInput, probes_of, resized
 from cross_backend.verify.sample import make_sample
 from cross_backend.workloads.user_code import with_place
 
@@ -144,12 +144,12 @@ def _at_step(x: Any, step: int) -> Any:
     return (x + step).astype(x.dtype) if x.dtype.kind in "iu" and x.size == 1 else x
 
 
-def _candidates(program: ExportedProgram, inputs: Arrays) -> Iterator[Probe]:
+def _candidates(program: ExportedProgram, inputs: Arrays) -> Iterator[ProbeInput]:
     probes = list(probes_of(inputs, hints_of(program)))
     yield from probes[:1]
     source = probes[0].inputs if probes else inputs
     for name, shapes in shapes_of(program):
-        yield Probe(name, resized(source, shapes))
+        yield ProbeInput(name, resized(source, shapes))
     yield from probes[1:]
 
 

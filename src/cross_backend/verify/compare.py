@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
 from cross_backend.verify.deviation import deviation, moved, scale_of
-from cross_backend.verify.further import PROBE, STEP, Further, further_of
+from cross_backend.verify.further import PROBE, STEP, KnownInput, further_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,14 +116,15 @@ def compare_outputs(
             scales = _scales(sample, references)
             which = "" if turn == 0 else " for the second input"
             for index, (want, have) in enumerate(zip(expected, got, strict=True)):
-                found.append(_judge(f"output {index}{which}", want, have, scales[index]))
+                margin = sample["margin"][index] if "margin" in sample and turn == 0 else None
+                found.append(_judge(f"output {index}{which}", want, have, scales[index], margin))
     except _WrongError as error:
         return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
     unproved = _proves_nothing(references, _rounding(sample)) or _unmoved(sample, names)
     return _concluded(found, tolerance, PRECISIONS[precision].mean, unproved)
 
 
-def compare_further(sample: Mapping[str, Arrays], one: Further, got: Arrays, precision: str) -> str | None:
+def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, precision: str) -> str | None:
     """Return why the outputs for a probe or a step are wrong; None where they are right.
 
     Each element is judged on its scale in the sample or in this input, the larger one, and by the rounding of both.
@@ -160,7 +161,13 @@ def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Array
     ]
 
 
-def _judge(name: str, want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]) -> _Found:
+def _judge(
+    name: str,
+    want: np.ndarray[Any, Any],
+    got: np.ndarray[Any, Any],
+    scale: np.ndarray[Any, Any],
+    margin: np.ndarray[Any, Any] | None = None,
+) -> _Found:
     import numpy as np
 
     if want.shape != got.shape:
@@ -169,8 +176,8 @@ def _judge(name: str, want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], sca
         raise _WrongError(f"{name} has type {got.dtype} instead of {want.dtype}")
     if want.dtype.kind not in "fc":
         wrong = want != got
-        if want.dtype.kind in "iu" and scale.any():  # whole numbers behind an argmax or a rounding that is nearly a tie
-            wrong &= np.abs(want.astype(np.float64) - got.astype(np.float64)) > scale
+        if margin is not None and margin.any():
+            wrong &= np.abs(want.astype(np.float64) - got.astype(np.float64)) > margin
         if wrong.any():
             raise _WrongError(f"{name} differs in {int(wrong.sum())} of {want.size} elements")
         return _Found()

@@ -15,7 +15,7 @@ PROBE, STEP = "probe", "step"
 
 
 @dataclass(frozen=True)
-class Further:
+class KnownInput:
     """One input beside the sample: a probe, or a step of a sequence of calls."""
 
     name: str
@@ -40,11 +40,11 @@ def further_groups(kind: str, rows: Iterable[tuple[str, Arrays, Arrays, float]])
     return groups
 
 
-def further_of(kind: str, sample: Mapping[str, Arrays]) -> Iterator[Further]:
+def further_of(kind: str, sample: Mapping[str, Arrays]) -> Iterator[KnownInput]:
     """Yield the further inputs of a sample, in order."""
     index = 1
     while f"{kind}{index}" in sample:
         group = f"{kind}{index}"
         name = bytes(sample[f"{group}.name"][0]).decode(errors="replace")
-        yield Further(name, sample[group], sample[f"{group}.expected"], float(sample[f"{group}.rounding"][0]))
+        yield KnownInput(name, sample[group], sample[f"{group}.expected"], float(sample[f"{group}.rounding"][0]))
         index += 1

@@ -35,7 +35,7 @@ class Hint:
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbeInput:
     """One further input."""
 
     name: str
@@ -43,7 +43,7 @@ class Probe:
     inputs: tuple[Array, ...]
 
 
-def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> Iterator[Probe]:
+def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> Iterator[ProbeInput]:
     """Yield probes of the shapes and types of the inputs, the one that reaches most first.
 
     Args:
@@ -56,14 +56,14 @@ def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> 
     rng = np.random.default_rng(seed)
     drawn = tuple(_drawn(x, hint, rng) for x, hint in zip(inputs, hints, strict=True))
     made = [
-        Probe("both signs", tuple(_on_edges(x, hint, rng) for x, hint in zip(drawn, hints, strict=True))),
-        Probe("large", tuple(_times(x, LARGE) for x in drawn)),
-        Probe("thresholds", tuple(_on_edges(x, hint, rng, share=1) for x, hint in zip(drawn, hints, strict=True))),
-        Probe("small", tuple(_times(x, SMALL) for x in drawn)),
-        Probe("zeros", tuple(np.zeros_like(x) if x.dtype.kind in "fc" else x for x in inputs)),
-        Probe("first of each", tuple(_filled(x, hint, first=True) for x, hint in zip(inputs, hints, strict=True))),
-        Probe("last of each", tuple(_filled(x, hint, first=False) for x, hint in zip(inputs, hints, strict=True))),
-        Probe("mask of one", tuple(_one(x) for x in inputs)),
+        ProbeInput("both signs", tuple(_on_edges(x, hint, rng) for x, hint in zip(drawn, hints, strict=True))),
+        ProbeInput("large", tuple(_times(x, LARGE) for x in drawn)),
+        ProbeInput("thresholds", tuple(_on_edges(x, hint, rng, share=1) for x, hint in zip(drawn, hints, strict=True))),
+        ProbeInput("small", tuple(_times(x, SMALL) for x in drawn)),
+        ProbeInput("zeros", tuple(np.zeros_like(x) if x.dtype.kind in "fc" else x for x in inputs)),
+        ProbeInput("first of each", tuple(_filled(x, hint, first=True) for x, hint in zip(inputs, hints, strict=True))),
+        ProbeInput("last of each", tuple(_filled(x, hint, first=False) for x, hint in zip(inputs, hints, strict=True))),
+        ProbeInput("mask of one", tuple(_one(x) for x in inputs)),
     ]
     before: list[Sequence[Array]] = [inputs]
     for probe in made:

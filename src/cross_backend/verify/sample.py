@@ -49,11 +49,13 @@ def make_sample(
 
     Returns:
         ``input``, ``expected``; ``scale``, float32, one a reference output; ``rounding``, one number; ``input2``,
-        ``expected2`` where a second input works: the first that moves the outputs, else the last.
+        ``expected2`` where a second input works: the first that moves the outputs, else the last; ``margin``, one a
+        reference output, where rounding moves whole numbers.
     """
     import numpy as np
 
     again, jumps = list(again), list(jumps)
+    margins = _margins(expected, jumps)
 
     def judged_by(other: Sequence[Any]) -> dict[str, Arrays]:
         scales = [_scale(a, b) for a, b in zip(expected, other, strict=True)]
@@ -67,7 +69,8 @@ def make_sample(
         found = judged_by(other) | {"input2": second, "expected2": other}
         if any_moved(expected, other, float(found["rounding"][0])):
             break
-    return found or judged_by([None] * len(expected))
+    found = found or judged_by([None] * len(expected))
+    return found | {"margin": margins} if any(one.any() for one in margins) else found
 
 
 def rounding_of(expected: Arrays, again: Iterable[Arrays], scales: Arrays, accumulations: int) -> float:
@@ -94,16 +97,11 @@ def rounding_of(expected: Arrays, again: Iterable[Arrays], scales: Arrays, accum
 def _with_jumps(want: Any, other: Any, scale: Any) -> Any:
     """Return the scale, larger where an output jumps: a difference as large as the jump is then rounding.
 
-    Of whole numbers the scale is the largest difference that is accepted. Where more than a tenth jumps, none does.
+    Where more than a tenth jumps, none does.
     """
     import numpy as np
 
-    if want.shape != other.shape or not want.size:
-        return scale
-    if want.dtype.kind in "iu":
-        moved = np.abs(want.astype(np.float64) - other.astype(np.float64))
-        return np.maximum(scale, moved).astype(np.float32) if (moved > 0).mean() <= MOST_JUMPS else scale
-    if want.dtype.kind not in "fc":
+    if want.shape != other.shape or not want.size or want.dtype.kind not in "fc":
         return scale
     jumped = deviation(want, other, scale) > JUMP
     if not jumped.any() or jumped.mean() > MOST_JUMPS:
@@ -111,6 +109,20 @@ def _with_jumps(want: Any, other: Any, scale: Any) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.minimum(np.abs(want - other) / LEAST, np.finfo(np.float32).max)
     return np.where(jumped & np.isfinite(size), np.maximum(scale, size), scale).astype(np.float32)
+
+
+def _margins(expected: Arrays, jumps: Iterable[Arrays]) -> list[np.ndarray[Any, Any]]:
+    """Return how far each whole number may be off: as far as rounding moves it, where an argmax is nearly a tie."""
+    import numpy as np
+
+    found = [np.zeros(y.shape if y.dtype.kind in "iu" else (), np.float64) for y in expected]
+    for outputs in jumps:
+        for index, (want, other) in enumerate(zip(expected, outputs, strict=True)):
+            if want.dtype.kind in "iu" and want.shape == other.shape and want.size:
+                moved = np.abs(want.astype(np.float64) - other.astype(np.float64))
+                if (moved > 0).mean() <= MOST_JUMPS:
+                    found[index] = np.maximum(found[index], moved)
+    return found
 
 
 def _scale(first: Any, second: Any) -> Any:

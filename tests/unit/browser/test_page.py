@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -125,8 +126,9 @@ def test_a_page_that_is_killed_is_an_error_and_nothing_is_left(browser: None, tm
         key = page.bind([np.ones(4, "float32")])
         everyone = psutil.Process(page.pid).children(recursive=True)
         for one in everyone:
-            if "--type=renderer" in one.cmdline():
-                one.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # helpers of a browser come and go
+                if "--type=renderer" in one.cmdline():
+                    one.kill()
         with pytest.raises(RunError, match="page crashed or was closed"):
             page.run(key)
     _, alive = psutil.wait_procs(everyone, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -251,8 +252,12 @@ def rows_of(linear: Captured, *targets: str) -> list[Exported]:
 
 def children() -> list[psutil.Process]:
     """Give this process' living children, oldest first."""
-    found = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
-    return sorted(found, key=lambda p: p.create_time())
+    found = []
+    for one in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may end between two looks
+            if one.status() != psutil.STATUS_ZOMBIE:
+                found.append((one.create_time(), one))
+    return [one for _, one in sorted(found, key=lambda row: row[0])]
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ def test_a_capture_whose_files_are_damaged_is_done_again(name: str, how: str, ca
     with contextlib.suppress(ArtifactError):
         groups = set(load_tensors(rows[0].artifact.sample_path))
     gc.collect()  # a handle that was left open shows here, not in another test
-    assert groups == {"input", "expected", "input2", "expected2", "scale", "rounding"}
+    assert groups >= {"input", "expected", "input2", "expected2", "scale", "rounding", "probe1", "probe1.expected"}
 
 
 @pytest.mark.parametrize(

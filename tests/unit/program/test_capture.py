@@ -197,13 +197,12 @@ def test_a_bare_tensor_is_not_taken_apart() -> None:
         (lambda m, x: m.linear(x) if x.sum() > 0 else x, "cannot capture"),
         (lambda m, x: x.no_such_method(), "cannot capture"),
         (lambda m, x: m.linear(x) + torch.rand(2, 4), "pure function"),
-        (lambda m, x: m.linear(x) + m.count.add_(1), "pure function"),
         (lambda m, x: (None, 3), "gives no tensor"),
         (lambda m, x: (m.linear(x), math.inf), r"output\[1\] cannot be kept: inf"),
         (lambda m, x: {"a": m.linear(x), "b": x.bfloat16()}, r"output\['b'\] is bfloat16, which NumPy lacks; convert"),
         (lambda m, x: _Unknown(x), "a _Unknown, which torch does not know: leave it out"),
     ],
-    ids=["item", "data dependent", "error", "random", "counter", "nothing", "infinity", "bfloat16", "unknown class"],
+    ids=["item", "data dependent", "error", "random", "nothing", "infinity", "bfloat16", "unknown class"],
 )
 def test_what_cannot_be_captured_says_why(function: Callable[..., Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=message) as caught:
@@ -419,3 +418,17 @@ def test_what_changes_inside_of_a_region_is_another_program(kind: str) -> None:
     ]
     digests = [digest_program(program) for program in programs]
     assert digests[0] == digests[2] != digests[1]
+
+
+def test_buffers_that_a_call_changes_are_state(tmp_path: Path) -> None:
+    """A counter was refused: each call of the reference begins in the initial state, and so does the program."""
+    module = net(lambda m, x: m.linear(x) + m.count.add_(1))
+    captured = store(module, (X,), tmp_path)
+    assert captured.proof["state"] == ["count"]
+    sample = load_tensors(captured.sample_path)
+    first, second, third = (sample[name][0] for name in ("expected", "step1.expected", "step2.expected"))
+    with torch.no_grad():
+        for step, found in enumerate((first, second, third)):
+            wanted = module.linear(X * (1 - 0.25 * step)) + 1 + step
+            assert np.allclose(found, wanted.numpy(), atol=1e-5), step
+    assert "input2" not in sample and "probe1" not in sample
