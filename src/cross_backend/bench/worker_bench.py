@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
-from cross_backend.bench import further
 from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
@@ -21,6 +19,7 @@ from cross_backend.bench.open_artifact import (
     sample_of,
 )
 from cross_backend.bench.reading import Reading
+from cross_backend.bench.verification import verified
 from cross_backend.bundle import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import RunError, failing_as
@@ -30,7 +29,6 @@ from cross_backend.measure.latency import Samples
 from cross_backend.records import Execution, Timing
 from cross_backend.registry import Resolved, rows
 from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
-from cross_backend.verify.compare import compare_outputs
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answer, Answering, Question
 
@@ -119,23 +117,8 @@ class Verify(Question[Verified]):
 
     def answer(self, process: Answering) -> Verified:
         """Return the verdict."""
-        one: OpenArtifact = process.held()
-        is_first, has_state = not one.was_called, "step1" in one.sample
-        if has_state and not is_first:
-            one.close()  # the next use opens it in its initial state
-        run, started = one.run, time.perf_counter()
-        produced, ns = timed(lambda: _called(run))
-        outputs = [_copied(produced)]
-        if "input2" in one.sample:
-            outputs.append(_copied(_called(one.session.bind(one.sample["input2"]))))
-        took_s = time.perf_counter() - started
-        comparison = compare_outputs(one.sample, outputs, self.precision, [spec.name for spec in one.session.outputs])
-        if comparison.verdict:
-            comparison = further.verified(one, comparison, self.precision, took_s)
-        if has_state:
-            one.close()
-        one.bind(one.sample)
-        return Verified(comparison, _head(outputs[0]), ns if is_first else None)
+        found = verified(process.held(), self.precision)
+        return Verified(found.comparison, _head(found.outputs), found.first_call_ns)
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,9 @@ class Captured:
 
     @property
     def proof(self) -> Mapping[str, Any]:
-        """What sample and probes reach; empty for ONNX files.
+        """What the expected outputs are, and what sample and probes reach; of ONNX files only the first.
 
+        ``reference``: who gave the expected outputs;
         ``state``: buffers that a call changes; ``probes``: names; ``dropped``: probe → why; ``sides`` of all conditions
         of the program, how many were ``reached``, and the ``missed`` ones.
         """
@@ -381,9 +382,10 @@ def digest_program(program: ExportedProgram) -> str:
 
 
 def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) -> Captured:
-    """Store an ONNX file as one file, with the outputs of ONNX's own reference evaluator."""
+    """Store an ONNX file as one file, with the outputs that are known to be right."""
     given = read_onnx(path, folder / "program.onnx", workload.batch)
     save_tensors(folder / "sample.npz", given.sample)
+    (folder / PROOF).write_text(json.dumps({"reference": given.reference}) + "\n")
     digest = digest_path(folder / "program.onnx")
     specs = {"inputs": given.inputs, "outputs": given.outputs}
     return _write_record(folder, workload, "program.onnx", digest, specs, None, started)

@@ -1,19 +1,21 @@
-"""ONNX files: checked, made one file, and run once by ONNX's own reference evaluator.
+"""ONNX files: checked, made one file, and run by what is known to be right (``onnx_truth``).
 
-The evaluator is plain NumPy: ResNet-50 takes it seconds a row. Of a batch it therefore runs only the first and the last
-row; all rows come from ONNX Runtime without any optimisation, which must agree with it in these two.
+ONNX's evaluator is plain NumPy: ResNet-50 takes it seconds a row. Of a batch it therefore runs only the first and the
+last row; all rows come from ONNX Runtime without any optimisation, which must agree in these two.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, failing_as, one_line
 from cross_backend.foreign_files import open_regular
+from cross_backend.program.onnx_truth import Truth, find_truth, runtime_of
 from cross_backend.tensors import TensorSpec, random_inputs
 from cross_backend.verify.sample import make_sample
 from cross_backend.workloads.batching import check_memory, check_row, numpy_rows
@@ -26,8 +28,9 @@ class OnnxFile:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     sample: Mapping[str, Sequence[Any]]
-    """What ``sample.make_sample`` gives for seeded random inputs, free extents 1; the reference is ONNX's evaluator, or
-    what agrees with it."""
+    """What ``sample.make_sample`` gives for seeded random inputs, free extents 1."""
+    reference: str
+    """Who gave the expected outputs."""
 
 
 def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
@@ -40,7 +43,7 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
 
     Raises:
         UnavailableError: the package onnx is missing.
-        CaptureError: the file is damaged, the reference evaluator cannot run it, or it has a fixed batch.
+        CaptureError: the file is damaged, nothing here can run it, or it has a fixed batch.
     """
     try:
         import onnx
@@ -61,8 +64,8 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
     free = [bool(spec.shape) and not isinstance(spec.shape[0], int) for spec in inputs]
     if batch is None or (batch == 1 and not any(free)):
         onnx.save(model, copy)
-        sample = _sample(model, copy, one_row, _evaluate(model, one_row, path), path)
-        return OnnxFile(inputs, _outputs(model), sample)
+        truth = _truth(model, one_row, path)
+        return OnnxFile(inputs, _outputs(model), _sample(model, one_row, truth), truth.reference)
     if not any(free):
         extents = " and ".join(dict.fromkeys(str(spec.shape[0]) if spec.shape else "no extent" for spec in inputs))
         raise CaptureError(
@@ -72,27 +75,52 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
     check_memory(path.name, batch, [x for x, is_free in zip(one_row, free, strict=True) if is_free])
     rows = [numpy_rows(x, batch) if is_free else x for x, is_free in zip(one_row, free, strict=True)]
     alone = {
-        row: _evaluate(model, [x[row : row + 1] if f else x for x, f in zip(rows, free, strict=True)], path)
+        row: _truth(model, [x[row : row + 1] if f else x for x, f in zip(rows, free, strict=True)], path)
         for row in sorted({0, batch - 1})
     }
     _fix_batch(model, batch, path)
     onnx.save(model, copy)
-    expected = alone[0] if batch == 1 else _run_plainly(model, copy, rows, path)
-    for row, outputs in alone.items():
-        if batch > 1:
-            check_row(path.name, batch, row, expected, outputs)
-    return OnnxFile(_inputs(model), _outputs(model), _sample(model, copy, rows, expected, path))
+    whole = alone[0] if batch == 1 else replace(alone[0], **_all_rows(model, rows, alone[0]))
+    for row, truth in alone.items():
+        if batch > 1 and truth.doubt is None:
+            check_row(path.name, batch, row, whole.outputs, truth.outputs)
+    return OnnxFile(_inputs(model), _outputs(model), _sample(model, rows, whole), whole.reference)
 
 
-def _sample(model: Any, copy: Path, inputs: Sequence[Any], expected: Sequence[Any], path: Path) -> dict[str, Any]:
-    """Return the sample's groups; ONNX Runtime runs the second input, and the first, which tells the rounding."""
+def _truth(model: Any, inputs: Sequence[Any], path: Path) -> Truth:
+    return find_truth(model, _feed(model, inputs), path.name)
 
-    def run(arrays: Sequence[Any]) -> list[Any]:
-        return [np.asarray(y) for y in _run_plainly(model, copy, arrays, path)]
 
+def _feed(model: Any, inputs: Sequence[Any]) -> dict[str, Any]:
+    return {spec.name: tensor for spec, tensor in zip(_inputs(model), inputs, strict=True)}
+
+
+def _all_rows(model: Any, rows: Sequence[Any], first: Truth) -> dict[str, Any]:
+    """Return outputs of all rows and who gives them: the runtime, where it works, as it is fast."""
+    feed = _feed(model, rows)
+    run = runtime_of(model)
+    try:
+        return {"outputs": run(feed), "run": run}
+    except Exception:
+        return {"outputs": first.run(feed), "run": first.run}
+
+
+def _sample(model: Any, inputs: Sequence[Any], truth: Truth) -> dict[str, Any]:
+    """Return the sample's groups."""
     import numpy as np
 
-    return make_sample(inputs, [np.asarray(y) for y in expected], run, [run(inputs)], count_terms(model))
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        with failing_as(CaptureError, "the model fails"):
+            return [np.asarray(y) for y in truth.run(_feed(model, arrays))]
+
+    again = []
+    with contextlib.suppress(Exception):  # which tells the rounding: another order of sums
+        again = [[np.asarray(y) for y in runtime_of(model)(_feed(model, inputs))]]
+    expected = [np.asarray(y) for y in truth.outputs]
+    groups = make_sample(inputs, expected, run, [] if truth.doubt else again, count_terms(model))
+    if truth.doubt is not None:
+        groups["doubt"] = [np.frombuffer(truth.doubt.encode(), np.uint8)]
+    return groups
 
 
 def _check_holds_all(message: Any) -> None:
@@ -155,32 +183,6 @@ def _fix_batch(model: Any, batch: int, path: Path) -> None:
     del model.graph.value_info[:]  # what was inferred for the free extents; every runtime infers it again
     with failing_as(CaptureError, f"{path.name} cannot be run in batches of {batch}"):
         onnx.checker.check_model(model, full_check=True)
-
-
-def _evaluate(model: Any, inputs: Sequence[Any], path: Path) -> Sequence[Any]:
-    """Run the definition of the model: ONNX's reference evaluator."""
-    from onnx.reference import ReferenceEvaluator
-
-    feed = {spec.name: tensor for spec, tensor in zip(_inputs(model), inputs, strict=True)}
-    with failing_as(CaptureError, f"ONNX's reference evaluator cannot run {path.name}"):
-        outputs: Sequence[Any] = ReferenceEvaluator(model).run(None, feed)
-    return outputs
-
-
-def _run_plainly(model: Any, copy: Path, inputs: Sequence[Any], path: Path) -> Sequence[Any]:
-    """Run all rows in ONNX Runtime, every node as it stands in the file; by the evaluator where that cannot."""
-    try:
-        import onnxruntime
-
-        settings = onnxruntime.SessionOptions()
-        settings.log_severity_level = 4
-        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = onnxruntime.InferenceSession(copy, settings, providers=["CPUExecutionProvider"])
-        feed = {spec.name: tensor for spec, tensor in zip(_inputs(model), inputs, strict=True)}
-        outputs: Sequence[Any] = session.run(None, feed)
-    except Exception:
-        return _evaluate(model, inputs, path)
-    return outputs
 
 
 def count_terms(model: Any) -> int:

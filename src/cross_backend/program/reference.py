@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 JUMP_STEPS = 16
 """Rounding errors of each value that may make an argmax or a rounding jump."""
+EAGER = "eager float32"
 UNSTABLE = 1e-3
 """Where rounding changes an element by more of its scale, a probe says nothing."""
 STEPS = 3
@@ -93,10 +94,22 @@ def reference_sample(
         _check_same(name, groups["expected2"], conditions.run(tensors(groups["input2"])), tolerance)
     if has_state:
         groups |= further_groups(STEP, _steps(inputs, reference, tensors))
-        return groups, {"state": list(state_of(program)), "probes": [], "dropped": {}, **_reached(conditions)}
+        return groups, {
+            "reference": EAGER,
+            "state": list(state_of(program)),
+            "probes": [],
+            "dropped": {},
+            **_reached(conditions),
+        }
     kept, dropped = _probed(program, name, groups, run, tensors, conditions)
     groups |= further_groups(PROBE, kept)
-    return groups, {"state": [], "probes": [one[0] for one in kept], "dropped": dropped, **_reached(conditions)}
+    return groups, {
+        "reference": EAGER,
+        "state": [],
+        "probes": [one[0] for one in kept],
+        "dropped": dropped,
+        **_reached(conditions),
+    }
 
 
 def _reached(conditions: Conditions) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
@@ -119,9 +119,18 @@ def compare_outputs(
                 margin = sample["margin"][index] if "margin" in sample and turn == 0 else None
                 found.append(_judge(f"output {index}{which}", want, have, scales[index], margin))
     except _WrongError as error:
-        return Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
+        wrong = Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
+        return _doubted(sample, wrong)
     unproved = _proves_nothing(references, _rounding(sample)) or _unmoved(sample, names)
-    return _concluded(found, tolerance, PRECISIONS[precision].mean, unproved)
+    return _doubted(sample, _concluded(found, tolerance, PRECISIONS[precision].mean, unproved))
+
+
+def _doubted(sample: Mapping[str, Arrays], found: Comparison) -> Comparison:
+    """Return a verdict that says no more than the reference is worth."""
+    if "doubt" not in sample:
+        return found
+    doubt = bytes(sample["doubt"][0]).decode(errors="replace")
+    return replace(found, verdict=True, reason=None, unproved=f"the reference is in doubt: {doubt}")
 
 
 def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, precision: str) -> str | None:

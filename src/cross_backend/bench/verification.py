@@ -1,0 +1,106 @@
+"""Verification in a worker: the sample's inputs, then its probes or the calls that follow on the same state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cross_backend.bench.open_artifact import OpenArtifact
+from cross_backend.errors import RunError, failing_as
+from cross_backend.measure.clock import timed
+from cross_backend.records import Comparison
+from cross_backend.tensors import to_numpy
+from cross_backend.verify.compare import compare_further, compare_outputs
+from cross_backend.verify.further import PROBE, STEP, KnownInput, further_of
+from cross_backend.verify.probes import is_within
+
+SHARE, LEAST_S = 0.5, 0.05
+"""KnownInput probes begin only while all have taken less than this share of the sample's time, or so many seconds."""
+NARROW_RANGE = 2.0
+"""How much larger than the sample's a probe's values may be for 16-bit arithmetic."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an artifact gave for the sample, and what that is worth."""
+
+    comparison: Comparison
+    outputs: list[Any]
+    """Of the first input, NumPy arrays."""
+    first_call_ns: int | None
+    """Duration of the first call of the session; None where it had been called before."""
+
+
+def verified(one: OpenArtifact, precision: str) -> Verdict:
+    """Run an open artifact on its sample, probes and sequence of calls, and compare with the reference.
+
+    Args:
+        one: it is left with the sample's first input bound, and with its initial state.
+        precision: of the target.
+
+    Raises:
+        RunError: the target fails on an input.
+    """
+    is_first, has_state = not one.was_called, f"{STEP}1" in one.sample
+    if has_state and not is_first:
+        one.close()  # the next use opens it in its initial state
+    run, started = one.run, time.perf_counter()
+    with failing_as(RunError, "it failed"):
+        produced, ns = timed(run)
+    outputs = [[to_numpy(y).copy() for y in produced]]
+    if "input2" in one.sample:
+        outputs.append(_called(one, one.sample["input2"], "it failed"))
+    took_s = time.perf_counter() - started
+    names = [spec.name for spec in one.session.outputs]
+    comparison = compare_outputs(one.sample, outputs, precision, names)
+    if comparison.verdict:
+        comparison = _further(one, comparison, precision, took_s)
+    if has_state:
+        one.close()
+    one.bind(one.sample)
+    return Verdict(comparison, outputs[0], ns if is_first else None)
+
+
+def _further(one: OpenArtifact, comparison: Comparison, precision: str, sample_s: float) -> Comparison:
+    """Return a right verdict on the sample, joined with those on the steps after it and on its probes."""
+    for step in further_of(STEP, one.sample):
+        reason = compare_further(one.sample, step, _outputs(one, step), precision)
+        if reason is not None:
+            return replace(comparison, verdict=False, reason=f"{reason}: it loses the program's state")
+    started, run = time.perf_counter(), 0
+    for probe in further_of(PROBE, one.sample):
+        if run and time.perf_counter() - started > max(SHARE * sample_s, LEAST_S):
+            break
+        if not _is_judged(one, probe, precision):
+            continue
+        reason = compare_further(one.sample, probe, _outputs(one, probe), precision)
+        run += 1
+        if reason is not None:
+            return replace(comparison, verdict=False, reason=reason)
+    return replace(comparison, probes=run)
+
+
+def _is_judged(one: OpenArtifact, probe: KnownInput, precision: str) -> bool:
+    """Whether a right target of this precision must be right on a probe: quantisers saw the sample's range only."""
+    if not all(spec.accepts(x) for spec, x in zip(one.session.inputs, probe.inputs, strict=True)):
+        return False
+    if precision == "fp32":
+        return True
+    if precision == "int8":
+        return is_within(probe.inputs, one.sample["input"])
+    return _largest(probe.inputs) <= NARROW_RANGE * _largest(one.sample["input"])
+
+
+def _largest(arrays: Sequence[Any]) -> float:
+    return max((float(abs(x).max()) for x in arrays if x.dtype.kind == "f" and x.size), default=0.0)
+
+
+def _outputs(one: OpenArtifact, given: KnownInput) -> list[Any]:
+    return _called(one, given.inputs, f"it failed on {given.name!r}")
+
+
+def _called(one: OpenArtifact, inputs: Sequence[Any], failed: str) -> list[Any]:
+    with failing_as(RunError, failed):
+        return [to_numpy(y).copy() for y in one.session.bind(inputs)()]

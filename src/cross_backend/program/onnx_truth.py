@@ -1,0 +1,184 @@
+"""The truth of an ONNX file: what evaluators agree on, judged against each other.
+
+ONNX's own evaluator is wrong for some operators of older opsets (BatchNormalization 9 to 13, Softmax 7 to 12), and
+refuses others. So three are asked: the evaluator, the evaluator on the file converted to a current opset, and ONNX
+Runtime without any optimisation. Two that agree decide. Where they part, the first operator that they part at is named,
+and nothing is judged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cross_backend.errors import CaptureError, one_line
+from cross_backend.verify.deviation import deviation, scale_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Sequence[np.ndarray[Any, Any]]
+    Run = Callable[[Mapping[str, Any]], list[Any]]
+
+OPSET = 21
+"""What files of older opsets are converted to."""
+AGREE = 1e-3
+"""Largest deviation of two that agree."""
+EVALUATOR = "ONNX's reference evaluator"
+CONVERTED = f"ONNX's reference evaluator at opset {OPSET}"
+RUNTIME = "ONNX Runtime without optimisation"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a model gives for one input, and who says so."""
+
+    outputs: Arrays
+    reference: str
+    """Who decided: one of the three, and whether another agreed."""
+    run: Run
+    """The same for other inputs; it may raise anything."""
+    doubt: str | None = None
+    """Why the outputs may be wrong, in one clause; None where two agree, or only one can run the file."""
+
+
+def find_truth(model: Any, feed: Mapping[str, Any], name: str) -> Truth:
+    """Find out what a model gives.
+
+    Args:
+        model: ``onnx.ModelProto`` that holds its weights.
+        feed: name of an input → array.
+        name: of the file, for the reader.
+
+    Raises:
+        CaptureError: none of the three can run it.
+    """
+    runs: dict[str, Run] = {EVALUATOR: _evaluator(model), RUNTIME: runtime_of(model)}
+    found: dict[str, Arrays] = {}
+    failed: dict[str, str] = {}
+    for who in (EVALUATOR, RUNTIME):
+        _ask(who, runs, feed, found, failed)
+    if len(found) == 2 and agree(found[EVALUATOR], found[RUNTIME]):
+        return Truth(found[EVALUATOR], f"{EVALUATOR}, and {RUNTIME} agrees", runs[EVALUATOR])
+    if _opset(model) < OPSET:
+        runs[CONVERTED] = _converted(model)
+        _ask(CONVERTED, runs, feed, found, failed)
+    for first, second in ((CONVERTED, RUNTIME), (EVALUATOR, CONVERTED)):
+        if first in found and second in found and agree(found[first], found[second]):
+            return Truth(found[first], f"{first}, and {second} agrees", runs[first])
+    if not found:
+        reasons = "; ".join(f"{who}: {reason}" for who, reason in failed.items())
+        raise CaptureError(f"{name} has no reference, because nothing here can run it ({reasons}).")
+    if len(found) == 1:
+        ((who, outputs),) = found.items()
+        return Truth(outputs, f"{who} alone", runs[who])
+    first, second = [who for who in (EVALUATOR, CONVERTED, RUNTIME) if who in found][-2:]
+    place = _parted(model, feed) or "its outputs"
+    return Truth(found[second], second, runs[second], f"{first} and {second} part at {place}")
+
+
+def agree(first: Arrays, second: Arrays) -> bool:
+    """Whether two gave the same, but for rounding."""
+    import numpy as np
+
+    for a, b in zip(first, second, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.dtype.kind not in "fc":
+            if not np.array_equal(a, b):
+                return False
+        elif a.size and not float(deviation(a, b, scale_of(a, None)).max()) <= AGREE:
+            return False
+    return len(first) == len(second)
+
+
+def _ask(
+    who: str, runs: Mapping[str, Run], feed: Mapping[str, Any], found: dict[str, Arrays], failed: dict[str, str]
+) -> None:
+    import numpy as np
+
+    try:
+        found[who] = [np.asarray(y) for y in runs[who](feed)]
+    except Exception as error:
+        failed[who] = one_line(error, 160)
+
+
+def _opset(model: Any) -> int:
+    return max((one.version for one in model.opset_import if one.domain in {"", "ai.onnx"}), default=OPSET)
+
+
+def _evaluator(model: Any) -> Run:
+    def run(feed: Mapping[str, Any]) -> list[Any]:
+        from onnx.reference import ReferenceEvaluator
+
+        return list(ReferenceEvaluator(model).run(None, dict(feed)))
+
+    return run
+
+
+def _converted(model: Any) -> Run:
+    def run(feed: Mapping[str, Any]) -> list[Any]:
+        from onnx import version_converter
+
+        return _evaluator(version_converter.convert_version(model, OPSET))(feed)
+
+    return run
+
+
+def runtime_of(model: Any) -> Run:
+    """Return what runs a model in ONNX Runtime, every node as it stands in the file."""
+    sessions: list[Any] = []
+
+    def run(feed: Mapping[str, Any]) -> list[Any]:
+        if not sessions:
+            sessions.append(_session(model))
+        return list(sessions[0].run(None, dict(feed)))
+
+    return run
+
+
+def _session(model: Any) -> Any:
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+
+
+def _parted(model: Any, feed: Mapping[str, Any]) -> str | None:
+    """Return the first node at whose outputs the evaluator and the runtime part; None where that cannot be found."""
+    import numpy as np
+    import onnx
+
+    names = [output for node in model.graph.node for output in node.output if output]
+    exposed = onnx.ModelProto()
+    exposed.CopyFrom(model)
+    del exposed.graph.output[:]
+    exposed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    with contextlib.suppress(Exception):
+        known = {**feed, **dict(zip(names, map(np.asarray, runtime_of(exposed)(feed)), strict=True))}
+        for node in model.graph.node:
+            if not _same_alone(model, node, known):
+                return f"{node.op_type}{f' ({node.name})' if node.name else ''}"
+    return None
+
+
+def _same_alone(model: Any, node: Any, known: Mapping[str, Any]) -> bool:
+    """Whether the evaluator gives for one node what is known of its outputs."""
+    import numpy as np
+    import onnx
+
+    one = onnx.ModelProto()
+    one.CopyFrom(model)
+    del one.graph.node[:], one.graph.output[:], one.graph.value_info[:]
+    one.graph.node.append(node)
+    one.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
+    given = {name: known[name] for name in node.input if name in known}
+    try:
+        made = [np.asarray(y) for y in _evaluator(one)(given)]
+    except Exception:
+        return False
+    return agree(made, [known[name] for name in node.output if name])
