@@ -347,11 +347,13 @@ def seed(program: Any, inputs: Any, name: str, number: int, targets: list[str], 
         for mutant in mutants(program, kind, random.Random(number)):
             if not differs(program, mutant, inputs):
                 continue
-            with contextlib.suppress(CrossBackendError):  # what cannot be captured or lowered is not shipped
+            try:
                 wrong = stored(mutant, f"net{number}_{at}", scratch)
-                for target in targets:
-                    with contextlib.suppress(CrossBackendError):
-                        tally.add(kind, name, target, judge(captured, wrong, target, cache))
+            except Exception:  # what torch itself refuses is no program
+                continue
+            for target in targets:
+                with contextlib.suppress(CrossBackendError):  # what cannot be lowered is not shipped
+                    tally.add(kind, name, target, judge(captured, wrong, target, cache))
 
 
 def stored(program: Any, name: str, scratch: Path) -> Captured:

@@ -289,6 +289,8 @@ class Launch:
     """Wall time of the pass."""
     program: str = ""
     """Digest of the captured workload; empty where none was captured, and in launches of older versions."""
+    proof: Mapping[str, Any] = field(default_factory=dict)
+    """What was compared with, and what sample and probes reach: ``Captured.proof``; empty in older versions."""
 
 
 @dataclass(frozen=True)
@@ -324,6 +326,8 @@ class Panel:
     """How many times every target was started anew."""
     warnings: tuple[str, ...] = ()
     """What disturbed the whole machine, by cause."""
+    proof: Mapping[str, Any] = field(default_factory=dict)
+    """What outputs were compared with (``reference``), and what sample and probes reach; see ``Launch.proof``."""
     found_from: float | None = None
     """Relative difference (0.05 is 5 %) from which on two targets of this panel would surely be told apart, in 95 of
     100 such comparisons; smaller ones may be. None where nothing could be compared."""
@@ -349,6 +353,7 @@ class Panel:
             "launches": self.launches,
             "interrupted": self.interrupted,
             "warnings": list(self.warnings),
+            "proof": dict(self.proof),
             "settings": dict(self.settings),
         }
 

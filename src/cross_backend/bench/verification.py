@@ -13,7 +13,7 @@ from cross_backend.measure.clock import timed
 from cross_backend.records import Comparison
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.compare import compare_further, compare_outputs
-from cross_backend.verify.further import PROBE, STEP, KnownInput, further_of
+from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
 
 SHARE, LEAST_S = 0.5, 0.05
@@ -69,6 +69,10 @@ def _further(one: OpenArtifact, comparison: Comparison, precision: str, sample_s
         reason = compare_further(one.sample, step, _outputs(one, step), precision)
         if reason is not None:
             return replace(comparison, verdict=False, reason=f"{reason}: it loses the program's state")
+    for own in further_of(OWN, one.sample):
+        reason = compare_further(one.sample, own, _outputs(one, own), precision)
+        if reason is not None:
+            return replace(comparison, verdict=False, reason=reason)
     started, run = time.perf_counter(), 0
     for probe in further_of(PROBE, one.sample):
         if run and time.perf_counter() - started > max(SHARE * sample_s, LEAST_S):

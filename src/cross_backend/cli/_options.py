@@ -36,6 +36,19 @@ def add_model(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> N
     add_trust(parser)
 
 
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Declare inputs of the user's own."""
+    parser.add_argument(
+        "--inputs",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="verify on your own inputs, too: .npz files (input_0, input_1, …), pictures and other files that the "
+        "model's media read, and folders of them; bundles do not hold them",
+    )
+
+
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Declare to what it is lowered."""
     parser.add_argument(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cross_backend.cli import COMPLAINT, UNPROVED, positive_int, print_json
 from cross_backend.cli._options import (
     add_batch,
+    add_inputs,
     add_measuring,
     add_model,
     add_targets,
@@ -43,6 +44,7 @@ MOST_LAUNCHES = 15
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, nargs="+")
+    add_inputs(parser)
     add_targets(parser)
     add_batch(parser)
     add_measuring(parser)
@@ -81,7 +83,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.workloads import find_workload
 
     trust_files(args, args.models)
-    sources = [find_workload(model, args.weights, args.batch) for model in args.models]
+    sources = [find_workload(model, args.weights, args.batch, args.inputs) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     settings = Settings(
         args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin

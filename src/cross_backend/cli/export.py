@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.cli import print_json
 from cross_backend.cli._options import (
     add_batch,
+    add_inputs,
     add_model,
     add_quality,
     add_targets,
@@ -36,6 +37,7 @@ MOBILENET = "mobilenet_v3_small"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, nargs="*")
+    add_inputs(parser)
     add_targets(parser)
     add_batch(parser)
     parser.add_argument("--all", action="store_true", help="all built-in models whose packages are installed")
@@ -80,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     targets = [with_precision(text, args.precision) for text in chosen]
     models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
     trust_files(args, models)
-    sources = [find_workload(model, args.weights, args.batch) for model in models]
+    sources = [find_workload(model, args.weights, args.batch, args.inputs) for model in models]
     terminal = Terminal(quiet=args.json)
     onnx = _write_onnx(terminal, sources, args) if args.onnx else None
     folder = writable_folder(args.output_dir) if targets else None

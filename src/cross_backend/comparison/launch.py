@@ -38,6 +38,8 @@ from cross_backend.program.capture import Captured
 from cross_backend.records import Launch, Outcome
 from cross_backend.registry import Resolved
 
+SHOWN = 3
+"""Conditions that a warning names."""
 WARM_CALLS = 3
 WARM_BELOW_MS = 50.0
 """Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
@@ -124,9 +126,11 @@ def run_launch(
             *causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads),
             *_lost_twin(twin),
             *_many_in_one(captured),
+            *_unreached(captured),
         ),
         time.perf_counter() - started,
         captured.digest,
+        captured.proof,
     )
     return launch, interrupted
 
@@ -170,6 +174,17 @@ def _many_in_one(captured: Captured) -> tuple[str, ...]:
     if captured.batch > 1 or len(extents) != 1 or extents <= {1} or not all(isinstance(n, int) for n in extents):
         return ()
     return (f"fixed leading extent of {extents.pop()}: a call may hold as many samples, and counts as one inference",)
+
+
+def _unreached(captured: Captured) -> tuple[str, ...]:
+    """Return a warning of conditions of the program that neither the sample nor a probe reached."""
+    proof = captured.proof
+    missed = proof.get("missed", ())
+    if not missed:
+        return ()
+    more = f"; and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
+    reached = f"proof: sample and probes reach {proof['reached']} of {proof['sides']} sides of the program's conditions"
+    return (f"{reached}. Not reached: {'; '.join(missed[:SHOWN])}{more}",)
 
 
 def _measure(visited: Sequence[Entrant], settings: Settings, index: int, show: Callable[[int], None]) -> None:

@@ -188,6 +188,7 @@ def conclude(
         batch,
         len(launches),
         deduplicate_warnings(text for launch in launches for text in launch.warnings),
+        next((launch.proof for launch in launches if launch.proof), {}),
         ranking.found_from(twins(launches)),
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cross_backend.artifact import digest_path
-from cross_backend.errors import ArtifactError, CaptureError, one_line
+from cross_backend.errors import ArtifactError, CaptureError, RunError, one_line
 from cross_backend.program.flattening import flat_call, flat_tensors, flatten, structure_of
 from cross_backend.program.flops import count_flops
 from cross_backend.program.onnx_file import read_onnx
@@ -23,9 +23,12 @@ from cross_backend.program.running import fresh_module
 from cross_backend.program.state import state_of
 from cross_backend.serialization import from_json, to_json
 from cross_backend.structure import Structure
-from cross_backend.tensors import TensorSpec, load_tensors, save_tensors, to_numpy
+from cross_backend.tensors import TensorSpec, check_inputs, load_tensors, save_tensors, to_numpy
+from cross_backend.verify.further import OWN, further_groups
+from cross_backend.verify.probes import ProbeInput
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
+from cross_backend.workloads.own_inputs import read_own
 from cross_backend.workloads.user_code import place_of, with_place
 
 if TYPE_CHECKING:
@@ -250,6 +253,10 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
     if workload.media is not None:
         (folder / MEDIA).write_text(json.dumps(workload.media.to_json(), allow_nan=False) + "\n")
     if isinstance(workload.model, Path) and workload.model.suffix == ".onnx":
+        if workload.own:
+            raise CaptureError(
+                f"{workload.name}: inputs of your own are not taken with ONNX files yet; leave out --inputs."
+            )
         return _write_onnx(workload.model, workload, folder, started)
     return _write_torch(workload, folder, started)
 
@@ -346,11 +353,24 @@ def _store(
         "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
     }
     save_pt2(program, folder / "program.pt2")
-    groups, proof = reference_sample(program, workload.name, leaves, expected, reference)
+    groups, proof = reference_sample(
+        program, workload.name, leaves, expected, reference, _own(workload, specs["inputs"])
+    )
     save_tensors(folder / "sample.npz", groups)
     (folder / PROOF).write_text(json.dumps(proof) + "\n")
     flops = count_flops(program, inputs)
     return _write_record(folder, workload, "program.pt2", digest_program(program), specs, flops, started)
+
+
+def _own(workload: Workload, specs: Sequence[TensorSpec]) -> list[ProbeInput]:
+    """Return the user's own inputs, which must fit the program."""
+    found = [ProbeInput(name, arrays) for path in workload.own for name, arrays in read_own(path, workload.media)]
+    for one in found:
+        try:
+            check_inputs(specs, one.inputs)
+        except RunError as error:
+            raise CaptureError(f"{one.name} is no input of {workload.name}: {error}") from error
+    return found
 
 
 def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
@@ -384,8 +404,10 @@ def digest_program(program: ExportedProgram) -> str:
 def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) -> Captured:
     """Store an ONNX file as one file, with the outputs that are known to be right."""
     given = read_onnx(path, folder / "program.onnx", workload.batch)
-    save_tensors(folder / "sample.npz", given.sample)
-    (folder / PROOF).write_text(json.dumps({"reference": given.reference}) + "\n")
+    own = [(one.name, one.inputs, given.run(one.inputs), 0.0) for one in _own(workload, given.inputs)]
+    save_tensors(folder / "sample.npz", {**given.sample, **further_groups(OWN, own)})
+    proof = {"reference": given.reference, "inputs": [row[0] for row in own]}
+    (folder / PROOF).write_text(json.dumps(proof) + "\n")
     digest = digest_path(folder / "program.onnx")
     specs = {"inputs": given.inputs, "outputs": given.outputs}
     return _write_record(folder, workload, "program.onnx", digest, specs, None, started)

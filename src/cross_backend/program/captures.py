@@ -24,20 +24,23 @@ class Capture(Question[tuple[Path, bool]]):
     weights: str | None
     batch: int | None
     cache: Path
+    own: tuple[Path, ...] = ()
 
     def answer(self, _process: Answering) -> tuple[Path, bool]:
         """Return the capture's folder, and whether the module was in training mode."""
-        captured = capture_workload(self.model, self.weights, Cache(self.cache), self.batch)
+        captured = capture_workload(self.model, self.weights, Cache(self.cache), self.batch, self.own)
         return captured.folder, captured.was_training
 
 
-def capture_workload(model: str, weights: str | None, cache: Cache, batch: int | None = None) -> Captured:
+def capture_workload(
+    model: str, weights: str | None, cache: Cache, batch: int | None = None, own: tuple[Path, ...] = ()
+) -> Captured:
     """Build and capture a workload at a batch size (as it comes where None), or find it in the cache.
 
     Raises:
         UsageError, CaptureError, UnavailableError: it cannot be found, built or captured.
     """
-    source = find_workload(model, weights, batch)
+    source = find_workload(model, weights, batch, own)
     found = find_capture(source, cache)
     if found is not None:
         return found

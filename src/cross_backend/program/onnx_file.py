@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ class OnnxFile:
     """What ``sample.make_sample`` gives for seeded random inputs, free extents 1."""
     reference: str
     """Who gave the expected outputs."""
+    run: Callable[[Sequence[Any]], list[Any]]
+    """The reference on other inputs, in order; it raises CaptureError where it fails."""
 
 
 def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
@@ -65,7 +67,7 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
     if batch is None or (batch == 1 and not any(free)):
         onnx.save(model, copy)
         truth = _truth(model, one_row, path)
-        return OnnxFile(inputs, _outputs(model), _sample(model, one_row, truth), truth.reference)
+        return OnnxFile(inputs, _outputs(model), _sample(model, one_row, truth), truth.reference, _runner(model, truth))
     if not any(free):
         extents = " and ".join(dict.fromkeys(str(spec.shape[0]) if spec.shape else "no extent" for spec in inputs))
         raise CaptureError(
@@ -84,7 +86,9 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
     for row, truth in alone.items():
         if batch > 1 and truth.doubt is None:
             check_row(path.name, batch, row, whole.outputs, truth.outputs)
-    return OnnxFile(_inputs(model), _outputs(model), _sample(model, rows, whole), whole.reference)
+    return OnnxFile(
+        _inputs(model), _outputs(model), _sample(model, rows, whole), whole.reference, _runner(model, whole)
+    )
 
 
 def _truth(model: Any, inputs: Sequence[Any], path: Path) -> Truth:
@@ -109,18 +113,24 @@ def _sample(model: Any, inputs: Sequence[Any], truth: Truth) -> dict[str, Any]:
     """Return the sample's groups."""
     import numpy as np
 
-    def run(arrays: Sequence[Any]) -> list[Any]:
-        with failing_as(CaptureError, "the model fails"):
-            return [np.asarray(y) for y in truth.run(_feed(model, arrays))]
-
     again = []
     with contextlib.suppress(Exception):  # which tells the rounding: another order of sums
         again = [[np.asarray(y) for y in runtime_of(model)(_feed(model, inputs))]]
     expected = [np.asarray(y) for y in truth.outputs]
-    groups = make_sample(inputs, expected, run, [] if truth.doubt else again, count_terms(model))
+    groups = make_sample(inputs, expected, _runner(model, truth), [] if truth.doubt else again, count_terms(model))
     if truth.doubt is not None:
         groups["doubt"] = [np.frombuffer(truth.doubt.encode(), np.uint8)]
     return groups
+
+
+def _runner(model: Any, truth: Truth) -> Callable[[Sequence[Any]], list[Any]]:
+    import numpy as np
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        with failing_as(CaptureError, "the model fails"):
+            return [np.asarray(y) for y in truth.run(_feed(model, arrays))]
+
+    return run
 
 
 def _check_holds_all(message: Any) -> None:

@@ -13,7 +13,7 @@ from cross_backend.program.running import Conditions, run_disturbed, run_wide
 from cross_backend.program.state import state_of
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
-from cross_backend.verify.further import PROBE, STEP, further_groups
+from cross_backend.verify.further import OWN, PROBE, STEP, further_groups
 from cross_backend.verify.probes import ProbeInput, probes_of, resized
 from cross_backend.verify.sample import make_sample
 from cross_backend.workloads.user_code import with_place
@@ -65,9 +65,22 @@ class Reference:
 
 
 def reference_sample(
-    program: ExportedProgram, name: str, leaves: Sequence[Any], expected: Any, reference: Reference
+    program: ExportedProgram,
+    name: str,
+    leaves: Sequence[Any],
+    expected: Any,
+    reference: Reference,
+    own: Sequence[ProbeInput] = (),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the sample's groups and what they prove; the captured program must agree with the eager model.
+
+    Args:
+        program: flat, as it was captured.
+        name: of the workload, for the reader.
+        leaves: tensors of the sample.
+        expected: what the model gives for them.
+        reference: the eager model.
+        own: the user's own inputs, which join the probes.
 
     Raises:
         CaptureError: it does not.
@@ -94,27 +107,18 @@ def reference_sample(
         _check_same(name, groups["expected2"], conditions.run(tensors(groups["input2"])), tolerance)
     if has_state:
         groups |= further_groups(STEP, _steps(inputs, reference, tensors))
-        return groups, {
-            "reference": EAGER,
-            "state": list(state_of(program)),
-            "probes": [],
-            "dropped": {},
-            **_reached(conditions),
-        }
+        return groups, _proof(conditions, state=list(state_of(program)))
+    groups |= further_groups(OWN, _owned(program, groups, own, run, tensors, conditions))
     kept, dropped = _probed(program, name, groups, run, tensors, conditions)
     groups |= further_groups(PROBE, kept)
-    return groups, {
-        "reference": EAGER,
-        "state": [],
-        "probes": [one[0] for one in kept],
-        "dropped": dropped,
-        **_reached(conditions),
-    }
+    given = [one.name for one in own]
+    return groups, _proof(conditions, inputs=given, probes=[one[0] for one in kept], dropped=dropped)
 
 
-def _reached(conditions: Conditions) -> dict[str, Any]:
+def _proof(conditions: Conditions, **found: Any) -> dict[str, Any]:
     missed = conditions.missed()
-    return {"sides": conditions.count, "reached": conditions.count - len(missed), "missed": missed}
+    reached = {"sides": conditions.count, "reached": conditions.count - len(missed), "missed": missed}
+    return {"reference": EAGER, "state": [], "inputs": [], "probes": [], "dropped": {}, **found, **reached}
 
 
 def _fixed(program: ExportedProgram) -> Any:
@@ -199,6 +203,27 @@ def _probed(
         _check_same(name, outputs, captured, min(max(1e-4, 16 * rounding), 1e-2))
         kept.append((probe.name, probe.inputs, outputs, rounding))
     return kept, dropped
+
+
+def _owned(
+    program: ExportedProgram,
+    groups: Mapping[str, Any],
+    own: Sequence[ProbeInput],
+    run: Callable[[Arrays], list[Any]],
+    tensors: Callable[[Arrays], list[Any]],
+    conditions: Conditions,
+) -> list[tuple[str, Arrays, Arrays, float]]:
+    """Return the user's inputs with reference and rounding; what the model refuses is an error."""
+    found: list[tuple[str, Arrays, Arrays, float]] = []
+    for one in own:
+        try:
+            outputs = run(one.inputs)
+        except CaptureError as error:
+            raise CaptureError(f"{one.name}: {error}") from error
+        conditions.run(tensors(one.inputs))
+        rounding, _ = _rounding_on(program, groups, tensors(one.inputs), outputs)
+        found.append((one.name, one.inputs, outputs, min(rounding, UNSTABLE)))
+    return found
 
 
 def _rounding_on(

@@ -22,9 +22,8 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
     terminal.text(f"🚀 cross-backend: {panel.workload}{batch}", style="bold")
     terminal.text("=" * 55)
     launches = f"; {panel.launches} launches" if panel.launches > 1 else ""
-    terminal.text(
-        f"📊 {panel.machine.cpu}, {threads(panel)} each; every output checked against eager float32{launches}"
-    )
+    reference = panel.proof.get("reference", "eager float32")
+    terminal.text(f"📊 {panel.machine.cpu}, {threads(panel)} each; every output checked against {reference}{launches}")
     terminal.text()
     for result in panel.results:
         if result.outcome is Outcome.OK:

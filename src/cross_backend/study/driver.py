@@ -27,7 +27,6 @@ from cross_backend.registry import resolve
 from cross_backend.store.database import explained
 from cross_backend.study.spec import PanelSpec, Study
 from cross_backend.toolchains import EVERY
-from cross_backend.workloads import find_workload
 
 if TYPE_CHECKING:
     from cross_backend.store import Store, StoredStudy
@@ -109,7 +108,7 @@ def _run_panel(one: _Panel) -> Panel:
     before = one.store.launches(one.study_id, key)
     watch.progress(f"{key}: capture and lower", 0.0)
     try:
-        source = find_workload(spec.workload.model, spec.workload.weights, spec.batch)
+        source = spec.workload.source(spec.batch)
         captured, rows = export(source, spec.targets, exporting, watch.observe)
     except CrossBackendError as error:
         if before and not enough(before, one.settings):

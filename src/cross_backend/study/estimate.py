@@ -16,7 +16,7 @@ from cross_backend.program.capture import Captured
 from cross_backend.program.captures import find_capture
 from cross_backend.study.cells import Cell, cells
 from cross_backend.study.spec import PanelSpec, Study, StudySettings
-from cross_backend.workloads import WORKLOADS, find_workload
+from cross_backend.workloads import WORKLOADS
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def plan(study: Study, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
     """Return the cells of a study and the estimated durations of its panels; imports no torch."""
 
     def captured(panel: PanelSpec) -> Captured | None:
-        return find_capture(find_workload(panel.workload.model, panel.workload.weights, panel.batch), cache)
+        return find_capture(panel.workload.source(panel.batch), cache)
 
     def flops(panel: PanelSpec) -> float | None:
         row = WORKLOADS.get(panel.workload.model)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, TypeAdapter, WrapValidator
 from pydantic.dataclasses import dataclass
@@ -20,6 +20,9 @@ from cross_backend.records import PanelKey
 from cross_backend.study import fields
 from cross_backend.study.checked import EMPTY, STRICT, Checked, Many, Maybe, Some, read_by
 from cross_backend.study.fields import number, share, whole
+
+if TYPE_CHECKING:
+    from cross_backend.workloads import Source
 
 SCHEMA = 1
 """Version of a study's JSON. History: 1, the first."""
@@ -101,10 +104,17 @@ class WorkloadSpec(Checked):
     """SHA-256 of the files above; None where there is none. Results of a changed file are not mixed."""
     batch_sizes: Many[Batch] = ()
     """Instead of the study's, where a model is too large for them; empty: the study's."""
+    inputs: Many[str] = ()
+    """Absolute paths of inputs of the user's own, which are verified, too."""
 
     @classmethod
     def find(
-        cls, model: str, weights: str | None = None, folder: Path = Path(), batch_sizes: Sequence[int] = ()
+        cls,
+        model: str,
+        weights: str | None = None,
+        folder: Path = Path(),
+        batch_sizes: Sequence[int] = (),
+        inputs: Sequence[str] = (),
     ) -> WorkloadSpec:
         """Look a model up; relative paths start at ``folder``. Imports no torch.
 
@@ -126,9 +136,17 @@ class WorkloadSpec(Checked):
                 weights = str(checkpoint)
             elif not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights) or Path(weights).suffix in _CHECKPOINTS:
                 raise UsageError(f"weights {checkpoint} do not exist.")
-        source = find_workload(model, weights)
-        read = [path for path in (file_of(model), checkpoint) if path is not None and path.exists()]
-        return cls(model, source.name, weights, _digest(read) if read else None, tuple(batch_sizes))
+        own = tuple((folder / path).resolve() for path in inputs)
+        source = find_workload(model, weights, own=own)
+        read = [path for path in (file_of(model), checkpoint, *own) if path is not None and path.exists()]
+        content = _digest(read) if read else None
+        return cls(model, source.name, weights, content, tuple(batch_sizes), tuple(map(str, own)))
+
+    def source(self, batch: int) -> Source:
+        """Find the workload at a batch size."""
+        from cross_backend.workloads import find_workload
+
+        return find_workload(self.model, self.weights, batch, [Path(path) for path in self.inputs])
 
 
 def _digest(paths: Sequence[Path]) -> str:

@@ -26,6 +26,7 @@ class _Asked(Checked):
     model: _Text
     weights: Maybe[_Text] = None
     batch_sizes: Many[Batch] = ()
+    inputs: Many[_Text] = ()
 
 
 _ROWS: dict[Any, type[Checked]] = {"workloads": _Asked, "settings": StudySettings, "output": StudyOutput}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
 from cross_backend.verify.deviation import deviation, moved, scale_of
-from cross_backend.verify.further import PROBE, STEP, KnownInput, further_of
+from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,7 +230,7 @@ def _unmoved(sample: Mapping[str, Arrays], names: Sequence[str]) -> str | None:
     """Return which outputs are the same for every input though they depend on it; None where there are none."""
     first, rounding = sample["expected"], _rounding(sample)
     others = [sample["expected2"]] if "expected2" in sample else []
-    others += [one.expected for kind in (PROBE, STEP) for one in further_of(kind, sample)]
+    others += [one.expected for kind in (PROBE, STEP, OWN) for one in further_of(kind, sample)]
     if not others or "fixed" not in sample:
         return None
     rounded = tolerance_of("fp32", rounding)

@@ -1,4 +1,4 @@
-"""Further inputs of a sample file: probes, and the steps of a sequence of calls."""
+"""Further inputs of a sample file: probes, the user's own inputs, and the steps of a sequence of calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Arrays = Sequence[np.ndarray[Any, Any]]
 
-PROBE, STEP = "probe", "step"
+PROBE, STEP, OWN = "probe", "step", "own"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class KnownInput:
 
 
 def further_groups(kind: str, rows: Iterable[tuple[str, Arrays, Arrays, float]]) -> dict[str, Arrays]:
-    """Return the groups of a sample file that hold further inputs, in order; ``kind`` is ``probe`` or ``step``."""
+    """Return the groups of a sample file that hold further inputs of a kind, in order."""
     import numpy as np
 
     groups: dict[str, Arrays] = {}

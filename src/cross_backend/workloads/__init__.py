@@ -20,6 +20,7 @@ from cross_backend.errors import (
 )
 from cross_backend.foreign_files import open_regular
 from cross_backend.machine import Machine, version_of
+from cross_backend.workloads.own_inputs import digest_of
 from cross_backend.workloads.table import WORKLOADS, BuiltIn
 from cross_backend.workloads.user_code import with_place
 
@@ -69,6 +70,8 @@ class Workload:
     """Example inputs by name."""
     media: Media | None = None
     """What its inputs are made of, a picture, say, and what its outputs mean; None where that are tensors."""
+    own: tuple[Path, ...] = ()
+    """Files and folders with inputs of the user's own, which are verified beside the example inputs."""
     was_training: bool = False
     """Whether the module was in training mode when it was built; it is captured in evaluation mode."""
 
@@ -89,20 +92,31 @@ class Source:
     """Build it; imports torch."""
     batch: int | None = None
     """Extent of the batch dimension that was asked for; as it comes where None."""
+    own: tuple[Path, ...] = ()
+    """See :attr:`Workload.own`."""
 
 
-def find_workload(text: str, weights: str | None = None, batch: int | None = None) -> Source:
+def _with_own(source: Source, own: tuple[Path, ...]) -> Source:
+    if not own:
+        return source
+    digests = "\n".join(digest_of(path) for path in own)
+    identity = None if source.identity is None else f"{source.identity}\ninputs={digests}"
+    return replace(source, identity=identity, build=lambda: replace(source.build(), own=own), own=own)
+
+
+def find_workload(text: str, weights: str | None = None, batch: int | None = None, own: Sequence[Path] = ()) -> Source:
     """Find what a name means: a built-in workload, ``file.pt2``, ``file.onnx`` or ``file.py:function``.
 
     Args:
         text: the name.
         weights: a checkpoint file, or a published name as the workload's library takes it.
         batch: extent of the batch dimension. With None a file keeps a free one; otherwise it is fixed.
+        own: see :attr:`Workload.own`.
 
     Raises:
         UsageError: no such workload, file or ending.
     """
-    source = _find(text, weights)
+    source = _with_own(_find(text, weights), tuple(path.resolve() for path in own))
     if batch is None:
         return source
     from cross_backend.workloads.batching import batched, batched_name
