@@ -16,7 +16,7 @@ TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
 KERNELS := src/atalla/libatalla.so
 
-.PHONY: help setup demo kernels test test-all mutants check format bench runner screenshots docs clean
+.PHONY: help setup demo kernels test test-all cases mutants check format bench runner screenshots docs clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ test: $(READY) ## Run the tests (about 12 minutes on two cores); TEST="tests/uni
 test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kills, other processors, wheels (half an hour)
 	@tests/system_packages.sh test-all
 	$(BIN)/python -m pytest -m slow --durations=25 $(TEST_ARGS)
+
+cases: $(READY) $(KERNELS) ## Print how small networks and files that were judged wrongly end on each target today (minutes)
+	$(BIN)/python -m tests.cases
 
 mutants: $(READY) $(KERNELS) ## Break 74 things on purpose, one after the other, and see that the tests notice (half an hour)
 	$(BIN)/python -m tests.mutants

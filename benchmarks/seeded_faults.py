@@ -225,7 +225,7 @@ FAULTS |= {
     "padding counts": lambda n, _s, _t: _is(n, "avg_pool2d") and len(n.args) == 4 and bool(
         setattr(n, "args", (*n.args, False, False)) or True
     ),
-    "maximum as mean": lambda n, _s, _t: _is(n, "max_pool2d") and bool(setattr(n, "target", ATEN.avg_pool2d.default) or True),
+    "maximum as mean": _becomes(("max_pool2d",), ATEN.avg_pool2d.default),
     "corners aligned": lambda n, _s, _t: _is(n, "upsample_bilinear2d") and bool(
         setattr(n, "args", (n.args[0], n.args[1], True, *n.args[3:])) or True
     ),

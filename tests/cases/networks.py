@@ -45,6 +45,12 @@ def counter():
     return Counter(), (torch.randn(2, 4),)
 
 
+def counter_from_five():
+    module = Counter()
+    module.calls += 5
+    return module, (torch.randn(2, 4),)
+
+
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ UNSTABLE = 1e-3
 """Where rounding changes an element by more of its scale, a probe says nothing."""
 STEPS = 3
 """Further calls of a program with state."""
+MORE = 4
+"""Further probes that are tried where a condition was not reached, and kept where they reach it."""
 MOST_BYTES = 32 << 20
 """Of the inputs of all probes."""
 FAST_S = ((0.003, 8), (0.015, 4), (0.06, 2))
@@ -186,9 +189,10 @@ def _probed(
     kept: list[tuple[str, Arrays, Arrays, float]] = []
     dropped: dict[str, str] = {}
     size = 0
-    for probe in _candidates(program, groups["input"]):
+    missed = len(conditions.missed())
+    for probe in itertools.islice(_candidates(program, groups["input"]), most + MORE):
         size += sum(x.nbytes for x in probe.inputs)
-        if len(kept) >= most or (kept and size > MOST_BYTES):
+        if (len(kept) >= most and not missed) or (kept and size > MOST_BYTES):
             break
         try:
             outputs = run(probe.inputs)
@@ -201,7 +205,9 @@ def _probed(
             dropped[probe.name] = reason
             continue
         _check_same(name, outputs, captured, min(max(1e-4, 16 * rounding), 1e-2))
-        kept.append((probe.name, probe.inputs, outputs, rounding))
+        before, missed = missed, len(conditions.missed())
+        if len(kept) < most or missed < before:
+            kept.append((probe.name, probe.inputs, outputs, rounding))
     return kept, dropped
 
 

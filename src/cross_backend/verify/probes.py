@@ -20,8 +20,6 @@ LARGE, SMALL = 16.0, 1 / 64
 """Factors of the probes that are scaled."""
 GRID = 8
 """Ties of rounding are sought among multiples of 1/8."""
-EDGE_SHARE = 4
-"""One element of so many is put on an edge in the first probe."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +53,18 @@ def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> 
 
     rng = np.random.default_rng(seed)
     drawn = tuple(_drawn(x, hint, rng) for x, hint in zip(inputs, hints, strict=True))
+    edges = [tuple(_on_edges(x, hint, rng, share) for x, hint in zip(drawn, hints, strict=True)) for share in (4, 1)]
     made = [
-        ProbeInput("both signs", tuple(_on_edges(x, hint, rng) for x, hint in zip(drawn, hints, strict=True))),
+        ProbeInput("both signs", edges[0]),
+        ProbeInput("negative", tuple(_times(x, -1.0, of_size=True) for x in drawn)),
+        ProbeInput("thresholds", edges[1]),
+        ProbeInput("large and positive", tuple(_times(x, LARGE, of_size=True) for x in drawn)),
         ProbeInput("large", tuple(_times(x, LARGE) for x in drawn)),
-        ProbeInput("thresholds", tuple(_on_edges(x, hint, rng, share=1) for x, hint in zip(drawn, hints, strict=True))),
-        ProbeInput("small", tuple(_times(x, SMALL) for x in drawn)),
-        ProbeInput("zeros", tuple(np.zeros_like(x) if x.dtype.kind in "fc" else x for x in inputs)),
         ProbeInput("first of each", tuple(_filled(x, hint, first=True) for x, hint in zip(inputs, hints, strict=True))),
         ProbeInput("last of each", tuple(_filled(x, hint, first=False) for x, hint in zip(inputs, hints, strict=True))),
         ProbeInput("mask of one", tuple(_one(x) for x in inputs)),
+        ProbeInput("small", tuple(_times(x, SMALL) for x in drawn)),
+        ProbeInput("zeros", tuple(np.zeros_like(x) if x.dtype.kind in "fc" else x for x in inputs)),
     ]
     before: list[Sequence[Array]] = [inputs]
     for probe in made:
@@ -118,7 +119,7 @@ def _drawn(x: Array, hint: Hint, rng: np.random.Generator) -> Array:
     return rng.permutation(x.reshape(-1)).reshape(x.shape)
 
 
-def _on_edges(x: Array, hint: Hint, rng: np.random.Generator, share: int = EDGE_SHARE) -> Array:
+def _on_edges(x: Array, hint: Hint, rng: np.random.Generator, share: int) -> Array:
     """Put one element of ``share`` on an edge: 0, a tie of rounding, a threshold, or just beside one."""
     import numpy as np
 
@@ -133,10 +134,11 @@ def _on_edges(x: Array, hint: Hint, rng: np.random.Generator, share: int = EDGE_
     return np.asarray(found, x.dtype)
 
 
-def _times(x: Array, factor: float) -> Array:
+def _times(x: Array, factor: float, *, of_size: bool = False) -> Array:
+    """Return floats times a factor; of their size alone, so that all have one sign, where that is asked for."""
     import numpy as np
 
-    return np.asarray(x * factor, x.dtype) if x.dtype.kind in "fc" else x
+    return np.asarray((np.abs(x) if of_size else x) * factor, x.dtype) if x.dtype.kind == "f" else x
 
 
 def _filled(x: Array, hint: Hint, *, first: bool) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import struct
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError,
 from cross_backend.placement import Placement
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.composites import without_composites
+from cross_backend.program.state import state_of
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
@@ -110,7 +112,8 @@ class ExecuTorchBackend(Backend):
         failing = failing_as(LowerError, f"ExecuTorch cannot lower it to {self.title}")
         with watch_rejections(self.rejections) as rejections, failing:
             known = with_folded_weights(without_composites(program))
-            finished = self.edge(self.prepared(known, options, calibration), options).to_executorch()
+            edge = self.edge(self.prepared(known, options, calibration), options)
+            finished = edge.to_executorch(_keeping_state(known))
         with payload.open("wb") as file:
             finished.write_to_file(file)
         graph = finished.exported_program().graph
@@ -124,6 +127,19 @@ class ExecuTorchBackend(Backend):
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
         return profile(self.load(artifact, options), inputs, runs)
+
+
+def _keeping_state(program: Any) -> Any:
+    """Return the settings with which the file holds the initial state; without, it begins with what memory holds."""
+    state = state_of(program)
+    if not state:
+        return None
+    from executorch.exir import ExecutorchBackendConfig
+    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+
+    warnings.filterwarnings("ignore", message="Mutation on a buffer")  # it says what these settings mend
+    names = [f"b_{name.replace('.', '_')}" for name in state]
+    return ExecutorchBackendConfig(passes=[InitializedMutableBufferPass(names)])
 
 
 def with_folded_weights(program: Any) -> Any:

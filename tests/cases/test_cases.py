@@ -1,0 +1,63 @@
+"""Small inputs that were judged wrongly: each network on each target, each twin, each file of an older opset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import cross_backend as xb
+from cross_backend.cache import Cache
+from cross_backend.errors import CaptureError
+from cross_backend.lowering.lower import lower
+from cross_backend.program.capture import write_capture
+from cross_backend.registry import resolve
+from cross_backend.workloads import find_workload
+from tests.cases import networks
+from tests.cases.expected import FILES, NETWORKS, OTHERWISE, REFUSED, SAME, TWINS
+from tests.cases.verdicts import TARGETS, judged, twin_verdict, verdict
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # vendors' own, in this process
+QUICK = ("xnnpack", "cpu", "atalla")
+"""Targets of the tests that are not slow."""
+ONNX = Path(__file__).parent / "onnx"
+
+
+def targets(*quick: str) -> list[object]:
+    return [one if one in quick else pytest.param(one, marks=pytest.mark.slow) for one in TARGETS]
+
+
+@pytest.mark.parametrize("target", targets(*QUICK))
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in REFUSED])
+def test_a_network_is_right_or_says_why_not(name: str, target: str, tmp_path: Path) -> None:
+    found = verdict(name, target, tmp_path)
+    wanted = OTHERWISE.get((name, target))
+    assert found == "OK" if wanted is None else wanted in found, found
+
+
+@pytest.mark.parametrize("target", targets("cpu"))
+@pytest.mark.parametrize("name", TWINS)
+def test_a_wrong_twin_does_not_pass(name: str, target: str, tmp_path: Path) -> None:
+    wanted = {"OK"} if (name, target) in SAME else {"MISMATCH", ""}
+    assert twin_verdict(name, target, tmp_path) in wanted
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_captured_yet_says_so(name: str) -> None:
+    module, inputs = getattr(networks, name)()
+    with pytest.raises(CaptureError, match=REFUSED[name]):
+        xb.capture(module, inputs)
+
+
+@pytest.mark.parametrize("target", ["cpu", "openvino", "iree"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_an_older_opset_or_of_a_quantiser(name: str, target: str, tmp_path: Path) -> None:
+    (tmp_path / "captured").mkdir()
+    captured = write_capture(find_workload(str(ONNX / f"{name}.onnx")).build(), tmp_path / "captured")
+    try:
+        comparison = judged(lower(captured, resolve(target), Cache(tmp_path / "cache")).artifact)
+        found = f"{comparison.outcome}: {comparison.why}" if comparison.why else str(comparison.outcome)
+    except xb.CrossBackendError as error:
+        found = str(error)
+    wanted = FILES[name].get(target)
+    assert found == "OK" if wanted is None else wanted in found, found

@@ -1,0 +1,61 @@
+"""Verdicts: a network lowered to a target, judged as workers judge it; and a twin's payload under its manifest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cross_backend as xb
+from cross_backend.artifact import Artifact
+from cross_backend.bench.open_artifact import OpenArtifact, open_session, resolve_with_threads
+from cross_backend.bench.verification import verified
+from cross_backend.errors import CrossBackendError
+from cross_backend.records import Comparison
+from cross_backend.tensors import load_tensors
+from tests.cases import networks
+
+TARGETS = ("portable", "xnnpack", "cpu", "openvino", "iree", "atalla", "torch")
+
+
+def lowered(name: str, target: str, folder: Path) -> Artifact:
+    """Lower one of the networks."""
+    module, inputs = getattr(networks, name)()
+    return xb.lower(xb.capture(module, inputs), target, name=name, output_dir=folder)
+
+
+def judged(artifact: Artifact) -> Comparison:
+    """Verify an artifact in this process."""
+    resolved, options = resolve_with_threads(artifact.target, 1)
+    assert artifact.sample_path is not None
+    one = OpenArtifact(lambda: open_session(artifact, resolved, options), load_tensors(artifact.sample_path))
+    with contextlib.closing(one):
+        return verified(one, "fp32").comparison
+
+
+def verdict(name: str, target: str, folder: Path) -> str:
+    """Return how a network ends on a target: an outcome, or the reason why there is none."""
+    try:
+        found = judged(lowered(name, target, folder))
+    except CrossBackendError as error:
+        return f"{type(error).__name__}: {error}"
+    return f"{found.outcome}: {found.why}" if found.why else str(found.outcome)
+
+
+def twin_verdict(name: str, target: str, folder: Path) -> str:
+    """Return how the twin's payload ends under the manifest of the right network; empty where one is not lowered."""
+    try:
+        right, wrong = (lowered(one, target, folder) for one in (name, f"{name}_wrong"))
+    except CrossBackendError:
+        return ""
+    swapped = replace(right, payload=wrong.payload, sha256=wrong.sha256, size_bytes=wrong.size_bytes)
+    return str(judged(swapped).outcome)
+
+
+def names() -> Iterator[tuple[str, Any]]:
+    """Yield the networks; twins are none of their own."""
+    for name, value in vars(networks).items():
+        if callable(value) and getattr(value, "__module__", "") == networks.__name__ and not isinstance(value, type):
+            yield name, value
