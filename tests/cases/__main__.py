@@ -13,7 +13,7 @@ from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import write_capture
 from cross_backend.registry import resolve
 from cross_backend.workloads import find_workload
-from tests.cases.expected import FILES, NETWORKS, OTHERWISE, TWINS
+from tests.cases.expected import FILES, NETWORKS, OTHERWISE, REFUSED, SAME, TWINS
 from tests.cases.verdicts import TARGETS, judged, twin_verdict, verdict
 
 WIDTH = 12
