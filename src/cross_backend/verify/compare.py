@@ -36,6 +36,8 @@ PRECISIONS: Mapping[str, Precision] = {
     "int8": Precision(0.0, 4.0, 4.0, mean=0.4),
 }
 """Precision of a target → what its outputs may deviate by."""
+SLACK = 1.5
+"""How much larger the errors of narrow types may be on a probe than on the sample: its range is another."""
 ROUNDING = 6e-5
 """What float32's rounding is taken to change where the sample does not tell."""
 
@@ -155,7 +157,8 @@ def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, 
             found.append(_judge(f"output {index} on {one.name!r}", want, have, scale))
     except _WrongError as error:
         return str(error)
-    judged = _concluded(found, tolerance, rule.mean, None)
+    slack = 1.0 if precision == "fp32" else SLACK
+    judged = _concluded(found, slack * tolerance, slack * rule.mean, None)
     return f"{judged.reason} on {one.name!r}" if judged.reason else None
 
 
