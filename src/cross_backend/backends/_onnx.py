@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cross_backend.backend import Lowered
 from cross_backend.backend.interface import Feature
+from cross_backend.errors import UnsupportedError
 from cross_backend.placement import Placement, count_operators
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.onnx_export import export_onnx
@@ -18,6 +20,19 @@ TO_LOWER = ("onnx", "onnxscript", "torch")
 """What writes the payload; no runtime takes part in that."""
 
 
+def _check_outputs(program: Any) -> None:
+    """Refuse complex outputs, which the exporter makes pairs of real numbers.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    nodes = {node.name: node for node in program.graph.nodes}
+    for name in program.graph_signature.user_outputs:
+        node = nodes.get(str(name))
+        if node is not None and node.meta["val"].is_complex():
+            raise UnsupportedError(f"ONNX programs return no complex tensors: return torch.view_as_real of {name}.")
+
+
 def lower_to_onnx(program: Program, stem: Path) -> Lowered:
     """Write the file, and read back what it holds."""
     import onnx
@@ -26,6 +41,7 @@ def lower_to_onnx(program: Program, stem: Path) -> Lowered:
     if isinstance(program, OnnxProgram):
         payload.write_bytes(program.path.read_bytes())
     else:
+        _check_outputs(program)
         export_onnx(program, payload)
     graph = onnx.load(payload, load_external_data=False).graph
     inside = count_operators(Counter(node.op_type for node in graph.node))

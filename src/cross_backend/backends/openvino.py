@@ -34,6 +34,8 @@ _COUNTED_RUNS = 3
 """Runs whose node times are read; the plugin averages them."""
 _NO_WORK = {"Input", "Output", "Const", "Parameter", "Result", "Constant", "Reorder", "Convert"}
 """Layer types that only hold or convert numbers."""
+_QUANTISED = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNSeq", "FakeQuantize"}
+"""Layer types that compute in int8 where a model is quantised; others hold bytes and truths in it."""
 _DRIVERS = {
     "gpu": "install Intel's graphics compute runtime (Debian: apt-get install intel-opencl-icd)",
     "npu": "install Intel's NPU driver (https://github.com/intel/linux-npu-driver)",
@@ -147,7 +149,8 @@ def _precision(model: Any) -> str | None:
         info = node.get_rt_info()
         taken, kind = (_text(info, key) for key in ("execTimeMcs", "layerType"))
         arithmetic = _PRECISIONS.get(_text(info, "runtimePrecision").lower())
-        if arithmetic and taken.isdecimal() and kind not in _NO_WORK:
+        is_arithmetic = kind not in _NO_WORK and (arithmetic != "int8" or kind in _QUANTISED)
+        if arithmetic and taken.isdecimal() and is_arithmetic:
             spent[arithmetic] += int(taken)
     return " + ".join(name for name, _ in spent.most_common()) or None
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 class Output:
     """An output in the device's memory; reading it as an array copies it to the host."""
 
-    def __init__(self, device: Any, view: Any) -> None:
+    def __init__(self, device: Any, view: Any, wanted: np.dtype[Any]) -> None:
         self._view, self._device = view, device  # given back in this order: a buffer needs its device
+        self._wanted = wanted
+        """Type of the program's output: IREE's whole numbers have no sign."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -33,7 +35,8 @@ class Output:
         from iree.runtime import HalElementType
 
         dtype: np.dtype[Any] = np.dtype(HalElementType.map_to_dtype(self._view.element_type))
-        return dtype
+        is_same_but_for_sign = {dtype.kind, self._wanted.kind} <= set("iu") and dtype.itemsize == self._wanted.itemsize
+        return self._wanted if is_same_but_for_sign else dtype
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Copy to the host, through memory that both sides reach."""
@@ -97,11 +100,12 @@ class IreeSession(Session):
             array = iree.asdevicearray(device, np.array(to_numpy(x), order="C"))
             arguments.push_ref(array._buffer_view)
         count = len(self.outputs)
+        wanted = [np.dtype(spec.dtype.replace("bfloat16", "float32")) for spec in self.outputs]
 
         def run() -> Tensors:
             results = iree.VmVariantList(count)
             self._context.invoke(self._function, arguments, results)
-            return [Output(device, results.get_as_object(i, iree.HalBufferView)) for i in range(count)]
+            return [Output(device, results.get_as_object(i, iree.HalBufferView), wanted[i]) for i in range(count)]
 
         return run
 
