@@ -32,6 +32,7 @@ OTHERWISE = {
     "export/onnx_file.py": {"onnxruntime"},  # the tool that runs ONNX files, whatever the target is
     "lowering/free_batch.py": {"onnxruntime"},
     "program/onnx_file.py": {"onnxruntime"},
+    "program/onnx_truth.py": {"onnxruntime"},
     "measure/gpu.py": {"rocm"},  # whose package reads the power
     "bundle/archive.py": {"atalla"},  # our own second package
     "foreign_files.py": {"atalla"},

@@ -23,7 +23,7 @@ NARROW_RANGE = 2.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judged:
     """What an artifact gave for the sample, and what that is worth."""
 
     comparison: Comparison
@@ -33,7 +33,7 @@ class Verdict:
     """Duration of the first call of the session; None where it had been called before."""
 
 
-def verified(one: OpenArtifact, precision: str) -> Verdict:
+def verified(one: OpenArtifact, precision: str) -> Judged:
     """Run an open artifact on its sample, probes and sequence of calls, and compare with the reference.
 
     Args:
@@ -60,7 +60,7 @@ def verified(one: OpenArtifact, precision: str) -> Verdict:
     if has_state:
         one.close()
     one.bind(one.sample)
-    return Verdict(comparison, outputs[0], ns if is_first else None)
+    return Judged(comparison, outputs[0], ns if is_first else None)
 
 
 def _further(one: OpenArtifact, comparison: Comparison, precision: str, sample_s: float) -> Comparison:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError
-from cross_backend.program.flops import count_accumulations
+from cross_backend.program.flops import count_accumulations, count_flops
 from cross_backend.program.hints import hints_of, shapes_of
 from cross_backend.program.running import Conditions, run_disturbed, run_wide
 from cross_backend.program.state import state_of
@@ -36,8 +35,8 @@ MORE = 4
 """Further probes that are tried where a condition was not reached, and kept where they reach it."""
 MOST_BYTES = 32 << 20
 """Of the inputs of all probes."""
-FAST_S = ((0.003, 8), (0.015, 4), (0.06, 2))
-"""Longest eager run, in seconds → probes; others get one."""
+FEW = ((20e6, 8), (200e6, 4), (2e9, 2))
+"""Largest number of floating point operations → probes; programs of more get one."""
 
 
 class Reference:
@@ -182,10 +181,8 @@ def _probed(
     conditions: Conditions,
 ) -> tuple[list[tuple[str, Arrays, Arrays, float]], dict[str, str]]:
     """Return the probes that work, with reference and rounding, and why others were dropped."""
-    started = time.perf_counter()
-    run(groups["input"])
-    took_s = time.perf_counter() - started
-    most = next((count for limit, count in FAST_S if took_s <= limit), 1)
+    work = _work(program, tensors(groups["input"]))
+    most = next((count for limit, count in FEW if work <= limit), 1)
     kept: list[tuple[str, Arrays, Arrays, float]] = []
     dropped: dict[str, str] = {}
     size = 0
@@ -209,6 +206,12 @@ def _probed(
         if len(kept) < most or missed < before:
             kept.append((probe.name, probe.inputs, outputs, rounding))
     return kept, dropped
+
+
+def _work(program: ExportedProgram, leaves: Sequence[Any]) -> float:
+    """Return the floating point operations of a call; where they are not counted, at least two for each weight."""
+    found = count_flops(program, leaves)
+    return found if found is not None else 2.0 * sum(one.numel() for one in program.state_dict.values())
 
 
 def _owned(

@@ -42,6 +42,8 @@ def test_every_key_of_a_study_is_in_the_example(tmp_path: Path) -> None:
     (tmp_path / "models" / "detector.onnx").write_bytes(b"onnx")
     (tmp_path / "studies" / "checkpoints").mkdir(parents=True)
     (tmp_path / "studies" / "checkpoints" / "mine.pt").write_bytes(b"weights")
+    (tmp_path / "studies" / "photos").mkdir()
+    (tmp_path / "studies" / "edge_cases.npz").write_bytes(b"inputs")
     path = tmp_path / "studies" / "nightly.yaml"
     path.write_text(example[1], encoding="utf-8")
     assert len(read_study(path).panels()) == 2 * (2 + 2 + 1)

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -298,3 +299,17 @@ def test_reading_imports_no_vendor(tmp_path: Path) -> None:
         "assert not {'torch', 'onnxruntime', 'openvino', 'executorch', 'iree', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "s.yaml")], check=True)
+
+
+def test_a_workload_may_have_inputs_of_its_own(tmp_path: Path) -> None:
+    own = tmp_path / "own.npz"
+    np.savez(own, input_0=np.ones((1, 4), np.float32))
+    path = tmp_path / "s.yaml"
+    path.write_text("workloads: [{model: linear_regression, inputs: [own.npz]}]\ntargets: [cpu]\n")
+    first = read_study(path)
+    assert first.workloads[0].inputs == (str(own.resolve()),)
+    np.savez(own, input_0=np.zeros((1, 4), np.float32))
+    assert read_study(path).digest != first.digest, "other inputs are another study"
+    path.write_text("workloads: [{model: linear_regression, inputs: [gone.npz]}]\ntargets: [cpu]\n")
+    with pytest.raises(StudyFileError, match=r"gone\.npz does not exist"):
+        read_study(path)

@@ -237,7 +237,7 @@ def test_the_reference_of_a_batch_is_checked_against_the_evaluator(
     path = onnx_file(("n", 4))
     run = onnxruntime.InferenceSession.run
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", lambda *a: [y * 1.01 for y in run(*a)])
-    with pytest.raises(CaptureError, match="row 0 of output 0"):
-        capture_workload(str(path), None, Cache(tmp_path / "cache"), 4)
+    doubted = capture_workload(str(path), None, Cache(tmp_path / "other"), 4)
+    assert "part at" in bytes(load_tensors(doubted.sample_path)["doubt"][0]).decode(), "so that nothing is judged by it"
     monkeypatch.setattr(onnxruntime, "InferenceSession", None)  # without it the evaluator runs all rows
     assert capture_workload(str(path), None, Cache(tmp_path / "cache"), 4).inputs[0].shape == (4, 4)
