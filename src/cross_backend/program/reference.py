@@ -50,7 +50,12 @@ class Reference:
             call: takes flat tensors and runs the module.
         """
         self.call = call
-        self._state = [(buffer, buffer.detach().clone()) for _, buffer in getattr(module, "named_buffers", list)()]
+        parts = module.modules() if hasattr(module, "modules") else ()
+        self._state = [
+            (part, name, buffer, buffer.detach().clone(), buffer._version)  # noqa: SLF001  counts writes
+            for part in parts
+            for name, buffer in part.named_buffers(recurse=False)
+        ]
 
     def __call__(self, *inputs: Any) -> Any:
         """Run once, from the initial state."""
@@ -62,8 +67,11 @@ class Reference:
         import torch
 
         with torch.no_grad():
-            for buffer, kept in self._state:
-                buffer.copy_(kept)
+            for part, name, buffer, kept, version in self._state:
+                if getattr(part, name) is not buffer:
+                    setattr(part, name, buffer)
+                if buffer._version != version:  # noqa: SLF001
+                    buffer.copy_(kept)
 
 
 def reference_sample(
@@ -109,7 +117,8 @@ def reference_sample(
         _check_same(name, groups["expected2"], conditions.run(tensors(groups["input2"])), tolerance)
     if has_state:
         groups |= further_groups(STEP, _steps(inputs, reference, tensors))
-        return groups, _proof(conditions, state=list(state_of(program)))
+        names = [one.removeprefix("inner.") for one in state_of(program)]  # of a program that was traced again
+        return groups, _proof(conditions, state=names)
     groups |= further_groups(OWN, _owned(program, groups, own, run, tensors, conditions))
     kept, dropped = _probed(program, name, groups, run, tensors, conditions)
     groups |= further_groups(PROBE, kept)

@@ -432,3 +432,23 @@ def test_buffers_that_a_call_changes_are_state(tmp_path: Path) -> None:
             wanted = module.linear(X * (1 - 0.25 * step)) + 1 + step
             assert np.allclose(found, wanted.numpy(), atol=1e-5), step
     assert "input2" not in sample and "probe1" not in sample
+
+
+class _Rebinds(nn.Module):
+    """Its counter is another tensor after each call, and a table of it lies in one element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.register_buffer("table", torch.ones(1).expand(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls = self.calls + 1
+        return x * self.table + self.calls
+
+
+def test_a_reference_begins_in_its_initial_state_however_it_keeps_it(tmp_path: Path) -> None:
+    captured = store(_Rebinds(), (X,), tmp_path)
+    sample = load_tensors(captured.sample_path)
+    assert np.allclose(sample["expected"][0], X.numpy() + 1)
+    assert captured.proof["state"] == ["calls"] and np.allclose(sample["step2.expected"][0], X.numpy() * 0.5 + 3)
