@@ -16,7 +16,7 @@ from cross_backend.verify.compare import compare_further, compare_outputs
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
 
-SHARE, LEAST_S = 0.5, 0.05
+SHARE, LEAST_S = 0.5, 0.01
 """KnownInput probes begin only while all have taken less than this share of the sample's time, or so many seconds."""
 NARROW_RANGE = 2.0
 """How much larger than the sample's a probe's values may be for 16-bit arithmetic."""

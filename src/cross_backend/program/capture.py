@@ -19,7 +19,7 @@ from cross_backend.program.flops import count_flops
 from cross_backend.program.onnx_file import read_onnx
 from cross_backend.program.pt2 import load_pt2, save_pt2
 from cross_backend.program.reference import Reference, reference_sample, row_major, run_eagerly
-from cross_backend.program.running import fresh_module
+from cross_backend.program.running import Runs
 from cross_backend.program.state import state_of
 from cross_backend.serialization import from_json, to_json
 from cross_backend.structure import Structure
@@ -271,7 +271,7 @@ def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured
     """Store a program that the caller captured; its expected outputs are those of the program run eagerly."""
     started = time.perf_counter()
     program = _flattened(program, folder)
-    inputs, module = example_inputs(program), fresh_module(program)
+    inputs, module = example_inputs(program), Runs(program).module()
     reference = Reference(module, module)
     expected = run_eagerly(reference, inputs)
     return _store(program, Workload(name, module, inputs), folder, inputs, expected, reference, started)
@@ -282,7 +282,7 @@ def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
     if isinstance(workload.model, Path):
         program = _flattened(load_pt2(workload.model), folder)
         inputs = example_inputs(program)
-        module = fresh_module(program)
+        module = Runs(program).module()
         reference = alone = Reference(module, module)
         if workload.batch is not None:
             inputs, has_rows = fix_batch(program, inputs, workload.batch, workload.model.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.errors import CaptureError
 from cross_backend.program.flops import count_accumulations, count_flops
 from cross_backend.program.hints import hints_of, shapes_of
-from cross_backend.program.running import Conditions, run_disturbed, run_wide
+from cross_backend.program.running import Conditions, Runs, run_disturbed, run_wide
 from cross_backend.program.state import state_of
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
@@ -105,10 +105,11 @@ def reference_sample(
 
     inputs, wanted = [to_numpy(x) for x in leaves], [to_numpy(y) for y in expected]
     conditions = Conditions(program)
-    again = [outputs for seed in range(2) if (outputs := run_disturbed(program, leaves, seed))]
-    again += [outputs for outputs in [run_wide(program, leaves)] if outputs]
+    runs = conditions.runs
+    again = [outputs for seed in range(2) if (outputs := run_disturbed(runs, leaves, seed))]
+    again += [outputs for outputs in [run_wide(runs, leaves)] if outputs]
     has_state = bool(state_of(program))
-    jumps = [outputs for outputs in [run_disturbed(program, leaves, 2, steps=JUMP_STEPS)] if outputs]
+    jumps = [outputs for outputs in [run_disturbed(runs, leaves, 2, steps=JUMP_STEPS)] if outputs]
     groups = make_sample(inputs, wanted, run, again, count_accumulations(program), may_move=not has_state, jumps=jumps)
     groups["fixed"] = [_fixed(program)]
     tolerance = min(max(1e-4, 16 * float(groups["rounding"][0])), 1e-2)  # random numbers look like large rounding
@@ -119,7 +120,7 @@ def reference_sample(
         groups |= further_groups(STEP, _steps(inputs, reference, tensors))
         names = [one.removeprefix("inner.") for one in state_of(program)]  # of a program that was traced again
         return groups, _proof(conditions, state=names)
-    groups |= further_groups(OWN, _owned(program, groups, own, run, tensors, conditions))
+    groups |= further_groups(OWN, _owned(groups, own, run, tensors, conditions))
     kept, dropped = _probed(program, name, groups, run, tensors, conditions)
     groups |= further_groups(PROBE, kept)
     given = [one.name for one in own]
@@ -206,7 +207,7 @@ def _probed(
         except Exception as error:
             dropped[probe.name] = f"the model fails on it ({with_place(error)[:200]})"
             continue
-        rounding, reason = _rounding_on(program, groups, tensors(probe.inputs), outputs)
+        rounding, reason = _rounding_on(conditions.runs, groups, tensors(probe.inputs), outputs)
         if reason is not None:
             dropped[probe.name] = reason
             continue
@@ -224,7 +225,6 @@ def _work(program: ExportedProgram, leaves: Sequence[Any]) -> float:
 
 
 def _owned(
-    program: ExportedProgram,
     groups: Mapping[str, Any],
     own: Sequence[ProbeInput],
     run: Callable[[Arrays], list[Any]],
@@ -239,13 +239,13 @@ def _owned(
         except CaptureError as error:
             raise CaptureError(f"{one.name}: {error}") from error
         conditions.run(tensors(one.inputs))
-        rounding, _ = _rounding_on(program, groups, tensors(one.inputs), outputs)
+        rounding, _ = _rounding_on(conditions.runs, groups, tensors(one.inputs), outputs)
         found.append((one.name, one.inputs, outputs, min(rounding, UNSTABLE)))
     return found
 
 
 def _rounding_on(
-    program: ExportedProgram, groups: Mapping[str, Any], leaves: Sequence[Any], outputs: Arrays
+    runs: Runs, groups: Mapping[str, Any], leaves: Sequence[Any], outputs: Arrays
 ) -> tuple[float, str | None]:
     """Return what rounding changes on a probe, or why the probe says nothing.
 
@@ -255,11 +255,11 @@ def _rounding_on(
 
     if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind in "fc"):
         return 0.0, "the outputs are not finite"
-    wide = run_wide(program, leaves)
+    wide = run_wide(runs, leaves)
     if wide is not None and all(map(np.array_equal, outputs, wide)):
         return 0.0, None
     seen = 0.0
-    for again in (run_disturbed(program, leaves, 0), wide):
+    for again in (run_disturbed(runs, leaves, 0), wide):
         for want, got, first in zip(outputs, again or outputs, groups["expected"], strict=True):
             if want.dtype.kind not in "fc":
                 if not np.array_equal(want, got):

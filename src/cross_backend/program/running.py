@@ -21,7 +21,7 @@ _VIEWS = {
 """Operators that round nothing."""
 
 
-def run_disturbed(program: ExportedProgram, leaves: Sequence[Any], seed: int, steps: int = 1) -> list[Any] | None:
+def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) -> list[Any] | None:
     """Run with all weights, inputs and intermediate values changed by up to ``steps`` rounding errors.
 
     Results of two runs differ by what rounding does to this program (D. S. Parker, *Monte Carlo Arithmetic*, 1997).
@@ -49,50 +49,64 @@ def run_disturbed(program: ExportedProgram, leaves: Sequence[Any], seed: int, st
         return Disturbed(module, garbage_collect_values=True).run(*map(change, leaves))
 
     with _flushed():
-        return _run(program, run, change)
+        return _run(runs, run, change)
 
 
-def run_wide(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any] | None:
+def run_wide(runs: Runs, leaves: Sequence[Any]) -> list[Any] | None:
     """Run in float64, and return outputs of the program's own types; None where it cannot be run so."""
     import torch
 
     def change(x: Any) -> Any:
         return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
-    return _run(program, lambda module: torch.fx.Interpreter(module).run(*map(change, leaves)), change)
+    return _run(runs, lambda module: torch.fx.Interpreter(module).run(*map(change, leaves)), change)
 
 
-def _run(program: ExportedProgram, run: Callable[[Any], Any], change: Callable[[Any], Any]) -> list[Any] | None:
+def _run(runs: Runs, run: Callable[[Any], Any], change: Callable[[Any], Any]) -> list[Any] | None:
     import torch
     from torch.utils import _pytree
 
     try:
         with torch.no_grad():
-            outputs = _pytree.tree_leaves(run(fresh_module(program, change)))
+            outputs = _pytree.tree_leaves(run(runs.module(change)))
     except Exception:
         return None
     return [to_numpy(y.float() if y.dtype == torch.float64 else y) for y in outputs]
 
 
-def fresh_module(program: ExportedProgram, change: Callable[[Any], Any] = lambda x: x) -> Any:
-    """Return a program as a module in its initial state, its weights, state and constants changed, without guards."""
-    import torch
+class Runs:
+    """A program as a module, made once, that begins each run in its initial state."""
 
-    module = program.module(check_guards=False)
-    registered = set()
-    for path, part in list(module.named_modules()):
-        for name, weight in list(part.named_parameters(recurse=False)):
-            setattr(part, name, torch.nn.Parameter(change(weight.detach()), requires_grad=False))
-            registered.add(f"{path}.{name}".removeprefix("."))
-        for name, buffer in list(part.named_buffers(recurse=False)):
-            setattr(part, name, change(buffer.detach().clone()))
-            registered.add(f"{path}.{name}".removeprefix("."))
-    for target in {str(node.target) for node in module.graph.find_nodes(op="get_attr")} - registered:
-        owner, _, name = target.rpartition(".")
-        value = getattr(module.get_submodule(owner), name)
-        if isinstance(value, torch.Tensor):
-            setattr(module.get_submodule(owner), name, change(value))
-    return module
+    def __init__(self, program: ExportedProgram) -> None:
+        import torch
+
+        self._module = program.module(check_guards=False)
+        self._tensors: list[tuple[Any, str, Any, bool]] = []
+        """Part of the module, name, initial tensor, and whether it is a parameter."""
+        registered = set()
+        for path, part in list(self._module.named_modules()):
+            named = [(name, one, True) for name, one in part.named_parameters(recurse=False)]
+            named += [(name, one, False) for name, one in part.named_buffers(recurse=False)]
+            self._tensors += [(part, name, one.detach(), is_parameter) for name, one, is_parameter in named]
+            registered |= {f"{path}.{name}".removeprefix(".") for name, _, _ in named}
+        for target in {str(node.target) for node in self._module.graph.find_nodes(op="get_attr")} - registered:
+            owner, _, name = target.rpartition(".")
+            part = self._module.get_submodule(owner)
+            if isinstance(getattr(part, name), torch.Tensor):
+                self._tensors.append((part, name, getattr(part, name), False))
+
+    def module(self, change: Callable[[Any], Any] = lambda x: x) -> Any:
+        """Return the module in its initial state, its weights, state and constants changed, without guards of sizes."""
+        import torch
+
+        for part, name, initial, is_parameter in self._tensors:
+            made = change(initial)
+            if is_parameter:
+                made = torch.nn.Parameter(made, requires_grad=False)
+            elif made is initial:  # a run may write into it
+                made = initial.clone()
+            setattr(part, name, made)
+        return self._module
 
 
 @contextmanager
@@ -116,7 +130,7 @@ class Conditions:
     """Where a program decides by values, and which sides inputs have reached so far."""
 
     def __init__(self, program: ExportedProgram) -> None:
-        self.program = program
+        self.program, self.runs = program, Runs(program)
         self._sides: dict[str, tuple[str, set[str]]] = {}
         """Name of a node → what it decides, and the sides that were reached."""
 
@@ -136,7 +150,7 @@ class Conditions:
                 return super().run_node(n)
 
         with torch.no_grad():
-            outputs = Watched(fresh_module(self.program)).run(*leaves)
+            outputs = Watched(self.runs.module()).run(*leaves)
         return [to_numpy(y) for y in _pytree.tree_leaves(outputs)]
 
     def missed(self) -> list[str]:

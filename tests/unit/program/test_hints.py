@@ -13,7 +13,7 @@ from torch import nn
 from cross_backend.program.capture import capture
 from cross_backend.program.flattening import flatten
 from cross_backend.program.hints import hints_of, shapes_of
-from cross_backend.program.running import Conditions, fresh_module, run_disturbed, run_wide
+from cross_backend.program.running import Conditions, Runs, run_disturbed, run_wide
 from cross_backend.program.state import state_of
 
 X = torch.linspace(0.1, 1, 8).reshape(2, 4)
@@ -78,8 +78,8 @@ def test_sides_that_were_not_reached_are_named_with_their_line() -> None:
 
 def test_a_run_in_float64_and_disturbed_ones_show_the_rounding() -> None:
     made = program(lambda m, x: (x + 1e4) - 1e4)
-    exact, (wide,) = X.numpy(), run_wide(made, [X])
-    (first,), (second,) = (run_disturbed(made, [X], seed) for seed in range(2))
+    exact, (wide,) = X.numpy(), run_wide(Runs(made), [X])
+    (first,), (second,) = (run_disturbed(Runs(made), [X], seed) for seed in range(2))
     assert np.abs(wide - exact).max() < 1e-6
     assert 1e-4 < np.abs(first - second).max() < 1e-2
 
@@ -90,5 +90,5 @@ def test_state_is_what_a_node_writes_into() -> None:
     assert state_of(program(lambda m, x: m.kept + x)) == ()
     made = program(lambda m, x: m.kept.add_(x) + 0)
     before = made.state_dict["kept"].clone()
-    fresh_module(made)(X)
+    Runs(made).module()(X)
     assert torch.equal(made.state_dict["kept"], before), "a run leaves the program as it was"
