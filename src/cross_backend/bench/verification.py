@@ -16,8 +16,8 @@ from cross_backend.verify.compare import compare_further, compare_outputs
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
 
-SHARE, LEAST_S = 0.5, 0.01
-"""KnownInput probes begin only while all have taken less than this share of the sample's time, or so many seconds."""
+SHARE, LEAST_S = 0.5, 0.03
+"""Further probes run only while all are to take less than this share of the sample's time, or so many seconds."""
 NARROW_RANGE = 2.0
 """How much larger than the sample's a probe's values may be for 16-bit arithmetic."""
 
@@ -75,7 +75,7 @@ def _further(one: OpenArtifact, comparison: Comparison, precision: str, sample_s
             return replace(comparison, verdict=False, reason=reason)
     started, run = time.perf_counter(), 0
     for probe in further_of(PROBE, one.sample):
-        if run and time.perf_counter() - started > max(SHARE * sample_s, LEAST_S):
+        if run and (time.perf_counter() - started) * (run + 1) / run > max(SHARE * sample_s, LEAST_S):
             break
         if not _is_judged(one, probe, precision):
             continue

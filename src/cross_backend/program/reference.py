@@ -259,7 +259,8 @@ def _rounding_on(
     if wide is not None and all(map(np.array_equal, outputs, wide)):
         return 0.0, None
     seen = 0.0
-    for again in (run_disturbed(runs, leaves, 0), wide):
+    disturbed = run_disturbed(runs, leaves, 0) if wide is None or runs.jumps else None
+    for again in (disturbed, wide):
         for want, got, first in zip(outputs, again or outputs, groups["expected"], strict=True):
             if want.dtype.kind not in "fc":
                 if not np.array_equal(want, got):

@@ -19,6 +19,26 @@ _VIEWS = {
     *("getitem", "to", "_to_copy", "lift_fresh_copy", "relu", "neg", "abs", "max_pool2d", "dropout", "embedding"),
 }
 """Operators that round nothing."""
+_JUMPS = {
+    *(
+        "gt",
+        "ge",
+        "lt",
+        "le",
+        "eq",
+        "ne",
+        "cond",
+        "round",
+        "floor",
+        "ceil",
+        "trunc",
+        "sign",
+        "floor_divide",
+        "remainder",
+    ),
+    *("fmod", "argmax", "argmin", "topk", "sort", "bucketize", "searchsorted", "upsample_nearest2d", "heaviside"),
+}
+"""Operators of which a small change of a value may change the result much."""
 
 
 def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) -> list[Any] | None:
@@ -81,6 +101,8 @@ class Runs:
         import torch
 
         self._module = program.module(check_guards=False)
+        self.jumps = any(name_of(node).rstrip("_") in _JUMPS for node in program.graph.nodes)
+        """Whether a small change of a value may change an output much: by a comparison or a rounding."""
         self._tensors: list[tuple[Any, str, Any, bool]] = []
         """Part of the module, name, initial tensor, and whether it is a parameter."""
         registered = set()
