@@ -2,7 +2,7 @@
 
 python benchmarks/seeded_faults.py [--targets portable,xnnpack,cpu,openvino]
 
-Each network's captured program is changed in one place, as vendors' trackers tell of: a mirrored kernel, a dropped
+Each network's captured program is changed in one place, as in faults of vendors' trackers: a mirrored kernel, a dropped
 ReLU, another bound of a clamp. A change that no input of a thousand shows is none, and is left out. The others must be
 refused; a row says how many were, of how many.
 """

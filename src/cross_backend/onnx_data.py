@@ -1,7 +1,7 @@
 """Which other files an ONNX file reads, found in its protobuf without the package ``onnx``.
 
-Whoever opens an artifact compares the payload's digest with its manifest. Weights in another file are in no digest, so
-a payload that reads one is refused. Field numbers are those of ``onnx.proto3`` (ONNX 1.23).
+The payload's digest is compared with the manifest when an artifact is opened. Weights in another file are in no digest,
+so a payload that reads one is refused. Field numbers are those of ``onnx.proto3`` (ONNX 1.23).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bodies of requests: on disk until they are whole, and few of them in memory at once.
 
-Whoever begins many requests and finishes none costs disk, within a bound, and no memory.
+Requests that never finish cost disk, within a bound, and no memory.
 """
 
 from __future__ import annotations
