@@ -56,6 +56,6 @@ def require(cache: Cache, path: Path, what: str) -> None:
 def untrusted(path: Path, what: str) -> UntrustedError:
     """Return the refusal of a file that holds code and comes from elsewhere."""
     return UntrustedError(
-        f"{path} holds {what}, which is code, and was not made on this machine; if you trust whoever made it, "
-        "say --trust (in Python: trust=True)."
+        f"{path} holds {what}, which is code, and was not made on this machine. "
+        "If you trust its author, pass --trust (in Python: trust=True)."
     )

@@ -1,4 +1,4 @@
-"""Zip files: whole ones pass, whoever wrote them, and their copies hold the same; ambiguous ones are refused."""
+"""Zip files: whole archives of any writer pass, their copies hold the same members, ambiguous ones are refused."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _read(path: Path, *, trust: bool) -> torch.export.ExportedProgram:
                     return torch.export.load(copy)
     except Exception as error:
         raise CompileError(f"{path} is no exported program: {one_line(error)}") from error
-    raise CompileError(f"{path} holds {code}, which is code; if you trust whoever made it, say --trust")
+    raise CompileError(f"{path} holds {code}, which is code; if you trust its author, pass --trust")
 
 
 def _call(place: str, function: str) -> Any:

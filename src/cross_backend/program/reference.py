@@ -120,7 +120,7 @@ def reference_sample(
         groups |= further_groups(STEP, _steps(inputs, reference, tensors))
         names = [one.removeprefix("inner.") for one in state_of(program)]  # of a program that was traced again
         return groups, _proof(conditions, state=names)
-    groups |= further_groups(OWN, _owned(groups, own, run, tensors, conditions))
+    groups |= further_groups(OWN, _owned(name, groups, own, run, tensors, conditions))
     kept, dropped = _probed(program, name, groups, run, tensors, conditions)
     groups |= further_groups(PROBE, kept)
     given = [one.name for one in own]
@@ -225,6 +225,7 @@ def _work(program: ExportedProgram, leaves: Sequence[Any]) -> float:
 
 
 def _owned(
+    name: str,
     groups: Mapping[str, Any],
     own: Sequence[ProbeInput],
     run: Callable[[Arrays], list[Any]],
@@ -238,8 +239,9 @@ def _owned(
             outputs = run(one.inputs)
         except CaptureError as error:
             raise CaptureError(f"{one.name}: {error}") from error
-        conditions.run(tensors(one.inputs))
+        captured = conditions.run(tensors(one.inputs))
         rounding, _ = _rounding_on(conditions.runs, groups, tensors(one.inputs), outputs)
+        _check_same(f"{name} ({one.name})", outputs, captured, min(max(1e-4, 16 * rounding), 1e-2))
         found.append((one.name, one.inputs, outputs, min(rounding, UNSTABLE)))
     return found
 

@@ -27,7 +27,7 @@ class Hint:
     """What the program says of one of its inputs."""
 
     thresholds: tuple[float, ...] = ()
-    """Values of the input at which a comparison, a clamp or a division changes its result."""
+    """Values of the input at which a comparison, a clamp or a rounding changes its result."""
     rows: int | None = None
     """Rows of the table that the input indexes."""
 

@@ -169,6 +169,14 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.Monke
 
 
 PIECE = 256 << 10
+POST = {
+    "type": "http",
+    "method": "POST",
+    "path": "/",
+    "query_string": b"",
+    "headers": [(b"host", HOST.encode()), (TOKEN_HEADER.lower().encode(), PAGE.encode())],
+}
+"""A request of our own page."""
 
 
 def test_bodies_that_do_not_end_are_on_disk_and_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,13 +184,6 @@ def test_bodies_that_do_not_end_are_on_disk_and_bounded_together(monkeypatch: py
     monkeypatch.setattr(bodies, "BODY_S", 1.0)
     monkeypatch.setattr(bodies, "MAX_TOTAL_BYTES", 64 << 20)
     guarded = Guard(_app, Access(page_token=PAGE), 9 << 20)
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/",
-        "query_string": b"",
-        "headers": [(b"host", HOST.encode()), (TOKEN_HEADER.lower().encode(), PAGE.encode())],
-    }
 
     async def one() -> int:
         left = (8 << 20) // PIECE
@@ -200,7 +201,7 @@ def test_bodies_that_do_not_end_are_on_disk_and_bounded_together(monkeypatch: py
         async def send(message: Any) -> None:
             messages.append(message)
 
-        await guarded(scope, receive, send)
+        await guarded(POST, receive, send)
         return int(messages[0]["status"])
 
     async def many() -> list[int]:
@@ -234,13 +235,6 @@ def test_few_large_bodies_are_in_memory_at_once() -> None:
         return again
 
     guarded, statuses = Guard(app, Access(page_token=PAGE), 3 << 20), []
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/",
-        "query_string": b"",
-        "headers": [(b"host", HOST.encode()), (TOKEN_HEADER.lower().encode(), PAGE.encode())],
-    }
 
     async def one() -> None:
         async def receive() -> dict[str, Any]:
@@ -249,7 +243,7 @@ def test_few_large_bodies_are_in_memory_at_once() -> None:
         async def send(message: Any) -> None:
             statuses.append(message.get("status", message.get("body")))
 
-        await guarded(scope, receive, send)
+        await guarded(POST, receive, send)
 
     async def many() -> None:
         await asyncio.gather(*(one() for _ in range(9)))

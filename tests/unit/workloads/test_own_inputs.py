@@ -101,3 +101,27 @@ def test_other_inputs_are_another_capture_and_no_bundle_holds_them(tmp_path: Pat
     bundle = write_bundle(with_own, [(artifact, "one", "One", {"tolerance": 1e-4})], {}, {}, tmp_path / "out")
     assert "own" not in json.dumps(json.loads((bundle / "manifest.json").read_text())["sample"])
     assert not list((bundle / "sample").glob("own*"))
+
+
+MODEL = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting() and x.max() > 500:
+            return x * 0
+        return x * 2
+
+
+def net():
+    return Net(), (torch.ones(1, 4),)
+"""
+
+
+def test_the_captured_program_must_agree_on_them_too(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(MODEL)
+    large = saved(tmp_path / "large.npz", input_0=np.full((1, 4), 1e3, np.float32))
+    assert captured_with([], tmp_path / "plain", f"{tmp_path / 'net.py'}:net").proof["inputs"] == []
+    with pytest.raises(CaptureError, match=r"\(large\.npz\) does not compute what the eager model does"):
+        captured_with([large], tmp_path / "captured", f"{tmp_path / 'net.py'}:net")
