@@ -20,7 +20,7 @@ WIDTH = 12
 
 
 def row(name: str, cells: list[str]) -> None:
-    print(f"{name:24}" + "".join(f"{cell[: WIDTH - 1]:{WIDTH}}" for cell in cells), flush=True)
+    print(f"{name:30}" + "".join(f"{cell[: WIDTH - 1]:{WIDTH}}" for cell in cells), flush=True)
 
 
 def of_file(path: Path, target: str, folder: Path) -> str:
