@@ -406,7 +406,12 @@ def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) ->
     given = read_onnx(path, folder / "program.onnx", workload.batch)
     own = [(one.name, one.inputs, given.run(one.inputs), 0.0) for one in _own(workload, given.inputs)]
     save_tensors(folder / "sample.npz", {**given.sample, **further_groups(OWN, own)})
-    proof = {"reference": given.reference, "inputs": [row[0] for row in own]}
+    proof = {
+        "reference": given.reference,
+        "inputs": [row[0] for row in own],
+        "probes": given.probes,
+        "dropped": given.dropped,
+    }
     (folder / PROOF).write_text(json.dumps(proof) + "\n")
     digest = digest_path(folder / "program.onnx")
     specs = {"inputs": given.inputs, "outputs": given.outputs}

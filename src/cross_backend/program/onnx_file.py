@@ -15,8 +15,10 @@ from typing import Any
 
 from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, failing_as, one_line
 from cross_backend.foreign_files import open_regular
+from cross_backend.program.onnx_probes import Graph, onnx_probes, work_of
 from cross_backend.program.onnx_truth import Truth, find_truth, runtime_of
 from cross_backend.tensors import TensorSpec, random_inputs
+from cross_backend.verify.further import PROBE, further_groups
 from cross_backend.verify.sample import make_sample
 from cross_backend.workloads.batching import check_memory, check_row, numpy_rows
 
@@ -33,6 +35,10 @@ class OnnxFile:
     """Who gave the expected outputs."""
     run: Callable[[Sequence[Any]], list[Any]]
     """The reference on other inputs, in order; it raises CaptureError where it fails."""
+    probes: Sequence[str]
+    """Names of the further inputs in the sample."""
+    dropped: Mapping[str, str]
+    """Name of a probe → why it was dropped."""
 
 
 def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
@@ -66,8 +72,7 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
     free = [bool(spec.shape) and not isinstance(spec.shape[0], int) for spec in inputs]
     if batch is None or (batch == 1 and not any(free)):
         onnx.save(model, copy)
-        truth = _truth(model, one_row, path)
-        return OnnxFile(inputs, _outputs(model), _sample(model, one_row, truth), truth.reference, _runner(model, truth))
+        return _known(model, one_row, _truth(model, one_row, path))
     if not any(free):
         extents = " and ".join(dict.fromkeys(str(spec.shape[0]) if spec.shape else "no extent" for spec in inputs))
         raise CaptureError(
@@ -86,9 +91,27 @@ def read_onnx(path: Path, copy: Path, batch: int | None = None) -> OnnxFile:
     for row, truth in alone.items():
         if batch > 1 and truth.doubt is None:
             check_row(path.name, batch, row, whole.outputs, truth.outputs)
-    return OnnxFile(
-        _inputs(model), _outputs(model), _sample(model, rows, whole), whole.reference, _runner(model, whole)
-    )
+    return _known(model, rows, whole)
+
+
+def _known(model: Any, given: Sequence[Any], truth: Truth) -> OnnxFile:
+    """Return a checked model with its sample and probes."""
+    import numpy as np
+
+    inputs, outputs, graph, run = _inputs(model), _outputs(model), Graph(model), _runner(model, truth)
+    names = [spec.name for spec in inputs]
+    sample = _sample(model, given, truth)
+    kept: list[Any] = []
+    dropped: dict[str, str] = {}
+    if truth.doubt is None:
+        free = [[axis for axis, n in enumerate(spec.shape) if not isinstance(n, int)] for spec in inputs]
+        runtime, work = runtime_of(model), work_of(model)
+        kept, dropped = onnx_probes(
+            graph, names, free, given, sample["expected"], run, lambda x: runtime(_feed(model, x)), work
+        )
+    sample["fixed"] = [np.array(graph.fixed(names, [spec.name for spec in outputs]))]
+    sample |= further_groups(PROBE, kept)
+    return OnnxFile(inputs, outputs, sample, truth.reference, run, [row[0] for row in kept], dropped)
 
 
 def _truth(model: Any, inputs: Sequence[Any], path: Path) -> Truth:
