@@ -9,6 +9,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cross_backend import load_best
@@ -90,6 +91,26 @@ def test_zip_is_one_file_with_the_same_content(web, cli, document, tmp_path):
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         assert {name: archive.read(name) for name in archive.namelist()} == content(web)
+
+
+def test_own_inputs_are_in_the_bundle_only_where_that_is_said(linear, cli, usage_error, tmp_path):
+    command = ("bundle", "linear_regression", "--backends", "portable", "--output-dir", tmp_path)
+    np.savez(tmp_path / "mine.npz", input_0=np.array([[7, -7, 0.5, 100]], np.float32))
+    usage_error(cli(*command, "--ship-inputs"), "--inputs")
+    for flags, count in (([], 0), (["--ship-inputs"], 4)):
+        result = cli(*command, "--inputs", tmp_path / "mine.npz", *flags)
+        assert result.returncode == 0, result.stderr
+        assert len(list((tmp_path / "linear_regression" / "sample").glob("own*.npy"))) == count
+    place = tmp_path / "linear_regression"
+    assert cli("inspect", place).returncode == 0
+    assert cli("run", place).returncode == 0
+    row = manifest(place)
+    (expected,) = (one for one in row["sample"]["own"] if "expected" in one["path"])
+    np.save(place / expected["path"], np.load(place / expected["path"]) + 1)
+    expected["sha256"] = hashlib.sha256((place / expected["path"]).read_bytes()).hexdigest()
+    (place / "manifest.json").write_text(json.dumps(row))
+    result = cli("run", place)
+    assert result.returncode == 1 and "mine.npz" in result.stdout + result.stderr
 
 
 def test_several_platforms_each_have_their_order(linear, cli, tmp_path):

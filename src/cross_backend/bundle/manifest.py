@@ -162,7 +162,7 @@ def _check_sample(sample: Mapping[str, Any], inputs: int, outputs: int) -> None:
 def _sample_digest(sample: Mapping[str, Any]) -> str:
     """Return the digest that the sample folder must have, as ``digest_path`` computes it."""
     files = {}
-    for row in (row for kind in SAMPLE_GROUPS for row in sample.get(kind, ())):
+    for row in (row for kind in (*SAMPLE_GROUPS, "own") for row in sample.get(kind, ())):
         parent, _, name = str(row["path"]).partition("/")
         if parent != SAMPLE:
             raise ValueError(f"sample file {row['path']!r} does not lie in {SAMPLE}/")

@@ -21,6 +21,7 @@ from cross_backend.loaders import write_loaders
 from cross_backend.remembered import Measured
 from cross_backend.serialization import to_json
 from cross_backend.tensors import load_tensors
+from cross_backend.verify.further import OWN
 
 if TYPE_CHECKING:
     from cross_backend.program.capture import Captured
@@ -34,6 +35,7 @@ def write_bundle(
     parent: Path,
     *,
     zipped: bool = False,
+    ship_inputs: bool = False,
 ) -> Path:
     """Write ``parent/<model>`` (or ``parent/<model>.zip``) whole, in the place of an older bundle of that model.
 
@@ -44,6 +46,7 @@ def write_bundle(
         measured: public name → what was measured on this machine.
         parent: folder that exists.
         zipped: write one file instead of a folder.
+        ship_inputs: write the user's own inputs beside the sample.
 
     Raises:
         UsageError: something lies there that is no bundle.
@@ -57,7 +60,7 @@ def write_bundle(
     try:
         folder = scratch / model
         folder.mkdir()
-        _fill(folder, captured, artifacts, orders, measured)
+        _fill(folder, captured, artifacts, orders, measured, ship_inputs=ship_inputs)
         if zipped:
             pack(folder, scratch / place.name)
         _replace(scratch / place.name, place, scratch / "old")
@@ -98,6 +101,8 @@ def _fill(
     artifacts: Sequence[tuple[Artifact, str, str, Mapping[str, float]]],
     orders: Mapping[str, Sequence[str]],
     measured: Mapping[str, Measured],
+    *,
+    ship_inputs: bool,
 ) -> None:
     rows = []
     for artifact, name, title, tolerances in artifacts:
@@ -137,7 +142,7 @@ def _fill(
         "outputs": to_json(captured.outputs),
         "structure": structure.to_json() if structure else None,
         "media": _media(captured),
-        "sample": _write_sample(folder, captured),
+        "sample": _write_sample(folder, captured, ship_inputs=ship_inputs),
         "labels": labels,
         "artifacts": rows,
         "orders": {platform: list(order) for platform, order in orders.items()},
@@ -154,26 +159,35 @@ def _media(captured: Captured) -> Mapping[str, Any] | None:
     return {**media, "labels": None}
 
 
-def _write_sample(folder: Path, captured: Captured) -> dict[str, list[dict[str, Any]]]:
+def _write_sample(folder: Path, captured: Captured, *, ship_inputs: bool) -> dict[str, list[dict[str, Any]]]:
     """Write every sample tensor as a file of its own, which a loader reads without parsing."""
-    import numpy as np
-
     (folder / SAMPLE).mkdir()
     groups = load_tensors(captured.sample_path)
-    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in SAMPLE_GROUPS}
-    for kind, group in SAMPLE_GROUPS.items():
-        for index, tensor in enumerate(groups.get(group, ())):
-            path = folder / SAMPLE / f"{group}_{index}.npy"
-            little_endian = np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("<")).reshape(tensor.shape)
-            np.save(path, little_endian, allow_pickle=False)
-            rows[kind].append(
-                {
-                    "path": f"{SAMPLE}/{path.name}",
-                    "dtype": str(tensor.dtype),
-                    "shape": list(tensor.shape),
-                    "offset": path.stat().st_size - tensor.nbytes,
-                    "size_bytes": tensor.nbytes,
-                    "sha256": digest_path(path),
-                }
-            )
+    rows = {
+        kind: [_write_tensor(folder, f"{group}_{index}", tensor) for index, tensor in enumerate(groups.get(group, ()))]
+        for kind, group in SAMPLE_GROUPS.items()
+    }
+    if ship_inputs:
+        rows["own"] = [
+            _write_tensor(folder, f"{group}_{index}", tensor)
+            for group, tensors in groups.items()
+            if group.startswith(OWN)
+            for index, tensor in enumerate(tensors)
+        ]
     return rows
+
+
+def _write_tensor(folder: Path, name: str, tensor: Any) -> dict[str, Any]:
+    import numpy as np
+
+    path = folder / SAMPLE / f"{name}.npy"
+    little_endian = np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("<")).reshape(tensor.shape)
+    np.save(path, little_endian, allow_pickle=False)
+    return {
+        "path": f"{SAMPLE}/{path.name}",
+        "dtype": str(tensor.dtype),
+        "shape": list(tensor.shape),
+        "offset": path.stat().st_size - tensor.nbytes,
+        "size_bytes": tensor.nbytes,
+        "sha256": digest_path(path),
+    }

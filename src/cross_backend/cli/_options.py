@@ -45,7 +45,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH",
         help="verify on your own inputs, too: .npz files (input_0, input_1, …), pictures and other files that the "
-        "model's media read, and folders of them; bundles do not hold them",
+        "model's media read, and folders of them; bundles hold them with --ship-inputs only",
     )
 
 

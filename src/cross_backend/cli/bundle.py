@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_model, add_quality, add_work, export_progress, trust_files
+from cross_backend.cli._options import add_inputs, add_model, add_quality, add_work, export_progress, trust_files
 from cross_backend.errors import LowerError, UsageError
 from cross_backend.records import Outcome
 from cross_backend.report.files import writable_folder
@@ -42,6 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure", action="store_true", help="measure here what runs here, so that the manifest has the ranks"
     )
+    add_inputs(parser)
+    parser.add_argument(
+        "--ship-inputs", action="store_true", help="write the --inputs into the bundle, to be verified there, too"
+    )
     parser.add_argument("--zip", action="store_true", help="write one zip file instead of a folder")
     parser.add_argument(
         "--output-dir",
@@ -70,7 +74,9 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.workloads import find_workload
 
     trust_files(args, [args.model])
-    source = find_workload(args.model, args.weights)
+    if args.ship_inputs and not args.inputs:
+        raise UsageError("--ship-inputs needs --inputs PATH.")
+    source = find_workload(args.model, args.weights, own=args.inputs)
     parent = writable_folder(args.output_dir)
     terminal = Terminal(quiet=args.json)
     settings = ExportSettings(Cache(), args.jobs or 0, args.timeout, min_coverage=args.min_coverage)
@@ -91,6 +97,7 @@ def main(args: argparse.Namespace) -> int:
         measured,
         parent,
         zipped=args.zip,
+        ship_inputs=args.ship_inputs,
     )
     if args.json:
         print_json({"schema": 1, "bundle": str(place), "results": [_document(row, names, measured) for row in rows]})
