@@ -75,6 +75,29 @@ def _check_kind(path: Path, found: os.stat_result) -> None:
         raise ArtifactError(f"{path} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'something else')}, not a file.")
 
 
+def can_others_write(path: Path) -> bool:
+    """Whether another user of this machine could change a file or folder, or put something else in its place."""
+    if not hasattr(os, "geteuid"):
+        return False
+    whole = path.resolve()
+    inside = whole.rglob("*") if whole.is_dir() else ()
+    return any(map(_is_open, {whole, *inside, *whole.parents, *path.absolute().parents}))
+
+
+def _is_open(path: Path) -> bool:
+    """Whether others may write here; root may anyway. In a sticky folder everybody changes what is theirs only."""
+    try:
+        found = path.stat()
+    except OSError:
+        return True
+    if found.st_uid not in {0, os.geteuid()}:
+        return True
+    if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+        return False
+    by_group = bool(found.st_mode & stat.S_IWGRP) and found.st_gid not in {0, os.getegid()}
+    return by_group or bool(found.st_mode & stat.S_IWOTH)
+
+
 @contextlib.contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip file that nobody vouches for.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
 from cross_backend.cache import Cache
 from cross_backend.errors import LoadError, failing_as
+from cross_backend.foreign_files import can_others_write
 from cross_backend.measure import memory
 from cross_backend.measure.clock import timed
 from cross_backend.registry import Resolved, resolve
 from cross_backend.tensors import Tensors, load_tensors, random_inputs
 from cross_backend.trust import keep, require
 
+_copies = ExitStack()
+"""Folders of copies, which this process keeps until its end."""
+atexit.register(_copies.close)
 Sample = Mapping[str, Tensors]
 """Groups of tensors: ``input``, ``expected``, …"""
 
@@ -78,6 +84,20 @@ def check_code(artifact: Artifact, resolved: Resolved, cache: Cache, *, trust: b
         if trust:
             keep(cache, artifact.payload_path)
         require(cache, artifact.payload_path, code)
+
+
+def settled(artifact: Artifact, cache: Cache) -> Artifact:
+    """Return an artifact as it was checked: itself, or where others could exchange it a checked copy.
+
+    Raises:
+        ArtifactError: the copy is not what the manifest says.
+    """
+    paths = (artifact.payload_path, *([artifact.sample_path] if artifact.sample_path else ()))
+    if not any(map(can_others_write, paths)):
+        return artifact
+    copied = artifact.copy_to(_copies.enter_context(cache.scratch()), artifact.name, artifact.target, "sample.npz")
+    copied.check()
+    return copied
 
 
 def open_session(artifact: Artifact, resolved: Resolved, options: Options) -> Session:

@@ -17,6 +17,7 @@ from cross_backend.bench.open_artifact import (
     open_session,
     resolve_with_threads,
     sample_of,
+    settled,
 )
 from cross_backend.bench.reading import Reading
 from cross_backend.bench.verification import verified
@@ -198,7 +199,7 @@ def _artifact(subject: Subject, resolved: Resolved) -> Artifact:
     """Read an artifact; one that holds code from elsewhere is refused."""
     if not subject.has_manifest:
         return describe(subject.payload)
-    artifact = find_artifact(subject.payload)
+    artifact = settled(find_artifact(subject.payload), Cache())
     check_code(artifact, resolved, Cache())
     return artifact
 

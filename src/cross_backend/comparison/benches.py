@@ -23,6 +23,7 @@ def start_bench(target: str, settings: Settings, cache: Cache, stack: ExitStack)
     """
     python, limit = resolve(target).python, settings.memory_limit_bytes
     worker = Worker(cache.log("run"), python, [WorkerBench.__module__], memory_limit_bytes=limit)
+    stack.callback(cache.sweep, worker.pid)
     return stack.enter_context(WorkerBench(worker, settings.timeout_s))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Session
-from cross_backend.bench.open_artifact import check_code
+from cross_backend.bench.open_artifact import check_code, settled
 from cross_backend.bundle import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UnavailableError, UsageError
@@ -46,6 +46,7 @@ def load(artifact: Artifact | Path | str, *, trust: bool = False, **options: Any
             f"cross-backend run {artifact.payload_path}",
         )
     artifact.check()
+    artifact = settled(artifact, Cache())
     check_code(artifact, resolved, Cache(), trust=trust)
     return resolved.backend.load(replace(artifact, target=str(resolved.target)), resolved.options)
 

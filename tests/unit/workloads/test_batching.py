@@ -154,6 +154,22 @@ def test_rows_may_differ_by_rounding(dtype: str, away: float, right: bool) -> No
             check_row("net", 3, 1, [rows], alone)
 
 
+def test_a_row_may_differ_by_what_rounding_does_to_it(tmp_path: Path) -> None:
+    """Cancellation leaves rounding errors only, and whole numbers jump where they are nearly a tie."""
+    generator = torch.Generator().manual_seed(0)
+    w, x = torch.randn(32, 16, 3, 3, generator=generator), torch.randn(1, 16, 20, 20, generator=generator)
+
+    def convolved(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv2d(x, w)
+
+    for name in ("cancelled", "floored", "wrong"):
+        (tmp_path / name).mkdir()
+    store(lambda _, x: convolved(x) - ((convolved(x) + 1e4) - 1e4), (x,), tmp_path / "cancelled")
+    store(lambda _, x: torch.floor(convolved(x) * 1e4).long(), (x,), tmp_path / "floored")
+    with pytest.raises(CaptureError, match="no batch axis"):
+        store(lambda _, x: torch.floor(convolved(x) * 1e4 + (x.shape[0] > 1)).long(), (x,), tmp_path / "wrong")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_number_must_be_none_in_both(value: float) -> None:
     rows = np.array([[value, 1], [2, 3]], np.float32)
