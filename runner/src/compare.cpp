@@ -15,7 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // What float32 may deviate by: so many times the program's rounding, within limits.
-constexpr double kGain = 16, kLeast = 1e-6, kMost = 1e-2;
+constexpr double kGain = 12, kLeast = 1e-6, kMost = 1e-2;
 constexpr double kRounding = 6e-5;  // where the bundle does not tell
 
 struct Sums {
@@ -25,6 +25,8 @@ struct Sums {
   std::size_t count = 0;
   double max_abs = 0;
   double max_rel = 0;
+  std::string output;  // which deviates most, and where
+  std::string place;
 };
 
 // Outputs are wrong whatever the tolerance.
@@ -58,6 +60,16 @@ void check_form(const std::string& name, const Tensor& expected, const Tensor& o
   }
 }
 
+// Returns the indices of an element of a row-major tensor.
+std::vector<std::int64_t> place_of(std::size_t element, const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> place(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    place[axis] = static_cast<std::int64_t>(element % static_cast<std::size_t>(shape[axis]));
+    element /= static_cast<std::size_t>(shape[axis]);
+  }
+  return place;
+}
+
 // Adds one output's errors.
 void judge(const std::string& name, const Tensor& expected, const Tensor& output, const std::vector<double>& scale,
            Sums& sums) {
@@ -78,16 +90,26 @@ void judge(const std::string& name, const Tensor& expected, const Tensor& output
   }
   if (moved) throw Wrong(name + " has " + std::to_string(special) + " NaN or infinite element(s)");
   if (changed) throw Wrong(name + " differs in its NaN or infinite elements");
+  double largest = -1;
+  std::size_t worst = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (!is_finite(want[i])) continue;
     const double error = std::abs(want[i] - got[i]), magnitude = std::abs(want[i]);
     const double off = deviation(want[i], got[i], scale[i]);
     sums.max_abs = std::max(sums.max_abs, error);
-    sums.max_rel = std::max(sums.max_rel, off);
+    if (off > largest) {
+      largest = off;
+      worst = i;
+    }
     sums.squares += off * off;
     sums.signal += magnitude * magnitude;
     sums.noise += error * error;
     ++sums.count;
+  }
+  if (largest > sums.max_rel || (sums.place.empty() && largest >= 0)) {
+    sums.max_rel = largest;
+    sums.output = name;
+    sums.place = shown(place_of(worst, expected.shape));
   }
 }
 
@@ -137,17 +159,25 @@ std::string proves_nothing(const Expectation& expected) {
   return "";
 }
 
-std::string why_wrong(const Sums& sums, const Limits& limits) {
+std::string formatted(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string why_wrong(const Sums& sums, const Limits& limits, const Tensors& roundings) {
   const double mean = std::sqrt(sums.squares / static_cast<double>(std::max<std::size_t>(sums.count, 1)));
-  char reason[150] = "";
   if (!(sums.max_rel <= limits.tolerance)) {
-    std::snprintf(reason, sizeof reason, "an element is off by %.2g of its scale; %.1g is allowed", sums.max_rel,
-                  limits.tolerance);
-  } else if (!(mean <= limits.mean)) {
-    std::snprintf(reason, sizeof reason, "elements are off by %.2g of their scale, root mean square; %.2g is allowed",
-                  mean, limits.mean);
+    const double rounding = roundings.empty() ? 0 : to_doubles(roundings.front(), 1).at(0);
+    const auto allowed = rounding > 0 ? formatted("%.2g", sums.max_rel / rounding) + " × the unavoidable rounding, " +
+                                            formatted("%.2g", limits.tolerance / rounding) + " × is allowed"
+                                      : formatted("%.1g", limits.tolerance) + " is allowed";
+    return sums.output + " deviates by " + formatted("%.2g", sums.max_rel) + " of its scale at " + sums.place + "; " +
+           allowed;
   }
-  return reason;
+  if (mean <= limits.mean) return "";
+  return "outputs deviate by " + formatted("%.2g", mean) + " of their scale, root mean square; " +
+         formatted("%.2g", limits.mean) + " is allowed";
 }
 
 }  // namespace
@@ -172,7 +202,7 @@ Comparison compare_outputs(const Expectation& expected, const std::vector<Tensor
   }
   const double sqnr_db =
       sums.noise == 0 ? kInfinity : (sums.signal == 0 ? -kInfinity : 10 * std::log10(sums.signal / sums.noise));
-  const auto reason = why_wrong(sums, limits);
+  const auto reason = why_wrong(sums, limits, expected.rounding);
   return {sums.max_abs, sums.max_rel, sqnr_db, limits.tolerance, reason.empty(), reason, proves_nothing(expected)};
 }
 

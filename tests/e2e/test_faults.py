@@ -16,7 +16,7 @@ OUTCOMES = {
     "faulty.measure_raises": ("RUN_FAIL", "the device was unplugged"),
     "faulty.writes_garbage": ("RUN_FAIL", "something that is no answer"),
     "faulty.gives_nan": ("MISMATCH", "NaN"),
-    "faulty.gives_wrong": ("MISMATCH", "is off by"),
+    "faulty.gives_wrong": ("MISMATCH", "deviates by"),
     "faulty.gives_shape": ("MISMATCH", "shape [1] instead of [1, 1]"),
     "faulty.gives_fewer": ("MISMATCH", "0 output(s) instead of 1"),
 }

@@ -19,7 +19,7 @@ FAILING = {
     "load_raises": "ValueError: the vendor's runtime refuses it",
     "call_raises": "ZeroDivisionError: the vendor's kernel divides by zero",
 }
-LYING = {"gives_nan": "NaN", "gives_wrong": "is off by", "gives_shape": "shape [1]", "gives_fewer": "0 output(s)"}
+LYING = {"gives_nan": "NaN", "gives_wrong": "deviates by", "gives_shape": "shape [1]", "gives_fewer": "0 output(s)"}
 GOOD, MOODY = "linear_regression_onnxruntime", "linear_regression_faulty_load_moody"
 SCRIPT = """
 import json, sys

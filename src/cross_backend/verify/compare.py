@@ -81,6 +81,8 @@ class _Found:
 
     max_abs: float = 0.0
     max_rel: float = 0.0
+    place: str = ""
+    """Of the element that deviates most: ``output 0 deviates by %s of its scale at [0, 2]``."""
     squares: float = 0.0
     """Sum of the squared deviations."""
     count: int = 0
@@ -124,7 +126,8 @@ def compare_outputs(
         wrong = Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
         return _doubted(sample, wrong)
     unproved = _proves_nothing(references, _rounding(sample)) or _unmoved(sample, names)
-    return _doubted(sample, _concluded(found, tolerance, PRECISIONS[precision].mean, unproved))
+    rule = PRECISIONS[precision]
+    return _doubted(sample, _concluded(found, tolerance, rule.mean, unproved, _rounding(sample)))
 
 
 def _doubted(sample: Mapping[str, Arrays], found: Comparison) -> Comparison:
@@ -143,7 +146,8 @@ def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, 
     import numpy as np
 
     first, rule = sample["expected"], PRECISIONS[precision]
-    tolerance = tolerance_of(precision, max(one.rounding, _rounding(sample) or 0.0))
+    rounding = max(one.rounding, _rounding(sample) or 0.0)
+    tolerance = tolerance_of(precision, rounding)
     if len(one.expected) != len(got):
         return f"gives {len(got)} output(s) instead of {len(one.expected)} on {one.name!r}"
     found: list[_Found] = []
@@ -158,8 +162,7 @@ def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, 
     except _WrongError as error:
         return str(error)
     slack = 1.0 if precision == "fp32" else SLACK
-    judged = _concluded(found, slack * tolerance, slack * rule.mean, None)
-    return f"{judged.reason} on {one.name!r}" if judged.reason else None
+    return _concluded(found, slack * tolerance, slack * rule.mean, None, rounding).reason
 
 
 def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Arrays:
@@ -203,9 +206,12 @@ def _judge(
     if not a.size:
         return _Found()
     deviations = deviation(a, b, np.broadcast_to(scale, want.shape)[finite])
+    worst = np.flatnonzero(finite)[int(deviations.argmax())]
+    place = [int(index) for index in np.unravel_index(worst, want.shape)]
     return _Found(
         float(np.abs(a - b).max()),
         float(deviations.max()),
+        f"{name} deviates by %s of its scale at {place}",
         float((deviations * deviations).sum()),
         a.size,
         float((np.abs(a) ** 2).sum()),
@@ -244,9 +250,12 @@ def _unmoved(sample: Mapping[str, Arrays], names: Sequence[str]) -> str | None:
     return None
 
 
-def _concluded(found: Sequence[_Found], tolerance: float, mean: float, unproved: str | None) -> Comparison:
+def _concluded(
+    found: Sequence[_Found], tolerance: float, mean: float, unproved: str | None, rounding: float | None
+) -> Comparison:
     max_abs = max((one.max_abs for one in found), default=0.0)
-    max_rel = max((one.max_rel for one in found), default=0.0)
+    worst = max(found, key=lambda one: one.max_rel, default=_Found())
+    max_rel = worst.max_rel
     rms = math.sqrt(sum(one.squares for one in found) / max(sum(one.count for one in found), 1))
     signal, noise = sum(one.signal for one in found), sum(one.noise for one in found)
     norm, dot = sum(one.norm for one in found), abs(sum(one.dot for one in found))
@@ -254,7 +263,10 @@ def _concluded(found: Sequence[_Found], tolerance: float, mean: float, unproved:
     cosine = dot / math.sqrt(signal * norm) if signal and norm else float(signal == norm)
     reason = None
     if not max_rel <= tolerance:
-        reason = f"an element is off by {max_rel:.2g} of its scale; {tolerance:.1g} is allowed"
+        allowed = f"{tolerance:.1g} is allowed"
+        if rounding:
+            allowed = f"{max_rel / rounding:.2g} × the unavoidable rounding, {tolerance / rounding:.2g} × is allowed"
+        reason = f"{worst.place % f'{max_rel:.2g}'}; {allowed}"
     elif not rms <= mean:
-        reason = f"elements are off by {rms:.2g} of their scale, root mean square; {mean:.2g} is allowed"
+        reason = f"outputs deviate by {rms:.2g} of their scale, root mean square; {mean:.2g} is allowed"
     return Comparison(max_abs, max_rel, sqnr, cosine, tolerance, reason is None, reason, unproved)

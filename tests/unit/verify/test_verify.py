@@ -309,3 +309,15 @@ def test_the_verdict_does_not_depend_on_the_scale(scale: float, error: float) ->
     got = want + error * 1e-4
     assert judge(got * scale, want * scale).verdict is judge(got, want).verdict
     assert judge(got * scale, want * scale).max_rel == pytest.approx(judge(got, want).max_rel, rel=1e-6, abs=1e-14)
+
+
+def test_the_worst_element_is_named_with_what_rounding_does() -> None:
+    """Of three that are off the largest, behind an element that is infinite in both."""
+    want = np.array([[np.inf, 1], [1, 1], [1, 1]], np.float32)
+    got = want + np.array([[0, 1e-4], [0, 1e-2], [1e-3, 0]], np.float32)
+    sample = {"expected": [want], "scale": [np.zeros((3, 2), np.float32)], "rounding": [np.array(1e-6)]}
+    found = compare_outputs(sample, [[got]])
+    rounding = "1e+04 × the unavoidable rounding, 12 × is allowed"
+    assert found.reason == f"output 0 deviates by 0.01 of its scale at [1, 1]; {rounding}"
+    del sample["rounding"]
+    assert str(compare_outputs(sample, [[got]]).reason).endswith("at [1, 1]; 0.0007 is allowed")
