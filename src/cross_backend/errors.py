@@ -14,8 +14,11 @@
     ├── RunError                   a runtime failed, or was handed inputs that do not fit
     ├── StoreError                 a database of studies cannot be opened, read or written
     ├── UnprovedError              outputs that are right prove nothing; exit status 3
+    ├── PlaceError                 another machine cannot be reached, or refuses
     └── WorkerError                a worker process died or stayed silent
         └── WorkerTimeoutError
+
+PlaceLostError is none of them: it ends whatever is measured at that place, as Ctrl-C does.
 
 Vendor exceptions are mapped to these where the vendor is called, with ``raise ... from``.
 """
@@ -105,6 +108,14 @@ class StoreError(CrossBackendError):
         super().__init__(text)
         self.spooled = spooled
         """Where what could not be written is kept until it can; None where nothing was to be written, or it is lost."""
+
+
+class PlaceError(CrossBackendError):
+    """Another machine cannot be reached, or refuses."""
+
+
+class PlaceLostError(Exception):
+    """The connection to another machine broke while something was measured there."""
 
 
 class WorkerError(CrossBackendError):

@@ -291,6 +291,8 @@ class Launch:
     """Digest of the captured workload; empty where none was captured, and in launches of older versions."""
     proof: Mapping[str, Any] = field(default_factory=dict)
     """What was compared with, and what sample and probes reach: ``Captured.proof``; empty in older versions."""
+    lost: str | None = None
+    """Why the machine that measured could not be reached any more; None where it could."""
 
 
 @dataclass(frozen=True)
@@ -331,6 +333,10 @@ class Panel:
     found_from: float | None = None
     """Relative difference (0.05 is 5 %) from which on two targets of this panel would surely be told apart, in 95 of
     100 such comparisons; smaller ones may be. None where nothing could be compared."""
+    place: str = "local"
+    """Where it was measured, as the user named it."""
+    lost: str | None = None
+    """Why that machine could not be reached any more; None where it could."""
 
     @property
     def ranked(self) -> list[Result]:
@@ -352,6 +358,9 @@ class Panel:
             "found_from": None if self.found_from is None else finite(self.found_from),
             "launches": self.launches,
             "interrupted": self.interrupted,
+            "place": self.place,
+            "lost": self.lost,
+            "machine": self.machine.to_json(),
             "warnings": list(self.warnings),
             "proof": dict(self.proof),
             "settings": dict(self.settings),
@@ -412,6 +421,7 @@ def document(panels: Sequence[Panel], machine: Machine) -> dict[str, Any]:
                 **result.to_json(),
                 "batch": panel.batch,
                 "threads": panel.settings.get("threads"),
+                "place": panel.place,
                 "noise_floor": panel.noise_floor,
             }
             for panel in panels

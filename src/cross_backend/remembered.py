@@ -57,8 +57,9 @@ class Measured:
 class Memory:
     """Small JSON files in the cache, one per key; a damaged one is forgotten."""
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    def __init__(self, cache: Cache, machine: Machine | None = None) -> None:
+        """Read and write what is known of a machine, of this one where None."""
+        self._cache, self._machine = cache, machine
 
     def verdict(self, artifact: str, versions: Mapping[str, str]) -> Remembered | None:
         """Return what is known of an artifact (its digests) under a runtime (distribution → version), here."""
@@ -85,7 +86,9 @@ class Memory:
         return self._path("verdicts", artifact=artifact, versions=dict(versions))
 
     def _path(self, kind: str, **about: object) -> Path:
-        return self._cache.root / kind / f"{key_of({'machine': Machine.here().digest, **about})}.json"
+        return (
+            self._cache.root / kind / f"{key_of({'machine': (self._machine or Machine.here()).digest, **about})}.json"
+        )
 
     def _write(self, path: Path, row: Mapping[str, Any]) -> None:
         """Write whole or not at all; a cache that cannot be written only means that nothing is remembered."""

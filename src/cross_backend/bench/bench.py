@@ -32,8 +32,8 @@ class Opened:
 
     cold: bool
     """Whether nothing was opened there before."""
-    process_ns: int
-    """From starting the process to the end of this package's own imports."""
+    process_ns: int | None
+    """From starting the process to the end of this package's own imports; None on another machine."""
     import_ns: int
     load_ns: int
     """From asking the runtime to load to a session that is ready."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from cross_backend.records import Execution, Timing
 from cross_backend.registry import Resolved, rows
 from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
 from cross_backend.worker.process import Worker
-from cross_backend.worker.question import Answer, Answering, Question
+from cross_backend.worker.question import WRITTEN, Answer, Answering, Question
 
 _HEAD = 8
 """Values of the first output that are shown."""
@@ -140,7 +140,7 @@ class Bind(Question[None]):
 class Run(Question[tuple[float, ...]]):
     """Run once on what is bound."""
 
-    outputs: Path | None
+    outputs: Path | None = field(metadata=WRITTEN)
 
     def answer(self, process: Answering) -> tuple[float, ...]:
         """Return the first values of the first output."""

@@ -49,6 +49,18 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_places(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
+    """Declare on which machines it runs."""
+    parser.add_argument(
+        "--on",
+        nargs=nargs,
+        default=["local"],
+        metavar="PLACE",
+        help="machines that measure: local, ssh://[USER@]HOST[:PORT][?python=PATH], adb:[SERIAL], qemu:aarch64 "
+        "(default: local)",
+    )
+
+
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Declare to what it is lowered."""
     parser.add_argument(

@@ -72,14 +72,14 @@ def finish(
 
 def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profile:
     from cross_backend.bench.bench import Subject
-    from cross_backend.comparison.benches import start_bench
+    from cross_backend.comparison.site import HERE
 
     if result.latency_ms is None:
         raise UnsupportedError(f"there is nothing to profile: {result.unranked or 'it was not measured'}.")
     affordable = int(settings.seconds * 1000 / max(result.latency_ms.value, 1e-6))
     runs = max(1, min(settings.num_runs, PROFILED_RUNS, affordable))
     with ExitStack() as stack:
-        bench = start_bench(artifact.target, settings, cache, stack)
+        bench = HERE.start_bench(artifact.target, settings, cache, stack)
         return bench.profile(Subject(artifact.payload_path, artifact.target, settings.threads), runs), runs
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +17,7 @@ from cross_backend.cli._options import (
     add_inputs,
     add_measuring,
     add_model,
+    add_places,
     add_targets,
     add_work,
     check_threads,
@@ -21,8 +25,9 @@ from cross_backend.cli._options import (
     margin,
     trust_files,
 )
-from cross_backend.errors import CrossBackendError, one_line
+from cross_backend.errors import CrossBackendError, PlaceError, PlaceLostError, UsageError, one_line
 from cross_backend.machine import Machine
+from cross_backend.places.address import Address, parse
 from cross_backend.platforms import COMPARED, find_platform
 from cross_backend.records import TOO_FEW, Outcome, Panel, document
 from cross_backend.report.files import writable_folder
@@ -30,8 +35,11 @@ from cross_backend.report.files import writable_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
-    from cross_backend.export.export import ExportSettings
+    from cross_backend.comparison.site import Site
+    from cross_backend.export.export import Exported, ExportSettings
+    from cross_backend.program.capture import Captured
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
@@ -46,6 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser, nargs="+")
     add_inputs(parser)
     add_targets(parser)
+    add_places(parser)
+    parser.add_argument(
+        "--decision", type=Path, metavar="FILE.md", help="also write the page for a design document: what to ship where"
+    )
     add_batch(parser)
     add_measuring(parser)
     parser.add_argument(
@@ -75,10 +87,15 @@ def main(args: argparse.Namespace) -> int:
     Of several models one that cannot be compared is told, and the others go on.
     """
     targets = chosen_targets(args, COMPARED)
-    check_threads(args.threads)
+    addresses = [parse(text) for text in dict.fromkeys(args.on)]
+    if addresses == [Address("local")]:
+        check_threads(args.threads)
+    if args.decision is not None and not args.decision.absolute().parent.is_dir():
+        raise UsageError(f"{args.decision}: its folder does not exist.")
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
     from cross_backend.export.export import ExportSettings
+    from cross_backend.report.printed import print_devices
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
@@ -94,13 +111,37 @@ def main(args: argparse.Namespace) -> int:
         settings = replace(settings, box_s=max(SEVERAL_S / len(sources), LEAST_S))
     exporting = ExportSettings(Cache(), args.jobs or 0, args.timeout, folder)
     found = _Found()
+    terminal = Terminal(quiet=args.json)
     try:
-        _compare_all(sources, targets, settings, exporting, Terminal(quiet=args.json), found)
+        with ExitStack() as stack:
+            sites = _connect(addresses, exporting.cache, stack, found, terminal)
+            _compare_all(sources, targets, settings, exporting, terminal, found, sites)
     except KeyboardInterrupt:
         found.interrupted = True
     finally:
-        _write(found, folder, as_json=args.json)
-    return _status(found, len(sources), strict=args.strict)
+        _write(found, folder, args.decision, as_json=args.json)
+    if len(found.panels) > 1 and len(addresses) > 1 and not terminal.quiet:
+        print_devices(terminal, found.panels)
+    return _status(found, len(sources) * len(addresses), strict=args.strict)
+
+
+def _connect(
+    addresses: Sequence[Address], cache: Cache, stack: ExitStack, found: _Found, terminal: Terminal
+) -> list[Site]:
+    """Connect to all machines; one that cannot be reached is told, and the others go on."""
+    from cross_backend.comparison.sites import site_at
+
+    sites = []
+    for address in addresses:
+        try:
+            with terminal.progress() as show:
+                show("connect", f"connect to {address}", 0.0, "")
+                sites.append(stack.enter_context(site_at(address, cache)))
+        except PlaceError as error:
+            found.failed.append((str(address), error))
+            if len(addresses) > 1:
+                terminal.text(f"❌ {one_line(error, COMPLAINT)}")
+    return sites
 
 
 @dataclass
@@ -120,19 +161,15 @@ def _compare_all(
     exporting: ExportSettings,
     terminal: Terminal,
     found: _Found,
+    sites: Sequence[Site],
 ) -> None:
-    """Compare model after model, and print each, until one is interrupted."""
-    from cross_backend.cli._compare_progress import Watched
-    from cross_backend.comparison.panel import compare
-    from cross_backend.export.export import lines
-    from cross_backend.report.printed import print_panel
+    """Compare model after model, each lowered once, machine after machine, and print each, until one is interrupted."""
+    from cross_backend.export.export import export, lines
 
-    for source in sources:
+    for source in sources if sites else ():
         try:
             with terminal.progress() as show:
-                watched = Watched(show, source.name, settings)
-                panel = compare(source, targets, settings, exporting, lines(show), watched.progress, watched.look)
-            found.panels.append(panel)
+                captured, rows = export(source, targets, exporting, lines(show))
         except (CrossBackendError, OSError) as error:
             found.failed.append((source.name, error))
             if len(sources) > 1 and not terminal.quiet:
@@ -140,17 +177,50 @@ def _compare_all(
                 terminal.text(f"❌ {one_line(error, COMPLAINT)}")
                 terminal.text()
             continue
-        if not terminal.quiet:
-            print_panel(terminal, found.panels[-1])
-        if found.panels[-1].interrupted:
-            raise KeyboardInterrupt
+        for site in sites:
+            _measure(captured, rows, settings, exporting.cache, terminal, found, site)
 
 
-def _write(found: _Found, folder: Path | None, *, as_json: bool) -> None:
+def _measure(
+    captured: Captured,
+    rows: Sequence[Exported],
+    settings: Settings,
+    cache: Cache,
+    terminal: Terminal,
+    found: _Found,
+    site: Site,
+) -> None:
+    """Compare one model on one machine, and print what was found."""
+    from cross_backend.cli._compare_progress import Watched
+    from cross_backend.comparison.panel import run_panel
+    from cross_backend.report.printed import print_panel
+
+    name = captured.workload if site.name == "local" else f"{captured.workload} on {site.name}"
+    try:
+        with terminal.progress() as show:
+            watched = Watched(show, name, settings)
+            panel = run_panel(captured, rows, settings, cache, watched.progress, watched.look, site)
+    except (CrossBackendError, OSError, PlaceLostError) as error:
+        found.failed.append((name, error))
+        return
+    found.panels.append(panel)
+    if not terminal.quiet:
+        print_panel(terminal, panel)
+    if panel.lost is not None:
+        found.failed.append((name, PlaceError(f"{panel.lost}. What was measured until then is kept.")))
+    elif panel.interrupted:
+        raise KeyboardInterrupt
+
+
+def _write(found: _Found, folder: Path | None, decision: Path | None, *, as_json: bool) -> None:
     """Write the document beside the artifacts, where there are some, and print it where it was asked for."""
     failed = [{"workload": name, "reason": one_line(error, COMPLAINT)} for name, error in found.failed]
     whole = {**document(found.panels, Machine.here()), "interrupted": found.interrupted, "failed": failed}
     try:
+        if decision is not None and found.panels:
+            from cross_backend.report import devices
+
+            decision.write_text(devices.decision(found.panels, shlex.join(["cross-backend", *sys.argv[1:]])))
         if folder is not None and found.panels:
             (folder / "results.json").write_text(json.dumps(whole, indent=2, allow_nan=False) + "\n")
     finally:

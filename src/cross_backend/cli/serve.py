@@ -57,12 +57,12 @@ def _serve(args: argparse.Namespace) -> int:
     from urllib.parse import quote
 
     from cross_backend.cache import Cache
-    from cross_backend.store.database import Place
+    from cross_backend.store.database import Database
     from cross_backend.web.app import build
     from cross_backend.web.guard import Access
     from cross_backend.web.server import bound, server
 
-    Place.named(args.db)  # a place that cannot be is told before anything is opened
+    Database.named(args.db)  # a place that cannot be is told before anything is opened
     names = frozenset({platform.node().lower()} - {""}) if args.token is not None else frozenset[str]()
     app = build(args.paths, args.db, Access(args.token, names), Cache(), args.threads)
     listening = bound("127.0.0.1" if args.host == "localhost" else args.host, args.port)

@@ -6,34 +6,23 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cross_backend.bench.bench import Bench, Opened, Subject
-from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.site import HERE, Site
 from cross_backend.errors import CrossBackendError
 from cross_backend.machine import Machine
-from cross_backend.registry import Resolved, resolve
-from cross_backend.worker.process import Worker
+from cross_backend.registry import Resolved
 
 
-def start_bench(target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:
-    """Start a bench for a target; the stack closes it.
-
-    Raises:
-        WorkerError: the system starts no further process.
-    """
-    python, limit = resolve(target).python, settings.memory_limit_bytes
-    worker = Worker(cache.log("run"), python, [WorkerBench.__module__], memory_limit_bytes=limit)
-    stack.callback(cache.sweep, worker.pid)
-    return stack.enter_context(WorkerBench(worker, settings.timeout_s))
-
-
-def open_bench(payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> tuple[Bench, Opened]:
+def open_bench(
+    payload: Path, target: str, settings: Settings, cache: Cache, stack: ExitStack, site: Site = HERE
+) -> tuple[Bench, Opened]:
     """Start a bench and open an artifact on it.
 
     Raises:
         LoadError, ArtifactError, WorkerError: it cannot be opened; the bench is gone.
     """
-    bench = start_bench(target, settings, cache, stack)
+    bench = site.start_bench(target, settings, cache, stack)
     return bench, open_on(bench, payload, target, settings)
 
 

@@ -27,13 +27,14 @@ from cross_backend.comparison.opening import (
     warm,
 )
 from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.site import HERE, Site
 from cross_backend.comparison.visits import ROUNDS, plan_visits
 from cross_backend.comparison.warm_up import WARM_UP_S
-from cross_backend.errors import CrossBackendError, WorkerError, one_line
+from cross_backend.errors import CrossBackendError, PlaceLostError, WorkerError, one_line
 from cross_backend.export.export import Exported
 from cross_backend.instruments.accuracy import Score
-from cross_backend.machine import Machine
 from cross_backend.measure.disturbance import Snapshot, causes
+from cross_backend.measurement import Measurement
 from cross_backend.program.capture import Captured
 from cross_backend.records import Launch, Outcome
 from cross_backend.registry import Resolved
@@ -69,6 +70,7 @@ def run_launch(
     progress: Progress = silent,
     wanted: Sequence[int] | None = None,
     look: Look = unseen,
+    site: Site = HERE,
 ) -> tuple[Launch, bool]:
     """Open, verify and measure every target that has not failed in an earlier launch.
 
@@ -82,48 +84,55 @@ def run_launch(
         wanted: indices of the targets that are started again, fastest first; all where None. They are opened together,
             which is faster and disturbs what a cold start takes, so that is not measured.
         look: told what is known of the targets at every step.
+        site: machine that measures.
 
     Returns:
-        The launch, and whether it was interrupted: then it holds what was finished.
+        The launch, and whether it was interrupted, or the site was lost: then it holds what was finished.
     """
-    entrants = [begin(captured, row, rows[:index], index, before, settings) for index, row in enumerate(rows)]
+    entrants = [begin(captured, row, rows[:index], index, before, settings, site) for index, row in enumerate(rows)]
+    lost: str | None = None
     twin_of, twin, interrupted, steps = None, None, False, len(rows) + 1 + ROUNDS
-    started, machine_before = time.perf_counter(), Snapshot.take()
+    machine_after: Snapshot | None = None
+    started, machine_before = time.perf_counter(), site.snapshot()
     earlier = [[launch.results[index].latency for launch in before] for index in range(len(rows))]
 
     def show(doing: str, done: int) -> None:
         progress(doing, done, steps)
-        if look is not unseen:
-            look([standing(*pair) for pair in zip(entrants, earlier, strict=True)])
+        _show_all(look, entrants, earlier)
+
+    def open_all(stack: ExitStack) -> None:
+        nonlocal twin_of, twin
+        if wanted is None:
+            for step, entrant in enumerate(entrants):
+                show(f"open and verify {entrant.result.target}", step)
+                open_alone(entrant, settings, cache, stack, first=not before, site=site)
+            twin_of = before[0].twin_of if before else _fastest(entrants)
+            if twin_of is not None and entrants[twin_of].running:
+                twin = twin_entrant(entrants[twin_of])
+                open_alone(twin, settings, cache, stack, first=False, site=site)
+        elif wanted:
+            show(f"open and verify {len(wanted)} targets", 0)
+            twin_of, twin = wanted[0], twin_entrant(entrants[wanted[0]])
+            open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack, site)
 
     with ExitStack() as stack:
         try:
-            if wanted is None:
-                for step, entrant in enumerate(entrants):
-                    show(f"open and verify {entrant.result.target}", step)
-                    open_alone(entrant, settings, cache, stack, first=not before)
-                twin_of = before[0].twin_of if before else _fastest(entrants)
-                if twin_of is not None and entrants[twin_of].running:
-                    twin = twin_entrant(entrants[twin_of])
-                    open_alone(twin, settings, cache, stack, first=False)
-            elif wanted:
-                show(f"open and verify {len(wanted)} targets", 0)
-                twin_of, twin = wanted[0], twin_entrant(entrants[wanted[0]])
-                open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack)
+            open_all(stack)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
             _measure(visited, settings, len(before), lambda turn: show(_round(turn), len(rows) + 1 + turn))
-            if captured.metric is not None and not before:
-                for entrant in entrants:
-                    _score(entrant, captured.metric, captured.task_path)
+            if not before:
+                _score_all(entrants, captured)
+            machine_after = site.snapshot()
         except KeyboardInterrupt:
             interrupted = True
-    usable = Machine.here().usable_cpus
+        except PlaceLostError as error:
+            interrupted, lost = True, str(error)
     launch = Launch(
         tuple(e.measured(ROUNDS) for e in entrants),
         twin.measured(ROUNDS) if twin else None,
         twin_of if twin else None,
         (
-            *causes(machine_before, Snapshot.take(), usable_cpus=usable, threads=settings.threads),
+            *_disturbances(machine_before, machine_after, settings, site),
             *_lost_twin(twin),
             *_many_in_one(captured),
             *_unreached(captured),
@@ -131,16 +140,33 @@ def run_launch(
         time.perf_counter() - started,
         captured.digest,
         captured.proof,
+        lost,
     )
     return launch, interrupted
+
+
+def _show_all(look: Look, entrants: Sequence[Entrant], earlier: Sequence[Sequence[Measurement | None]]) -> None:
+    if look is not unseen:
+        look([standing(*pair) for pair in zip(entrants, earlier, strict=True)])
+
+
+def _disturbances(before: Snapshot | None, after: Snapshot | None, settings: Settings, site: Site) -> tuple[str, ...]:
+    if before is None or after is None:
+        return ()
+    return causes(before, after, usable_cpus=site.machine.usable_cpus, threads=settings.threads)
 
 
 def _round(turn: int) -> str:
     return f"measure, round {min(turn + 1, ROUNDS)} of {ROUNDS}"
 
 
+def _score_all(entrants: Sequence[Entrant], captured: Captured) -> None:
+    """Find out once how well each does its task; after the rounds, so that a failure costs it nothing else."""
+    for entrant in entrants if captured.metric is not None else ():
+        _score(entrant, str(captured.metric), captured.task_path)
+
+
 def _score(entrant: Entrant, metric: str, task: Path) -> None:
-    """Find out once how well it does its task; after the rounds, so that a failure costs it nothing else."""
     if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
         return
     try:

@@ -9,17 +9,17 @@ from dataclasses import replace
 
 from cross_backend.bench.bench import Bench, Subject, Verified
 from cross_backend.cache import Cache
-from cross_backend.comparison.benches import open_bench, open_on, start_bench, too_few_processors
+from cross_backend.comparison.benches import open_bench, open_on, too_few_processors
 from cross_backend.comparison.entrant import Entrant, described, unranked
 from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.site import HERE, Site
 from cross_backend.comparison.warm_up import WARM_AGAIN_S, WARM_UP_S, warm_up
 from cross_backend.errors import CrossBackendError, WorkerError
 from cross_backend.export.export import Exported
 from cross_backend.instruments import cold_start
-from cross_backend.machine import Machine
 from cross_backend.program.capture import Captured
 from cross_backend.records import Launch, Outcome
-from cross_backend.registry import Resolved, missing_here
+from cross_backend.registry import Resolved
 from cross_backend.verify.compare import precision_of
 
 SAMPLE_HEAD = 4
@@ -33,6 +33,7 @@ def begin(
     index: int,
     before: Sequence[Launch],
     settings: Settings,
+    site: Site = HERE,
 ) -> Entrant:
     """Begin with what is known without opening it; what failed before is not tried again."""
     result = described(captured.workload, row, earlier)
@@ -42,29 +43,32 @@ def begin(
     if before:
         result = replace(result, execution=before[0].results[index].execution)
     if row.resolved and row.artifact:
-        gap = missing_here(row.resolved.backend).run
-        why = str(gap) if gap else too_few_processors(row.resolved, settings.threads, Machine.here())
+        why = site.missing(row.resolved) or too_few_processors(row.resolved, settings.threads, site.machine)
         if why is not None:
             result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)
     return Entrant(row, result)
 
 
-def open_alone(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool) -> None:
+def open_alone(
+    entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool, site: Site = HERE
+) -> None:
     """Open and verify; see where it runs, if it is the first time; and warm it up. What fails keeps its reason."""
-    _start(entrant, settings, cache, stack)
+    _start(entrant, settings, cache, stack, site)
     prove(entrant, settings)
     _prepare(entrant, settings, WARM_UP_S, first=first)
 
 
-def open_together(entrants: Sequence[Entrant], settings: Settings, cache: Cache, stack: ExitStack) -> None:
+def open_together(
+    entrants: Sequence[Entrant], settings: Settings, cache: Cache, stack: ExitStack, site: Site = HERE
+) -> None:
     """Open and verify as many at a time as there are processors, then warm up one after the other.
 
     Importing a runtime takes seconds. Nothing is timed meanwhile, and nothing is told of the cold start.
     """
     for entrant in entrants:
-        _start(entrant, settings, cache, stack)
+        _start(entrant, settings, cache, stack, site)
     copies = [replace(entrant) for entrant in entrants]  # an interrupt leaves the entrants as they are
-    pool = ThreadPoolExecutor(Machine.here().usable_cpus)
+    pool = ThreadPoolExecutor(site.machine.usable_cpus)
     try:
         list(pool.map(lambda one: prove(one, settings), copies))
     finally:
@@ -79,13 +83,13 @@ def twin_entrant(entrant: Entrant) -> Entrant:
     return Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
 
 
-def _start(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> None:
+def _start(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, site: Site) -> None:
     """Start the bench of a target that has something to run and has not failed before."""
     row = entrant.exported
     if row.artifact is None or row.resolved is None or entrant.result.outcome is not Outcome.OK:
         return
     try:
-        entrant.bench = start_bench(str(row.resolved.target), settings, cache, stack)
+        entrant.bench = site.start_bench(str(row.resolved.target), settings, cache, stack)
     except CrossBackendError as error:
         entrant.fail(error, Outcome.LOAD_FAIL)
 
@@ -157,7 +161,7 @@ def warm(entrant: Entrant, most_s: float) -> None:
         entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, warning))
 
 
-def open_again(row: Exported, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:
+def open_again(row: Exported, settings: Settings, cache: Cache, stack: ExitStack, site: Site = HERE) -> Bench:
     """Open and verify a target on a fresh bench, which the stack closes.
 
     Raises:
@@ -165,7 +169,7 @@ def open_again(row: Exported, settings: Settings, cache: Cache, stack: ExitStack
         WorkerError: the process ends, or gives wrong outputs now.
     """
     assert row.artifact is not None and row.resolved is not None
-    bench, _ = open_bench(row.artifact.payload_path, str(row.resolved.target), settings, cache, stack)
+    bench, _ = open_bench(row.artifact.payload_path, str(row.resolved.target), settings, cache, stack, site)
     comparison = bench.verify(precision_of(row.resolved.options)).comparison
     if not comparison.verdict:
         raise WorkerError(f"wrong outputs in another process: {comparison.reason}")

@@ -16,6 +16,7 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.joined import deduplicate_warnings, merged, twins
 from cross_backend.comparison.launch import Look, Progress, launch_alone, run_launch, silent, unseen
 from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.site import HERE, Site
 from cross_backend.export.export import Exported, ExportSettings, Observe, export, ignore
 from cross_backend.machine import Machine
 from cross_backend.measure.precision import precision_reached
@@ -37,6 +38,7 @@ def compare(
     observe: Observe = ignore,
     progress: Progress = silent,
     look: Look = unseen,
+    site: Site = HERE,
 ) -> Panel:
     """Export, verify, measure and rank; a target that fails keeps its row and its reason.
 
@@ -46,7 +48,7 @@ def compare(
     """
     check_targets(targets)
     captured, rows = export(source, targets, exporting, observe)
-    return run_panel(captured, rows, settings, exporting.cache, progress, look)
+    return run_panel(captured, rows, settings, exporting.cache, progress, look, site)
 
 
 def run_panel(
@@ -56,15 +58,17 @@ def run_panel(
     cache: Cache,
     progress: Progress = silent,
     look: Look = unseen,
+    site: Site = HERE,
 ) -> Panel:
     """Verify, measure and rank what was exported."""
     if sum(row.artifact is not None for row in rows) == 1:
         settings = replace(settings, launches=settings.launches or 1)  # there is no place to decide
-    launches, interrupted = run_launches(captured, rows, settings, cache, progress=progress, look=look)
+    launches, interrupted = run_launches(captured, rows, settings, cache, progress=progress, look=look, site=site)
     workload = unbatched_name(captured.workload, captured.batch)
-    panel = conclude(workload, launches, settings, captured.batch, Machine.here(), interrupted=interrupted)
+    panel = conclude(workload, launches, settings, captured.batch, site.machine, interrupted=interrupted)
+    panel = replace(panel, place=site.name, lost=launches[-1].lost)
     if not interrupted:
-        remember(captured, panel.results, settings, cache)
+        remember(captured, panel.results, settings, cache, site.machine)
     return panel
 
 
@@ -77,6 +81,7 @@ def run_launches(
     keep: Callable[[int, Launch], None] = lambda _index, _launch: None,
     progress: Progress = silent,
     look: Look = unseen,
+    site: Site = HERE,
 ) -> tuple[list[Launch], bool]:
     """Launch until it is enough; return all launches, those of ``before`` first, and whether that was interrupted.
 
@@ -89,6 +94,7 @@ def run_launches(
         keep: called with the index and the launch as soon as a launch is whole.
         progress: told of every step; of all that may come, with a margin.
         look: told what is known of the targets at every step.
+        site: machine that measures.
     """
     launches = list(before)
     while not enough(launches, settings):
@@ -99,7 +105,7 @@ def run_launches(
             progress(f"{prefix}{doing}", index * total + done, settings.most_launches * total)
 
         wanted = undecided(launches, settings) if launches and settings.deciding else None
-        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted, look)
+        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted, look, site)
         launches.append(launch)
         if interrupted:
             return launches, True
@@ -193,9 +199,8 @@ def conclude(
     )
 
 
-def remember(captured: Captured, results: Sequence[Result], settings: Settings, cache: Cache) -> None:
-    """Keep what was measured together, so that fallback orders on this machine follow it."""
-    machine = Machine.here()
+def remember(captured: Captured, results: Sequence[Result], settings: Settings, cache: Cache, machine: Machine) -> None:
+    """Keep what was measured together, so that fallback orders on that machine follow it."""
     found = {
         r.target: Measured(
             r.rank,
@@ -210,4 +215,4 @@ def remember(captured: Captured, results: Sequence[Result], settings: Settings, 
         if r.rank is not None and r.latency_ms is not None
     }
     if len(found) > 1:
-        Memory(cache).keep_measured(captured.digest, found)
+        Memory(cache, machine).keep_measured(captured.digest, found)

@@ -8,8 +8,13 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
 
 STEAL_SHARE = 0.01
 """Stolen processor time, as a share of all, from which on it is named."""
@@ -54,8 +59,13 @@ class Snapshot:
     """Share of the memory that is available, 0 to 1."""
 
     @classmethod
-    def take(cls) -> Snapshot:
-        """Read the counters now; it costs a few milliseconds."""
+    def take(cls, marked: tuple[str, str] | None = None) -> Snapshot:
+        """Read the counters now; it costs a few milliseconds.
+
+        Args:
+            marked: environment variable and value of the processes that are ours; where None, this process and its
+                descendants are.
+        """
         import psutil
 
         times = psutil.cpu_times()
@@ -68,7 +78,7 @@ class Snapshot:
             at_s=time.monotonic(),
             total_s=total,
             busy_s=total - idle - (steal or 0.0),
-            own_s=_own_s(),
+            own_s=_own_s(marked),
             steal_s=steal,
             frequency_mhz=_frequency_mhz(),
             throttles=_throttles(),
@@ -135,16 +145,29 @@ def _frequency(before: Snapshot, after: Snapshot) -> list[str]:
     return found
 
 
-def _own_s() -> float:
+def _own_s(marked: tuple[str, str] | None) -> float:
     """Sum over the living; who has ended is counted by its parent."""
     import psutil
 
     me = psutil.Process()
+    ours = [me, *me.children(recursive=True)] if marked is None else filter(_has(marked), psutil.process_iter())
     spent = 0.0
-    for process in [me, *me.children(recursive=True)]:
+    for process in ours:
         with contextlib.suppress(psutil.Error):
             spent += sum(process.cpu_times()[:4])  # user, system, and those of ended children
     return spent
+
+
+def _has(marked: tuple[str, str]) -> Callable[[psutil.Process], bool]:
+    """Return whether a process has a variable of a value in its environment."""
+    import psutil
+
+    def has(process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error, OSError):
+            return bool(process.environ().get(marked[0]) == marked[1])
+        return False
+
+    return has
 
 
 def _frequency_mhz() -> float | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from cross_backend.errors import ArtifactError, CaptureError, UnavailableError, failing_as, one_line
 from cross_backend.foreign_files import open_regular
-from cross_backend.program.onnx_probes import Graph, onnx_probes, work_of
+from cross_backend.program.onnx_probes import OnnxGraph, onnx_probes, work_of
 from cross_backend.program.onnx_truth import Truth, find_truth, runtime_of
 from cross_backend.tensors import TensorSpec, random_inputs
 from cross_backend.verify.further import PROBE, further_groups
@@ -98,7 +98,7 @@ def _known(model: Any, given: Sequence[Any], truth: Truth) -> OnnxFile:
     """Return a checked model with its sample and probes."""
     import numpy as np
 
-    inputs, outputs, graph, run = _inputs(model), _outputs(model), Graph(model), _runner(model, truth)
+    inputs, outputs, graph, run = _inputs(model), _outputs(model), OnnxGraph(model), _runner(model, truth)
     names = [spec.name for spec in inputs]
     sample = _sample(model, given, truth)
     kept: list[Any] = []

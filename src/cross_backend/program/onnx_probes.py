@@ -29,7 +29,7 @@ _EDGES: Mapping[str, tuple[float, ...]] = {
 """Operator → values of its input at which it changes what it does."""
 
 
-class Graph:
+class OnnxGraph:
     """What a model's main graph says of its inputs."""
 
     def __init__(self, model: Any) -> None:
@@ -115,7 +115,7 @@ class Graph:
 
 
 def onnx_probes(
-    graph: Graph, names: Sequence[str], free: Sequence[Sequence[int]], inputs: Arrays, expected: Arrays, run: Run,
+    graph: OnnxGraph, names: Sequence[str], free: Sequence[Sequence[int]], inputs: Arrays, expected: Arrays, run: Run,
     other: Run, work: float,
 ) -> tuple[list[tuple[str, Arrays, Arrays, float]], dict[str, str]]:  # fmt: skip
     """Return the probes that work, with reference and rounding, and why others were dropped.

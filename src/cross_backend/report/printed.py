@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cross_backend.records import Outcome, Panel, Result, StudyResults
-from cross_backend.report import circumstances, figures, outcomes, study_tables, tables, verdicts
+from cross_backend.report import circumstances, devices, figures, outcomes, study_tables, tables, verdicts
 from cross_backend.report.placement import TELLING, left_by_delegate
 from cross_backend.report.tables import Table
 from cross_backend.report.terminal import Terminal
@@ -19,7 +20,8 @@ _MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
 def print_panel(terminal: Terminal, panel: Panel) -> None:
     """Print a comparison: a line per target, the ranking, the summary."""
     batch = f", batch {panel.batch}" if panel.batch > 1 else ""
-    terminal.text(f"🚀 cross-backend: {panel.workload}{batch}", style="bold")
+    place = f" on {panel.place}" if panel.place != "local" else ""
+    terminal.text(f"🚀 cross-backend: {panel.workload}{batch}{place}", style="bold")
     terminal.text("=" * 55)
     launches = f"; {panel.launches} launches" if panel.launches > 1 else ""
     reference = panel.proof.get("reference", "eager float32")
@@ -40,7 +42,9 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
         terminal.text("❌ Nothing could be ranked.")
         terminal.text()
     _print_summary(terminal, panel)
-    if panel.interrupted:
+    if panel.lost is not None:
+        terminal.text(f"❌ {outcomes.sentence(panel.lost)} This is what was finished until then.")
+    elif panel.interrupted:
         terminal.text("⚠️ Interrupted: this is what was finished until then.")
 
 
@@ -101,6 +105,15 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
     for line in lines:
         terminal.text(f"   {line}")
     terminal.text()
+
+
+def print_devices(terminal: Terminal, panels: Sequence[Panel]) -> None:
+    """Print what to ship on each of several machines, and what changes between them."""
+    table = devices.summary(panels)
+    terminal.text(f"🎯 {table.title}:", style="bold")
+    terminal.table(table.headers, table.rows)
+    for text in devices.changes(panels):
+        terminal.text(f"   {text}")
 
 
 def print_study(terminal: Terminal, results: StudyResults) -> None:

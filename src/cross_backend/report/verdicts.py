@@ -60,7 +60,7 @@ def other_platform(panel: Panel) -> Platform | None:
 
 def here(panel: Panel) -> str:
     """Return the words for the machine that measured."""
-    return f"on this machine ({panel.machine.cpu})"
+    return f"on {'this machine' if panel.place == 'local' else panel.place} ({panel.machine.cpu})"
 
 
 def _for_another_machine(panel: Panel, platform: Platform) -> list[str]:

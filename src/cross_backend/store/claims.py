@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from cross_backend.errors import StoreError
-from cross_backend.store.database import Place
+from cross_backend.store.database import Database
 
 CLAIM_CLASS = 0x78_62_63_6C
 """First key of PostgreSQL's advisory locks on studies; the second is the study's number."""
@@ -20,7 +20,7 @@ NOTICE_S = 1.0
 """How long a server may take to notice that the process on the other side was killed, seconds."""
 
 
-def claim(place: Place, engine: Engine, study_id: int) -> Claim | None:
+def claim(place: Database, engine: Engine, study_id: int) -> Claim | None:
     """Claim a study; None where another process has it.
 
     Raises:

@@ -57,7 +57,7 @@ NOT_OURS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
 
 
 @dataclass(frozen=True)
-class Place:
+class Database:
     """Where studies lie."""
 
     path: Path | None
@@ -82,7 +82,7 @@ class Place:
         return make_url(self.url).difference_update_query(["password"])
 
     @classmethod
-    def named(cls, where: str | None) -> Place:
+    def named(cls, where: str | None) -> Database:
         """Read what a caller or the environment says; this user's data folder where neither says anything.
 
         Raises:
@@ -130,7 +130,7 @@ class Mode(StrEnum):
     """As if nobody could write it, which needs no other file."""
 
 
-def modes(place: Place) -> tuple[Mode, ...]:
+def modes(place: Database) -> tuple[Mode, ...]:
     """Return how to try to open a database, best first."""
     if place.path is None or not place.path.exists():
         return (Mode.WRITING,)
@@ -139,7 +139,7 @@ def modes(place: Place) -> tuple[Mode, ...]:
     return (Mode.WRITING, Mode.READING) if waiting else (Mode.WRITING, Mode.READING, Mode.FROZEN)
 
 
-def engine_of(place: Place, mode: Mode, busy_s: float) -> Engine:
+def engine_of(place: Database, mode: Mode, busy_s: float) -> Engine:
     """Return SQLAlchemy's engine; nothing is opened yet."""
     return _sqlite(place.path, mode, busy_s) if place.path else _postgres(place.url, busy_s)
 
@@ -222,7 +222,7 @@ def _postgres(url: str, busy_s: float) -> Engine:
 
 
 @contextlib.contextmanager
-def explained(place: Place, doing: str) -> Iterator[None]:
+def explained(place: Database, doing: str) -> Iterator[None]:
     """Turn what a database raises into one line that says what to do.
 
     Args:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cross_backend.errors import StoreError, one_line
 from cross_backend.records import PanelKey
-from cross_backend.store.database import Place
+from cross_backend.store.database import Database
 from cross_backend.store.rows import Packet, converter
 
 FORMAT = "cross-backend-spool"
@@ -39,7 +39,7 @@ class Entry:
     packet: Packet
 
 
-def folders(place: Place) -> list[Path]:
+def folders(place: Database) -> list[Path]:
     """Return where entries of a database may wait, the better place first."""
     import platformdirs
 
@@ -51,7 +51,7 @@ def folders(place: Place) -> list[Path]:
     return [beside, Path(tempfile.gettempdir(), f"cross-backend-spooled-{user}-{place.digest}")]
 
 
-def spool(place: Place, entry: Entry) -> Path:
+def spool(place: Database, entry: Entry) -> Path:
     """Write an entry where there is room for it; return the file.
 
     Raises:
@@ -73,7 +73,7 @@ def spool(place: Place, entry: Entry) -> Path:
     raise StoreError(f"it could not be kept in a file either ({'; '.join(reasons)})")
 
 
-def waiting(place: Place) -> list[Path]:
+def waiting(place: Database) -> list[Path]:
     """Return the files of entries that wait for a database, oldest first in either folder."""
     found: list[Path] = []
     for folder in folders(place):

@@ -17,7 +17,7 @@ from cross_backend.machine import Machine
 from cross_backend.records import Further, Launch, PanelKey
 from cross_backend.store import queries, spool
 from cross_backend.store.claims import Claim, claim
-from cross_backend.store.database import BUSY_S, Place, explained
+from cross_backend.store.database import BUSY_S, Database, explained
 from cross_backend.store.rows import PanelRow, StoredStudy, StudyRow, from_packet, to_packet
 from cross_backend.store.transactions import Transactions
 
@@ -52,7 +52,7 @@ class Store:
             UsageError: ``where`` names no database.
             UnavailableError: PostgreSQL's driver is not installed.
         """
-        store = cls(Transactions.open(Place.named(where), create=create, busy_s=busy_s))
+        store = cls(Transactions.open(Database.named(where), create=create, busy_s=busy_s))
         store._settle()
         return store
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from cross_backend.errors import StoreError
 from cross_backend.store import schema
-from cross_backend.store.database import Mode, Place, engine_of, explained, modes
+from cross_backend.store.database import Database, Mode, engine_of, explained, modes
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Transactions:
     """One database; each transaction takes a connection from a pool and gives it back."""
 
-    def __init__(self, place: Place, engine: Engine, refusal: StoreError | None) -> None:
+    def __init__(self, place: Database, engine: Engine, refusal: StoreError | None) -> None:
         self.place = place
         self.engine = engine
         self._writer = engine.execution_options(writing=True)
@@ -28,7 +28,7 @@ class Transactions:
         """Why nothing can be written."""
 
     @classmethod
-    def open(cls, place: Place, *, create: bool, busy_s: float) -> Self:
+    def open(cls, place: Database, *, create: bool, busy_s: float) -> Self:
         """Open a database and bring its tables to this version; where it cannot be written, open it for reading.
 
         Args:

@@ -131,7 +131,7 @@ def _run_panel(one: _Panel) -> Panel:
         raise KeyboardInterrupt
     panel = conclude(key.workload, launches, one.settings, key.batch, Machine.here())
     if key.batch == 1:
-        remember(captured, panel.results, one.settings, one.cache)
+        remember(captured, panel.results, one.settings, one.cache, panel.machine)
     _take_instruments(one, captured, rows, panel)
     return one.finish(launches)
 

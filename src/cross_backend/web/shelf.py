@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cross_backend.errors import UsageError
 from cross_backend.records import PanelKey, StudyResults
 from cross_backend.store import Store
-from cross_backend.store.database import Place
+from cross_backend.store.database import Database
 from cross_backend.store.rows import PanelRow, StudyRow
 from cross_backend.study.driver import read
 from cross_backend.study.history import Moment, history
@@ -53,7 +53,7 @@ class Shelf:
         self._lock = threading.Lock()
 
     def _is_there(self) -> bool:
-        path = Place.named(self._db).path
+        path = Database.named(self._db).path
         return path is None or path.exists()
 
     def open(self) -> Store:

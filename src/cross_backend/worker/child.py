@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import queue
+import shutil
 import signal
 import sys
 import threading
@@ -17,17 +18,33 @@ from cross_backend.errors import CrossBackendError, UnavailableError, one_line
 from cross_backend.serialization import to_json
 from cross_backend.worker.question import Answering, question_of
 
+LEASE_VARIABLE = "CROSS_BACKEND_LEASE"
+"""Seconds without a line from the parent after which a worker ends; set where the parent is on another machine."""
+SCRATCH_VARIABLE = "CROSS_BACKEND_SCRATCH"
+"""Folder that is then deleted."""
+
 
 def _serve(requests: IO[bytes], answers: IO[bytes], process: Answering) -> None:
     """Answer until the parent is gone."""
     incoming: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    heard_s = time.monotonic()
 
     def read() -> None:
+        nonlocal heard_s
         for line in requests:
-            incoming.put(line)
+            heard_s = time.monotonic()
+            if line.strip():  # an empty one only says that the parent is there
+                incoming.put(line)
         _die()  # the parent is gone: stop even in the middle of work
 
+    def watch(lease_s: float) -> None:
+        while time.monotonic() - heard_s < lease_s:
+            time.sleep(min(1.0, lease_s / 4))
+        _die()  # nothing says any more that the connection is whole
+
     threading.Thread(target=read, daemon=True).start()
+    if LEASE_VARIABLE in os.environ:
+        threading.Thread(target=watch, args=(float(os.environ[LEASE_VARIABLE]),), daemon=True).start()
     while True:
         answers.write(json.dumps(_answer(json.loads(incoming.get()), process)).encode() + b"\n")
         answers.flush()
@@ -51,7 +68,9 @@ def _answer(request: dict[str, Any], process: Answering) -> dict[str, Any]:
 
 
 def _die() -> None:
-    """End this process and what it started."""
+    """End this process and what it started, and delete what it wrote for a parent elsewhere."""
+    if SCRATCH_VARIABLE in os.environ:
+        shutil.rmtree(os.environ[SCRATCH_VARIABLE], ignore_errors=True)
     if hasattr(os, "killpg") and os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -17,13 +17,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast
 
 from cross_backend import errors
 from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, WorkerTimeoutError
 from cross_backend.serialization import from_json
+from cross_backend.worker.child import LEASE_VARIABLE
 from cross_backend.worker.question import Answer, Question, answer_type, request_of
 
 _KILL_WAIT_S = 10.0
@@ -49,7 +51,24 @@ main()
 # Another interpreter gets these very packages, and nothing else of the environment that they lie in.
 
 
-def _packages(python: str) -> dict[str, str]:
+Start = Callable[[Path, Sequence[str], Mapping[str, str] | None], "subprocess.Popen[bytes]"]
+"""Starts a command with its log and environment variables; the process' standard streams are the command's."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """How a worker is started on another machine."""
+
+    start: Start
+    packages: Mapping[str, str]
+    """Package → its file there, in the order in which they need each other."""
+    lease_s: float
+    """It ends where it hears nothing for so long."""
+    beat_s: float
+    """Seconds between two signs of life from here."""
+
+
+def packages(python: str) -> dict[str, str]:
     """Return the file of each package that a worker of this interpreter gets from here."""
     root = Path(__file__).parents[2]
     found = {name: str(root / name / "__init__.py") for name in _OURS}
@@ -60,6 +79,11 @@ def _packages(python: str) -> dict[str, str]:
 
 
 def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    """Start a process on this machine.
+
+    Raises:
+        WorkerError: the system starts no further process, or there is no such program.
+    """
     try:
         with log.open("ab") as file:
             return subprocess.Popen(
@@ -84,6 +108,7 @@ class Worker:
         preload: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         memory_limit_bytes: int | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """Start the process.
 
@@ -94,6 +119,7 @@ class Worker:
             variables: environment variables beside this process's own.
             memory_limit_bytes: resident memory above which a request ends with the process; what the worker itself
                 started is not counted.
+            elsewhere: where it runs on another machine; its interpreter's path is then one there.
 
         Raises:
             WorkerError: there is no such interpreter, or the system starts no further process.
@@ -102,11 +128,18 @@ class Worker:
         self.memory_limit_bytes = memory_limit_bytes
         log.parent.mkdir(parents=True, exist_ok=True)
         self.started_ns = time.perf_counter_ns()  # the clock of ``measure.clock``
-        self._process = _started(
-            log, [python, "-P", "-c", _BOOTSTRAP, json.dumps(_packages(python)), *preload], variables
-        )
+        brought = dict(elsewhere.packages) if elsewhere else packages(python)
+        command = [python, "-P", "-c", _BOOTSTRAP, json.dumps(brought), *preload]
+        if elsewhere is None:
+            self._process = _started(log, command, variables)
+        else:
+            given = {**(variables or {}), LEASE_VARIABLE: str(elsewhere.lease_s)}
+            self._process = elsewhere.start(log, command, given)
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._writing = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
+        if elsewhere is not None:
+            threading.Thread(target=self._beat, args=(elsewhere.beat_s,), daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -129,9 +162,8 @@ class Worker:
         assert self._process.stdin is not None
         self._check_memory()
         try:
-            self._process.stdin.write(json.dumps(request_of(question)).encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError:
+            self._write(json.dumps(request_of(question)).encode())
+        except (OSError, ValueError):
             raise self._death() from None
         doing = question.title
         line = self._wait(doing, timeout_s + 3 * question.working_s)
@@ -149,6 +181,19 @@ class Worker:
                 f"the worker answered '{doing}' with something that is no answer; see {self.log}."
             ) from cause
         raise error
+
+    def _write(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        with self._writing:
+            self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
+
+    def _beat(self, seconds: float) -> None:
+        """Tell the worker now and then that somebody is there: by an empty line."""
+        with contextlib.suppress(OSError, ValueError):  # it ended, or was closed
+            while self.alive:
+                self._write(b"")
+                time.sleep(seconds)
 
     def _wait(self, doing: str, timeout_s: float) -> bytes:
         """Wait for a line, and look at the memory meanwhile where there is a limit."""

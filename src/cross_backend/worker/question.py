@@ -16,6 +16,8 @@ from cross_backend.errors import RunError
 from cross_backend.serialization import from_json, to_json
 
 Answer = TypeVar("Answer")
+WRITTEN = {"written": True}
+"""Metadata of a question's field: a path that the worker writes. Other paths are read."""
 
 
 @dataclass

@@ -174,7 +174,6 @@ def test_what_failed_before_is_not_tried_again(
     make_artifact: Callable[..., Artifact], captured: Captured, cache: Cache
 ) -> None:
     """Null gives zeros where ones are right: it is opened once, found wrong, and a second launch starts nothing."""
-    children = psutil.Process().children()
     row = Exported("null", Outcome.OK, None, resolve("null"), make_artifact())
     absent = Exported("mps", Outcome.UNAVAILABLE, "not here", resolve("mps"))
     steps: list[str] = []
@@ -183,6 +182,7 @@ def test_what_failed_before_is_not_tried_again(
     wrong, other = first.results
     assert (wrong.outcome, wrong.latency) == (Outcome.MISMATCH, None) and wrong.measurements
     assert (other.outcome, other.reason) == (Outcome.UNAVAILABLE, "not here")
+    children = psutil.Process().children()  # what tests share may have been started meanwhile
     second, _ = run_launch(captured, [row, absent], QUICK, cache, [first], lambda doing, *_: steps.append(doing))
     assert second.results[0] == replace(wrong, measurements=())
     assert second.seconds < first.seconds and psutil.Process().children() == children

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from cross_backend.program.onnx_file import OnnxFile, read_onnx
-from cross_backend.program.onnx_probes import Graph, work_of
+from cross_backend.program.onnx_probes import OnnxGraph, work_of
 from cross_backend.verify.compare import compare_further
 from cross_backend.verify.further import PROBE, further_of
 
@@ -72,7 +72,7 @@ def test_an_output_that_depends_on_no_input_is_known(tmp_path: Path) -> None:
     found = read(tmp_path, [helper.make_node("Relu", ["x"], ["y"])], {}, [4])
     assert found.sample["fixed"][0].tolist() == [False]
     graph = helper.make_graph([helper.make_node("Relu", ["c"], ["y"])], "g", [], [])
-    assert Graph(helper.make_model(graph)).fixed(["x"], ["y"]) == [True]
+    assert OnnxGraph(helper.make_model(graph)).fixed(["x"], ["y"]) == [True]
 
 
 def test_a_probe_on_which_the_references_disagree_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect, text
 
 from cross_backend.errors import StoreError
 from cross_backend.store import Store
-from cross_backend.store.database import Place
+from cross_backend.store.database import Database
 from cross_backend.store.schema import METADATA, STEPS, is_newest, migrate, schema_of, version_of
 from cross_backend.store.transactions import Transactions
 from tests.unit.store import golden
@@ -29,7 +29,7 @@ def first(tmp_path: Path) -> Path:
 @pytest.fixture
 def database(where: str) -> Iterator[Transactions]:
     """Give an open database without studies."""
-    opened = Transactions.open(Place.named(where), create=True, busy_s=5)
+    opened = Transactions.open(Database.named(where), create=True, busy_s=5)
     yield opened
     opened.close()
 
@@ -78,7 +78,7 @@ def test_each_step_is_done_once_and_keeps_what_is_there(first: Path, database: T
         database.write(migrate, steps)
     assert database.read(version_of) == len(steps) + 1
     assert "remark" in database.read(_columns)
-    old = Transactions.open(Place(first), create=False, busy_s=5)
+    old = Transactions.open(Database(first), create=False, busy_s=5)
     old.write(migrate, steps)
     assert "remark" in old.read(_columns)
     assert old.read(lambda c: c.execute(text("SELECT name, remark FROM studies")).all()) == [("golden", None)]
@@ -93,7 +93,7 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(database: Transactions)
 
 
 def test_a_newer_version_is_refused(where: str) -> None:
-    opened = Transactions.open(Place.named(where), create=True, busy_s=5)
+    opened = Transactions.open(Database.named(where), create=True, busy_s=5)
     opened.write(migrate, (*STEPS, _add_column))
     opened.close()
     with pytest.raises(

@@ -15,7 +15,7 @@ from cross_backend.errors import StoreError, UsageError
 from cross_backend.machine import Machine
 from cross_backend.records import Launch, PanelKey
 from cross_backend.store import Store, StoredStudy
-from cross_backend.store.database import VARIABLE, Place
+from cross_backend.store.database import VARIABLE, Database
 from tests.unit.store.conftest import PANEL, VERSIONS, further, launch
 
 Begin = Callable[..., StoredStudy]
@@ -195,7 +195,7 @@ def test_a_study_that_was_taken_over_while_the_connection_was_cut_is_told(
 def test_a_password_that_is_not_escaped_is_not_shown(address: str) -> None:
     """``bob:p@S3cretPw@host`` is the host ``S3cretPw@host`` for SQLAlchemy, which shows hosts."""
     with pytest.raises(UsageError, match="%40 for @") as refused:
-        Place.named(address)
+        Database.named(address)
     assert "cretPw" not in str(refused.value)
 
 
@@ -205,14 +205,14 @@ def test_the_place_is_what_the_caller_says_then_the_environment(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv(VARIABLE, raising=False)
     if sys.platform == "linux":
-        assert Place.named(None).path == tmp_path / "data" / "cross-backend" / "studies.sqlite"
+        assert Database.named(None).path == tmp_path / "data" / "cross-backend" / "studies.sqlite"
     monkeypatch.setenv(VARIABLE, str(tmp_path / "team.sqlite"))
-    assert Place.named(None).path == tmp_path / "team.sqlite"
-    assert Place.named(str(tmp_path / "own.sqlite")).path == tmp_path / "own.sqlite"
+    assert Database.named(None).path == tmp_path / "team.sqlite"
+    assert Database.named(str(tmp_path / "own.sqlite")).path == tmp_path / "own.sqlite"
     monkeypatch.setenv(VARIABLE, "postgresql://me:secret@host/db")
-    assert Place.named(None).path is None
-    assert str(Place.named(None)) == "postgresql+psycopg://me:***@host/db"
-    assert Place.named(None).digest == Place.named("postgres://me:new@host/db").digest
+    assert Database.named(None).path is None
+    assert str(Database.named(None)) == "postgresql+psycopg://me:***@host/db"
+    assert Database.named(None).digest == Database.named("postgres://me:new@host/db").digest
 
 
 @pytest.mark.parametrize(

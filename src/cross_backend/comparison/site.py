@@ -1,0 +1,129 @@
+"""Site: the machine on which a panel is measured: this one, or one at a place."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from cross_backend.bench.bench import Bench
+from cross_backend.bench.far_bench import FarBench
+from cross_backend.bench.there import AskLacking, AskMachine, AskSnapshot, Lacking
+from cross_backend.bench.worker_bench import WorkerBench
+from cross_backend.cache import Cache
+from cross_backend.comparison.settings import Settings
+from cross_backend.errors import PlaceError, PlaceLostError, WorkerError
+from cross_backend.machine import Machine, version_of
+from cross_backend.measure.disturbance import Snapshot
+from cross_backend.places.place import Place
+from cross_backend.registry import Resolved, missing_here, resolve
+from cross_backend.worker.process import Elsewhere, Worker
+from cross_backend.worker.question import Answer, Question
+
+
+class Site(ABC):
+    """Where benches stand."""
+
+    name = "local"
+
+    @property
+    @abstractmethod
+    def machine(self) -> Machine:
+        """Its identity."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot | None:
+        """Return what the machine does now; None where it does not tell."""
+
+    @abstractmethod
+    def missing(self, resolved: Resolved) -> str | None:
+        """Return what keeps a target from running there, with the remedy."""
+
+    @abstractmethod
+    def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:
+        """Start a bench for a target; the stack closes it.
+
+        Raises:
+            WorkerError, PlaceError: it cannot be started.
+        """
+
+
+class Here(Site):
+    """This machine."""
+
+    @property
+    def machine(self) -> Machine:  # noqa: D102  the declaration says it
+        return Machine.here()
+
+    def snapshot(self) -> Snapshot:  # noqa: D102
+        return Snapshot.take()
+
+    def missing(self, resolved: Resolved) -> str | None:  # noqa: D102
+        gap = missing_here(resolved.backend).run
+        return str(gap) if gap else None
+
+    def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:  # noqa: D102
+        python, limit = resolve(target).python, settings.memory_limit_bytes
+        worker = Worker(cache.log("run"), python, [WorkerBench.__module__], memory_limit_bytes=limit)
+        stack.callback(cache.sweep, worker.pid)
+        return stack.enter_context(WorkerBench(worker, settings.timeout_s))
+
+
+HERE = Here()
+
+
+@dataclass
+class WithPython(Site):
+    """A machine at a place that has Python; one worker there answers for the machine."""
+
+    place: Place
+    elsewhere: Elsewhere
+    python: str
+    observer: Worker
+    _lacking: dict[str, Lacking] = field(default_factory=dict)
+    _machine: Machine | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The place's."""
+        return self.place.name
+
+    @property
+    def machine(self) -> Machine:  # noqa: D102
+        if self._machine is None:
+            self._machine = self._ask(AskMachine())
+        return self._machine
+
+    def snapshot(self) -> Snapshot:  # noqa: D102
+        return self._ask(AskSnapshot(self.place.scratch))
+
+    def missing(self, resolved: Resolved) -> str | None:  # noqa: D102
+        found = self._lacking_of(str(resolved.target))
+        if found.reason is None:
+            return None
+        absent = [name for name, version in found.versions.items() if version is None]
+        wanted = [f"{name}=={version_of(name)}" if version_of(name) else name for name in absent]
+        return f"{found.reason} on {self.name}" + (f"; install there: {' '.join(wanted)}" if wanted else "")
+
+    def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:  # noqa: D102
+        python = self._lacking_of(target).python if resolve(target).backend.run_toolchain else self.python
+        worker = Worker(cache.log("run"), python, [WorkerBench.__module__], elsewhere=self.elsewhere)
+        return stack.enter_context(FarBench(worker, settings.timeout_s, self.place))
+
+    def _lacking_of(self, target: str) -> Lacking:
+        if target not in self._lacking:
+            self._lacking[target] = self._ask(AskLacking(target))
+        return self._lacking[target]
+
+    def _ask(self, question: Question[Answer]) -> Answer:
+        try:
+            return self.observer.ask(question, ASK_S)
+        except WorkerError as error:
+            lost = self.place.lost()
+            if lost is not None:
+                raise PlaceLostError(lost) from error
+            raise PlaceError(f"{self.name} cannot start our package: {error}") from error
+
+
+ASK_S = 120.0
+"""Longest answer about a machine; its first one imports our package there."""

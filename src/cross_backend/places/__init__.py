@@ -1,0 +1,1 @@
+"""Places: other machines, and how programs are started and files are put there."""
