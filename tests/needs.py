@@ -18,6 +18,7 @@ PACKAGES = {
     "g++": "g++",
     "gcc": "gcc",
     "qemu-aarch64": "qemu-user",
+    "sshd": "openssh-server",
     "vulkaninfo": "vulkan-tools",
 }
 """Program → the Debian packages that bring it."""
@@ -28,7 +29,7 @@ OTHER_NAMES = {"chromium": ("chromium-browser", "google-chrome")}
 
 def where() -> str:
     """Return where programs are looked for: beside the interpreter first."""
-    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath), "/usr/sbin"))
 
 
 def program(name: str) -> str:

@@ -139,7 +139,7 @@ def _connect(
                 sites.append(stack.enter_context(site_at(address, cache)))
         except PlaceError as error:
             found.failed.append((str(address), error))
-            if len(addresses) > 1:
+            if len(addresses) > 1 and not terminal.quiet:
                 terminal.text(f"❌ {one_line(error, COMPLAINT)}")
     return sites
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from cross_backend.errors import UsageError, unknown_name
 
 FORMS = ("local", "ssh://[USER@]HOST[:PORT][?python=PATH]", "adb:[SERIAL]", "qemu:ARCHITECTURE")
-KINDS = ("local", "ssh", "adb", "qemu")
+KINDS = ("ssh", "adb", "qemu")
 _HOST = re.compile(r"(?:[\w.+-]+@)?(?:[\w.-]+|\[[0-9a-fA-F:.%\w]+\])")
 """What ssh takes as a destination, without what a shell or ssh itself reads as something else."""
 _PLAIN = re.compile(r"[\w.:-]*")
@@ -21,7 +21,7 @@ class Address:
     """Where a place is."""
 
     kind: str
-    """One of :data:`KINDS`."""
+    """``local``, or one of :data:`KINDS`."""
     host: str = ""
     """``user@host`` of ssh, serial number of adb, architecture of qemu."""
     port: int | None = None
