@@ -94,8 +94,7 @@ class SshPlace(ShellPlace):
                     break
                 told += chunk
         if not told.endswith(b"connected\n"):
-            self._master.kill()
-            self._master.wait()
+            _end(self._master)
             raise PlaceError(self._why("cannot be reached"))
 
     def _why(self, failed: str, said: str = "") -> str:
@@ -145,8 +144,7 @@ class SshPlace(ShellPlace):
             try:
                 printed = self._read(process, patience_s, most_bytes)
             finally:
-                process.kill()
-                process.wait()
+                _end(process)
             if process.returncode == 0:
                 return printed
             errors.seek(0)
@@ -191,7 +189,17 @@ class SshPlace(ShellPlace):
                 self._master.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._master.wait(5)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._master.pid, signal.SIGKILL)
-            self._master.wait()
+        if self._master is not None:
+            _end(self._master)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what it started, and close its pipes."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
