@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cross_backend.bench.bench import Opened, Subject
+from cross_backend.bench.open_artifact import check_code
+from cross_backend.bench.there import Trust
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.bundle import find_artifact
+from cross_backend.cache import Cache
 from cross_backend.errors import PlaceLostError, UnsupportedError, WorkerError
 from cross_backend.places.place import Place
+from cross_backend.registry import resolve
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answer, Question
 
@@ -49,7 +53,17 @@ class FarBench(WorkerBench):
         return answer
 
     def open(self, subject: Subject) -> Opened:  # noqa: D102  the declaration says it
+        self._trust(subject)
         return replace(super().open(subject), process_ns=None)  # two machines' clocks say nothing of each other
+
+    def _trust(self, subject: Subject) -> None:
+        """Let code that is trusted here run there."""
+        if not subject.has_manifest:
+            return
+        artifact, resolved = find_artifact(subject.payload), resolve(subject.target)
+        if resolved.backend.code_in(artifact) is not None:
+            check_code(artifact, resolved, Cache())
+            self._ask(Trust(artifact.payload_path))
 
     def _there(self, value: Value, written: dict[str, Path]) -> Value:
         """Return a question, or a part of one, with the paths of files there."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
+from cross_backend.cache import Cache
+from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.machine import Machine, version_of
 from cross_backend.measure.disturbance import Snapshot
-from cross_backend.registry import missing_here, resolve
+from cross_backend.registry import find_backend, lifecycle_here, missing_here, resolve, rows
+from cross_backend.trust import keep
 from cross_backend.worker.child import SCRATCH_VARIABLE
 from cross_backend.worker.question import Answering, Question
 
@@ -55,3 +60,53 @@ class AskLacking(Question[Lacking]):
         gap = missing_here(resolved.backend).run
         versions = {name: version_of(name) for name in resolved.backend.distributions}
         return Lacking(gap.reason if gap else None, gap.remedy if gap else "", resolved.python, versions)
+
+
+def entry_of(name: str) -> dict[str, Any]:
+    """Return what a machine can do with a backend: its row of ``cross-backend backends --json``."""
+    entry = {"name": name, "aliases": list(rows()[name].aliases)}
+    try:
+        backend = find_backend(name)
+    except CrossBackendError as error:
+        gap = {"reason": one_line(error), "remedy": ""}
+        return {**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": gap, "run": gap}
+    return {
+        **entry,
+        "title": backend.title,
+        "lifecycle": lifecycle_here(backend),
+        "options": {key: list(option.choices) or "number" for key, option in backend.options.items()},
+        **asdict(missing_here(backend)),
+    }
+
+
+@dataclass(frozen=True)
+class AskBackends(Question[list[dict[str, Any]]]):
+    """What can be lowered and run there."""
+
+    names: tuple[str, ...]
+
+    def answer(self, _process: Answering) -> list[dict[str, Any]]:
+        """Return a row for each backend."""
+        return [entry_of(name) for name in self.names]
+
+
+@dataclass(frozen=True)
+class AskVersions(Question[dict[str, str | None]]):
+    """Which versions of packages are installed there."""
+
+    names: tuple[str, ...]
+
+    def answer(self, _process: Answering) -> dict[str, str | None]:
+        """Return package → version."""
+        return {name: version_of(name) for name in self.names}
+
+
+@dataclass(frozen=True)
+class Trust(Question[None]):
+    """Trust a payload there that is trusted here."""
+
+    payload: Path
+
+    def answer(self, _process: Answering) -> None:
+        """Remember its digest."""
+        keep(Cache(), self.payload)

@@ -49,15 +49,26 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_places(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
+def add_places(parser: argparse.ArgumentParser, default: Sequence[str] | None = ("local",)) -> None:
     """Declare on which machines it runs."""
+    told = "the study file's places" if default is None else "local"
     parser.add_argument(
         "--on",
-        nargs=nargs,
-        default=["local"],
+        nargs="+",
+        default=default,
         metavar="PLACE",
         help="machines that measure: local, ssh://[USER@]HOST[:PORT][?python=PATH], adb:[SERIAL], qemu:aarch64 "
-        "(default: local)",
+        f"(default: {told})",
+    )
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Declare on which machine it runs."""
+    parser.add_argument(
+        "--on",
+        default="local",
+        metavar="PLACE",
+        help="the machine: local, ssh://[USER@]HOST[:PORT][?python=PATH], adb:[SERIAL], qemu:aarch64 (default: local)",
     )
 
 

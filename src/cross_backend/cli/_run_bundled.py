@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,10 +13,8 @@ from cross_backend.errors import ArtifactError
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
-    from cross_backend.cache import Cache
-    from cross_backend.comparison.settings import Settings
+    from cross_backend.cli._run_steps import Work
     from cross_backend.records import Result
-    from cross_backend.report.terminal import Terminal
 
 
 def is_bundled(path: Path) -> bool:
@@ -29,7 +26,7 @@ def is_bundled(path: Path) -> bool:
     return path.suffix in {kind.suffix for kind in bundled_formats()} or bundled_format(path) is not None
 
 
-def run_bundled(args: argparse.Namespace, settings: Settings, cache: Cache, terminal: Terminal) -> int:
+def run_bundled(work: Work) -> int:
     """Take the program out of its bundle, verify every test case, time it, print.
 
     Raises:
@@ -39,14 +36,14 @@ def run_bundled(args: argparse.Namespace, settings: Settings, cache: Cache, term
     """
     from cross_backend.cli._run_steps import finish
 
-    bundled = _find(args.artifact)
+    bundled = _find(work.args.artifact)
     described = _described(bundled)
     with tempfile.TemporaryDirectory() as folder:
-        artifact, cases = _unbundle(bundled, described, Path(folder), settings, cache)
-        result = _measure(artifact, cases, args.output, settings, cache)
+        artifact, cases = _unbundle(bundled, described, Path(folder), work)
+        result = _measure(work, artifact, cases)
         if described is None:  # how it was lowered, and what is inside its delegates, is not known
             result = replace(result, placement=None, export_s=None)
-        error = finish(args, artifact, result, settings, cache, terminal, cases=len(cases))
+        error = finish(work, artifact, result, cases=len(cases))
     if error is not None:
         raise error
     return 0
@@ -95,16 +92,14 @@ def _described(bundled: Path) -> Artifact | None:
     return artifact
 
 
-def _unbundle(
-    bundled: Path, described: Artifact | None, folder: Path, settings: Settings, cache: Cache
-) -> tuple[Artifact, Sequence[Path]]:
+def _unbundle(bundled: Path, described: Artifact | None, folder: Path, work: Work) -> tuple[Artifact, Sequence[Path]]:
     """Write the program as an artifact, and a tensor file per test case; in a worker: nobody vouches for it."""
     from cross_backend.artifact import Artifact
     from cross_backend.bench.foreign import Unbundle
     from cross_backend.worker.process import Worker
 
-    with Worker(cache.log("run")) as worker:
-        manifest, cases = worker.ask(Unbundle(bundled, folder), settings.timeout_s)
+    with Worker(work.cache.log("run")) as worker:
+        manifest, cases = worker.ask(Unbundle(bundled, folder), work.settings.timeout_s)
     artifact = Artifact.read(manifest)
     if described is not None:
         artifact = replace(
@@ -120,21 +115,19 @@ def _unbundle(
     return artifact, cases
 
 
-def _measure(
-    artifact: Artifact, cases: Sequence[Path], output: Path | None, settings: Settings, cache: Cache
-) -> Result:
+def _measure(work: Work, artifact: Artifact, cases: Sequence[Path]) -> Result:
     """Verify every test case; time the first."""
     from cross_backend.cli._run_steps import run_once
     from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
     from cross_backend.loading.load import resolve_artifact
     from cross_backend.records import Outcome
-    from cross_backend.registry import check_runs
     from cross_backend.verify.compare import precision_of
 
-    resolved = check_runs(resolve_artifact(artifact))
+    settings, output = work.settings, work.args.output
+    resolved = work.site.check_runs(resolve_artifact(artifact))
     with ExitStack() as stack:
-        bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)
+        bench, opened = open_bench(artifact.payload_path, artifact.target, settings, work.cache, stack, work.site)
         verified, index = [], 0
         for index in [*range(1, len(cases)), 0]:
             bench.bind(cases[index])

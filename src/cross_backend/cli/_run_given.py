@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from cross_backend.backend import Backend
     from cross_backend.bench.bench import Bench
-    from cross_backend.cache import Cache
-    from cross_backend.comparison.settings import Settings
+    from cross_backend.cli._run_steps import Work
     from cross_backend.report.terminal import Terminal
     from cross_backend.tensors import TensorSpec
     from cross_backend.workloads.media import Media
@@ -57,7 +56,7 @@ def foreign_reader(path: Path) -> Backend | None:
     return reader_of(path) if alone else None
 
 
-def run_foreign(args: argparse.Namespace, reader: Backend, settings: Settings, cache: Cache, terminal: Terminal) -> int:
+def run_foreign(work: Work, reader: Backend) -> int:
     """Run a file of others once, on ``--input`` or random inputs.
 
     Raises:
@@ -70,6 +69,7 @@ def run_foreign(args: argparse.Namespace, reader: Backend, settings: Settings, c
     from cross_backend.registry import check_runs, resolve
     from cross_backend.worker.process import Worker
 
+    args, settings, cache = work.args, work.settings, work.cache
     path = args.artifact.resolve()
     if args.profile:
         raise UsageError(f"--profile needs a sample to verify with, and {args.artifact} brings none.")
@@ -77,12 +77,16 @@ def run_foreign(args: argparse.Namespace, reader: Backend, settings: Settings, c
     with ExitStack() as stack:
         worker = stack.enter_context(Worker(cache.log("run"), python))
         found, inputs = worker.ask(Describe(path), settings.timeout_s)
-        resolved = check_runs(resolve(found))
-        if resolved.python != python:
-            worker = stack.enter_context(Worker(cache.log("run"), resolved.python))
-        bench, target = WorkerBench(worker, settings.timeout_s), str(resolved.target)
+        resolved = work.site.check_runs(resolve(found))
+        target = str(resolved.target)
+        if work.site.name != "local":
+            bench = work.site.start_bench(target, settings, cache, stack)
+        else:
+            if resolved.python != python:
+                worker = stack.enter_context(Worker(cache.log("run"), resolved.python))
+            bench = WorkerBench(worker, settings.timeout_s)
         bench.open(Subject(path, target, settings.threads, has_manifest=False))
-        run_given(args, Given(path.name, path.stem, target, inputs, is_unverified=True), bench, terminal)
+        run_given(args, Given(path.name, path.stem, target, inputs, is_unverified=True), bench, work.terminal)
     return 0
 
 

@@ -7,18 +7,19 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
 from cross_backend.errors import CrossBackendError, RunError, UnprovedError, UnsupportedError
-from cross_backend.machine import Machine
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.bench.bench import Bench
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
+    from cross_backend.comparison.site import Site
     from cross_backend.records import Result, Timing
     from cross_backend.report.terminal import Terminal
 
@@ -26,6 +27,17 @@ Profile = tuple[Sequence["Timing"], int]
 """What the runtime's profiler said, and of how many runs."""
 PROFILED_RUNS = 20
 """Most runs of a profile; fewer where they would not fit into ``--seconds``."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One run of the command: what was asked for, and where it is done."""
+
+    args: argparse.Namespace
+    settings: Settings
+    cache: Cache
+    terminal: Terminal
+    site: Site
 
 
 def run_once(bench: Bench, path: Path | None) -> tuple[float, ...]:
@@ -38,21 +50,14 @@ def run_once(bench: Bench, path: Path | None) -> tuple[float, ...]:
     return head
 
 
-def finish(
-    args: argparse.Namespace,
-    artifact: Artifact,
-    result: Result,
-    settings: Settings,
-    cache: Cache,
-    terminal: Terminal,
-    cases: int | None = None,
-) -> CrossBackendError | None:
+def finish(work: Work, artifact: Artifact, result: Result, cases: int | None = None) -> CrossBackendError | None:
     """Profile where that was asked for, print, and return what went wrong.
 
     ``cases`` is the number of verified test cases of a bundled program. The worker that measured is gone.
     """
     from cross_backend.records import Outcome
 
+    args = work.args
     profile: Profile | None = None
     error: CrossBackendError | None = None
     if result.outcome is not Outcome.OK:
@@ -60,33 +65,33 @@ def finish(
         error = kind(f"{result.workload} on {result.target}: {result.outcome}: {result.reason}")
     elif args.profile:
         try:
-            profile = _profile(artifact, result, settings, cache)
+            profile = _profile(work, artifact, result)
         except CrossBackendError as caught:
             error = caught
     if args.json:
-        print_json(_document(args, result, profile, cases))
+        print_json(_document(work, result, profile, cases))
     elif result.outcome is Outcome.OK:
-        _print(args, result, profile, cases, terminal)
+        _print(args, result, profile, cases, work.terminal)
     return error
 
 
-def _profile(artifact: Artifact, result: Result, settings: Settings, cache: Cache) -> Profile:
+def _profile(work: Work, artifact: Artifact, result: Result) -> Profile:
     from cross_backend.bench.bench import Subject
-    from cross_backend.comparison.site import HERE
 
+    settings = work.settings
     if result.latency_ms is None:
         raise UnsupportedError(f"there is nothing to profile: {result.unranked or 'it was not measured'}.")
     affordable = int(settings.seconds * 1000 / max(result.latency_ms.value, 1e-6))
     runs = max(1, min(settings.num_runs, PROFILED_RUNS, affordable))
     with ExitStack() as stack:
-        bench = HERE.start_bench(artifact.target, settings, cache, stack)
+        bench = work.site.start_bench(artifact.target, settings, work.cache, stack)
         return bench.profile(Subject(artifact.payload_path, artifact.target, settings.threads), runs), runs
 
 
-def _document(args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None) -> dict[str, Any]:
+def _document(work: Work, result: Result, profile: Profile | None, cases: int | None) -> dict[str, Any]:
     row = result.to_json() | ({} if cases is None else {"test_cases": cases})
-    document = {"schema": 1, "machine": Machine.here().to_json(), "results": [row]}
-    if args.profile:
+    document = {"schema": 1, "machine": work.site.machine.to_json(), "place": work.site.name, "results": [row]}
+    if work.args.profile:
         rows = profile[0] if profile else ()
         total_ms = sum(timing.ms for timing in rows)
         document["iterations_ms"] = [ns / 1e6 for ns in result.latency.values] if result.latency else []

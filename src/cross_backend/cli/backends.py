@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_json
-from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.machine import Machine
-from cross_backend.registry import find_backend, full_name, lifecycle_here, missing_here, rows
+from cross_backend.cli._options import add_json, add_place
+from cross_backend.places.address import parse
+from cross_backend.registry import full_name, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,15 +20,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these, each with its options, reason and remedy")
     parser.add_argument("--why", action="store_true", help="also print why a backend is unavailable, and the remedy")
+    add_place(parser)
     add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     """Print the table, or the named backends one by one."""
     chosen = list(dict.fromkeys(map(full_name, args.names))) or list(rows())
-    found = [_entry(name) for name in chosen]
+    address = parse(args.on)
+    from cross_backend.cache import Cache
+    from cross_backend.comparison.sites import site_at
+
+    with site_at(address, Cache()) as site:
+        found, machine = site.backends(chosen), site.machine
     if args.json:
-        print_json({"schema": 1, "machine": Machine.here().to_json(), "backends": found})
+        print_json({"schema": 1, "machine": machine.to_json(), "place": str(address), "backends": found})
         return 0
     from cross_backend.report.terminal import Terminal
 
@@ -41,23 +45,6 @@ def main(args: argparse.Namespace) -> int:
         return 0
     _print_all(terminal, found, why=args.why)
     return 0
-
-
-def _entry(name: str) -> dict[str, Any]:
-    """Return the row of the JSON document."""
-    entry = {"name": name, "aliases": list(rows()[name].aliases)}
-    try:
-        backend = find_backend(name)
-    except CrossBackendError as error:
-        gap = {"reason": one_line(error), "remedy": ""}
-        return {**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": gap, "run": gap}
-    return {
-        **entry,
-        "title": backend.title,
-        "lifecycle": lifecycle_here(backend),
-        "options": {key: list(option.choices) or "number" for key, option in backend.options.items()},
-        **asdict(missing_here(backend)),
-    }
 
 
 def _print_all(terminal: Terminal, found: Sequence[dict[str, Any]], *, why: bool) -> None:

@@ -6,11 +6,18 @@ import argparse
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_json, add_timeout, export_progress
-from cross_backend.machine import Machine, version_of
+from cross_backend.cli._options import add_json, add_place, add_timeout, export_progress
+from cross_backend.machine import version_of
+from cross_backend.places.address import parse
 from cross_backend.records import Outcome
+
+if TYPE_CHECKING:
+    from cross_backend.cache import Cache
+    from cross_backend.comparison.site import Site
+    from cross_backend.report.terminal import Terminal
 
 _PROBE = "linear_regression"
 _LOW_DISK_BYTES = 2_000_000_000
@@ -18,6 +25,7 @@ _LOW_DISK_BYTES = 2_000_000_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    add_place(parser)
     add_timeout(parser, 300.0)
     add_json(parser)
 
@@ -25,23 +33,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print what works; 1 if the environment is broken or a backend that should work does not."""
     from cross_backend.cache import Cache
+    from cross_backend.comparison.sites import site_at
+    from cross_backend.report.terminal import Terminal
+
+    address = parse(args.on)
+    terminal, cache = Terminal(quiet=args.json), Cache()
+    with site_at(address, cache) as site:
+        return _examine(args, site, cache, terminal)
+
+
+def _examine(args: argparse.Namespace, site: Site, cache: Cache, terminal: Terminal) -> int:
     from cross_backend.comparison.panel import compare
     from cross_backend.comparison.settings import Settings
     from cross_backend.export.export import ExportSettings
     from cross_backend.registry import find_backend, rows
     from cross_backend.report.outcomes import sentence
-    from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
-    terminal = Terminal(quiet=args.json)
-    machine, cache = Machine.here(), Cache()
     compiler = next((name for name in ("g++", "clang++", "cl") if shutil.which(name)), None)
     told = compiler or "none found: backends that generate C++ need one; install g++ or clang++"
-    checks = [("C++ compiler", compiler is not None, told), _cache(cache.root)]
+    checks = [*site.checks(), ("C++ compiler", compiler is not None, told), _cache(cache.root)]
     distributions = sorted({name for row in rows() for name in find_backend(row).distributions})
-    versions = {name: version_of(name) for name in distributions}
+    machine, versions = site.machine, site.versions(distributions)
     results = []
-    if versions["torch"] is None:
+    if version_of("torch") is None:
         checks.append(("torch", False, "not installed; pip install 'cross-backend[all]'"))
     elif checks[-1][1]:  # nothing can be lowered without a cache
         probe = find_workload(_PROBE)
@@ -53,6 +68,7 @@ def main(args: argparse.Namespace) -> int:
                 Settings(num_runs=6, timeout_s=args.timeout),
                 ExportSettings(cache, timeout_s=args.timeout),
                 observe,
+                site=site,
             )
         results = list(panel.results)
     broken = [r for r in results if r.outcome not in {Outcome.OK, Outcome.UNAVAILABLE}]
@@ -62,6 +78,7 @@ def main(args: argparse.Namespace) -> int:
             {
                 "schema": 1,
                 "machine": machine.to_json(),
+                "place": site.name,
                 "versions": versions,
                 "checks": [{"name": name, "ok": good, "text": text} for name, good, text in checks],
                 "backends": [{"name": r.target, "outcome": str(r.outcome), "reason": r.reason} for r in results],

@@ -7,19 +7,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.cli._options import add_json, add_measuring, add_timeout, add_trust, check_threads
+from cross_backend.cli._options import add_json, add_measuring, add_place, add_timeout, add_trust, check_threads
 from cross_backend.cli._run_bundled import is_bundled, run_bundled
 from cross_backend.cli._run_given import Given, foreign_reader, run_foreign, run_given
-from cross_backend.cli._run_steps import finish, run_once
+from cross_backend.cli._run_steps import Work, finish, run_once
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
+from cross_backend.places.address import parse
 from cross_backend.platforms import find_platform
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.cache import Cache
-    from cross_backend.comparison.settings import Settings
     from cross_backend.records import Result
-    from cross_backend.report.terminal import Terminal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="load inputs and expected outputs from the file, one of ExecuTorch's bundled programs (.bpte)",
     )
+    add_place(parser)
     add_measuring(parser)
     add_timeout(parser, 600.0)
     add_trust(parser)
@@ -71,26 +71,33 @@ def main(args: argparse.Namespace) -> int:
     """Run; 0 if it ran and, on its sample, gave right outputs."""
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
+    from cross_backend.comparison.sites import site_at
     from cross_backend.report.terminal import Terminal
 
-    check_threads(args.threads)
+    address = parse(args.on)
+    if address.kind == "local":
+        check_threads(args.threads)
     find_platform(args.platform)
     if args.output is not None and not args.output.resolve().parent.is_dir():
         raise UsageError(f"{args.output}: its folder does not exist.")
     _check_combination(args)
-    terminal = Terminal(quiet=args.json)
-    settings = Settings(args.num_runs, args.seconds, args.threads, args.timeout)
-    cache = Cache()
-    if args.bundled_program:
-        return run_bundled(args, settings, cache, terminal)
-    reader = foreign_reader(args.artifact)
-    if reader is not None:
-        return run_foreign(args, reader, settings, cache, terminal)
-    candidates, rejected = _candidates(args, cache)
+    settings, cache = Settings(args.num_runs, args.seconds, args.threads, args.timeout), Cache()
+    with site_at(address, cache) as site:
+        work = Work(args, settings, cache, Terminal(quiet=args.json), site)
+        if args.bundled_program:
+            return run_bundled(work)
+        reader = foreign_reader(args.artifact)
+        return run_foreign(work, reader) if reader is not None else _run_first(work)
+
+
+def _run_first(work: Work) -> int:
+    """Run the first artifact that works."""
+    args, terminal = work.args, work.terminal
+    candidates, rejected = _candidates(args, work.cache)
     alone = len(candidates) + len(rejected) == 1
     for artifact in candidates:
         try:
-            result = _run(args, artifact, settings, cache, terminal, last=artifact == candidates[-1])
+            result = _run(work, artifact, last=artifact == candidates[-1])
         except UsageError:
             raise
         except CrossBackendError as error:
@@ -99,7 +106,7 @@ def main(args: argparse.Namespace) -> int:
             rejected.append(f"{artifact.target}: {one_line(error)}")
             terminal.note(f"⚠️ {artifact.target} passed over: {one_line(error)}")
             continue
-        failed = finish(args, artifact, result, settings, cache, terminal) if result else None
+        failed = finish(work, artifact, result) if result else None
         if failed is None:
             return 0
         if alone or (result and result.outcome == "OK"):  # it works here, and only its profile failed
@@ -137,27 +144,25 @@ def _candidates(args: argparse.Namespace, cache: Cache) -> tuple[list[Artifact],
     return [find_artifact(path)], []
 
 
-def _run(
-    args: argparse.Namespace, artifact: Artifact, settings: Settings, cache: Cache, terminal: Terminal, *, last: bool
-) -> Result | None:
+def _run(work: Work, artifact: Artifact, *, last: bool) -> Result | None:
     """Open in a worker, verify and measure; None where the user's own inputs were run and printed instead."""
     from cross_backend.bench.open_artifact import check_code
     from cross_backend.comparison.benches import open_bench
     from cross_backend.comparison.panel import measure_alone
     from cross_backend.loading.load import resolve_artifact
     from cross_backend.loading.media import media_of
-    from cross_backend.registry import check_runs
 
+    args, settings, cache = work.args, work.settings, work.cache
     artifact.check()
-    resolved = check_runs(resolve_artifact(artifact))
+    resolved = work.site.check_runs(resolve_artifact(artifact))
     check_code(artifact, resolved, cache, trust=args.trust)
     with ExitStack() as stack:
-        bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack)
+        bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack, work.site)
         if args.input is not None or artifact.sample is None:
             media = media_of(artifact, args.tokenizer)
             unverified = artifact.sample is None
             given = Given(artifact.name, artifact.workload, artifact.target, artifact.inputs, unverified, media)
-            run_given(args, given, bench, terminal)
+            run_given(args, given, bench, work.terminal)
             return None
         result = measure_alone(bench, artifact, resolved, settings, opened)
         if result.outcome != "OK" and not last:  # the next candidate's document is the one

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_json, add_trust, margin, trust_files
+from cross_backend.cli._options import add_json, add_places, add_trust, margin, trust_files
 from cross_backend.errors import UsageError
 from cross_backend.foreign_text import plain
 
@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument("file", type=Path, metavar="FILE", help="a study in YAML; see examples/studies")
     run.add_argument("--dry-run", action="store_true", help="print the cells and the estimated time; measure nothing")
     add_trust(run)
+    add_places(run, default=None)
     run.add_argument("--margin", metavar="1%", help="stop a panel when its ratios are this precise")
     run.add_argument(
         "--output-dir", type=Path, metavar="DIR", help="folder of what the study file names (default: the file's own)"
@@ -79,9 +80,8 @@ def _run(args: argparse.Namespace) -> int:
     from cross_backend.cache import Cache
     from cross_backend.report.terminal import Terminal
     from cross_backend.store import Store
-    from cross_backend.study.driver import run
+    from cross_backend.study.driver import joined
     from cross_backend.study.reports import check_places, confined, named_places, write_report
-    from cross_backend.study.watching import watching
     from cross_backend.study.yaml_file import read_study
 
     study = _adjusted(read_study(args.file), args)
@@ -97,14 +97,25 @@ def _run(args: argparse.Namespace) -> int:
     check_places(places)
     with Store.open(db) as store:
         try:
-            with watching(terminal, study, cache) as watch:
-                results = run(study, store, cache, watch)
+            found = [_run_at(study.at(place), store, cache, terminal) for place in study.places]
         finally:
             _tell(store)
+    results = joined(found)
     _print(results, args, terminal)
     for place in places:
         terminal.note(f"📊 {write_report(results, place)}")
     return 0 if _judged(results) else 1
+
+
+def _run_at(study: Study, store: Store, cache: Cache, terminal: Terminal) -> StudyResults:
+    """Run a study on its one machine."""
+    from cross_backend.comparison.sites import site_at
+    from cross_backend.places.address import parse
+    from cross_backend.study.driver import run
+    from cross_backend.study.watching import watching
+
+    with site_at(parse(study.places[0]), cache) as site, watching(terminal, study, cache) as watch:
+        return run(study, store, cache, watch, site)
 
 
 def _tell(store: Store) -> None:
@@ -127,6 +138,8 @@ def _adjusted(study: Study, args: argparse.Namespace) -> Study:
     """Return the study with what the command line asks for instead."""
     from dataclasses import replace
 
+    if args.on is not None:
+        study = replace(study, places=tuple(dict.fromkeys(args.on)))
     if args.margin is None:
         return study
     try:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from cross_backend.bench.bench import Bench
 from cross_backend.bench.far_bench import FarBench
-from cross_backend.bench.there import AskLacking, AskMachine, AskSnapshot, Lacking
+from cross_backend.bench.there import AskBackends, AskLacking, AskMachine, AskSnapshot, AskVersions, Lacking, entry_of
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import PlaceError, PlaceLostError, WorkerError
+from cross_backend.errors import PlaceError, PlaceLostError, UnavailableError, WorkerError
 from cross_backend.machine import Machine, version_of
 from cross_backend.measure.disturbance import Snapshot
 from cross_backend.places.place import Place
-from cross_backend.registry import Resolved, missing_here, resolve
+from cross_backend.registry import Resolved, check_runs, missing_here, resolve
 from cross_backend.worker.process import Elsewhere, Worker
 from cross_backend.worker.question import Answer, Question
 
@@ -40,6 +42,29 @@ class Site(ABC):
         """Return what keeps a target from running there, with the remedy."""
 
     @abstractmethod
+    def backends(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return what it can do with each backend: rows of ``cross-backend backends --json``."""
+
+    @abstractmethod
+    def versions(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return package → installed version."""
+
+    def checks(self) -> list[tuple[str, bool, str]]:
+        """Return what is examined of the way there: (what, whether it is well, what was found)."""
+        return []
+
+    def check_runs(self, resolved: Resolved) -> Resolved:
+        """Return a target that can run there.
+
+        Raises:
+            UnavailableError: it cannot; the text has the remedy.
+        """
+        why = self.missing(resolved)
+        if why is not None:
+            raise UnavailableError(f"{resolved.backend.name} {why}")
+        return resolved
+
+    @abstractmethod
     def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:
         """Start a bench for a target; the stack closes it.
 
@@ -61,6 +86,15 @@ class Here(Site):
     def missing(self, resolved: Resolved) -> str | None:  # noqa: D102
         gap = missing_here(resolved.backend).run
         return str(gap) if gap else None
+
+    def check_runs(self, resolved: Resolved) -> Resolved:  # noqa: D102
+        return check_runs(resolved)
+
+    def backends(self, names: Sequence[str]) -> list[dict[str, Any]]:  # noqa: D102
+        return [entry_of(name) for name in names]
+
+    def versions(self, names: Sequence[str]) -> dict[str, str | None]:  # noqa: D102
+        return {name: version_of(name) for name in names}
 
     def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:  # noqa: D102
         python, limit = resolve(target).python, settings.memory_limit_bytes
@@ -109,6 +143,19 @@ class WithPython(Site):
         python = self._lacking_of(target).python if resolve(target).backend.run_toolchain else self.python
         worker = Worker(cache.log("run"), python, [WorkerBench.__module__], elsewhere=self.elsewhere)
         return stack.enter_context(FarBench(worker, settings.timeout_s, self.place))
+
+    def backends(self, names: Sequence[str]) -> list[dict[str, Any]]:  # noqa: D102
+        there = self._ask(AskBackends(tuple(names)))
+        return [{**row, "lower": entry_of(row["name"])["lower"]} for row in there]  # lowering happens here
+
+    def versions(self, names: Sequence[str]) -> dict[str, str | None]:  # noqa: D102
+        return self._ask(AskVersions(tuple(names)))
+
+    def checks(self) -> list[tuple[str, bool, str]]:  # noqa: D102
+        facts = self.place.facts
+        free, load = facts.get("free_kib", ""), facts.get("load") or "unknown"
+        space = f"{int(free) / 1e6:,.1f} GB free" if free.isdecimal() else "free space unknown"
+        return [(self.name, True, f"{facts.get('system')} {facts.get('architecture')}, {space}, load {load}")]
 
     def _lacking_of(self, target: str) -> Lacking:
         if target not in self._lacking:

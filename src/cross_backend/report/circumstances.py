@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cross_backend.machine import Machine
 from cross_backend.records import StudyResults
 from cross_backend.report import tables, verdicts
 from cross_backend.report.tables import Table
@@ -25,9 +26,16 @@ def warnings(views: Sequence[View]) -> Table:
 
 
 def machine(results: StudyResults) -> Table:
-    """Return the identity of the machine that measured."""
-    here = results.machine
-    rows = (
+    """Return the identity of each machine that measured."""
+    places = {panel.machine.digest: (panel.place, panel.machine) for panel in results.panels}
+    if len(places) < 2:
+        return Table("Machine", ("what", "value"), _identity(results.machine))
+    rows = [(f"{what} of {place}", value) for place, one in places.values() for what, value in _identity(one)]
+    return Table("Machines", ("what", "value"), tuple(rows))
+
+
+def _identity(here: Machine) -> tuple[tuple[str, str], ...]:
+    return (
         ("processor", here.cpu),
         ("vector extensions", ", ".join(here.isa) or "not known"),
         ("cores", f"{here.physical_cores}, {here.usable_cpus} logical processors usable"),
@@ -36,7 +44,6 @@ def machine(results: StudyResults) -> Table:
         ("Python", here.python),
         ("digest", here.digest),
     )
-    return Table("Machine", ("what", "value"), rows)
 
 
 def versions(results: StudyResults) -> Table:

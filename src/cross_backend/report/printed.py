@@ -121,7 +121,7 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
     shown = views(results)
     terminal.text(f"🚀 cross-backend study: {results.name}", style="bold")
     terminal.text("=" * 55)
-    terminal.text(f"📊 {results.machine.cpu}")
+    terminal.text(f"📊 {'; '.join(dict.fromkeys(_machines(results)))}")
     if found := verdicts.resolution(results.panels):
         terminal.text(f"🔍 {found}")
     if not results.finished:
@@ -139,6 +139,13 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
                 terminal.text(f"   🎯 {text}")
     _print_stopped(terminal, study_tables.stopped(shown))
     _print_table(terminal, circumstances.warnings(shown))
+
+
+def _machines(results: StudyResults) -> list[str]:
+    return [
+        panel.machine.cpu if panel.place == "local" else f"{panel.place} ({panel.machine.cpu})"
+        for panel in results.panels
+    ] or [results.machine.cpu]
 
 
 def _print_table(terminal: Terminal, table: Table) -> None:

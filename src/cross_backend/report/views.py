@@ -50,7 +50,8 @@ class View:
     @property
     def label(self) -> str:
         """What was measured."""
-        return f"{self.panel.workload}, batch {self.panel.batch}, {threads(self.panel)}"
+        place = f", {self.panel.place}" if self.panel.place != "local" else ""
+        return f"{self.panel.workload}, batch {self.panel.batch}, {threads(self.panel)}{place}"
 
     @property
     def timed(self) -> list[Row]:

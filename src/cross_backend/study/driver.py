@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,13 @@ from cross_backend.comparison.entrant import described
 from cross_backend.comparison.opening import open_again
 from cross_backend.comparison.panel import conclude, enough, remember, run_launches
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import CrossBackendError, one_line
+from cross_backend.comparison.site import HERE as SITE_HERE
+from cross_backend.comparison.site import Site
+from cross_backend.errors import CrossBackendError, PlaceError, one_line
 from cross_backend.export.export import Exported, ExportSettings, Observe, export, ignore, outcome_of
 from cross_backend.instruments.table import INSTRUMENT_S, take_each, with_further
-from cross_backend.machine import Machine, version_of
+from cross_backend.machine import version_of
+from cross_backend.places.address import parse
 from cross_backend.program.capture import Captured
 from cross_backend.records import Further, Launch, Outcome, Panel, PanelKey, StudyResults
 from cross_backend.registry import resolve
@@ -50,21 +53,29 @@ class Watch:
     """Called with every panel that was finished."""
 
 
-def run(study: Study, store: Store, cache: Cache, watch: Watch | None = None) -> StudyResults:
-    """Run a study, or go on with the unfinished one of the same content on this machine.
+def run(study: Study, store: Store, cache: Cache, watch: Watch | None = None, site: Site = SITE_HERE) -> StudyResults:
+    """Run a study, or go on with the unfinished one of the same content on the same machine.
+
+    Args:
+        study: of one machine.
+        store: where it is kept.
+        cache: where artifacts and logs go.
+        watch: told of every step.
+        site: that machine.
 
     Raises:
         KeyboardInterrupt: it was stopped; what was finished is stored, and the same call goes on.
+        PlaceError: the machine was lost; likewise.
         CrossBackendError: the store cannot be used.
     """
     watch = watch or Watch()
     specs = study.panels()
-    row = store.begin(study.name, study.to_json(), study.digest, Machine.here(), versions(specs))
+    row = store.begin(study.name, study.to_json(), study.digest, site.machine, versions(specs))
     done = store.finished_panels(row.id)
     left = [index for index, spec in enumerate(specs) if spec.key not in done]
     watch.begin(left)
     for index in left:
-        watch.panel(_run_panel(_Panel(study, row.id, specs[index], store, cache, watch)))
+        watch.panel(_run_panel(_Panel(study, row.id, specs[index], store, cache, watch, site)))
     store.finish(row.id)
     return read(store, row.id)
 
@@ -79,6 +90,7 @@ class _Panel:
     store: Store
     cache: Cache
     watch: Watch
+    site: Site
 
     @property
     def key(self) -> PanelKey:
@@ -95,7 +107,8 @@ class _Panel:
 
     def finish(self, launches: Sequence[Launch]) -> Panel:
         """Write down that all is there, with the fastest for lists of studies, and return it."""
-        panel = conclude(self.key.workload, launches, self.settings, self.key.batch, Machine.here())
+        panel = conclude(self.key.workload, launches, self.settings, self.key.batch, self.site.machine)
+        panel = replace(panel, place=self.site.name)
         fastest = [result.title for result in panel.ranked if result.rank == 1]
         self.store.finish_panel(self.study_id, self.key, {"fastest": fastest})
         return with_further(panel, self.store.instruments(self.study_id, self.key))
@@ -126,10 +139,13 @@ def _run_panel(one: _Panel) -> Panel:
         before,
         one.keep,
         lambda doing, done, total: watch.progress(f"{key}: {doing}", 0.1 + 0.5 * done / total),
+        site=one.site,
     )
+    if launches[-1].lost is not None:
+        raise PlaceError(f"{launches[-1].lost}. What was finished is stored, and the same command goes on from there.")
     if interrupted:
         raise KeyboardInterrupt
-    panel = conclude(key.workload, launches, one.settings, key.batch, Machine.here())
+    panel = conclude(key.workload, launches, one.settings, key.batch, one.site.machine)
     if key.batch == 1:
         remember(captured, panel.results, one.settings, one.cache, panel.machine)
     _take_instruments(one, captured, rows, panel)
@@ -174,7 +190,9 @@ def _take_instruments(one: _Panel, captured: Captured, rows: Sequence[Exported],
         one.watch.progress(f"{one.key}: further measurements of {result.title}", 0.6 + 0.4 * step / len(todo))
         wanted = [name for name in names if name != "accuracy" or not result.task]
         call_s = result.latency_ms.value / 1e3
-        found = take_further(rows[index], wanted, one.settings, one.cache, batch=batch, task=task, call_s=call_s)
+        found = take_further(
+            rows[index], wanted, one.settings, one.cache, batch=batch, task=task, call_s=call_s, site=one.site
+        )
         one.store.keep_instruments(one.study_id, one.key, index, found)
         one.watch.stored(one.key, f"further measurements of {result.title}")
 
@@ -188,12 +206,13 @@ def take_further(
     batch: int,
     task: tuple[str, Path] | None,
     call_s: float = INSTRUMENT_S,
+    site: Site = SITE_HERE,
 ) -> Further:
     """Take further instruments of one exported target, alone; the arguments are those of ``take_each``."""
     if row.artifact is None:
         reasons = dict.fromkeys(names, row.reason or "it could not be lowered again")
         return Further(absent=reasons, failures=reasons)
-    open_bench = functools.partial(open_again, row, settings, cache)
+    open_bench = functools.partial(open_again, row, settings, cache, site=site)
     return take_each(open_bench, names, batch=batch, task=task, call_s=call_s, seed=settings.seed)
 
 
@@ -238,8 +257,16 @@ def _read(store: Store, study_id: int, row: StoredStudy) -> StudyResults:
         launches = store.launches(study_id, key)
         if launches:
             panel = conclude(key.workload, launches, settings_of(study, key.threads), key.batch, row.machine)
+            panel = replace(panel, place=str(parse(study.places[0])))
             panels.append(with_further(panel, store.instruments(study_id, key)))
     settings = asdict(study.settings)
     return StudyResults(
         row.name, tuple(panels), row.machine, row.versions, settings, row.started, row.finished is not None
     )
+
+
+def joined(found: Sequence[StudyResults]) -> StudyResults:
+    """Return the results of one study on several machines as one; panels say where they were measured."""
+    first = found[0]
+    panels = tuple(panel for results in found for panel in results.panels)
+    return replace(first, panels=panels, finished=all(results.finished for results in found))

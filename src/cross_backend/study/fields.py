@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cross_backend.errors import UnavailableError, UsageError, unknown_name
+from cross_backend.places.address import parse
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -25,6 +26,13 @@ def text(given: Any) -> str:
     if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > 500:
         raise UsageError(f"a text is expected, not {shown(given)}.")
     return given.strip()
+
+
+def place(given: Any) -> str:
+    """Check the address of a machine: ``local``, ``ssh://pi``."""
+    value = text(given)
+    parse(value)
+    return value
 
 
 def name(given: Any) -> str:

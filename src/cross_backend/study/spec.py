@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """Version of a study's JSON. History: 1, the first."""
 
+HERE = ("local",)
 MAX_CELLS = 100_000
 """Workloads × batch sizes × threads × targets × precisions; a study file may be a stranger's."""
 _CHECKPOINTS = {".bin", ".ckpt", ".pt", ".pth", ".safetensors"}
@@ -216,6 +217,8 @@ class Study(Checked):
     """Asked of every target that names none; empty: each target's own."""
     threads: Some[Annotated[int, read_by(whole(1, 4096))]] = (1,)
     """CPU threads of every target that names none."""
+    places: Some[Annotated[str, read_by(fields.place)]] = HERE
+    """Machines that measure, each the whole study."""
     settings: Annotated[StudySettings, EMPTY] = field(default_factory=StudySettings)
     output: Annotated[StudyOutput, EMPTY] = field(default_factory=StudyOutput)
 
@@ -250,6 +253,10 @@ class Study(Checked):
                 except UsageError as error:
                     raise UsageError(f"{key}: {error}") from error
 
+    def at(self, place: str) -> Study:
+        """Return the study of one machine."""
+        return replace(self, places=(place,))
+
     def panels(self) -> tuple[PanelSpec, ...]:
         """Return what is measured, in order: workload by workload, batch by batch, threads by threads."""
         targets = _expanded(self.targets, self.precisions)
@@ -275,7 +282,9 @@ class Study(Checked):
             }
             for one in self.panels()
         ]
-        text = json.dumps({"schema": SCHEMA, "settings": settings, "panels": panels}, sort_keys=True)
+        row = {"schema": SCHEMA, "settings": settings, "panels": panels}
+        row |= {"places": self.places} if self.places != HERE else {}
+        text = json.dumps(row, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
