@@ -82,6 +82,7 @@ def _run(args: argparse.Namespace) -> int:
     from cross_backend.store import Store
     from cross_backend.study.driver import joined
     from cross_backend.study.reports import check_places, confined, named_places, write_report
+    from cross_backend.study.watching import run_at
     from cross_backend.study.yaml_file import read_study
 
     study = _adjusted(read_study(args.file), args)
@@ -97,7 +98,7 @@ def _run(args: argparse.Namespace) -> int:
     check_places(places)
     with Store.open(db) as store:
         try:
-            found = [_run_at(study.at(place), store, cache, terminal) for place in study.places]
+            found = [run_at(study.at(place), store, cache, terminal) for place in study.places]
         finally:
             _tell(store)
     results = joined(found)
@@ -105,17 +106,6 @@ def _run(args: argparse.Namespace) -> int:
     for place in places:
         terminal.note(f"📊 {write_report(results, place)}")
     return 0 if _judged(results) else 1
-
-
-def _run_at(study: Study, store: Store, cache: Cache, terminal: Terminal) -> StudyResults:
-    """Run a study on its one machine."""
-    from cross_backend.comparison.sites import site_at
-    from cross_backend.places.address import parse
-    from cross_backend.study.driver import run
-    from cross_backend.study.watching import watching
-
-    with site_at(parse(study.places[0]), cache) as site, watching(terminal, study, cache) as watch:
-        return run(study, store, cache, watch, site)
 
 
 def _tell(store: Store) -> None:

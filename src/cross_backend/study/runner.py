@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import UsageError, unknown_name
 from cross_backend.records import Panel, StudyResults
-from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+from cross_backend.study.spec import HERE, Study, StudySettings, WorkloadSpec
 
 if TYPE_CHECKING:
     import torch
@@ -80,6 +80,7 @@ class ComparisonRunner:
         db: str | None = None,
         quiet: bool = False,
         trust: bool = False,
+        places: Sequence[str] = HERE,
         **settings: Any,
     ) -> None:
         """Check what is asked for; a torch module is captured, everything else imports nothing heavy yet.
@@ -97,6 +98,7 @@ class ComparisonRunner:
             db: where every sample is stored: a file or ``postgresql://…``; the default place where None.
             quiet: show no progress on standard error.
             trust: open a ``.pt2`` file although it holds code that was not made here; remembered by its digest.
+            places: machines that measure, each the whole study: ``local``, ``ssh://user@host``.
             settings: fields of :class:`cross_backend.study.spec.StudySettings`: seconds, margin, launches, …
 
         Raises:
@@ -107,7 +109,8 @@ class ComparisonRunner:
             WorkloadSpec("", ""),
         )  # the model's: a module is captured once all else is right, for that may take minutes
         try:
-            asked = Study(name or "study", some, backends, batch_sizes, precisions, threads, _settings(settings))  # type: ignore[arg-type]
+            given = (backends, batch_sizes, precisions, threads, _settings(settings))
+            asked = Study(name or "study", some, *given, places=places)  # type: ignore[arg-type]
             asked.check_names()
         except UsageError as error:
             raise UsageError(re.sub(r"^targets: ", "backends: ", str(error))) from error
@@ -133,14 +136,14 @@ class ComparisonRunner:
         from cross_backend.cache import Cache
         from cross_backend.report.terminal import Terminal
         from cross_backend.store import Store
-        from cross_backend.study.driver import run
-        from cross_backend.study.watching import watching
+        from cross_backend.study.driver import joined
+        from cross_backend.study.watching import run_at
 
         cache, terminal = Cache(), Terminal(quiet=self._quiet)
         with Store.open(self._db) as store:
             try:
-                with watching(terminal, self.study, cache) as watch:
-                    return Results(run(self.study, store, cache, watch))
+                found = [run_at(self.study.at(place), store, cache, terminal) for place in self.study.places]
+                return Results(joined(found))
             finally:
                 for text in store.told:
                     terminal.note(f"note: {text}")

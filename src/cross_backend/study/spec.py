@@ -217,10 +217,10 @@ class Study(Checked):
     """Asked of every target that names none; empty: each target's own."""
     threads: Some[Annotated[int, read_by(whole(1, 4096))]] = (1,)
     """CPU threads of every target that names none."""
-    places: Some[Annotated[str, read_by(fields.place)]] = HERE
-    """Machines that measure, each the whole study."""
     settings: Annotated[StudySettings, EMPTY] = field(default_factory=StudySettings)
     output: Annotated[StudyOutput, EMPTY] = field(default_factory=StudyOutput)
+    places: Some[Annotated[str, read_by(fields.place)]] = HERE
+    """Machines that measure, each the whole study."""
 
     def __post_init__(self) -> None:
         cells = sum(len(one.batch_sizes or self.batch_sizes) for one in self.workloads) * len(self.threads)

@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from cross_backend.cache import Cache
+from cross_backend.comparison.sites import site_at
 from cross_backend.export.export import lines
-from cross_backend.records import Outcome, Panel, PanelKey
+from cross_backend.places.address import parse
+from cross_backend.records import Outcome, Panel, PanelKey, StudyResults
 from cross_backend.report import figures
 from cross_backend.report.progress import Show
 from cross_backend.report.terminal import Terminal
-from cross_backend.study.driver import Watch
+from cross_backend.store import Store
+from cross_backend.study.driver import Watch, run
 from cross_backend.study.estimate import Estimate, plan
 from cross_backend.study.spec import Study
 
@@ -32,6 +35,16 @@ def watching(terminal: Terminal, study: Study, cache: Cache) -> Iterator[Watch]:
         except KeyboardInterrupt:
             terminal.note("Stopped; what was finished is stored, and the same command goes on from there.")
             raise
+
+
+def run_at(study: Study, store: Store, cache: Cache, terminal: Terminal) -> StudyResults:
+    """Run a study on its one machine, and show the progress.
+
+    Raises:
+        PlaceError: the machine cannot be reached, or was lost.
+    """
+    with site_at(parse(study.places[0]), cache) as site, watching(terminal, study, cache) as watch:
+        return run(study, store, cache, watch, site)
 
 
 class _Shown:

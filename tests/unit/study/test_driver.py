@@ -147,7 +147,7 @@ def test_the_throughput_of_a_tiny_program_takes_a_second_and_not_four(
 
         monkeypatch.setitem(cast("dict[str, Instrument]", INSTRUMENTS), name, replace(INSTRUMENTS[name], take=note))
     row = Exported("torch", Outcome.OK, None, resolve("torch"), make_artifact(target="torch.eager"))
-    monkeypatch.setattr(driver, "open_again", lambda *_arguments: None)
+    monkeypatch.setattr(driver, "open_again", lambda *_arguments, **_named: None)
     take_further(row, ["throughput", "energy"], Settings(), cache, batch=1, task=None, call_s=5e-6)
     assert asked == {"throughput": 0.5, "energy": 2.0}
 
