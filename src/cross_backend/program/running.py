@@ -59,6 +59,12 @@ def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) 
         return x.detach() * (1 + drawn * torch.finfo(x.dtype).eps).to(x.dtype)
 
     class Disturbed(torch.fx.Interpreter):
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            groups = _normalised(str(getattr(target, "__name__", target)).partition(".")[0], args)
+            if groups:
+                args = (_with_rounded_means(args[0], groups, steps, random), *args[1:])
+            return super().call_function(target, args, kwargs)
+
         def run_node(self, n: Any) -> Any:
             result = super().run_node(n)
             if n.op != "call_function" or name_of(n) in _VIEWS:
@@ -70,6 +76,32 @@ def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) 
 
     with _flushed():
         return _run(runs, run, change)
+
+
+def _normalised(name: str, args: Sequence[Any]) -> int:
+    """Return into how many groups a normalisation divides its input; 0 for other operators."""
+    x: Any = args[0] if args else None
+    if name in {"layer_norm", "native_layer_norm"}:
+        return int(x.numel() // max(math.prod(args[1]), 1))
+    if name in {"group_norm", "native_group_norm"}:
+        return int(x.shape[0] * (args[1] if name == "group_norm" else args[6]))
+    return int(x.shape[0] * x.shape[1]) if name == "instance_norm" else 0
+
+
+def _with_rounded_means(x: Any, groups: int, steps: int, random: Any) -> Any:
+    """Change a normalisation's input as much as the rounding of its means does: by about √n·u·|mean| for n terms.
+
+    A sum of n like terms in order is off by so much (N. J. Higham, *Accuracy and Stability*, 2002, section 4.2), and
+    where a group hardly varies its mean is all that counts.
+    """
+    import torch
+
+    if not x.is_floating_point() or not x.numel():
+        return x
+    rows = x.detach().reshape(groups, -1)
+    off = rows.shape[1] ** 0.5 * torch.finfo(x.dtype).eps * rows.mean(1, keepdim=True)
+    drawn = torch.randint(-steps, steps + 1, rows.shape, generator=random)
+    return (rows + drawn * off).reshape(x.shape).to(x.dtype)
 
 
 def run_wide(runs: Runs, leaves: Sequence[Any]) -> list[Any] | None:

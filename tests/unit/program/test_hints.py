@@ -84,6 +84,27 @@ def test_a_run_in_float64_and_disturbed_ones_show_the_rounding() -> None:
     assert 1e-4 < np.abs(first - second).max() < 1e-2
 
 
+@pytest.mark.parametrize(
+    "normalise",
+    [
+        torch.nn.functional.instance_norm,
+        lambda x: torch.nn.functional.group_norm(x, 4),
+        lambda x: torch.nn.functional.layer_norm(x, (26, 26)),
+    ],
+)
+def test_a_mean_is_rounded_where_nothing_else_is(normalise: Callable[[Any], Any]) -> None:
+    """Where a group is one number again and again, how its sum is rounded is all that a normalisation shows."""
+
+    def rounding(x: torch.Tensor) -> float:
+        (seen,) = run_disturbed(Runs(program(lambda _, x: normalise(x), x)), [x], 0) or [np.zeros(0)]
+        return float(np.abs(seen - normalise(x).numpy()).max())
+
+    one = torch.full((1, 4, 26, 26), 0.7)
+    spread = torch.randn(1, 4, 26, 26, generator=torch.Generator().manual_seed(0))
+    assert 5e-4 < rounding(one) < 5e-2
+    assert rounding(spread) < 5e-6, "and is nothing beside ordinary data"
+
+
 def test_state_is_what_a_node_writes_into() -> None:
     assert state_of(program(lambda m, x: m.kept.add_(x) + 0)) == ("kept",)
     assert state_of(program(lambda m, x: m.kept[:1].copy_(x[:1]) + x)) == ("kept",)
