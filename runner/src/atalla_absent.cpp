@@ -4,10 +4,9 @@
 
 namespace cross_backend {
 
-std::unique_ptr<Session> open_atalla(const Artifact&, int) {
-  throw Failure(Outcome::kUnavailable,
-                "this runner was built without Atalla's kernels; build it in a checkout that has src/atalla, without "
-                "-DRUNNER_ATALLA=OFF");
+std::unique_ptr<Session> open_atalla(const Artifact&, const Opening&) {
+  throw Unavailable("this runner was built without Atalla's kernels",
+                    "build it in a checkout that has src/atalla, without -DRUNNER_ATALLA=OFF");
 }
 
 }  // namespace cross_backend

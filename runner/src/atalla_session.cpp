@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -97,13 +98,18 @@ struct Place {
   Memory memory;
 };
 
+Tensor form_of(const atalla_tensor& wanted) {
+  Tensor form{"", {wanted.shape, wanted.shape + wanted.rank}, {}};
+  for (const auto& [name, type] : kTypes) {
+    if (type == wanted.dtype) form.dtype = name;
+  }
+  return form;
+}
+
 Place place_for(const atalla_tensor& wanted) {
   Place place;
   if (wanted.dtype == 0) return place;
-  for (const auto& [name, type] : kTypes) {
-    if (type == wanted.dtype) place.form.dtype = name;
-  }
-  place.form.shape.assign(wanted.shape, wanted.shape + wanted.rank);
+  place.form = form_of(wanted);
   place.strides.assign(wanted.strides, wanted.strides + wanted.rank);
   std::size_t reach = 1;
   if (element_count(place.form.shape) > 0) {
@@ -117,19 +123,29 @@ Place place_for(const atalla_tensor& wanted) {
 
 class AtallaSession final : public Session {
  public:
-  AtallaSession(const std::string& path, int threads) : file_(path), threads_(threads) {
+  AtallaSession(const std::string& path, const Opening& how) : file_(path), how_(how) {
     auto error = sized<atalla_error>();
     atalla_blob* blob = nullptr;
     check(atalla_open(file_.data(), file_.size(), &blob, &error), error, Outcome::kLoadFail, "load the blob");
     blob_.reset(blob);
     atalla_describe(blob, &info_);
     if (info_.calls > 0) {
-      throw Failure(Outcome::kUnavailable,
-                    std::to_string(info_.calls) +
-                        " operator(s) of it run in PyTorch, which this program does not hold; run it with "
-                        "cross-backend run, or bundle another backend: executorch.atalla leaves them to ExecuTorch");
+      throw Unavailable(
+          std::to_string(info_.calls) + " operator(s) of it run in PyTorch, which this program does not hold",
+          "run it with cross-backend run, or bundle another backend: executorch.atalla leaves them to "
+          "ExecuTorch");
     }
     prepare(blob);
+  }
+
+  std::vector<Tensor> takes() const override {
+    std::vector<Tensor> forms;
+    for (std::uint32_t i = 0; i < info_.inputs; ++i) {
+      auto wanted = sized<atalla_tensor>();
+      atalla_describe_input(blob_.get(), i, &wanted);
+      forms.push_back(form_of(wanted));
+    }
+    return forms;
   }
 
   void bind(const std::vector<Tensor>& inputs) override {
@@ -168,13 +184,28 @@ class AtallaSession final : public Session {
     return tensors;
   }
 
+  std::vector<Timing> timings() const override {
+    if (!how_.profiles) return {};
+    std::vector<std::uint64_t> ns(info_.instructions);
+    const auto count = std::min<std::size_t>(atalla_times(context_.get(), ns.data(), ns.size()), ns.size());
+    std::vector<Timing> rows;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      auto row = sized<atalla_instruction>();
+      if (atalla_describe_instruction(current(), i, &row) != ATALLA_OK || std::strcmp(row.op, "END") == 0) continue;
+      const auto name = row.op + std::string(row.node_size > 0 ? " " : "") + std::string(row.node, row.node_size);
+      rows.push_back({name, "instruction", 1, static_cast<double>(ns[i]) / 1e6});
+    }
+    return rows;
+  }
+
  private:
   const atalla_blob* current() const { return special_ ? special_.get() : blob_.get(); }
 
   // Makes the memory and the threads of a run; what the program keeps from run to run is as at first.
   void prepare(const atalla_blob* blob) {
     auto options = sized<atalla_options>();
-    options.threads = static_cast<std::uint32_t>(threads_);
+    options.threads = static_cast<std::uint32_t>(how_.threads);
+    options.profile = how_.profiles ? 1 : 0;
     auto error = sized<atalla_error>();
     atalla_context* context = nullptr;
     check(atalla_context_new(blob, &options, &context, &error), error, Outcome::kLoadFail, "prepare a run");
@@ -234,7 +265,7 @@ class AtallaSession final : public Session {
 
   // In the order of their dependence: what is below goes first.
   Mapped file_;
-  int threads_;
+  Opening how_;
   atalla_info info_ = sized<atalla_info>();
   Blob blob_;
   Blob special_;  // for other shapes than those of the example
@@ -247,8 +278,8 @@ class AtallaSession final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> open_atalla(const Artifact& artifact, int threads) {
-  return std::make_unique<AtallaSession>(artifact.payload.string(), threads);
+std::unique_ptr<Session> open_atalla(const Artifact& artifact, const Opening& how) {
+  return std::make_unique<AtallaSession>(artifact.payload.string(), how);
 }
 
 }  // namespace cross_backend

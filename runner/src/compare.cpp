@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <stdexcept>
 
 #include "deviation.h"
@@ -13,10 +15,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// What float32 may deviate by: so many times the program's rounding, within limits.
-constexpr double kGain = 12, kLeast = 1e-6, kMost = 1e-2;
-constexpr double kRounding = 6e-5;  // where the bundle does not tell
 
 struct Sums {
   double signal = 0;
@@ -141,8 +139,9 @@ bool any_finite(const Tensor& tensor) {
 
 // Whether the outputs depend on the input: one moves by more than float32 may deviate in this program.
 bool any_moved(const Expectation& expected) {
-  const double rounding = expected.rounding.empty() ? kRounding : to_doubles(expected.rounding.front(), 1).at(0);
-  const double rounded = std::min(std::max(kGain * rounding, kLeast), kMost);
+  std::optional<double> rounding;
+  if (!expected.rounding.empty()) rounding = to_doubles(expected.rounding.front(), 1).at(0);
+  const double rounded = limits_of("fp32", rounding).tolerance;
   const auto &first = expected.outputs.front(), &second = expected.outputs.back();
   return !std::equal(first.begin(), first.end(), second.begin(), second.end(),
                      [&](const Tensor& a, const Tensor& b) { return !moved(a, b, rounded); });

@@ -1,10 +1,10 @@
 // Outputs against the bundle's expectation; cross_backend/verify.py is the reference.
 #pragma once
 
-#include <limits>
 #include <string>
 #include <vector>
 
+#include "limits.h"
 #include "tensor.h"
 
 namespace cross_backend {
@@ -16,11 +16,6 @@ struct Expectation {
   std::vector<Tensors> outputs;  // for each input of the sample, of which there are one or two
   Tensors scale;                 // of each output, in its shape; none where the bundle does not tell
   Tensors rounding;              // one number: what float32's rounding changes; none where the bundle does not tell
-};
-
-struct Limits {
-  double tolerance;                                       // largest accepted deviation of an element
-  double mean = std::numeric_limits<double>::infinity();  // and of the root mean square of all
 };
 
 struct Comparison {

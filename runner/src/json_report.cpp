@@ -44,24 +44,54 @@ ordered_json error(const Result& result) {
 }
 
 ordered_json row(const Bundle& bundle, const Result& result) {
-  return {{"workload", bundle.model},
-          {"name", result.artifact.name},
-          {"target", result.artifact.target},
-          {"title", result.artifact.title},
-          {"outcome", name_of(result.outcome)},
-          {"rank", result.rank ? ordered_json(result.rank) : ordered_json()},
-          {"ratio", ratio(result)},
-          {"latency_ms", latency(result)},
-          {"error", error(result)},
-          {"coverage", or_null(result.artifact.coverage)},
-          {"size_bytes", result.artifact.size_bytes},
-          {"export_s", or_null(result.artifact.export_s)},
-          {"load_s", or_null(result.load_s)},
-          {"warnings", result.warnings},
-          {"reason", result.reason.empty() ? ordered_json() : ordered_json(result.reason)}};
+  ordered_json found{{"workload", bundle.model},
+                     {"name", result.artifact.name},
+                     {"target", result.artifact.target},
+                     {"title", result.artifact.title},
+                     {"outcome", name_of(result.outcome)},
+                     {"rank", result.rank ? ordered_json(result.rank) : ordered_json()},
+                     {"ratio", ratio(result)},
+                     {"latency_ms", latency(result)},
+                     {"error", error(result)},
+                     {"coverage", or_null(result.artifact.coverage)},
+                     {"size_bytes", result.artifact.size_bytes},
+                     {"export_s", or_null(result.artifact.export_s)},
+                     {"load_s", or_null(result.load_s)},
+                     {"warnings", result.warnings},
+                     {"reason", result.reason.empty() ? ordered_json() : ordered_json(result.reason)}};
+  if (bundle.is_bundled) found["test_cases"] = bundle.further.size() + 1;
+  return found;
+}
+
+// Adds what --profile found of the only artifact, with the keys of `cross-backend run --json`.
+void add_profile(ordered_json& document, const Result& result) {
+  ordered_json iterations_ms = ordered_json::array();
+  for (const auto ns : all(result.rounds)) iterations_ms.push_back(static_cast<double>(ns) / 1e6);
+  document["iterations_ms"] = iterations_ms;
+  document["profile_runs"] = 0;
+  document["profile"] = nullptr;
+  if (!result.profile || !result.profile->fault.empty()) return;
+  document["profile_runs"] = result.profile->runs;
+  double total_ms = 0;
+  for (const auto& timing : result.profile->rows) total_ms += timing.ms;
+  auto& rows = document["profile"] = ordered_json::array();
+  for (const auto& timing : result.profile->rows) {
+    rows.push_back({{"name", timing.name},
+                    {"kind", timing.kind},
+                    {"calls", timing.calls},
+                    {"ms", timing.ms},
+                    {"share", total_ms > 0 ? timing.ms / total_ms : 0}});
+  }
 }
 
 }  // namespace
+
+std::string unverified_document(const std::string& model, const std::string& target, const std::vector<double>& output,
+                                const std::string& reason) {
+  const ordered_json document{{"schema", kSchema}, {"workload", model}, {"target", target},
+                              {"output", output},  {"verified", false}, {"reason", reason}};
+  return document.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
+}
 
 std::string json_report(const Report& report) {
   const auto& [bundle, panel, settings, machine] = report;
@@ -77,13 +107,14 @@ std::string json_report(const Report& report) {
       {"noise_floor", or_null(panel.noise_floor)},
       {"found_from", or_null(panel.found_from)},
       {"settings",
-       {{"iterations", settings.iterations},
+       {{"num_runs", settings.num_runs},
         {"warmup", settings.warmup},
         {"seconds", settings.seconds},
         {"threads", settings.threads}}},
       {"results", ordered_json::array()},
   };
   for (const auto& result : panel.results) document["results"].push_back(row(bundle, result));
+  if (settings.profile && panel.results.size() == 1) add_profile(document, panel.results.front());
   return document.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 

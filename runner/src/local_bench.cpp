@@ -1,10 +1,15 @@
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <new>
+#ifndef _WIN32
+#include <sys/resource.h>
+#endif
 
 #include "bench.h"
 #include "digest.h"
 #include "outcome.h"
+#include "random_inputs.h"
 #include "text.h"
 
 namespace cross_backend {
@@ -14,13 +19,25 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+std::int64_t ns_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+std::int64_t involuntary_switches() {
+#ifndef _WIN32
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) == 0) return usage.ru_nivcsw;
+#endif
+  return 0;
+}
+
 const Runtime& runtime_of(const Artifact& artifact) {
   std::vector<std::string> names;
   for (const auto& runtime : runtimes()) {
     if (artifact.runtime == runtime.name) return runtime;
     names.emplace_back(runtime.name);
   }
-  throw Failure(Outcome::kUnavailable, "this runner has no runtime '" + artifact.runtime + "'; it has " + join(names));
+  throw Unavailable("this runner has no runtime '" + artifact.runtime + "'; it has " + join(names));
 }
 
 void check_payload(const Artifact& artifact) {
@@ -29,12 +46,11 @@ void check_payload(const Artifact& artifact) {
   try {
     found = digest_path(artifact.payload);
   } catch (const std::exception& fault) {
-    throw Failure(Outcome::kLoadFail, fault.what());
+    throw BundleError(std::string(fault.what()));
   }
   if (found != artifact.sha256) {
-    throw Failure(Outcome::kLoadFail, name + " is not the payload that manifest.json describes (sha256 " +
-                                          found.substr(0, 12) + "… instead of " + artifact.sha256.substr(0, 12) +
-                                          "…): it was changed, truncated or swapped");
+    throw BundleError(name + " is not the payload that its manifest describes (sha256 " + found.substr(0, 12) +
+                      "… instead of " + artifact.sha256.substr(0, 12) + "…): it was changed, truncated or swapped");
   }
 }
 
@@ -45,6 +61,8 @@ auto guarded(Outcome outcome, Function function) -> decltype(function()) {
     return function();
   } catch (const Failure&) {
     throw;
+  } catch (const BundleError&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw Failure(outcome, "it needs more memory than there is");
   } catch (const std::exception& error) {
@@ -52,58 +70,126 @@ auto guarded(Outcome outcome, Function function) -> decltype(function()) {
   }
 }
 
+std::vector<double> head_of(const Tensors& outputs) {
+  return outputs.empty() ? std::vector<double>{} : to_doubles(outputs.front(), kHead);
+}
+
+TensorFile written(const Tensor& tensor, const std::filesystem::path& path) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(tensor.data.data()), static_cast<std::streamsize>(tensor.data.size()));
+  if (!file.flush()) throw Failure(Outcome::kRunFail, path.filename().u8string() + " cannot be written");
+  return {path, tensor.dtype, tensor.shape, 0, tensor.data.size(), ""};
+}
+
 }  // namespace
 
-LocalBench::LocalBench(Bundle bundle, Artifact artifact, int threads)
-    : bundle_(std::move(bundle)), artifact_(std::move(artifact)), threads_(threads) {}
-
-Opened LocalBench::open() {
-  const auto& runtime = runtime_of(artifact_);
-  check_payload(artifact_);
-  const auto start = Clock::now();
-  session_ = guarded(Outcome::kLoadFail, [&] { return runtime.open(artifact_, threads_); });
-  const double load_s = seconds_since(start);
+Opened LocalBench::open(const Subject& subject) {
+  const auto& runtime = runtime_of(subject.artifact);
+  check_payload(subject.artifact);
+  session_.reset();
+  subject_ = subject;
+  const bool cold = is_cold_;
+  is_cold_ = was_called_ = false;
+  auto start = Clock::now();
+  session_ = guarded(Outcome::kLoadFail, [&] { return runtime.open(subject.artifact, {subject.threads, false}); });
+  const auto load_ns = ns_since(start);
   return guarded(Outcome::kRunFail, [&] {
-    Expectation expected{{read_tensors(bundle_.expected)}, read_tensors(bundle_.scale), read_tensors(bundle_.rounding)};
-    std::vector<Tensors> outputs{outputs_for(bundle_.inputs)};
-    if (!bundle_.expected2.empty()) {
-      expected.outputs.push_back(read_tensors(bundle_.expected2));
-      outputs.push_back(outputs_for(bundle_.inputs2));
-      bind(bundle_.inputs);  // the ones that are timed
-    }
-    auto head = outputs[0].empty() ? std::vector<double>{} : to_doubles(outputs[0].front(), kHead + 1);
-    if (head.size() > kHead) head.clear();
-    const Limits limits{artifact_.tolerance, artifact_.mean_tolerance.value_or(Limits{}.mean)};
-    return Opened{load_s, compare_outputs(expected, outputs, limits), head};
+    inputs_ = subject.inputs ? read_tensors(*subject.inputs) : random_inputs(session_->takes());
+    start = Clock::now();
+    session_->bind(inputs_);
+    return Opened{cold, load_ns, ns_since(start)};
   });
 }
 
+Session& LocalBench::held() {
+  if (!session_) throw Failure(Outcome::kRunFail, "no artifact is open.");
+  return *session_;
+}
+
 void LocalBench::bind(const std::vector<TensorFile>& files) {
-  inputs_ = read_tensors(files);
-  session_->bind(inputs_);
+  auto& session = held();
+  guarded(Outcome::kRunFail, [&] {
+    inputs_ = read_tensors(files);
+    session.bind(inputs_);
+  });
 }
 
-Tensors LocalBench::outputs_for(const std::vector<TensorFile>& files) {
-  bind(files);
+// Runs once; gives the time of the first call since the session was opened.
+std::optional<std::int64_t> LocalBench::call() {
+  const auto start = Clock::now();
   session_->run();
-  return session_->outputs();
+  const auto took = ns_since(start);
+  return std::exchange(was_called_, true) ? std::nullopt : std::optional(took);
 }
 
-Samples LocalBench::sample(int calls, int warmup, double seconds) {
+Verified LocalBench::verify(const TestCase& given, const Limits& limits) {
+  held();
+  return guarded(Outcome::kRunFail, [&] {
+    Expectation expected{{read_tensors(given.expected)}, read_tensors(given.scale), read_tensors(given.rounding)};
+    bind(given.inputs);
+    const auto first_ns = call();
+    std::vector<Tensors> outputs{session_->outputs()};
+    if (!given.expected2.empty()) {
+      expected.outputs.push_back(read_tensors(given.expected2));
+      bind(given.inputs2);
+      call();
+      outputs.push_back(session_->outputs());
+      bind(given.inputs);  // the ones that are timed
+    }
+    return Verified{compare_outputs(expected, outputs, limits), head_of(outputs.front()), first_ns};
+  });
+}
+
+Ran LocalBench::run(const std::optional<std::filesystem::path>& folder) {
+  held();
+  return guarded(Outcome::kRunFail, [&] {
+    Ran ran{call(), {}, {}};
+    const auto outputs = session_->outputs();
+    ran.head = head_of(outputs);
+    for (std::size_t i = 0; folder && i < outputs.size(); ++i) {
+      ran.outputs.push_back(written(outputs[i], *folder / ("output_" + std::to_string(i) + ".bin")));
+    }
+    return ran;
+  });
+}
+
+Timed LocalBench::sample(int calls, int warmup, double seconds) {
+  auto& session = held();
   return guarded(Outcome::kRunFail, [&] {
     const auto start = Clock::now();
-    for (int i = 0; i < warmup && (i == 0 || seconds_since(start) < seconds); ++i) session_->run();
+    for (int i = 0; i < warmup && (i == 0 || seconds_since(start) < seconds); ++i) session.run();
     Samples samples(static_cast<std::size_t>(calls));
     std::size_t taken = 0;
+    was_called_ = true;
+    const auto switches = involuntary_switches();
     while (taken < samples.size()) {
       const auto before = Clock::now();
-      session_->run();
+      session.run();
       const auto after = Clock::now();
       samples[taken++] = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
       if (std::chrono::duration<double>(after - start).count() > seconds) break;
     }
+    const auto taken_away = involuntary_switches() - switches;
     samples.resize(taken);
-    return samples;
+    return Timed{std::move(samples), taken_away};
+  });
+}
+
+std::vector<Timing> LocalBench::profile(int runs) {
+  held();
+  return guarded(Outcome::kRunFail, [&] {
+    const auto& runtime = runtime_of(subject_->artifact);
+    const auto session = runtime.open(subject_->artifact, {subject_->threads, true});
+    session->bind(inputs_);
+    session->run();  // the first one is not counted
+    std::vector<std::vector<Timing>> recorded;
+    for (int i = 0; i < runs; ++i) {
+      session->run();
+      recorded.push_back(session->timings());
+    }
+    auto found = typical(recorded);
+    if (found.empty()) throw Unsupported("the runtime's profiler recorded nothing.");
+    return found;
   });
 }
 

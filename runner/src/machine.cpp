@@ -1,10 +1,17 @@
 #include "machine.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 #ifdef __linux__
 #include <sched.h>
+#endif
+#ifndef _WIN32
+#include <sys/utsname.h>
+#include <unistd.h>
 #endif
 #ifdef __APPLE__
 #include <sys/sysctl.h>
@@ -65,8 +72,62 @@ unsigned usable_cpus() {
   return count ? count : 1;
 }
 
+std::uint64_t memory_bytes() {
+#ifdef __APPLE__
+  std::uint64_t bytes = 0;
+  std::size_t size = sizeof bytes;
+  return sysctlbyname("hw.memsize", &bytes, &size, nullptr, 0) == 0 ? bytes : 0;
+#elif !defined(_WIN32)
+  const auto pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+#else
+  return 0;
+#endif
+}
+
+std::string first_line(const std::filesystem::path& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+// Returns the highest temperature of the system's zones.
+std::optional<double> temperature_c() {
+  std::optional<double> highest;
+  std::error_code error;
+  for (const auto& zone : std::filesystem::directory_iterator("/sys/class/thermal", error)) {
+    if (zone.path().filename().string().rfind("thermal_zone", 0) != 0) continue;
+    const auto text = first_line(zone.path() / "temp");
+    const double degrees = std::strtod(text.c_str(), nullptr) / 1000;
+    if (!text.empty()) highest = std::max(highest.value_or(degrees), degrees);
+  }
+  return highest;
+}
+
 }  // namespace
 
-Machine this_machine() { return {printable(processor()), kSystem, kArch, usable_cpus()}; }
+Machine this_machine() {
+  Machine found{printable(processor()), kSystem, kArch, usable_cpus(), memory_bytes(), "", ""};
+#ifndef _WIN32
+  utsname name{};
+  if (uname(&name) == 0) {
+    found.release = printable(name.release);
+    found.hostname = printable(name.nodename);
+  }
+#endif
+  return found;
+}
+
+Condition this_condition() {
+  Condition found{};
+#ifndef _WIN32
+  if (double load = 0; getloadavg(&load, 1) == 1) found.load_1m = load;
+#endif
+  found.governor = printable(first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+  found.temperature_c = temperature_c();
+  found.clock_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return found;
+}
 
 }  // namespace cross_backend

@@ -1,4 +1,5 @@
-// cross_backend_runner: tests every artifact of a bundle whose runtime is linked in, and ranks them.
+// cross_backend_runner: tests every artifact of a bundle whose runtime is linked in, and ranks them; runs one file of
+// ExecuTorch's; or serves as a bench.
 #include <cstdlib>
 #include <iostream>
 #ifdef _WIN32
@@ -10,40 +11,55 @@
 
 #include "bench.h"
 #include "options.h"
+#include "outcome.h"
 #include "report.h"
+#include "run_file.h"
+#include "serve.h"
 #include "text.h"
 
 namespace cross_backend {
 namespace {
 
 struct Options {
-  std::string bundle;
+  std::string path;
+  bool bundled_program = false;
+  bool serve = false;
+  double lease_s = 30;
   std::string platform;
   std::vector<std::string> only;
   Settings settings;
   bool json = false;
   bool plain = false;
-  std::string worker;  // an artifact's name: this process is one of an isolated bench
 };
 
 CommandLine command_line(Options& options) {
   auto& settings = options.settings;
   return {
-      "Test every artifact of a bundle that can run here: verified, timed, ranked.",
+      "Test every artifact of a bundle that can run here, or run one file: verified, timed, ranked.",
       std::string("cross_backend_runner ") + RUNNER_VERSION,
-      {"BUNDLE", "", "Folder that 'cross-backend bundle' wrote", &options.bundle},
+      {"BUNDLE|FILE", "",
+       "folder that 'cross-backend bundle' wrote, or a .pte or .bpte file; also as --model-path FILE", &options.path, 0,
+       0, "--model-path"},
       {
-          {"--iterations", "N", "Most timed calls of each artifact", &settings.iterations, 1, 10'000'000},
-          {"--warmup", "N", "Untimed calls at the start of each visit", &settings.warmup, 0, 1'000'000},
-          {"--seconds", "N", "Most seconds of timed calls of each artifact", &settings.seconds},
-          {"--threads", "N", "CPU threads of each artifact", &settings.threads, 1, 1024},
-          {"--timeout", "N", "Longest opening or visit, seconds", &settings.timeout_s},
-          {"--only", "NAME", "Only these artifacts, by name or target", &options.only},
-          {"--platform", "NAME", "Only this platform's artifacts, in its fallback order", &options.platform},
-          {"--json", "", "Print one JSON document", &options.json},
-          {"--plain", "", "Print no emoji; also where output is no terminal or NO_COLOR is set", &options.plain},
-          {"--worker", "NAME", "", &options.worker},
+          {"--profile", "",
+           "show the time of every iteration, and what each operator takes by the runtime's own profiler",
+           &settings.profile},
+          {"--bundled-program", "",
+           "load inputs and expected outputs from the file, one of ExecuTorch's bundled programs (.bpte)",
+           &options.bundled_program},
+          {"--num-runs", "N", "most timed calls", &settings.num_runs, 1, 10'000'000, "--iterations"},
+          {"--warmup", "N", "untimed calls at the start of each visit", &settings.warmup, 0, 1'000'000},
+          {"--seconds", "S", "most seconds of timed calls; six calls at least", &settings.seconds},
+          {"--threads", "N", "CPU threads of each target", &settings.threads, 1, 1024},
+          {"--timeout", "SECONDS", "longest lowering or answer", &settings.timeout_s},
+          {"--only", "NAME", "only these artifacts, by name or target", &options.only},
+          {"--platform", "NAME", "only this platform's artifacts, in its fallback order", &options.platform},
+          {"--json", "", "print one JSON document on standard output", &options.json},
+          {"--plain", "", "print no emoji; also where output is no terminal or NO_COLOR is set", &options.plain},
+          {"--serve", "", "be a bench: answer questions on standard input, a line of JSON each", &options.serve},
+          {"--lease", "SECONDS", "with --serve, end after so long without a question", &options.lease_s},
       },
+      &options.serve,
   };
 }
 
@@ -57,12 +73,20 @@ void show_progress(const std::string& doing, int done, int total) {
   std::cerr << "\r\033[K" << doing << " (" << done + 1 << " of " << total << ")" << std::flush;
 }
 
-int run(const Options& options) {
-  if (!options.worker.empty()) return serve(options.bundle, options.worker, options.settings.threads);
-  const auto bundle = read_bundle(options.bundle);
+int complain(const std::string& what, int status) {
+  std::cerr << "cross_backend_runner: " << printable(what) << "\n";
+  return status;
+}
+
+int run_bundle(const Options& options) {
+  const auto bundle = read_bundle(options.path);
   const auto artifacts = choose(bundle, options.platform, options.only);
+  if (options.settings.profile && artifacts.size() != 1) {
+    throw UsageError("--profile takes one artifact; choose it with --only NAME.");
+  }
+  const auto& sample = bundle.sample;
   for (const auto* files :
-       {&bundle.inputs, &bundle.expected, &bundle.inputs2, &bundle.expected2, &bundle.scale, &bundle.rounding}) {
+       {&sample.inputs, &sample.expected, &sample.inputs2, &sample.expected2, &sample.scale, &sample.rounding}) {
     for (const auto& file : *files) read_tensor(file);  // a damaged sample is the bundle's fault, not a runtime's
   }
   const bool shows_progress = isatty(2);
@@ -73,12 +97,27 @@ int run(const Options& options) {
   const Report report{bundle, panel, options.settings, machine};
   std::cout << (options.json ? json_report(report) : text_report(report, options.plain || plain_output()))
             << std::flush;
-  return succeeded(panel) && std::cout ? 0 : 1;
+  return std::cout ? status_of(panel) : kFailed;
 }
 
-int complain(const std::string& what) {
-  std::cerr << "cross_backend_runner: " << printable(what) << "\n";
-  return 2;
+// A file that cannot be run is a failure, not wrong usage.
+int run_program(const Options& options) {
+  if (!options.platform.empty() || !options.only.empty()) {
+    throw UsageError(std::string(options.only.empty() ? "--platform" : "--only") + " does not go with a file.");
+  }
+  try {
+    const Shown shown{options.json, options.plain || plain_output()};
+    return run_file(options.path, options.bundled_program, options.settings, shown);
+  } catch (const BundleError& error) {
+    return complain(options.path + ": " + error.what(), kFailed);
+  } catch (const Failure& error) {
+    return complain(options.path + ": " + error.what(), kFailed);
+  }
+}
+
+int run(const Options& options) {
+  if (options.serve) return serve(options.lease_s);
+  return options.bundled_program || is_program_file(options.path) ? run_program(options) : run_bundle(options);
 }
 
 }  // namespace
@@ -91,10 +130,10 @@ int main(int argc, char** argv) {
     const auto shown = cb::parse(cb::command_line(options), {argv + 1, argv + argc});
     if (shown.empty()) return cb::run(options);
     std::cout << shown << std::flush;
-    return std::cout ? 0 : 1;
+    return std::cout ? cb::kDone : cb::kFailed;
   } catch (const cb::BundleError& error) {
-    return cb::complain(options.bundle + ": " + error.what());
+    return cb::complain(options.path + ": " + error.what(), cb::kWrongUsage);
   } catch (const std::exception& error) {
-    return cb::complain(error.what());
+    return cb::complain(error.what(), cb::kWrongUsage);
   }
 }

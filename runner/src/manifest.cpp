@@ -1,12 +1,9 @@
 #include "manifest.h"
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <tuple>
 
-#include "digest.h"
 #include "file.h"
 #include "node.h"
 #include "outcome.h"
@@ -16,19 +13,15 @@ namespace cross_backend {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr auto kFormat = "cross-backend-bundle";
+constexpr auto kDamaged = "manifest.json is damaged: ";
 constexpr std::uint64_t kVersion = 1;
 // All far above what a real manifest has, and low enough to bound memory.
 constexpr std::size_t kMaxManifestBytes = 16 << 20;
-constexpr int kMaxDepth = 64;
-constexpr int kMaxValues = 1'000'000;
 constexpr std::size_t kMaxArtifacts = 100;
 constexpr std::size_t kMaxTensors = 1024;
-constexpr std::size_t kMaxRank = 32;
 constexpr std::size_t kMaxNames = 4096;
-constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{2} << 30;
 constexpr std::uint64_t kMaxSampleBytes = std::uint64_t{4} << 30;
 
 // Reads one byte more than a manifest may have: some files hold more than they say.
@@ -43,20 +36,6 @@ std::string read_text(const fs::path& path) {
   throw BundleError("its manifest.json is larger than " + std::to_string(kMaxManifestBytes >> 20) + " MiB.");
 }
 
-json parse(const std::string& text) {
-  int values = 0;
-  const auto bound = [&values](int depth, json::parse_event_t, const json&) {
-    if (depth > kMaxDepth) throw BundleError("manifest.json is damaged: it is nested too deep.");
-    if (++values > kMaxValues) throw BundleError("manifest.json is damaged: it holds too many values.");
-    return true;
-  };
-  try {
-    return json::parse(text, bound);
-  } catch (const json::exception& fault) {
-    throw BundleError(std::string("manifest.json is damaged: ") + fault.what());
-  }
-}
-
 void check_version(const Node& root) {
   if (root["format"].text() != kFormat) root["format"].fail(std::string("is not ") + kFormat);
   const auto version = root["version"].count();
@@ -67,32 +46,11 @@ void check_version(const Node& root) {
   if (version == 0) root["version"].fail("is 0");
 }
 
-TensorFile read_tensor_file(const Node& row, const fs::path& folder) {
-  TensorFile file{row["path"].inside(folder), row["dtype"].text(),       {},
-                  row["offset"].count(),      row["size_bytes"].count(), row["sha256"].sha256()};
-  for (const auto& extent : row["shape"].list(kMaxRank)) {
-    const auto size = extent.count();
-    if (size > std::numeric_limits<std::int32_t>::max()) extent.fail("does not fit");
-    file.shape.push_back(static_cast<std::int64_t>(size));
-  }
-  const auto item = item_size(file.dtype);
-  if (item == 0) row["dtype"].fail("names no known type");
-  try {
-    const auto elements = element_count(file.shape);
-    if (file.size_bytes > kMaxTensorBytes || elements != file.size_bytes / item || file.size_bytes % item != 0) {
-      row["size_bytes"].fail("does not agree with shape and dtype, or is more than 2 GiB");
-    }
-  } catch (const std::overflow_error&) {
-    row["shape"].fail("does not fit");
-  }
-  return file;
-}
-
 std::vector<TensorFile> read_tensor_files(const Node& rows, const fs::path& folder) {
   std::vector<TensorFile> files;
   std::uint64_t left = kMaxSampleBytes;
   for (const auto& row : rows.list(kMaxTensors)) {
-    files.push_back(read_tensor_file(row, folder));
+    files.push_back(read_tensor_file(row, row["path"].inside(folder)));
     const auto& file = files.back();
     if (file.offset > left || file.size_bytes > left - file.offset) rows.fail("takes more than 4 GiB");
     left -= file.offset + file.size_bytes;
@@ -101,29 +59,30 @@ std::vector<TensorFile> read_tensor_files(const Node& rows, const fs::path& fold
 }
 
 // Reads the sample's tensors; groups that older bundles lack stay empty.
-void read_sample(const Node& sample, Bundle& bundle) {
-  bundle.inputs = read_tensor_files(sample["inputs"], bundle.folder);
-  bundle.expected = read_tensor_files(sample["expected"], bundle.folder);
-  if (bundle.expected.empty()) sample["expected"].fail("is empty, so nothing could be verified");
-  if (const auto rows = sample.find("expected2")) bundle.expected2 = read_tensor_files(*rows, bundle.folder);
-  if (!bundle.expected2.empty()) bundle.inputs2 = read_tensor_files(sample["inputs2"], bundle.folder);
+TestCase read_sample(const Node& sample, const fs::path& folder) {
+  TestCase read;
+  read.inputs = read_tensor_files(sample["inputs"], folder);
+  read.expected = read_tensor_files(sample["expected"], folder);
+  if (read.expected.empty()) sample["expected"].fail("is empty, so nothing could be verified");
+  if (const auto rows = sample.find("expected2")) read.expected2 = read_tensor_files(*rows, folder);
+  if (!read.expected2.empty()) read.inputs2 = read_tensor_files(sample["inputs2"], folder);
   if (const auto numbers = sample.find("rounding")) {
-    bundle.rounding = read_tensor_files(*numbers, bundle.folder);
+    read.rounding = read_tensor_files(*numbers, folder);
     const auto is_number = [](const TensorFile& one) { return one.dtype == "float64" && one.shape.empty(); };
-    if (bundle.rounding.size() > 1 || !std::all_of(bundle.rounding.begin(), bundle.rounding.end(), is_number)) {
+    if (read.rounding.size() > 1 || !std::all_of(read.rounding.begin(), read.rounding.end(), is_number)) {
       numbers->fail("is not one float64");
     }
   }
   const auto rows = sample.find("scale");
-  if (rows) bundle.scale = read_tensor_files(*rows, bundle.folder);
-  if (bundle.scale.empty()) return;
+  if (rows) read.scale = read_tensor_files(*rows, folder);
+  if (read.scale.empty()) return read;
   const auto fits = [](const TensorFile& scale, const TensorFile& expected) {
     return scale.dtype == "float32" && scale.shape == expected.shape;
   };
-  const auto& [scale, expected] = std::tie(bundle.scale, bundle.expected);
-  if (!std::equal(scale.begin(), scale.end(), expected.begin(), expected.end(), fits)) {
+  if (!std::equal(read.scale.begin(), read.scale.end(), read.expected.begin(), read.expected.end(), fits)) {
     rows->fail("is not float32 in the shapes of sample.expected");
   }
+  return read;
 }
 
 double tolerance_in(const Node& number) {
@@ -136,7 +95,7 @@ Artifact read_artifact(const Node& row, const fs::path& folder) {
   Artifact artifact;
   artifact.name = row["name"].name();
   artifact.target = target;
-  artifact.runtime = target.substr(0, target.find_first_of(".?"));
+  artifact.runtime = runtime_name(target);
   artifact.title = printable(row["title"].text());
   artifact.payload = row["path"].inside(folder);
   artifact.size_bytes = row["size_bytes"].count();
@@ -162,6 +121,8 @@ void read_orders(const Node& rows, Bundle& bundle, const std::set<std::string>& 
 
 }  // namespace
 
+std::string runtime_name(const std::string& target) { return target.substr(0, target.find_first_of(".?")); }
+
 Bundle read_bundle(const fs::path& folder) {
   std::error_code error;
   Bundle bundle;
@@ -170,11 +131,11 @@ Bundle read_bundle(const fs::path& folder) {
   if (!fs::is_directory(bundle.folder)) throw BundleError("it is not a folder. A zip file must be unpacked first.");
   const auto path = bundle.folder / "manifest.json";
   if (!is_inside(bundle.folder, path)) throw BundleError("its manifest.json leads out of the folder.");
-  const auto manifest = parse(read_text(path));
-  const Node root(manifest, "");
+  const auto manifest = parse_document(read_text(path), kDamaged);
+  const Node root(manifest, kDamaged);
   check_version(root);
   bundle.model = root["model"].name();
-  read_sample(root["sample"], bundle);
+  bundle.sample = read_sample(root["sample"], bundle.folder);
   std::set<std::string> names;
   for (const auto& row : root["artifacts"].list(kMaxArtifacts)) {
     bundle.artifacts.push_back(read_artifact(row, bundle.folder));
@@ -215,33 +176,6 @@ std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, 
     chosen.push_back(*found);
   }
   return chosen;
-}
-
-std::vector<Tensor> read_tensors(const std::vector<TensorFile>& files) {
-  std::vector<Tensor> tensors;
-  for (const auto& file : files) tensors.push_back(read_tensor(file));
-  return tensors;
-}
-
-Tensor read_tensor(const TensorFile& description) {
-  const auto name = description.path.filename().u8string();
-  try {
-    File file(description.path);
-    if (file.size() != description.offset + description.size_bytes) {  // neither overflows: the manifest was checked
-      throw BundleError(name + " is not as long as manifest.json says.");
-    }
-    if (digest_path(description.path) != description.sha256) {
-      throw BundleError(name + " is not the file that manifest.json describes (its sha256 differs): it was changed.");
-    }
-    file.seek(description.offset);
-    Tensor tensor{description.dtype, description.shape, std::vector<std::uint8_t>(description.size_bytes)};
-    if (file.read(tensor.data.data(), tensor.data.size()) == tensor.data.size()) return tensor;
-  } catch (const BundleError&) {
-    throw;
-  } catch (const std::runtime_error& fault) {
-    throw BundleError(std::string(fault.what()) + ".");
-  }
-  throw BundleError(name + " became shorter while it was read.");
 }
 
 }  // namespace cross_backend

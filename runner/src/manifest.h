@@ -8,28 +8,29 @@
 #include <string>
 #include <vector>
 
-#include "tensor.h"
+#include "tensor_file.h"
 
 namespace cross_backend {
 
-// Where a sample tensor's bytes lie.
-struct TensorFile {
-  std::filesystem::path path;
-  std::string dtype;
-  std::vector<std::int64_t> shape;
-  std::uint64_t offset;
-  std::uint64_t size_bytes;
-  std::string sha256;  // of the whole file
+// Inputs and what they give.
+struct TestCase {
+  std::vector<TensorFile> inputs;
+  std::vector<TensorFile> expected;
+  std::vector<TensorFile> inputs2;  // a second input and what it gives; none in older bundles
+  std::vector<TensorFile> expected2;
+  std::vector<TensorFile> scale;     // by what an output's deviations are judged, in its shape; none in older bundles
+  std::vector<TensorFile> rounding;  // one number: what float32's rounding changes; none in older bundles
 };
 
 struct Artifact {
   std::string name;
   std::string target;
-  std::string runtime;  // what stands before the target's first '.', or the whole name
+  std::string runtime;  // see runtime_name
   std::string title;
   std::filesystem::path payload;
+  std::uint64_t offset = 0;  // of the program in the file, which ends there or goes on
   std::uint64_t size_bytes = 0;
-  std::string sha256;
+  std::string sha256;                    // of the whole file
   double tolerance = 0;                  // largest deviation of an element from what is expected
   std::optional<double> mean_tolerance;  // and of the root mean square of all, where it is limited
   std::vector<std::string> delegates;    // ids that the runtime must hold
@@ -40,15 +41,15 @@ struct Artifact {
 struct Bundle {
   std::filesystem::path folder;
   std::string model;
-  std::vector<TensorFile> inputs;
-  std::vector<TensorFile> expected;
-  std::vector<TensorFile> inputs2;  // a second input and what it gives; none in older bundles
-  std::vector<TensorFile> expected2;
-  std::vector<TensorFile> scale;     // by what an output's deviations are judged, in its shape; none in older bundles
-  std::vector<TensorFile> rounding;  // one number: what float32's rounding changes; none in older bundles
-  std::vector<Artifact> artifacts;   // in fallback order
+  TestCase sample;
+  bool is_bundled = false;          // one of ExecuTorch's bundled programs, and no folder
+  std::vector<TestCase> further;    // of such a one, each verified alone
+  std::vector<Artifact> artifacts;  // in fallback order
   std::map<std::string, std::vector<std::string>> orders;
 };
+
+// Returns what stands before a target's first '.' or '?': the runtime that it needs.
+std::string runtime_name(const std::string& target);
 
 // Reads and checks the manifest; payloads and samples are not opened.
 // Throws BundleError: missing, damaged, of a newer version, or with a path that leaves the folder.
@@ -57,9 +58,5 @@ Bundle read_bundle(const std::filesystem::path& folder);
 // Returns the artifacts of a platform's order (of the bundle's own where it is empty), only those named in `only` by
 // name or target. Throws UsageError: the bundle knows no such platform or artifact.
 std::vector<Artifact> choose(const Bundle& bundle, const std::string& platform, const std::vector<std::string>& only);
-
-// Reads one tensor. Throws BundleError: missing, of another length, or its digest is another one.
-Tensor read_tensor(const TensorFile& description);
-std::vector<Tensor> read_tensors(const std::vector<TensorFile>& files);
 
 }  // namespace cross_backend

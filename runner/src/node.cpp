@@ -12,11 +12,14 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kLongestName = 200;
+// Both far above what a real document has, and low enough to bound memory.
+constexpr int kMaxDepth = 64;
+constexpr int kMaxValues = 1'000'000;
 
 Node Node::operator[](const std::string& key) const {
   const auto found = object().find(key);
   if (found == value_.end()) fail("has no '" + key + "'");
-  return {*found, where_.empty() ? key : where_ + "." + key};
+  return {*found, complaint_, where_.empty() ? key : where_ + "." + key};
 }
 
 std::optional<Node> Node::find(const std::string& key) const {
@@ -28,7 +31,9 @@ std::vector<Node> Node::list(std::size_t most) const {
   if (!value_.is_array()) fail("is not a list");
   if (value_.size() > most) fail("has more than " + std::to_string(most) + " entries");
   std::vector<Node> nodes;
-  for (const auto& element : value_) nodes.emplace_back(element, where_ + "[" + std::to_string(nodes.size()) + "]");
+  for (const auto& element : value_) {
+    nodes.push_back({element, complaint_, where_ + "[" + std::to_string(nodes.size()) + "]"});
+  }
   return nodes;
 }
 
@@ -53,6 +58,19 @@ std::string Node::name() const {
 std::uint64_t Node::count() const {
   if (!value_.is_number_unsigned()) fail("is not a whole number from 0");
   return value_.get<std::uint64_t>();
+}
+
+int Node::count(int least, int most) const {
+  const auto wanted = "is not a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+  if (!value_.is_number_unsigned() || value_.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) fail(wanted);
+  const auto given = value_.get<int>();
+  if (given < least) fail(wanted);
+  return given;
+}
+
+bool Node::flag() const {
+  if (!value_.is_boolean()) fail("is neither true nor false");
+  return value_.get<bool>();
 }
 
 double Node::number() const {
@@ -80,7 +98,21 @@ fs::path Node::inside(const fs::path& folder) const {
 }
 
 void Node::fail(const std::string& what) const {
-  throw BundleError("manifest.json is damaged: " + (where_.empty() ? "it" : printable(where_)) + " " + what + ".");
+  throw BundleError(complaint_ + (where_.empty() ? "it" : printable(where_)) + " " + what + ".");
+}
+
+json parse_document(const std::string& text, const std::string& complaint) {
+  int values = 0;
+  const auto bound = [&](int depth, json::parse_event_t, const json&) {
+    if (depth > kMaxDepth) throw BundleError(complaint + "it is nested too deep.");
+    if (++values > kMaxValues) throw BundleError(complaint + "it holds too many values.");
+    return true;
+  };
+  try {
+    return json::parse(text, bound);
+  } catch (const json::exception& fault) {
+    throw BundleError(complaint + fault.what());
+  }
 }
 
 const json& Node::object() const {

@@ -1,4 +1,4 @@
-// A JSON value and where it stands in the manifest, so that a complaint can name the place.
+// A JSON value and where it stands in its document, so that a complaint can name the place.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ namespace cross_backend {
 // Every accessor throws BundleError where the value is of another kind.
 class Node {
  public:
-  Node(const nlohmann::json& value, std::string where) : value_(value), where_(std::move(where)) {}
+  // `complaint` comes before every complaint: "manifest.json is damaged: ". The value lives longer.
+  Node(const nlohmann::json& value, std::string complaint) : Node(value, std::move(complaint), "") {}
 
   Node operator[](const std::string& key) const;
 
@@ -29,7 +30,9 @@ class Node {
   std::string name() const;
 
   std::uint64_t count() const;
+  int count(int least, int most) const;
   double number() const;
+  bool flag() const;
   std::string sha256() const;
 
   // Returns the place in the folder that a relative path names. Links are followed, and must stay inside.
@@ -38,10 +41,16 @@ class Node {
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
+  Node(const nlohmann::json& value, std::string complaint, std::string where)
+      : value_(value), complaint_(std::move(complaint)), where_(std::move(where)) {}
   const nlohmann::json& object() const;
 
   const nlohmann::json& value_;
+  std::string complaint_;
   std::string where_;
 };
+
+// Reads a document. Throws BundleError, which begins with `complaint`: it is none, nested too deep, or holds too much.
+nlohmann::json parse_document(const std::string& text, const std::string& complaint);
 
 }  // namespace cross_backend

@@ -8,20 +8,22 @@
 namespace cross_backend {
 
 struct Option {
-  std::string name;  // with its dashes
+  std::string name;  // with its dashes; underscores do for those inside
   std::string kind;  // what --help calls its value; a flag has none
   std::string help;  // an option without stays out of --help
   // A flag is set; a double is positive; a list takes every word up to the next option.
   std::variant<bool*, int*, double*, std::string*, std::vector<std::string>*> target;
   int lowest = 0;  // of an int
   int highest = 0;
+  std::string other = "";  // a further name
 };
 
 struct CommandLine {
   std::string about;
   std::string version;
-  Option positional;  // a text, required
+  Option positional;  // a text, required; its further name is an option that gives it, too
   std::vector<Option> options;
+  const bool* is_alone;  // where it is set, no positional is wanted
 };
 
 // Returns what to print instead of running where --help or --version is asked for; else sets the targets and gives "".

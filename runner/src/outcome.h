@@ -18,6 +18,9 @@ enum class Outcome {
   kNotProved,  // it ran, its outputs are those that were expected, and that proves nothing
 };
 
+// Exit statuses, those of the Python command.
+inline constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2, kNothingProved = 3;
+
 // Returns the name that reports use: "OK", "LOAD_FAIL", …
 const char* name_of(Outcome outcome);
 
@@ -31,7 +34,24 @@ class Failure : public std::runtime_error {
   Outcome outcome;
 };
 
-// The folder is not a bundle that this program can read; the text is one line.
+// It cannot run in this program or on this machine; the text holds the remedy, too, where there is one.
+class Unavailable : public Failure {
+ public:
+  explicit Unavailable(const std::string& reason, const std::string& remedy = "")
+      : Failure(Outcome::kUnavailable, reason + (remedy.empty() ? "" : "; " + remedy)),
+        reason(printable(reason)),
+        remedy(printable(remedy)) {}
+  std::string reason;
+  std::string remedy;
+};
+
+// What was asked for is nothing that this artifact, or its runtime, can ever do.
+class Unsupported : public Failure {
+ public:
+  explicit Unsupported(const std::string& reason) : Failure(Outcome::kRunFail, reason) {}
+};
+
+// A file or folder is missing, damaged, or not what its manifest says; the text is one line.
 class BundleError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

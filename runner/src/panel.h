@@ -14,11 +14,19 @@
 namespace cross_backend {
 
 struct Settings {
-  int iterations = 1000;   // most timed calls of each artifact
+  int num_runs = 1000;     // most timed calls of each artifact
   int warmup = 3;          // untimed calls at the start of each visit
   double seconds = 5;      // most seconds of timed calls of each artifact
   int threads = 1;         // CPU threads of each
   double timeout_s = 600;  // longest answer of an artifact's process
+  bool profile = false;    // whether the runtime's profiler runs afterwards
+};
+
+// What a runtime's profiler said of an artifact.
+struct Profile {
+  std::vector<Timing> rows;
+  int runs = 0;
+  std::string fault;  // why there is none
 };
 
 struct Result {
@@ -34,6 +42,7 @@ struct Result {
   int rank = 0;
   std::optional<Interval> ratio;      // latency over that of the first, which is exactly 1
   std::vector<std::string> warnings;  // what may have disturbed the measurement
+  std::optional<Profile> profile;     // where it was asked for
 };
 
 struct Panel {
@@ -45,6 +54,7 @@ struct Panel {
 // Called with what is being done, steps done, and steps in all.
 using Progress = std::function<void(const std::string& doing, int done, int total)>;
 
+// Measures the artifacts, each verified on the bundle's sample and on what else it has.
 Panel run_panel(const Bundle& bundle, const std::vector<Artifact>& artifacts, const Settings& settings,
                 const Progress& progress);
 

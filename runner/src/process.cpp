@@ -117,8 +117,12 @@ Process::~Process() {
 
 std::string Process::ask(const std::string& line, double timeout_s) {
   const auto deadline = Clock::now() + std::chrono::duration<double>(timeout_s);
-  const auto request = line + "\n";  // far smaller than a pipe's buffer
-  if (write(requests_, request.data(), request.size()) != static_cast<ssize_t>(request.size())) report_death();
+  const auto request = line + "\n";
+  for (std::size_t done = 0; done < request.size();) {  // the child reads even while it works
+    const auto size = write(requests_, request.data() + done, request.size() - done);
+    if (size < 0 && errno != EINTR) report_death();
+    if (size > 0) done += static_cast<std::size_t>(size);
+  }
   for (;;) {
     const auto end = incoming_.find('\n');
     if (end != std::string::npos) {

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <tuple>
 #include <utility>
 
+#include "numbers.h"
 #include "report.h"
 #include "text.h"
 
@@ -14,49 +13,10 @@ namespace {
 
 constexpr std::size_t kShownInputs = 8;
 
-constexpr std::array<std::pair<const char*, const char*>, 14> kPlain{{
-    {"✅", "[ok]"},
-    {"❌", "[fail]"},
-    {"⚠️", "[warn]"},
-    {"🥇", "1."},
-    {"🥈", "2."},
-    {"🥉", "3."},
-    {"📊", "*"},
-    {"🏆", "*"},
-    {"📈", "*"},
-    {"🚀", "*"},
-    {"🏃", "-"},
-    {"⚡", "-"},
-    {"⚖️", "-"},
-    {"🎯", "-"},
-}};
-
-std::string format(const char* pattern, ...) {
-  std::array<char, 200> text{};
-  va_list values;
-  va_start(values, pattern);
-  std::vsnprintf(text.data(), text.size(), pattern, values);
-  va_end(values);
-  return text.data();
-}
-
-// Returns a duration with at least three significant digits.
-std::string milliseconds(double value) {
-  if (value >= 100) return format("%.0f", value);
-  const int wanted = value > 0 ? 2 - static_cast<int>(std::floor(std::log10(value))) : 0;
-  return format("%.*f", std::max(value >= 1 ? 3 : 4, wanted), value);
-}
-
-std::string numbers(const std::vector<double>& values, const char* pattern) {
-  std::vector<std::string> words;
-  for (const double value : values) words.push_back(format(pattern, value));
-  return join(words);
-}
-
 // Returns the inputs where they are few enough to read.
 std::string input_line(const Bundle& bundle) {
-  if (bundle.inputs.size() != 1) return "";
-  const auto values = to_doubles(read_tensor(bundle.inputs.front()), kShownInputs + 1);
+  if (bundle.sample.inputs.size() != 1) return "";
+  const auto values = to_doubles(read_tensor(bundle.sample.inputs.front()), kShownInputs + 1);
   return values.empty() || values.size() > kShownInputs ? "" : "📊 Input features: [" + numbers(values, "%g") + "]\n";
 }
 
@@ -165,22 +125,14 @@ std::string verdict(const Panel& panel, std::size_t ran) {
          (unproved > 0 ? "; the outputs of " + std::to_string(unproved) + " more prove nothing.\n" : ".\n");
 }
 
-std::string without_emoji(std::string text) {
-  for (const auto& [emoji, word] : kPlain) {
-    const std::string wanted = emoji;
-    for (auto at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at)) {
-      text.replace(at, wanted.size(), word);
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
-bool succeeded(const Panel& panel) {
+int status_of(const Panel& panel) {
   const auto& rows = panel.results;
-  return std::any_of(rows.begin(), rows.end(), [](const Result& row) { return row.latency.has_value(); }) &&
-         std::none_of(rows.begin(), rows.end(), [](const Result& row) { return row.outcome == Outcome::kMismatch; });
+  const auto any = [&](auto is) { return std::any_of(rows.begin(), rows.end(), is); };
+  if (any([](const Result& row) { return row.outcome == Outcome::kMismatch; })) return kFailed;
+  if (any([](const Result& row) { return row.latency.has_value(); })) return kDone;
+  return any([](const Result& row) { return row.outcome == Outcome::kNotProved; }) ? kNothingProved : kFailed;
 }
 
 std::string text_report(const Report& report, bool plain) {
@@ -198,8 +150,8 @@ std::string text_report(const Report& report, bool plain) {
     text += "⚠️ " + std::to_string(ran - rows.size()) + " without a rank: too few calls to compare.\n";
   }
   text += verdict(panel, ran);
-  text = cross_backend::plain(text);  // reasons come from other processes
-  return plain ? without_emoji(text) : text;
+  if (settings.profile && panel.results.size() == 1) text += profile_lines(panel.results.front());
+  return shown_text(text, plain);
 }
 
 }  // namespace cross_backend

@@ -1,0 +1,49 @@
+#include "limits.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "outcome.h"
+
+namespace cross_backend {
+namespace {
+
+constexpr double kRounding = 6e-5;  // where the sample does not tell
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Precision {
+  const char* name;
+  double gain;  // tolerance per rounding error of float32; those of narrower types are larger by as many bits
+  double least;
+  double most;
+  double mean;
+};
+
+constexpr std::array<Precision, 4> kPrecisions{{
+    {"bf16", 4.0 * (1 << 16), 5e-2, 2.0, 0.3},
+    {"fp16", 4.0 * (1 << 13), 1e-2, 2.0, 0.15},
+    {"fp32", 12.0, 1e-6, 1e-2, kInfinity},
+    {"int8", 0.0, 4.0, 4.0, 0.4},
+}};
+
+}  // namespace
+
+Limits limits_of(const std::string& precision, std::optional<double> rounding) {
+  for (const auto& row : kPrecisions) {
+    if (precision != row.name) continue;
+    return {std::min(std::max(row.gain * rounding.value_or(kRounding), row.least), row.most), row.mean};
+  }
+  throw UsageError("this runner knows no precision '" + precision + "'.");
+}
+
+std::string precision_of(const std::string& target) {
+  const auto mark = target.find('?');
+  std::istringstream options(mark == std::string::npos ? "" : target.substr(mark + 1));
+  for (std::string option; std::getline(options, option, '&');) {
+    if (option.rfind("precision=", 0) == 0) return option.substr(option.find('=') + 1);
+  }
+  return "fp32";
+}
+
+}  // namespace cross_backend
