@@ -81,7 +81,7 @@ def main(pairs: str = "12") -> int:
             bundle = str(Path(folder, model))
             found = measured(
                 [*cli, "run", bundle, "--num-runs", str(calls), *same],
-                [str(RUNNER), bundle, "--iterations", str(calls), *same],
+                [str(RUNNER), bundle, "--num-runs", str(calls), *same],
                 int(pairs),
             )
             ratios = [runner / python for python, runner in found]

@@ -10,7 +10,7 @@ namespace cross_backend {
 namespace {
 
 constexpr double kRounding = 6e-5;  // where the sample does not tell
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 struct Precision {
   const char* name;
@@ -23,7 +23,7 @@ struct Precision {
 constexpr std::array<Precision, 4> kPrecisions{{
     {"bf16", 4.0 * (1 << 16), 5e-2, 2.0, 0.3},
     {"fp16", 4.0 * (1 << 13), 1e-2, 2.0, 0.15},
-    {"fp32", 12.0, 1e-6, 1e-2, kInfinity},
+    {"fp32", 12.0, 1e-6, 1e-2, kUnlimited},
     {"int8", 0.0, 4.0, 4.0, 0.4},
 }};
 

@@ -30,9 +30,9 @@ Lines::Lines(double lease_s)
     : requests_(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)),
       answers_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)),
       lease_s_(std::min(lease_s, kForever)) {
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(null, STDIN_FILENO);
-  close(null);
+  ::close(null);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   std::thread([this] { read(); }).detach();
 }
@@ -50,7 +50,7 @@ std::optional<std::string> Lines::next() {
 void Lines::say(const std::string& line) {
   const auto text = line + "\n";
   for (std::size_t done = 0; done < text.size();) {
-    const auto size = write(answers_, text.data() + done, text.size() - done);
+    const auto size = ::write(answers_, text.data() + done, text.size() - done);
     if (size < 0 && errno != EINTR) die();  // nobody listens
     if (size > 0) done += static_cast<std::size_t>(size);
   }

@@ -97,6 +97,8 @@ int run_bundle(const Options& options) {
   const Report report{bundle, panel, options.settings, machine};
   std::cout << (options.json ? json_report(report) : text_report(report, options.plain || plain_output()))
             << std::flush;
+  const auto& profile = panel.results.empty() ? std::nullopt : panel.results.front().profile;
+  if (profile && !profile->fault.empty()) return complain(artifacts.front().name + ": " + profile->fault, kFailed);
   return std::cout ? status_of(panel) : kFailed;
 }
 
@@ -116,6 +118,7 @@ int run_program(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (options.serve && !options.path.empty()) throw UsageError("--serve takes no " + options.path + ".");
   if (options.serve) return serve(options.lease_s);
   return options.bundled_program || is_program_file(options.path) ? run_program(options) : run_bundle(options);
 }

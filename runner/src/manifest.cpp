@@ -128,7 +128,8 @@ Bundle read_bundle(const fs::path& folder) {
   Bundle bundle;
   bundle.folder = fs::canonical(folder, error);
   if (error) throw BundleError("it does not exist.");
-  if (!fs::is_directory(bundle.folder)) throw BundleError("it is not a folder. A zip file must be unpacked first.");
+  if (!fs::is_directory(bundle.folder))
+    throw BundleError("it is neither a folder nor a .pte or .bpte file. A zip file must be unpacked first.");
   const auto path = bundle.folder / "manifest.json";
   if (!is_inside(bundle.folder, path)) throw BundleError("its manifest.json leads out of the folder.");
   const auto manifest = parse_document(read_text(path), kDamaged);

@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kMethod = "forward";
-constexpr auto kVersion = "BP08";
-constexpr std::size_t kMaxManifestBytes = 16 << 20;
+constexpr auto kBundledVersion = "BP08";
+constexpr std::size_t kMaxDescriptionBytes = 16 << 20;
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{4} << 30;
 constexpr std::uint8_t kTensor = 1;  // its place in the union of values; the others are plain numbers
 
@@ -37,7 +37,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> kBackends{{
 }};
 
 // Number in scalar_type.fbs → NumPy's name.
-constexpr std::array<std::pair<int, const char*>, 12> kTypes{{
+constexpr std::array<std::pair<int, const char*>, 12> kScalarTypes{{
     {0, "uint8"},
     {1, "int8"},
     {2, "int16"},
@@ -91,7 +91,7 @@ std::string target_of(const std::vector<std::string>& ids) {
   return best;
 }
 
-Bundle described(const fs::path& path, const std::vector<std::string>& ids) {
+Bundle described_program(const fs::path& path, const std::vector<std::string>& ids) {
   Artifact artifact;
   artifact.name = path.stem().u8string();
   artifact.target = target_of(ids);
@@ -108,8 +108,8 @@ Bundle described(const fs::path& path, const std::vector<std::string>& ids) {
   return bundle;
 }
 
-const char* type_of(std::uint8_t number) {
-  for (const auto& [known, name] : kTypes) {
+const char* scalar_type_of(std::uint8_t number) {
+  for (const auto& [known, name] : kScalarTypes) {
     if (number == known) return name;
   }
   throw Unsupported("a test case holds a tensor of type " + std::to_string(number) + ", which NumPy lacks.");
@@ -120,7 +120,7 @@ std::vector<TensorFile> tensors_of(const std::vector<Flatbuffer>& values, const 
   for (const auto& value : values) {
     if (value.byte(0) != kTensor) throw Unsupported("a test case holds a plain number; only tensors are verified.");
     const auto tensor = value.table(1);
-    TensorFile file{path, type_of(tensor.byte(0)), {}, 0, 0, "", true};
+    TensorFile file{path, scalar_type_of(tensor.byte(0)), {}, 0, 0, "", true};
     const auto sizes = tensor.vector(1, sizeof(std::int32_t));
     const auto order = tensor.vector(3);
     for (std::size_t at = 0; at < sizes.size(); at += sizeof(std::int32_t)) {
@@ -147,7 +147,7 @@ std::vector<TensorFile> tensors_of(const std::vector<Flatbuffer>& values, const 
 Bundle read_cases(const std::string& bytes, const fs::path& path) {
   const auto root = Flatbuffer::root(bytes);
   const auto program = root.vector(2);
-  auto bundle = described(path, delegates_in(program));
+  auto bundle = described_program(path, delegates_in(program));
   bundle.is_bundled = true;
   auto& artifact = bundle.artifacts.front();
   artifact.offset = root.offset_of(program);
@@ -176,7 +176,7 @@ void take_manifest(const fs::path& path, Bundle& bundle) {
   manifest.replace_extension(".json");
   nlohmann::json document;
   try {
-    document = parse_document(read_whole(manifest, kMaxManifestBytes), complaint);
+    document = parse_document(read_whole(manifest, kMaxDescriptionBytes), complaint);
   } catch (const BundleError&) {
     return;  // there is none, or it is another's
   }
@@ -233,7 +233,7 @@ Bundle read_program(const fs::path& path) {
   const auto bytes = read_whole(path, kMaxFileBytes);
   if (kind_of_file(path) != FileKind::kProgram) throw BundleError("it is no program of ExecuTorch.");
   try {
-    auto bundle = described(path, delegates_in(bytes));
+    auto bundle = described_program(path, delegates_in(bytes));
     auto& artifact = bundle.artifacts.front();
     artifact.runtime = runtime_name(artifact.target);
     artifact.size_bytes = bytes.size();
@@ -246,8 +246,9 @@ Bundle read_program(const fs::path& path) {
 Bundle read_bundled_program(const fs::path& path) {
   const auto file = found(path);
   const auto bytes = read_whole(file, kMaxFileBytes);
-  if (bytes.compare(4, 4, kVersion) != 0) {
-    throw BundleError(std::string("it is no bundled program of the format ") + kVersion + " that this version reads.");
+  if (bytes.compare(4, 4, kBundledVersion) != 0) {
+    throw BundleError(std::string("it is no bundled program of the format ") + kBundledVersion +
+                      " that this version reads.");
   }
   Bundle bundle;
   try {

@@ -10,7 +10,7 @@ namespace cross_backend {
 namespace {
 
 constexpr std::uint64_t kMostDrawn = 1 << 28;
-constexpr std::uint_fast64_t kSeed = 0;
+constexpr std::uint_fast64_t kInputSeed = 0;
 constexpr double kTwoPi = 6.283185307179586;
 
 // The standard says what the generator gives, and leaves its distributions to each library; these are our own.
@@ -25,7 +25,7 @@ class Numbers {
   bool fair() { return (random_() & 1) != 0; }
 
  private:
-  std::mt19937_64 random_{kSeed};
+  std::mt19937_64 random_{kInputSeed};
 };
 
 std::uint16_t to_bfloat16(float value) {

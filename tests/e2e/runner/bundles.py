@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 PORTABLE, XNNPACK, VULKAN = "linear_regression_portable", "linear_regression_xnnpack", "linear_regression_vulkan"
 ATALLA, DELEGATE = "linear_regression_atalla", "linear_regression_executorch_atalla"
-QUICK = ("--iterations", "60")
+QUICK = ("--num-runs", "60")
 
 
 def edit(bundle, change):
