@@ -17,6 +17,7 @@ PACKAGES = {
     "clang": "clang",
     "g++": "g++",
     "gcc": "gcc",
+    "java": "default-jre-headless",
     "qemu-aarch64": "qemu-user",
     "sshd": "openssh-server",
     "vulkaninfo": "vulkan-tools",

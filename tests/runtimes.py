@@ -19,10 +19,25 @@ AXE = RuntimeFiles(
     ("package/axe.min.js",),
 )
 
+KOTLIN = RuntimeFiles(
+    "kotlin",
+    "only tests compile the loader that bundles bring for Android",
+    (("kotlin-compiler", "2.4.20"),),
+    "IF5IVM7LpPhA/ntHQQpaVt1yxpaaQovtEVYLyqWMuaLr0XelLPPm7/sM6HLhtcRjjjoSsK7I7lP2kzYJkMy73w==",
+    tuple(
+        f"package/lib/{name}.jar"
+        for name in (
+            *("annotations-13.0", "kotlin-compiler", "kotlin-reflect", "kotlin-script-runtime", "kotlin-stdlib"),
+            "kotlinx-coroutines-core-jvm",
+        )
+    ),
+)
+"""Its archive has 90 MB."""
+
 
 def bring(name: str) -> Path:
-    """Have one of ``toolchain add``'s runtimes, or axe, in this run's folder of toolchains; return its folder."""
-    files = {**FILES, AXE.name: AXE}[name]
+    """Have one of ``toolchain add``'s runtimes, or of tests' own, in this run's folder of toolchains; return it."""
+    files = {**FILES, AXE.name: AXE, KOTLIN.name: KOTLIN}[name]
     kept, run = KEPT / "toolchains", run_folder() / "toolchains"
     kept.mkdir(parents=True, exist_ok=True)
     run.mkdir(exist_ok=True)

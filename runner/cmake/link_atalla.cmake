@@ -25,7 +25,7 @@ function(link_atalla program)
   endif()
   set_target_properties(
     atalla_kernels PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${folder}" INTERFACE_LINK_LIBRARIES "Threads::Threads;m")
-  target_sources(${program} PRIVATE src/atalla_session.cpp "${folder}/executorch_delegate.cpp")
+  target_sources(${program} PRIVATE src/atalla_session.cpp src/mapped_file.cpp "${folder}/executorch_delegate.cpp")
   set_source_files_properties("${folder}/executorch_delegate.cpp" PROPERTIES COMPILE_OPTIONS "-fno-rtti;-fno-exceptions")
   target_link_libraries(${program} PRIVATE atalla_kernels)
   message(STATUS "runner: holds Atalla and AtallaBackend")

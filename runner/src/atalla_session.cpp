@@ -1,12 +1,6 @@
 // Atalla: a blob (.atalla) on the C kernels. The only file that knows its C ABI.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -14,6 +8,7 @@
 
 #include "atalla.h"
 #include "isa.h"
+#include "mapped_file.h"
 #include "outcome.h"
 #include "session.h"
 
@@ -58,38 +53,6 @@ void check(int status, const atalla_error& error, Outcome otherwise, const char*
   const std::string why = error.text[0] ? std::string(error.text) : "status " + std::to_string(status);
   throw Failure(otherwise, std::string("Atalla cannot ") + doing + ": " + why);
 }
-
-// A file's bytes, which are read when they are looked at.
-class Mapped {
- public:
-  explicit Mapped(const std::string& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status{};
-    bool is_there = file >= 0 && fstat(file, &status) == 0;
-    size_ = static_cast<std::size_t>(status.st_size);
-    if (is_there && size_ > 0) {
-      bytes_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-      is_there = bytes_ != MAP_FAILED;
-    }
-    const int fault = errno;
-    if (file >= 0) ::close(file);
-    if (!is_there) {
-      throw Failure(Outcome::kLoadFail, std::string("Atalla cannot read the blob: ") + std::strerror(fault));
-    }
-  }
-  ~Mapped() {
-    if (size_ > 0) munmap(bytes_, size_);
-  }
-  Mapped(const Mapped&) = delete;
-  Mapped& operator=(const Mapped&) = delete;
-
-  const void* data() const { return size_ > 0 ? bytes_ : ""; }
-  std::size_t size() const { return size_; }
-
- private:
-  void* bytes_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 // A tensor as the blob wants it laid out, and its memory; an output that is none has no memory.
 struct Place {

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "bench.h"
+#include "bundled_program.h"
 #include "numbers.h"
 #include "outcome.h"
 #include "program_file.h"

@@ -16,12 +16,14 @@ import pytest
 
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.backends.executorch._bundled import BUNDLED
-from tests.e2e.test_cli_run_bundled import adds_one, cases
+from tests.e2e import test_cli_run_bundled
+from tests.e2e.test_cli_run_bundled import adds_one
 
 __all__ = ["adds_one"]
 
 QUICK = ("--bundled_program", "--num-runs", "30", "--seconds", "1")
 Run = Callable[..., Any]
+cases: Run = test_cli_run_bundled.cases
 
 
 @pytest.fixture
@@ -64,7 +66,9 @@ def test_document_is_that_of_the_command(name: str, alone: Run, runner: Run, cli
         assert row[key] == wanted[key], key
     assert row["latency_ms"].keys() == wanted["latency_ms"].keys() and row["latency_ms"]["n"] == 30
     for key in ("max_abs", "max_rel", "tolerance", "verdict", "reason", "unproved"):
-        assert row["error"][key] == (pytest.approx(wanted["error"][key]) if key == "tolerance" else wanted["error"][key])
+        assert row["error"][key] == (
+            pytest.approx(wanted["error"][key]) if key == "tolerance" else wanted["error"][key]
+        )
     assert len(ours["iterations_ms"]) == 30 and min(ours["iterations_ms"]) > 0
     assert ours["profile_runs"] == theirs["profile_runs"]
     told = [{(one["name"], one["kind"], one["calls"]) for one in found["profile"]} for found in (ours, theirs)]

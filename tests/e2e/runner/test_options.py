@@ -15,10 +15,7 @@ SECONDS = "--seconds must be a positive number, not '{}'."
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        *(
-            (("--num-runs", text), NUM_RUNS)
-            for text in ("0", "-5", "10000001", "many", "60x", "6.5", "1e2", "0x10")
-        ),
+        *((("--num-runs", text), NUM_RUNS) for text in ("0", "-5", "10000001", "many", "60x", "6.5", "1e2", "0x10")),
         *((("--num-runs", text), NUM_RUNS) for text in ("", " 60", "6-0", "9" * 30, "-" + "9" * 400, "inf")),
         *(
             (("--seconds", text), SECONDS)
@@ -116,6 +113,7 @@ def test_same_options_have_the_same_words_as_those_of_the_command(runner, cli):
     theirs = " ".join(cli("run", "--help", COLUMNS="100").stdout.split())
     rows = re.findall(r"(?m)^  (--[a-z-]+)(?: [A-Z]+)?(?: \.\.\.)? +(.*)$", runner("--help").stdout)
     same = {name: words for name, words in rows if re.search(rf" {name}[ ,]", theirs) and name != "--platform"}
-    assert set(same) == {"--profile", "--bundled-program", "--num-runs", "--seconds", "--threads", "--timeout", "--json"}
+    wanted = {"--profile", "--bundled-program", "--num-runs", "--seconds", "--threads", "--timeout", "--json"}
+    assert set(same) == wanted
     for name, words in same.items():
         assert words in theirs, name

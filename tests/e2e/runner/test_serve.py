@@ -63,8 +63,9 @@ def mixed(cli: Callable[..., Any], shared_folder: Path) -> Path:
         done = cli("bundle", f"{folder / 'mixed.py'}:make", *targets)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    (bundle,) = (once(shared_folder, "runner_mixed", make) / "out").iterdir()
-    return Path(bundle)
+    made: Path = once(shared_folder, "runner_mixed", make)  # type: ignore[no-untyped-call]
+    (bundle,) = (made / "out").iterdir()
+    return bundle
 
 
 @pytest.fixture
@@ -143,6 +144,12 @@ def test_verify_compares_where_the_outputs_are(opened: Serving, tmp_path: Path) 
     assert (right["right"], right["max_rel"], right["unproved"]) == (True, 0, "")
     wrong = opened.ask("Verify", **{**given, "expected": raw([wanted + 1], tmp_path, "wrong")})
     assert wrong["right"] is False and "is off by" in wrong["reason"]
+    scales = raw([np.ones((1, 9), np.float32)], tmp_path, "scale")
+    odd = opened.ask("Verify", **given, scale=scales)
+    assert (odd["right"], odd["reason"]) == (False, "output 0 has a scale of another shape")
+    assert opened.refused("Verify", **given, rounding=raw([np.ones(0)], tmp_path, "rounding"))["type"] == "RunError"
+    none = opened.ask("Verify", **{**given, "expected": []})
+    assert none["right"] is False and "instead of 0" in none["reason"]
 
 
 def test_memory_machine_and_beat(serving: Serving) -> None:
@@ -159,12 +166,13 @@ def test_memory_machine_and_beat(serving: Serving) -> None:
 
 
 def test_nothing_is_open(serving: Serving) -> None:
-    for question, arguments in {
+    asked: dict[str, dict[str, Any]] = {
         "Run": {"outputs": None},
         "Bind": {"inputs": []},
         "Sample": {"calls": 1, "warm_up": 0, "seconds": 1},
         "Profile": {"runs": 1},
-    }.items():
+    }
+    for question, arguments in asked.items():
         assert serving.refused(question, **arguments) == {"type": "RunError", "text": "no artifact is open."}
 
 
@@ -310,7 +318,7 @@ def test_what_it_started_ends_with_it(
     harmful: Callable[[str], dict[str, str]], bundle: Path, built: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any],
 ) -> None:  # fmt: skip
-    for key, value in harmful("if (fork() == 0) { execlp(\"sleep\", \"sleep\", \"600\", (char*)0); }").items():
+    for key, value in harmful('if (fork() == 0) { execlp("sleep", "sleep", "600", (char*)0); }').items():
         monkeypatch.setenv(key, value)
     with Serving(built / "cross_backend_runner") as serving:
         asked = subject(bundle, "linear_regression_portable", [X], tmp_path)
