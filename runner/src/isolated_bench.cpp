@@ -29,24 +29,24 @@ class IsolatedBench final : public Bench {
   explicit IsolatedBench(double timeout_s) : process_({"--serve", "--lease", "1e9"}), timeout_s_(timeout_s) {}
 
   Opened open(const Subject& subject) override {
-    return ask("Open", "opened", wire::to_json(subject), wire::opened_from, Outcome::kLoadFail);
+    return ask("Open", "was opened", wire::to_json(subject), wire::opened_from, Outcome::kLoadFail);
   }
 
   Verified verify(const TestCase& given, const Limits& limits) override {
-    return ask("Verify", "verified", wire::to_json(given, limits), wire::verified_from);
+    return ask("Verify", "was verified", wire::to_json(given, limits), wire::verified_from);
   }
 
   Ran run(const std::optional<std::filesystem::path>& folder) override {
-    return ask("Run", "run", {{"outputs", folder ? json(folder->u8string()) : json()}}, wire::ran_from);
+    return ask("Run", "was run", {{"outputs", folder ? json(folder->u8string()) : json()}}, wire::ran_from);
   }
 
   Timed sample(int calls, int warmup, double seconds) override {
     const json arguments{{"calls", calls}, {"warm_up", warmup}, {"seconds", seconds}};
-    return ask("Sample", "measured", arguments, wire::timed_from);
+    return ask("Sample", "was measured", arguments, wire::timed_from);
   }
 
   std::vector<Timing> profile(int runs) override {
-    return ask("Profile", "profiled", {{"runs", runs}}, wire::timings_from);
+    return ask("Profile", "was profiled", {{"runs", runs}}, wire::timings_from);
   }
 
  private:
@@ -59,9 +59,9 @@ class IsolatedBench final : public Bench {
       if (answer.contains("error")) fail(answer.at("error"));
       return read(answer.at("value"));
     } catch (const ProcessSilent&) {
-      throw Failure(Outcome::kTimeout, "no answer within " + seconds_text() + " s while it was " + doing);
+      throw Failure(Outcome::kTimeout, "no answer within " + seconds_text() + " s while it " + doing);
     } catch (const ProcessDied& death) {
-      throw Failure(otherwise, std::string(death.what()) + ", while it was " + doing);
+      throw Failure(otherwise, std::string(death.what()) + ", while it " + doing);
     } catch (const json::exception& error) {
       throw Failure(otherwise, std::string("its process answered nonsense: ") + error.what());
     }

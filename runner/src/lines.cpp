@@ -16,7 +16,6 @@ namespace cross_backend {
 namespace {
 
 constexpr std::size_t kMostWaiting = 16;
-constexpr double kForever = 1e9;  // seconds; a clock cannot count much further
 
 // Ends this process and what it started.
 [[noreturn]] void die() {
@@ -29,7 +28,7 @@ constexpr double kForever = 1e9;  // seconds; a clock cannot count much further
 Lines::Lines(double lease_s)
     : requests_(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)),
       answers_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)),
-      lease_s_(std::min(lease_s, kForever)) {
+      lease_s_(lease_s) {
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(null, STDIN_FILENO);
   ::close(null);
@@ -40,7 +39,11 @@ Lines::Lines(double lease_s)
 std::optional<std::string> Lines::next() {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto came = [this] { return !waiting_.empty(); };
-  if (!changed_.wait_for(lock, std::chrono::duration<double>(lease_s_), came)) die();
+  if (lease_s_ >= kForever) {
+    changed_.wait(lock, came);
+  } else if (!changed_.wait_for(lock, std::chrono::duration<double>(lease_s_), came)) {
+    die();
+  }
   auto line = std::move(waiting_.front());
   waiting_.pop_front();
   changed_.notify_all();

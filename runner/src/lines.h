@@ -11,6 +11,7 @@
 namespace cross_backend {
 
 inline constexpr std::size_t kLongestLine = 16 << 20;
+inline constexpr double kForever = 1e9;  // seconds; such a lease has no end
 
 // Keeps both streams for the protocol: what libraries print goes to standard error, and what they read is empty.
 // The end of the input ends this process at once, with what it started; there is one for the process' life.

@@ -121,7 +121,10 @@ Machine this_machine() {
 
 Condition this_condition() {
   Condition found{};
-#ifndef _WIN32
+#if defined(__linux__)
+  const auto load = first_line("/proc/loadavg");
+  if (!load.empty()) found.load_1m = std::strtod(load.c_str(), nullptr);
+#elif !defined(_WIN32)
   if (double load = 0; getloadavg(&load, 1) == 1) found.load_1m = load;
 #endif
   found.governor = printable(first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));

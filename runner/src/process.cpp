@@ -65,6 +65,12 @@ struct Pipe {
   }
 };
 
+// Ends a child and what it started: once it serves, it leads a group of its own.
+void end_all(pid_t child) {
+  kill(-child, SIGKILL);
+  kill(child, SIGKILL);
+}
+
 int release(int& descriptor) {
   const int given = descriptor;
   descriptor = -1;
@@ -109,7 +115,7 @@ Process::~Process() {
   close_quietly(answers_);
   close_quietly(log_);
   if (pid_ > 0) {
-    kill(pid_, SIGKILL);
+    end_all(pid_);
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
@@ -133,7 +139,7 @@ std::string Process::ask(const std::string& line, double timeout_s) {
     if (answers_ < 0) report_death();
     const double left_ms = std::chrono::duration<double, std::milli>(deadline - Clock::now()).count();
     if (left_ms <= 0) {
-      kill(pid_, SIGKILL);
+      end_all(pid_);
       throw ProcessSilent("no answer in time");
     }
     std::array<pollfd, 2> watched{{{answers_, POLLIN, 0}, {log_, POLLIN, 0}}};

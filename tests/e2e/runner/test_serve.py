@@ -147,7 +147,9 @@ def test_verify_compares_where_the_outputs_are(opened: Serving, tmp_path: Path) 
     scales = raw([np.ones((1, 9), np.float32)], tmp_path, "scale")
     odd = opened.ask("Verify", **given, scale=scales)
     assert (odd["right"], odd["reason"]) == (False, "output 0 has a scale of another shape")
-    assert opened.refused("Verify", **given, rounding=raw([np.ones(0)], tmp_path, "rounding"))["type"] == "RunError"
+    twice = {**given, "inputs2": given["inputs"], "expected2": given["expected"]}
+    assert "the same for two different inputs" in opened.ask("Verify", **twice)["unproved"]
+    assert opened.refused("Verify", **twice, rounding=raw([np.ones(0)], tmp_path, "rounding"))["type"] == "RunError"
     none = opened.ask("Verify", **{**given, "expected": []})
     assert none["right"] is False and "instead of 0" in none["reason"]
 
