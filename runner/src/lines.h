@@ -36,6 +36,7 @@ class Lines {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::optional<std::string>> waiting_;
+  unsigned beats_ = 0;  // empty lines: signs of life
 };
 
 }  // namespace cross_backend

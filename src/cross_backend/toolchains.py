@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cross_backend.cache import key_of
 from cross_backend.errors import CrossBackendError, unknown_name
 
+RUNNER = "cross_backend_runner"
 VARIABLE = "CROSS_BACKEND_TOOLCHAINS"
 """Environment variable that overrides where toolchains lie."""
 _OWN_NEEDS = ("numpy", "packaging", "platformdirs", "psutil", "rich")
@@ -125,6 +127,95 @@ class RuntimeFiles:
         archive.unlink()
 
 
+@dataclass(frozen=True)
+class RunnerBuild:
+    """The C++ runner for machines of one architecture that have no Python, with the libraries that it needs."""
+
+    architecture: str
+    """As ``uname -m`` says it: ``aarch64``."""
+    pins: tuple[tuple[str, str], ...]
+    """The package whose libraries it is linked with."""
+    why: str = "measures on machines that have no Python"
+
+    @property
+    def name(self) -> str:
+        """What the user adds."""
+        return f"runner-{self.architecture}"
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies; other sources or libraries, other folder."""
+        sources = {name: file.read_bytes().hex() for name, file in _runner_sources().items()}
+        return root() / f"{self.name}-{key_of({'pins': self.pins, 'sources': sources, 'recipe': 2})[:8]}"
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Name → file, of all that goes to such a machine; they lie in one folder there."""
+        return {path.name: path for path in sorted((self.folder / "out").iterdir())}
+
+    @property
+    def added(self) -> bool:
+        """Whether it was built to the end."""
+        return (self.folder / "ready").is_file() and (self.folder / "out" / RUNNER).is_file()
+
+    def install(self, tell: Callable[[str], None]) -> None:
+        """Fetch the libraries for that architecture with pip, and build the runner with a (cross) compiler."""
+        native = platform.machine() == self.architecture
+        compiler = shutil.which("g++" if native else f"{self.architecture}-linux-gnu-g++")
+        if compiler is None:
+            package = "g++" if native else f"g++-{self.architecture.replace('_', '-')}-linux-gnu"
+            raise CrossBackendError(f"{self.name}: needs a C++ compiler; run: sudo apt-get install {package}")
+        ((package, version),) = self.pins
+        source, wheel = self.folder / "source", self.folder / "wheel"
+        tell(f"[1/3] {self.name}: fetching {package} {version} for {self.architecture}")
+        tag = [
+            f"--python-version={sys.version_info.major}.{sys.version_info.minor}",
+            "--only-binary=:all:",
+            "--no-deps",
+        ]
+        where = [f"--platform=manylinux_2_28_{self.architecture}", "--dest", str(self.folder), "--quiet"]
+        pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", *tag, *where]
+        _run(self.name, f"fetching {package} {version}", [*pip, f"{package}=={version}"])
+        (archive,) = self.folder.glob("*.whl")
+        shutil.unpack_archive(archive, wheel, "zip")
+        archive.unlink()
+        for name, path in _runner_sources().items():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, source / name)
+        tell(f"[2/3] {self.name}: building the runner")
+        system = [] if native else ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={self.architecture}"]
+        beside = "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath,'$ORIGIN'"
+        build = ["bash", str(source / "runner" / "build.sh"), str(self.folder / "build"), *system, beside]
+        variables = {
+            "CXX": compiler,
+            "CC": compiler.removesuffix("++") + "cc",
+            "PYTHON": sys.executable,
+        }
+        package_files = wheel / package
+        _run(self.name, "building", [*build, f"-Dexecutorch_DIR={package_files}/share/cmake"], variables=variables)
+        tell(f"[3/3] {self.name}: collecting its libraries")
+        out = self.folder / "out"
+        out.mkdir()
+        shutil.copy(self.folder / "build" / RUNNER, out)
+        for path in sorted((package_files / "lib").glob("*.so*")):
+            shutil.copy(path, out)
+        for folder in (source, wheel, self.folder / "build"):
+            shutil.rmtree(folder)
+
+
+def _runner_sources() -> dict[str, Path]:
+    """Return place in a checkout → file, of the runner and of Atalla's C sources, from a checkout or from a wheel."""
+    package = Path(__file__).parent
+    runner = next(one for one in (package / "_runner", package.parents[1] / "runner") if one.is_dir())
+    found = {"src/cross_backend/_version.py": package / "_version.py"}
+    for place, folder in (("runner", runner), ("src/atalla/csrc", package.parent / "atalla" / "csrc")):
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            if path.is_file() and inside.parts[0] != "build":
+                found[f"{place}/{inside.as_posix()}"] = path
+    return found
+
+
 _ONE_FOLDER = "all builds of ONNX Runtime install into one folder and overwrite each other"
 
 TOOLCHAINS: dict[str, Toolchain] = {
@@ -195,7 +286,11 @@ FILES: dict[str, RuntimeFiles] = {
         ),
     )
 }
-EVERY: dict[str, Toolchain | RuntimeFiles] = {**TOOLCHAINS, **FILES}
+RUNNERS: dict[str, RunnerBuild] = {
+    one.name: one
+    for one in (RunnerBuild("aarch64", (("executorch", "1.5.1"),)), RunnerBuild("x86_64", (("executorch", "1.5.1"),)))
+}
+EVERY: dict[str, Toolchain | RuntimeFiles | RunnerBuild] = {**TOOLCHAINS, **FILES, **RUNNERS}
 """All that can be added by name."""
 
 
@@ -218,7 +313,7 @@ def find_toolchain(name: str) -> Toolchain:
     return TOOLCHAINS[name]
 
 
-def add(toolchain: Toolchain | RuntimeFiles, tell: Callable[[str], None]) -> None:
+def add(toolchain: Toolchain | RuntimeFiles | RunnerBuild, tell: Callable[[str], None]) -> None:
     """Install a toolchain; one that was cut off is begun again.
 
     Raises:
@@ -236,16 +331,18 @@ def add(toolchain: Toolchain | RuntimeFiles, tell: Callable[[str], None]) -> Non
             shutil.rmtree(toolchain.folder, ignore_errors=True)
 
 
-def remove(toolchain: Toolchain | RuntimeFiles) -> bool:
+def remove(toolchain: Toolchain | RuntimeFiles | RunnerBuild) -> bool:
     """Delete a toolchain; say whether it was there."""
     there = toolchain.folder.is_dir()
     shutil.rmtree(toolchain.folder, ignore_errors=True)
     return there
 
 
-def _run(name: str, doing: str, command: list[str], path: str | None = None) -> None:
-    """Run one step; ``path`` is another search path for programs."""
-    environment = None if path is None else {**os.environ, "PATH": path}
+def _run(
+    name: str, doing: str, command: list[str], path: str | None = None, variables: Mapping[str, str] | None = None
+) -> None:
+    """Run one step; ``path`` is another search path for programs, ``variables`` stand beside the environment's."""
+    environment = {**os.environ, **({} if path is None else {"PATH": path}), **(variables or {})}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]

@@ -34,7 +34,8 @@ class Opened:
     """Whether nothing was opened there before."""
     process_ns: int | None
     """From starting the process to the end of this package's own imports; None on another machine."""
-    import_ns: int
+    import_ns: int | None
+    """Of the runtime's modules; None where it has none."""
     load_ns: int
     """From asking the runtime to load to a session that is ready."""
     bind_ns: int

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from cross_backend.bench.open_artifact import OpenArtifact
 from cross_backend.errors import RunError, failing_as
 from cross_backend.measure.clock import timed
 from cross_backend.records import Comparison
-from cross_backend.tensors import to_numpy
+from cross_backend.tensors import TensorSpec, to_numpy
 from cross_backend.verify.compare import compare_further, compare_outputs
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
@@ -33,7 +32,46 @@ class Judged:
     """Duration of the first call of the session; None where it had been called before."""
 
 
-def verified(one: OpenArtifact, precision: str) -> Judged:
+class Session(Protocol):
+    """What has specifications, and binds tensors."""
+
+    @property
+    def inputs(self) -> Sequence[TensorSpec]:
+        """Of the program."""
+
+    @property
+    def outputs(self) -> Sequence[TensorSpec]:
+        """Of the program."""
+
+    def bind(self, inputs: Sequence[Any]) -> Callable[[], Sequence[Any]]:
+        """Return the call on these inputs."""
+
+
+class Verifiable(Protocol):
+    """An artifact that is open, in this process or elsewhere; see ``OpenArtifact``."""
+
+    was_called: bool
+
+    @property
+    def sample(self) -> Mapping[str, Any]:
+        """Groups of tensors."""
+
+    @property
+    def run(self) -> Callable[[], Sequence[Any]]:
+        """The bound call."""
+
+    @property
+    def session(self) -> Session:
+        """The open session."""
+
+    def bind(self, sample: Mapping[str, Any]) -> None:
+        """Bind other inputs."""
+
+    def close(self) -> None:
+        """Close the session until the next use."""
+
+
+def verified(one: Verifiable, precision: str) -> Judged:
     """Run an open artifact on its sample, probes and sequence of calls, and compare with the reference.
 
     Args:
@@ -63,7 +101,7 @@ def verified(one: OpenArtifact, precision: str) -> Judged:
     return Judged(comparison, outputs[0], ns if is_first else None)
 
 
-def _further(one: OpenArtifact, comparison: Comparison, precision: str, sample_s: float) -> Comparison:
+def _further(one: Verifiable, comparison: Comparison, precision: str, sample_s: float) -> Comparison:
     """Return a right verdict on the sample, joined with those on the steps after it and on its probes."""
     for step in further_of(STEP, one.sample):
         reason = compare_further(one.sample, step, _outputs(one, step), precision)
@@ -86,7 +124,7 @@ def _further(one: OpenArtifact, comparison: Comparison, precision: str, sample_s
     return replace(comparison, probes=run)
 
 
-def _is_judged(one: OpenArtifact, probe: KnownInput, precision: str) -> bool:
+def _is_judged(one: Verifiable, probe: KnownInput, precision: str) -> bool:
     """Whether a right target of this precision must be right on a probe: quantisers saw the sample's range only."""
     if not all(spec.accepts(x) for spec, x in zip(one.session.inputs, probe.inputs, strict=True)):
         return False
@@ -101,10 +139,10 @@ def _largest(arrays: Sequence[Any]) -> float:
     return max((float(abs(x).max()) for x in arrays if x.dtype.kind == "f" and x.size), default=0.0)
 
 
-def _outputs(one: OpenArtifact, given: KnownInput) -> list[Any]:
+def _outputs(one: Verifiable, given: KnownInput) -> list[Any]:
     return _called(one, given.inputs, f"it failed on {given.name!r}")
 
 
-def _called(one: OpenArtifact, inputs: Sequence[Any], failed: str) -> list[Any]:
+def _called(one: Verifiable, inputs: Sequence[Any], failed: str) -> list[Any]:
     with failing_as(RunError, failed):
         return [to_numpy(y).copy() for y in one.session.bind(inputs)()]

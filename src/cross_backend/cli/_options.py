@@ -60,6 +60,17 @@ def add_places(parser: argparse.ArgumentParser, default: Sequence[str] | None = 
         help="machines that measure: local, ssh://[USER@]HOST[:PORT][?python=PATH], adb:[SERIAL], qemu:aarch64 "
         f"(default: {told})",
     )
+    add_via(parser)
+
+
+def add_via(parser: argparse.ArgumentParser) -> None:
+    """Declare what measures on another machine."""
+    parser.add_argument(
+        "--via",
+        choices=("python", "runner"),
+        metavar="WHAT",
+        help="what measures on another machine: python, or the C++ runner (default: Python where it is there)",
+    )
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +81,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="the machine: local, ssh://[USER@]HOST[:PORT][?python=PATH], adb:[SERIAL], qemu:aarch64 (default: local)",
     )
+    add_via(parser)
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.cache import Cache
     from cross_backend.comparison.sites import site_at
 
-    with site_at(address, Cache()) as site:
+    with site_at(address, Cache(), args.via) as site:
         found, machine = site.backends(chosen), site.machine
     if args.json:
         print_json({"schema": 1, "machine": machine.to_json(), "place": str(address), "backends": found})

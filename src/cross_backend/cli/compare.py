@@ -114,7 +114,7 @@ def main(args: argparse.Namespace) -> int:
     terminal = Terminal(quiet=args.json)
     try:
         with ExitStack() as stack:
-            sites = _connect(addresses, exporting.cache, stack, found, terminal)
+            sites = _connect(args, addresses, exporting.cache, stack, found, terminal)
             _compare_all(sources, targets, settings, exporting, terminal, found, sites)
     except KeyboardInterrupt:
         found.interrupted = True
@@ -126,7 +126,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _connect(
-    addresses: Sequence[Address], cache: Cache, stack: ExitStack, found: _Found, terminal: Terminal
+    args: argparse.Namespace,
+    addresses: Sequence[Address],
+    cache: Cache,
+    stack: ExitStack,
+    found: _Found,
+    terminal: Terminal,
 ) -> list[Site]:
     """Connect to all machines; one that cannot be reached is told, and the others go on."""
     from cross_backend.comparison.sites import site_at
@@ -136,7 +141,7 @@ def _connect(
         try:
             with terminal.progress() as show:
                 show("connect", f"connect to {address}", 0.0, "")
-                sites.append(stack.enter_context(site_at(address, cache)))
+                sites.append(stack.enter_context(site_at(address, cache, args.via)))
         except PlaceError as error:
             found.failed.append((str(address), error))
             if len(addresses) > 1 and not terminal.quiet:

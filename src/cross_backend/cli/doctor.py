@@ -38,7 +38,7 @@ def main(args: argparse.Namespace) -> int:
 
     address = parse(args.on)
     terminal, cache = Terminal(quiet=args.json), Cache()
-    with site_at(address, cache) as site:
+    with site_at(address, cache, args.via) as site:
         return _examine(args, site, cache, terminal)
 
 

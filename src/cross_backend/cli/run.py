@@ -82,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.output}: its folder does not exist.")
     _check_combination(args)
     settings, cache = Settings(args.num_runs, args.seconds, args.threads, args.timeout), Cache()
-    with site_at(address, cache) as site:
+    with site_at(address, cache, args.via) as site:
         work = Work(args, settings, cache, Terminal(quiet=args.json), site)
         if args.bundled_program:
             return run_bundled(work)

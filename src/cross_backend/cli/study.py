@@ -98,7 +98,7 @@ def _run(args: argparse.Namespace) -> int:
     check_places(places)
     with Store.open(db) as store:
         try:
-            found = [run_at(study.at(place), store, cache, terminal) for place in study.places]
+            found = [run_at(study.at(place), store, cache, terminal, args.via) for place in study.places]
         finally:
             _tell(store)
     results = joined(found)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cross_backend.bench.bench import Bench
 from cross_backend.bench.far_bench import FarBench
+from cross_backend.bench.runner_bench import RunnerBench
 from cross_backend.bench.there import AskBackends, AskLacking, AskMachine, AskSnapshot, AskVersions, Lacking, entry_of
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
@@ -170,6 +171,48 @@ class WithPython(Site):
             if lost is not None:
                 raise PlaceLostError(lost) from error
             raise PlaceError(f"{self.name} cannot start our package: {error}") from error
+
+
+@dataclass
+class WithRunner(Site):
+    """A machine at a place that has no Python: the C++ runner measures there."""
+
+    place: Place
+    elsewhere: Elsewhere
+    runtimes: tuple[str, ...]
+    """What the runner holds, by the first part of a target's name."""
+    machine_there: Machine
+    functional_only: str | None = None
+    """Why durations there say nothing; None where they do."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The place's."""
+        return self.place.name
+
+    @property
+    def machine(self) -> Machine:  # noqa: D102
+        return self.machine_there
+
+    def snapshot(self) -> None:  # noqa: D102
+        return None
+
+    def missing(self, resolved: Resolved) -> str | None:  # noqa: D102
+        if resolved.target.name.partition(".")[0] in self.runtimes:
+            return None
+        return f"is not in the C++ runner on {self.name}, which holds {' and '.join(self.runtimes)}"
+
+    def backends(self, names: Sequence[str]) -> list[dict[str, Any]]:  # noqa: D102
+        rows = [entry_of(name) for name in names]
+        gaps = {row["name"]: self.missing(resolve(row["name"])) for row in rows}
+        return [{**row, "run": gaps[row["name"]] and {"reason": gaps[row["name"]], "remedy": ""}} for row in rows]
+
+    def versions(self, names: Sequence[str]) -> dict[str, str | None]:  # noqa: D102
+        return dict.fromkeys(names)
+
+    def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:  # noqa: ARG002, D102
+        worker = Worker(cache.log("run"), elsewhere=self.elsewhere)
+        return stack.enter_context(RunnerBench(worker, settings.timeout_s, self.place, self.functional_only))
 
 
 ASK_S = 120.0

@@ -5,17 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from cross_backend.bench.runner_bench import Machine as AskMachine
+from cross_backend.bench.runner_bench import MachineThere, RunnerBench
 from cross_backend.cache import Cache
-from cross_backend.comparison.site import HERE, Site, WithPython
+from cross_backend.comparison.site import ASK_S, HERE, Site, WithPython, WithRunner
+from cross_backend.errors import PlaceError
+from cross_backend.machine import Machine
 from cross_backend.places.address import Address
+from cross_backend.places.emulated import EmulatedPlace
+from cross_backend.places.place import BEAT_S, LEASE_S, Place
 from cross_backend.places.python import prepare
+from cross_backend.places.shell import ShellPlace
 from cross_backend.places.ssh import SshPlace
-from cross_backend.worker.process import Worker
+from cross_backend.toolchains import RUNNER, RUNNERS
+from cross_backend.worker.process import Elsewhere, Worker
+
+VIA = ("python", "runner")
+"""What measures at a place."""
+RUNTIMES = ("executorch", "atalla")
+"""What the runner is built with."""
+_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
 
 
 @contextmanager
-def site_at(address: Address, cache: Cache) -> Iterator[Site]:
+def site_at(address: Address, cache: Cache, via: str | None = None) -> Iterator[Site]:
     """Connect to a place and make it ready; all that was started there ends with the context.
+
+    Args:
+        address: of the place.
+        cache: where logs go.
+        via: one of :data:`VIA`; where None, Python if it is there, else the C++ runner. Here it is always Python.
 
     Raises:
         PlaceError: it cannot be reached, or lacks something; the text says what to do.
@@ -24,8 +43,73 @@ def site_at(address: Address, cache: Cache) -> Iterator[Site]:
         yield HERE
         return
     with ExitStack() as stack:
-        place = stack.enter_context(SshPlace(address))
+        place = stack.enter_context(_place(address))
+        if via == "runner" or not isinstance(place, ShellPlace):
+            yield _with_runner(place, cache, stack)
+            return
         python = address.option("python", "python3")
-        elsewhere = prepare(place, python, cache)
+        try:
+            elsewhere = prepare(place, python, cache)
+        except PlaceError as error:
+            if via == "python" or place.lost() is not None or address.options:
+                raise
+            yield _instead(place, cache, stack, error)
+            return
         observer = stack.enter_context(Worker(cache.log("there"), python, elsewhere=elsewhere))
         yield WithPython(place, elsewhere, python, observer)
+
+
+def _place(address: Address) -> Place:
+    if address.kind == "ssh":
+        return SshPlace(address)
+    if address.kind == "qemu":
+        return EmulatedPlace(address)
+    raise PlaceError(f"{address} is not reached yet.")
+
+
+def _instead(place: Place, cache: Cache, stack: ExitStack, why: PlaceError) -> Site:
+    """Return a site with the runner where Python cannot be used; where that cannot be either, both reasons."""
+    try:
+        return _with_runner(place, cache, stack)
+    except PlaceError as error:
+        raise PlaceError(f"{why} Without Python: {error}") from error
+
+
+def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
+    found = place.facts.get("architecture", "")
+    architecture = _ARCHITECTURES.get(found, found)
+    build = RUNNERS.get(f"runner-{architecture}")
+    if place.facts.get("system") != "Linux" or build is None:
+        known = " and ".join(one.architecture for one in RUNNERS.values())
+        raise PlaceError(f"{place.name} is {place.facts.get('system')} on {found}; the runner is for Linux on {known}.")
+    if not build.added:
+        raise PlaceError(f"{place.name} needs the C++ runner. Run: cross-backend toolchain add {build.name}")
+    folder = place.push(build.files)
+    program = (f"{folder}/{RUNNER}", "--serve", "--lease", str(LEASE_S))
+    is_emulated = "emulated" in place.facts
+    elsewhere = Elsewhere(place.start, {}, _made_executable(place, folder, program), LEASE_S, BEAT_S)
+    worker = stack.enter_context(Worker(cache.log("there"), elsewhere=elsewhere))
+    machine = _machine(RunnerBench(worker, ASK_S, place).ask(AskMachine()), is_emulated=is_emulated)
+    reason = "an emulated machine: right or wrong is all that it shows" if is_emulated else None
+    return WithRunner(place, elsewhere, RUNTIMES, machine, reason)
+
+
+def _made_executable(place: Place, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command, after the file there was made a program."""
+    if isinstance(place, ShellPlace):
+        place.make_executable(f"{folder}/{RUNNER}")
+    return program
+
+
+def _machine(found: MachineThere, *, is_emulated: bool) -> Machine:
+    return Machine(
+        cpu=f"{found.architecture}, emulated" if is_emulated else found.cpu,
+        isa=(),
+        physical_cores=found.cores,
+        usable_cpus=found.cores,
+        memory_bytes=found.memory_bytes,
+        system=found.system,
+        arch=found.architecture,
+        release=found.release,
+        python="none",
+    )

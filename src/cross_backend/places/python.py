@@ -54,7 +54,7 @@ def prepare(place: ShellPlace, python: str, cache: Cache) -> Elsewhere:
     def start(log: Path, command: Sequence[str], given: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
         return place.start(log, command, {**variables, **(given or {})})
 
-    return Elsewhere(start, found, LEASE_S, BEAT_S)
+    return Elsewhere(start, found, (), LEASE_S, BEAT_S)
 
 
 def _check(place: ShellPlace, python: str) -> None:

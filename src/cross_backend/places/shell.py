@@ -83,6 +83,10 @@ class ShellPlace(Place):
             PlaceError: it fails.
         """
 
+    def make_executable(self, there: str) -> None:
+        """Make a file there a program."""
+        self.run(f"chmod u+x {shlex.quote(there)}\n")
+
     def push(self, files: Mapping[str, Path]) -> str:  # noqa: D102
         digests = {name: digest_path(path) for name, path in files.items()}
         by_digest = {digest: files[name] for name, digest in digests.items()}

@@ -37,13 +37,17 @@ def watching(terminal: Terminal, study: Study, cache: Cache) -> Iterator[Watch]:
             raise
 
 
-def run_at(study: Study, store: Store, cache: Cache, terminal: Terminal) -> StudyResults:
+def run_at(study: Study, store: Store, cache: Cache, terminal: Terminal, via: str | None = None) -> StudyResults:
     """Run a study on its one machine, and show the progress.
 
     Raises:
         PlaceError: the machine cannot be reached, or was lost.
     """
-    with site_at(parse(study.places[0]), cache) as site, watching(terminal, study, cache) as watch:
+    address = parse(study.places[0])
+    with (
+        site_at(address, cache, via if address.kind != "local" else None) as site,
+        watching(terminal, study, cache) as watch,
+    ):
         return run(study, store, cache, watch, site)
 
 

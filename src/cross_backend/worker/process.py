@@ -62,6 +62,8 @@ class Elsewhere:
     start: Start
     packages: Mapping[str, str]
     """Package → its file there, in the order in which they need each other."""
+    program: Sequence[str]
+    """What is started instead of an interpreter; empty where that is Python."""
     lease_s: float
     """It ends where it hears nothing for so long."""
     beat_s: float
@@ -130,6 +132,8 @@ class Worker:
         self.started_ns = time.perf_counter_ns()  # the clock of ``measure.clock``
         brought = dict(elsewhere.packages) if elsewhere else packages(python)
         command = [python, "-P", "-c", _BOOTSTRAP, json.dumps(brought), *preload]
+        if elsewhere is not None and elsewhere.program:
+            command = list(elsewhere.program)
         if elsewhere is None:
             self._process = _started(log, command, variables)
         else:
