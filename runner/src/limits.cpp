@@ -10,6 +10,7 @@ namespace cross_backend {
 namespace {
 
 constexpr double kRounding = 6e-5;  // where the sample does not tell
+constexpr double kUnstableGain = 2;  // tolerance per rounding error where that is more than the largest tolerance
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 struct Precision {
@@ -32,7 +33,8 @@ constexpr std::array<Precision, 4> kPrecisions{{
 Limits limits_of(const std::string& precision, std::optional<double> rounding) {
   for (const auto& row : kPrecisions) {
     if (precision != row.name) continue;
-    return {std::min(std::max(row.gain * rounding.value_or(kRounding), row.least), row.most), row.mean};
+    const double seen = rounding.value_or(kRounding);
+    return {std::min(std::max(row.gain * seen, row.least), std::max(row.most, kUnstableGain * seen)), row.mean};
   }
   throw UsageError("this runner knows no precision '" + precision + "'.");
 }

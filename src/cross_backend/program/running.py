@@ -40,6 +40,10 @@ _JUMPS = {
 }
 """Operators of which a small change of a value may change the result much."""
 
+NEARLY = 1e-2
+"""Variance per mean square of numbers that are nearly the same."""
+_NORMS = {"layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "instance_norm"}
+
 
 def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) -> list[Any] | None:
     """Run with all weights, inputs and intermediate values changed by up to ``steps`` rounding errors.
@@ -80,12 +84,14 @@ def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) 
 
 def _normalised(name: str, args: Sequence[Any]) -> int:
     """Return into how many groups a normalisation divides its input; 0 for other operators."""
-    x: Any = args[0] if args else None
-    if name in {"layer_norm", "native_layer_norm"}:
+    if name not in _NORMS:
+        return 0
+    x: Any = args[0]
+    if "layer" in name:
         return int(x.numel() // max(math.prod(args[1]), 1))
-    if name in {"group_norm", "native_group_norm"}:
+    if "group" in name:
         return int(x.shape[0] * (args[1] if name == "group_norm" else args[6]))
-    return int(x.shape[0] * x.shape[1]) if name == "instance_norm" else 0
+    return int(x.shape[0] * x.shape[1])
 
 
 def _with_rounded_means(x: Any, groups: int, steps: int, random: Any) -> Any:
@@ -111,7 +117,18 @@ def run_wide(runs: Runs, leaves: Sequence[Any]) -> list[Any] | None:
     def change(x: Any) -> Any:
         return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
-    return _run(runs, lambda module: torch.fx.Interpreter(module).run(*map(change, leaves)), change)
+    runs.met_constants = False
+
+    class Watched(torch.fx.Interpreter):
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            groups = _normalised(str(getattr(target, "__name__", target)).partition(".")[0], args)
+            if groups and args[0].numel():
+                rows = args[0].reshape(groups, -1)
+                nearly = rows.var(1, correction=0) <= NEARLY * rows.square().mean(1)
+                runs.met_constants |= bool(nearly.any())
+            return super().call_function(target, args, kwargs)
+
+    return _run(runs, lambda module: Watched(module).run(*map(change, leaves)), change)
 
 
 def _run(runs: Runs, run: Callable[[Any], Any], change: Callable[[Any], Any]) -> list[Any] | None:
@@ -135,6 +152,8 @@ class Runs:
         self._module = program.module(check_guards=False)
         self.jumps = any(name_of(node).rstrip("_") in _JUMPS for node in program.graph.nodes)
         """Whether a small change of a value may change an output much: by a comparison or a rounding."""
+        self.met_constants = False
+        """Whether the last run in float64 normalised numbers that are nearly the same: then only rounding is left."""
         self._tensors: list[tuple[Any, str, Any, bool]] = []
         """Part of the module, name, initial tensor, and whether it is a parameter."""
         registered = set()

@@ -38,6 +38,8 @@ PRECISIONS: Mapping[str, Precision] = {
 """Precision of a target → what its outputs may deviate by."""
 SLACK = 1.5
 """How much larger the errors of narrow types may be on a probe than on the sample: its range is another."""
+UNSTABLE_GAIN = 2.0
+"""Tolerance per rounding error where that is more than the largest tolerance."""
 ROUNDING = 6e-5
 """What float32's rounding is taken to change where the sample does not tell."""
 
@@ -54,8 +56,8 @@ def tolerance_of(precision: str, rounding: float | None = None) -> float:
         precision: key of :data:`PRECISIONS`.
         rounding: what float32's rounding changes in this program's outputs, see ``sample.rounding_of``.
     """
-    rule = PRECISIONS[precision]
-    return min(max(rule.gain * (ROUNDING if rounding is None else rounding), rule.least), rule.most)
+    rule, seen = PRECISIONS[precision], ROUNDING if rounding is None else rounding
+    return min(max(rule.gain * seen, rule.least), max(rule.most, UNSTABLE_GAIN * seen))
 
 
 def any_moved(first: Arrays, second: Arrays, rounding: float | None) -> bool:

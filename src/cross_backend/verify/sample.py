@@ -130,6 +130,8 @@ def _scale(first: Any, second: Any) -> Any:
 
     if first.dtype.kind not in "fc":
         return np.zeros(first.shape, np.float32)
+    if second is not None and np.array_equal(first, second, equal_nan=True):
+        second = None  # where nothing changes, magnitudes are all that there is
     with np.errstate(over="ignore"):
         return np.minimum(scale_of(first, second), np.finfo(np.float32).max).astype(np.float32)
 
