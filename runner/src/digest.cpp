@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 std::string digest_file(const fs::path& path) {
   File file(path);
-  std::vector<char> block(1 << 20);
+  std::vector<char> block(64 << 10);
   Sha256 sha256;
   while (const auto size = file.read(block.data(), block.size())) sha256.update({block.data(), size});
   return sha256.hex();

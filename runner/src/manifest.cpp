@@ -24,11 +24,18 @@ constexpr std::size_t kMaxTensors = 1024;
 constexpr std::size_t kMaxNames = 4096;
 constexpr std::uint64_t kMaxSampleBytes = std::uint64_t{4} << 30;
 
-// Reads one byte more than a manifest may have: some files hold more than they say.
+// Reads one byte more than a manifest may have: some files hold more than they say. Takes memory for what is there.
 std::string read_text(const fs::path& path) {
-  std::string text(kMaxManifestBytes + 1, '\0');
+  constexpr std::size_t kBlock = 64 << 10;
+  std::string text;
   try {
-    text.resize(File(path).read(text.data(), text.size()));
+    File file(path);
+    for (std::size_t taken = kBlock; taken == kBlock && text.size() <= kMaxManifestBytes;) {
+      const auto before = text.size();
+      text.resize(before + kBlock);
+      taken = file.read(&text[before], kBlock);
+      text.resize(before + taken);
+    }
   } catch (const std::runtime_error& fault) {
     throw BundleError(std::string(fault.what()) + ".");
   }

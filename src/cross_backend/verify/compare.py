@@ -123,7 +123,7 @@ def compare_outputs(
             which = "" if turn == 0 else " for the second input"
             for index, (want, have) in enumerate(zip(expected, got, strict=True)):
                 margin = sample["margin"][index] if "margin" in sample and turn == 0 else None
-                found.append(_judge(f"output {index}{which}", want, have, scales[index], margin))
+                found.append(_judge(f"output {index}{which}", want, have, _scale_for(want, scales[index]), margin))
     except _WrongError as error:
         wrong = Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
         return _doubted(sample, wrong)
@@ -176,6 +176,11 @@ def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Array
         scale_of(a, b if b is not None and b.shape == a.shape else None)
         for a, b in zip(references[0], second, strict=True)
     ]
+
+
+def _scale_for(want: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the scale of an output where it has its shape; else the output's own: the second input's may be larger."""
+    return scale if scale.shape == want.shape or want.dtype.kind not in "fc" else scale_of(want, None)
 
 
 def _judge(

@@ -119,6 +119,19 @@ def test_what_moves_little_proves_something_where_rounding_is_smaller(rounding, 
     assert (agree(built, sample, [[first], [second]])["unproved"] == "") is proved
 
 
+@pytest.mark.parametrize(("shape", "dtype"), [((40, 9), "float32"), ((2,), "float32"), ((3, 4), "int64")])
+def test_a_second_output_of_another_form_is_judged_on_its_own_scale(shape, dtype, built):
+    """A bundle may say so, and its program give it: nobody reads past the first one's scale."""
+    first, second = np.ones((3, 4), dtype), np.ones(shape, np.float32)
+    second.flat[0] = 1000
+    given = (second * np.float32(1.0001)).astype(np.float32)
+    sample = {"expected": [first], "expected2": [second]}
+    assert agree(built, sample, [[first], [second]])["verdict"] is True
+    if dtype == "float32":
+        assert agree(built, {**sample, "scale": [np.ones((3, 4), np.float32)]}, [[first], [given]])["verdict"] is True
+        assert agree(built, sample, [[first], [second * 2]])["verdict"] is False
+
+
 def test_large_whole_numbers_are_not_rounded(built):
     one = np.array([2**53], np.int64)
     assert agree(built, {"expected": [one]}, [[one + 1]])["verdict"] is False
