@@ -26,6 +26,7 @@ IN_MEMORY_BYTES = 64 << 20
 _END, _END64, _LOCATOR = struct.Struct("<4s4H2IH"), struct.Struct("<4sQ2H2I4Q"), struct.Struct("<4sIQI")
 _ENTRY, _LOCAL = struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s5H3I2H")
 _FULL = 0xFFFFFFFF
+_MAGIC = b"PK\3\4"
 _ENCRYPTED, _SIZES_FOLLOW = 1, 8
 
 
@@ -68,6 +69,23 @@ def rewritten(file: IO[bytes]) -> Iterator[IO[bytes]]:
                     shutil.copyfileobj(source, target, 1 << 20)
         copy.seek(0)
         yield copy
+
+
+def check_stored(file: IO[bytes]) -> None:
+    """Refuse a file of ``torch.save`` that is an archive and ambiguous, or whose members unpack to more than they are.
+
+    Args:
+        file: open for reading, seekable; it is at its start afterwards. What is no archive is of torch's old format.
+
+    Raises:
+        ValueError, ...: one of ``DAMAGE``.
+    """
+    if file.read(len(_MAGIC)) == _MAGIC:  # by these bytes torch tells, too
+        check_whole(file)
+        with zipfile.ZipFile(file) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                raise ValueError("its members are compressed, which torch.save does not do")
+    file.seek(0)
 
 
 def check_whole(file: IO[bytes]) -> None:

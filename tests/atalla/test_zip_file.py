@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from atalla.zip_file import DAMAGE, check_whole, rewritten
+from atalla.zip_file import DAMAGE, check_stored, check_whole, rewritten
 from tests.two_archives import two_archives
 
 
@@ -191,3 +191,21 @@ def by_the_end_record(data: bytes) -> list[bytes]:
         members.append(data[start : start + packed])
         at += 46 + name + extra + comment
     return members
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_checkpoints_of_torch_pass_in_both_formats(new: bool) -> None:
+    file = io.BytesIO()
+    torch.save({"weight": torch.ones(3)}, file, _use_new_zipfile_serialization=new)
+    file.seek(0)
+    check_stored(file)
+    assert torch.load(file, weights_only=True)["weight"].tolist() == [1, 1, 1]
+
+
+def test_checkpoints_that_unpack_to_gigabytes_are_refused() -> None:
+    packed = zipped(zipfile.ZIP_DEFLATED, zeros=bytes(64 << 20))
+    assert len(packed) < 1 << 17
+    with pytest.raises(ValueError, match="compressed"):
+        check_stored(io.BytesIO(packed))
+    with pytest.raises(ValueError, match="table of contents does not end"):
+        check_stored(io.BytesIO(two_archives(zipped(a=b"1"), zipped(b=b"2"))))

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from atalla.cli import UsageError, one_line
+from atalla.cli import UsageError, check_file, one_line
 from atalla.cli._torchvision import make_importable, torchvision_models
 from atalla.errors import CompileError
 from atalla.pt2_file import code_in
-from atalla.zip_file import rewritten
+from atalla.zip_file import check_stored, rewritten
 
 if TYPE_CHECKING:
     import torch
@@ -179,8 +179,11 @@ def initialize_statistics(module: torch.nn.Module, images: torch.Tensor) -> None
 def _load(module: torch.nn.Module, path: str) -> None:
     import torch
 
+    check_file(Path(path))
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with Path(path).open("rb") as file:
+            check_stored(file)
+            state = torch.load(file, map_location="cpu", weights_only=True)
         module.load_state_dict(state.get("state_dict", state))
     except Exception as error:
         raise CompileError(f"the weights {path} do not fit: {one_line(error)}") from error

@@ -11,7 +11,7 @@ from atalla.cli import UsageError, check_file, one_line, print_table
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError
 from atalla.isa import Dtype, Op
-from atalla.zip_file import check_whole
+from atalla.zip_file import check_stored, check_whole
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +92,9 @@ def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
                 with np.load(archive, allow_pickle=False) as file:
                     held: Any = {name: torch.from_numpy(file[name]) for name in file.files}
         else:
-            held = torch.load(path, map_location="cpu", weights_only=True)
+            with path.open("rb") as archive:
+                check_stored(archive)
+                held = torch.load(archive, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atalla.zip_file import check_stored
 from cross_backend.errors import (
     CaptureError,
     CrossBackendError,
@@ -274,6 +275,7 @@ def load_checkpoint(module: torch.nn.Module, path: str) -> None:
         raise CaptureError(f"weights {path} do not exist: no such file, and this model has no published ones.")
     with failing_as(CaptureError, f"weights {path} do not fit"):
         with open_regular(Path(path)) as file:
+            check_stored(file)
             state = torch.load(file, map_location="cpu", weights_only=True)
         module.load_state_dict(state.get("state_dict", state))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -151,7 +152,7 @@ def test_files_bring_their_own_weights(tmp_path: Path, ending: str, known: bool)
         find_workload(str(path), "weights.pt")
 
 
-@pytest.mark.parametrize("content", ["missing", "garbage", "other model", "wrapped"])
+@pytest.mark.parametrize("content", ["missing", "garbage", "other model", "packed", "wrapped"])
 def test_checkpoints_are_loaded_or_refused(tmp_path: Path, content: str) -> None:
     path, model = tmp_path / "weights.pt", torch.nn.Linear(4, 2)
     wanted = torch.nn.Linear(4, 2).state_dict()
@@ -159,6 +160,13 @@ def test_checkpoints_are_loaded_or_refused(tmp_path: Path, content: str) -> None
         path.write_bytes(b"garbage")
     elif content == "other model":
         torch.save(torch.nn.Linear(3, 2).state_dict(), path)
+    elif content == "packed":  # a few kilobytes could unpack to gigabytes
+        torch.save(wanted, path)
+        with zipfile.ZipFile(path) as stored:
+            members = {name: stored.read(name) for name in stored.namelist()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name, data in members.items():
+                packed.writestr(name, data)
     elif content == "wrapped":
         torch.save({"state_dict": wanted, "epoch": 3}, path)
         load_checkpoint(model, str(path))
