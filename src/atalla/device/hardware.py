@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import json
 import re
+import reprlib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from atalla.errors import InputError
 
 LEAST_SCRATCHPAD, MOST_SCRATCHPAD = 32 << 10, 1 << 30
 LINE = 64
+MOST_FILE_BYTES = 64 << 10
 BOUNDS = {
     "clock_mhz": (1, 100_000),
     "array": (8, 64),
@@ -89,11 +91,11 @@ class Hardware:
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
-                raise InputError(f"{name} is {value!r}: it is a whole number")
+                raise InputError(f"{name} is {_shown(value)}: it is a whole number")
             if not least <= value <= most:
-                raise InputError(f"{name} is {value}: it is {least} to {most}")
+                raise InputError(f"{name} is {_shown(value)}: it is {least} to {most}")
         if not isinstance(self.name, str):
-            raise InputError(f"name is {self.name!r}: it is a text")
+            raise InputError(f"name is {_shown(self.name)}: it is a text")
         if self.array & (self.array - 1):
             raise InputError(f"array is {self.array}: it is 8, 16, 32 or 64")
         if self.align & (self.align - 1):
@@ -142,7 +144,12 @@ def read_hardware(path: Path) -> Hardware:
         InputError: it cannot be read, or has no sense; the text names file, line and reason.
         OSError: there is no such file.
     """
-    text = path.read_bytes()
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a file")
+    with path.open("rb") as file:
+        text = file.read(MOST_FILE_BYTES + 1)
+    if len(text) > MOST_FILE_BYTES:
+        raise InputError(f"{path} is longer than {MOST_FILE_BYTES >> 10} KiB")
     try:
         decoded = text.decode()
         found = json.loads(decoded) if path.suffix == ".json" else tomllib.loads(decoded)
@@ -155,12 +162,20 @@ def read_hardware(path: Path) -> Hardware:
     for name in found:
         if name not in known:
             listed = ", ".join(sorted(known))
-            raise InputError(f"{_place(path, decoded, name)}: there is no field {name!r}; there are {listed}")
+            raise InputError(f"{_place(path, decoded, name)}: there is no field {_shown(name)}; there are {listed}")
     try:
         return Hardware(**{"name": path.stem, **found})
     except InputError as error:
         field = str(error).split(" ", 1)[0]
         raise InputError(f"{_place(path, decoded, field)}: {error}") from error
+
+
+def _shown(value: object) -> str:
+    """Return a value out of a file in a few characters; it may be as long as it likes."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a number of thousands of digits"
 
 
 def _place(path: Path, text: str, field: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 from pathlib import Path
 
@@ -67,12 +68,22 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
         ("sparkles = 3\n", "line 1: there is no field 'sparkles'; there are accumulator_rows"),
         ("array = \n", r"bad\.toml is no TOML.*line 1"),
         ("name = 3\n", "name is 3: it is a text"),
+        (f"array = 0x{'f' * 5000}\n", "line 1: array is a number of thousands of digits: it is 8 to 64"),
+        (f"lanes = '{'x' * 20_000}'\n", r"line 1: lanes is 'x+\.\.\.x+': it is a whole number"),
+        ("# " + "x" * 70_000, r"bad\.toml is longer than 64 KiB"),
     ],
 )
 def test_nonsense_names_line_and_reason(text: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(InputError, match=reason):
         read_hardware(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
+def test_what_never_ends_is_no_hardware(path: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is not a file"):
+        read_hardware(tmp_path / path)
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", "\xff"])
