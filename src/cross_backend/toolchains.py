@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import os
 import platform
@@ -321,21 +322,36 @@ def add(toolchain: Toolchain | RuntimeFiles | RunnerBuild, tell: Callable[[str],
     """
     if toolchain.added:
         return
-    shutil.rmtree(toolchain.folder, ignore_errors=True)
+    _clear(toolchain.folder)
     toolchain.folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         toolchain.install(tell)
         (toolchain.folder / "ready").write_text("")
     finally:
         if not toolchain.added:
-            shutil.rmtree(toolchain.folder, ignore_errors=True)
+            _clear(toolchain.folder)
 
 
 def remove(toolchain: Toolchain | RuntimeFiles | RunnerBuild) -> bool:
-    """Delete a toolchain; say whether it was there."""
+    """Delete a toolchain; say whether it was there.
+
+    Raises:
+        CrossBackendError: something of it cannot be deleted.
+    """
     there = toolchain.folder.is_dir()
-    shutil.rmtree(toolchain.folder, ignore_errors=True)
+    _clear(toolchain.folder)
     return there
+
+
+def _clear(folder: Path) -> None:
+    """Delete what lies at a toolchain's place; of a link the link itself, and never what it leads to."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            folder.unlink(missing_ok=True)
+    if os.path.lexists(folder):
+        raise CrossBackendError(f"{folder} cannot be deleted; delete it yourself.")
 
 
 def _run(

@@ -96,6 +96,19 @@ def test_added_whole_and_a_worker_answers_in_it(tmp_path: Path) -> None:
     assert not remove(small)
 
 
+def test_a_link_in_its_place_is_deleted_and_not_what_it_leads_to(folder: Path, tmp_path: Path) -> None:
+    """Installing through it would write there, and removing it would leave it."""
+    chain, elsewhere = TOOLCHAINS["mps"], tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "ready").touch()
+    folder.mkdir()
+    chain.folder.symlink_to(elsewhere, target_is_directory=True)
+    assert remove(chain) and not chain.folder.is_symlink()
+    assert [one.name for one in elsewhere.iterdir()] == ["ready"]
+    chain.folder.write_text("no folder")
+    assert not remove(chain) and not chain.folder.exists()
+
+
 @pytest.mark.slow
 def test_what_cannot_be_installed_leaves_nothing(folder: Path) -> None:
     impossible = Toolchain("impossible", "a test", (("six", "0.0.0.1"), ("mdurl", "0.1.2")))
