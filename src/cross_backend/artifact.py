@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend import onnx_data
-from cross_backend.errors import ArtifactError, UsageError
+from cross_backend.errors import ArtifactError, UsageError, one_line
 from cross_backend.foreign_files import open_regular, read_regular
 from cross_backend.placement import Placement
 from cross_backend.serialization import to_json
@@ -154,7 +154,7 @@ class Artifact:
                 program=str(row["program"]),
                 payload=plain_name(row["payload"]["path"]),
                 sha256=str(row["payload"]["sha256"]),
-                size_bytes=int(row["payload"]["size_bytes"]),
+                size_bytes=size_in(row["payload"]["size_bytes"]),
                 inputs=inputs,
                 outputs=outputs,
                 structure=Structure.read(row.get("structure"), len(inputs), len(outputs)),
@@ -170,9 +170,7 @@ class Artifact:
             )
             json.dumps(artifact.to_json(), allow_nan=False)  # refuses NaN and infinities, which no report can hold
         except DAMAGE as error:
-            raise ArtifactError(
-                f"{manifest} is damaged or not an artifact manifest ({type(error).__name__}: {error})."
-            ) from error
+            raise ArtifactError(f"{manifest} is damaged or not an artifact manifest ({one_line(error)}).") from error
         return artifact
 
     def check(self) -> None:
@@ -314,6 +312,14 @@ def media_row(row: Any) -> Mapping[str, Any] | None:
     if row is not None and not isinstance(row, dict):
         raise ValueError("media is no object")
     return row
+
+
+def size_in(value: Any) -> int:
+    """Accept a number of bytes that a file can have."""
+    size = int(value)
+    if not 0 <= size < 1 << 63:
+        raise ValueError(f"{size} is no size")
+    return size
 
 
 def plain_name(name: Any) -> str:

@@ -79,9 +79,18 @@ class Placement:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Placement:
-        """Read the manifest's ``placement``; only what versions of the manifest added may be absent."""
+        """Read the manifest's ``placement``; only what versions of the manifest added may be absent.
+
+        Raises:
+            ValueError, ...: it is none, or a number in it is none that can be counted to.
+        """
         _ = row["delegates"], *([one["why"] for one in row[key]] for key in ("inside", "left"))  # KeyError
-        return from_json(cls, row)
+        made = from_json(cls, row)
+        counted = [made.planned_bytes, made.constant_bytes, made.delegate_bytes, *made.delegates.values()]
+        counted += [number for one in (*made.inside, *made.left) for number in (one.count, one.flops)]
+        if not all(number is None or 0 <= number < 1 << 63 for number in counted):
+            raise ValueError("a count of its placement is negative or too large")
+        return made
 
 
 def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = None) -> tuple[Operators, ...]:

@@ -96,6 +96,23 @@ def test_refuses_json_that_is_no_manifest(make_artifact: Make, content: bytes) -
     assert "not an artifact manifest" in refused(artifact.manifest_path)
 
 
+def test_what_a_manifest_says_is_not_told_at_any_length(make_artifact: Make) -> None:
+    artifact = make_artifact()
+    text = artifact.manifest_path.read_text()
+    artifact.manifest_path.write_text(text.replace('"target": "null"', f'"target": "{"?" * 100_000}"'))
+    assert len(refused(artifact.manifest_path)) < 1000
+
+
+@pytest.mark.parametrize("place", [("payload", "size_bytes"), ("placement", "planned_bytes")])
+@pytest.mark.parametrize("size", [-1, 1 << 63, 10**400])
+def test_a_size_that_nothing_has_is_refused(make_artifact: Make, place: tuple[str, str], size: int) -> None:
+    artifact = make_artifact()
+    row = json.loads(artifact.manifest_path.read_text())
+    row[place[0]][place[1]] = size
+    artifact.manifest_path.write_text(json.dumps(row))
+    assert len(refused(artifact.manifest_path)) < 1000
+
+
 def _leaves(row: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path

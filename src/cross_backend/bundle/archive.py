@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from atalla import zip_file
-from cross_backend.artifact import DAMAGE, plain_name, read_versioned
-from cross_backend.bundle.manifest import FORMAT, MANIFEST, SAMPLE, SAMPLE_GROUPS, VERSION, size_in
+from cross_backend.artifact import DAMAGE, plain_name, read_versioned, size_in
+from cross_backend.bundle.manifest import FORMAT, MANIFEST, SAMPLE, SAMPLE_GROUPS, VERSION
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import MAX_MANIFEST_BYTES, MAX_UNPACKED, open_member, open_zip
 

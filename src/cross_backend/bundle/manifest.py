@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cross_backend.artifact import DAMAGE, Artifact, digest_path, media_row, plain_name, read_versioned
+from cross_backend.artifact import DAMAGE, Artifact, digest_path, media_row, plain_name, read_versioned, size_in
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import read_regular
 from cross_backend.placement import Placement
@@ -141,14 +141,6 @@ def _digest(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
         raise ValueError(f"{value!r} is no SHA-256")
     return value
-
-
-def size_in(value: Any) -> int:
-    """Accept a number of bytes that a file can have."""
-    size = int(value)
-    if not 0 <= size < 1 << 63:
-        raise ValueError(f"{size} is no size")
-    return size
 
 
 def _check_sample(sample: Mapping[str, Any], inputs: int, outputs: int) -> None:
