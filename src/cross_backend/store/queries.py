@@ -150,7 +150,7 @@ def packets(connection: Connection, which: ColumnElement[bool]) -> Iterator[tupl
     """Return number and content of records, in no order."""
     for record in connection.execute(select(RECORDS).where(which)).all():
         series = select(*_columns(SAMPLES, Packed)).where(SAMPLES.c.record_id == record.id).order_by(SAMPLES.c.position)
-        yield record.number, Packet(record.content, tuple(Packed(*row) for row in connection.execute(series)))
+        yield record.number, Packet(record.content, tuple(typed(Packed, *row) for row in connection.execute(series)))
 
 
 def _panel_id(connection: Connection, study_id: int, panel: PanelKey) -> int:

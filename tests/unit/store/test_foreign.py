@@ -135,6 +135,9 @@ TYPES = {
     "panels.batch": "many",
     "records.content": "[" * 100_000,
     "samples.launches": "null",
+    "samples.metric": b"x",
+    "samples.unit": b"x",
+    "samples.data": "x",
 }
 
 
