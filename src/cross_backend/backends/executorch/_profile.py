@@ -31,12 +31,7 @@ def profile(session: PteSession, inputs: Tensors, runs: int) -> tuple[Timing, ..
         UnsupportedError: this runtime records nothing.
         UnavailableError: the Inspector's packages are missing.
     """
-    try:
-        from executorch.devtools import Inspector
-    except ImportError as error:
-        raise UnavailableError(
-            f"ExecuTorch's Inspector does not import ({one_line(error)})", "pip install pandas tabulate"
-        ) from error
+    _inspector()
     session.records_events = True
     with tempfile.TemporaryDirectory() as folder, session:
         run = session.bind(inputs)
@@ -45,14 +40,34 @@ def profile(session: PteSession, inputs: Tensors, runs: int) -> tuple[Timing, ..
         etdump = Path(folder) / "etdump.etdp"
         if not session.program.has_etdump():
             raise UnsupportedError("this ExecuTorch runtime is built without ETDump.")
-        with failing_as(RunError, "ExecuTorch's Inspector cannot read its profile"):
+        with failing_as(RunError, "ExecuTorch cannot write its profile"):
             session.program.write_etdump_result_to_file(str(etdump))
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Output Buffer not found")  # outputs were not to be recorded
-                blocks = Inspector(etdump_path=str(etdump)).event_blocks
-    names = list(session.artifact.placement.delegates)
-    recorded = [run for block in blocks for run in _runs(block.events, names[0] if len(names) == 1 else _DELEGATE)]
+        names = list(session.artifact.placement.delegates)
+        recorded = read_etdump(etdump, names[0] if len(names) == 1 else _DELEGATE)
     return typical(recorded[1:])
+
+
+def read_etdump(path: Path, delegate: str) -> list[list[Timing]]:
+    """Return the rows of every run in an ETDump; what stands in it is the program's, which may be anybody's.
+
+    Raises:
+        RunError: it is damaged, or says what no runtime records.
+        UnavailableError: the Inspector's packages are missing.
+    """
+    inspector = _inspector()
+    with failing_as(RunError, "ExecuTorch's Inspector cannot read its profile"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Output Buffer not found")  # outputs were not to be recorded
+        return [run for block in inspector(etdump_path=str(path)).event_blocks for run in _runs(block.events, delegate)]
+
+
+def _inspector() -> Any:
+    try:
+        from executorch.devtools import Inspector
+    except ImportError as error:
+        raise UnavailableError(
+            f"ExecuTorch's Inspector does not import ({one_line(error)})", "pip install pandas tabulate"
+        ) from error
+    return Inspector
 
 
 def _runs(events: Iterable[Any], delegate: str) -> Iterator[list[Timing]]:
