@@ -66,8 +66,13 @@ class Watch:
                 continue  # a descriptor was opened before, and imports compile
             if event in {"os.remove", "os.rmdir"} and given[1] != -1:
                 continue  # in a folder whose own removal was heard of
-            if not Path(path).resolve().is_relative_to(self.allowed):
+            if not self._place(event, Path(path)).is_relative_to(self.allowed):
                 self.outside.append((event, path))
+
+    @staticmethod
+    def _place(event, path):
+        """What is changed: a link itself, where it is deleted, and what it leads to, where it is opened."""
+        return path.parent.resolve() / path.name if event == "os.remove" else path.resolve()
 
     @contextmanager
     def over(self, allowed):

@@ -1,0 +1,97 @@
+"""Hostile profiles, checkpoints, hardware and toolchains: ten thousand of each in ``make test-all``."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from executorch.devtools.etdump import serialize
+
+from atalla.cli import say
+from atalla.device.hardware import read_hardware
+from atalla.report.page import hardware_line
+from cross_backend.backends._timings import typical
+from cross_backend.backends.executorch._profile import read_etdump
+from cross_backend.cli import toolchain
+from cross_backend.registry import find_backend, missing_here
+from cross_backend.report.terminal import Terminal
+from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain, add, remove
+from cross_backend.workloads import load_checkpoint
+from tests.unit.hostile import further
+from tests.unit.hostile.conftest import SLOW, Survive
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_profiles(count: int, survive: Survive, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, convert = further.etdump(), serialize._convert_from_flatcc
+    monkeypatch.setattr(
+        serialize, "_convert_from_flatcc", lambda data, *more: data if data[:1] == b"{" else convert(data, *more)
+    )
+
+    def read_one(path: Path) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", str(path.parent))
+        rows = typical(read_etdump(path, "XnnpackBackend")[1:])
+        Terminal().table(("name", "kind", "ms"), [(row.name, row.kind, f"{row.ms:.3f}") for row in rows])
+
+    assert survive(make, read_one, count) > count / 4
+
+
+def test_checkpoints(count: int, survive: Survive) -> None:
+    make = further.checkpoint()
+
+    def read_one(path: Path) -> None:
+        module = torch.nn.Linear(4, 1)
+        load_checkpoint(module, str(path))
+        assert {name: x.shape for name, x in module.named_parameters()} == {"weight": (1, 4), "bias": (1,)}
+
+    assert survive(make, read_one, count) > count / 2
+    assert further.RANG == []
+
+
+def test_hardware(count: int, survive: Survive) -> None:
+    def read_one(path: Path) -> None:
+        found = read_hardware(path)
+        say(hardware_line(found))
+        print(json.dumps(found.document()))
+        found.structure()
+
+    assert survive(further.hardware(), read_one, count) > count / 3
+
+
+def test_toolchains(count: int, survive: Survive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, outside = TOOLCHAINS["mps"], tmp_path / "outside"
+    turns = itertools.count()
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    (outside / "ready").touch()
+
+    def install(self: Toolchain, tell: object) -> None:
+        self.python.parent.mkdir(parents=True)
+        self.python.touch()
+
+    monkeypatch.setattr(Toolchain, "install", install)
+
+    def read_one(path: Path) -> None:
+        turn = next(turns)
+        monkeypatch.setenv(VARIABLE, str(path))
+        missing_here(find_backend("mps"))
+        if turn % 20 == 0:  # a table takes longer than all the rest
+            toolchain.main(argparse.Namespace(action="list", names=["mps", "browser"], json=False))
+        toolchain.main(argparse.Namespace(action="list", names=["mps", "browser"], json=True))
+        if turn % 2:
+            remove(chain)
+        else:
+            add(chain, print)
+            assert chain.added
+        assert chain.added or not os.path.lexists(chain.folder)
+        assert {one.name: one.read_text() for one in outside.iterdir()} == {"kept": "kept", "ready": ""}
+
+    survive(further.toolchain_folder(chain.folder.name, outside), read_one, min(count, SLOW))
