@@ -85,9 +85,13 @@ def mistakes(file: str, source: str) -> list[str]:
         for child in node.children:
             yield from walk(child)
 
-    tree = Parser(Language(GRAMMARS[suffix].language())).parse(source.encode())
-    wrong = [node for node in walk(tree.root_node) if node.is_error or node.is_missing]
+    wrong = [node for node in walk(parsed(suffix, source)) if node.is_error or node.is_missing]
     return [f"line {node.start_point.row + 1}: {node.type}" for node in wrong]
+
+
+def parsed(suffix: str, source: str) -> Node:
+    """Parse a source in the language of its ending; give the root."""
+    return Parser(Language(GRAMMARS[suffix].language())).parse(source.encode()).root_node
 
 
 PARSED = [file for file in LOADERS if not file.endswith(".hpp")]
