@@ -1,4 +1,5 @@
-// A libFuzzer target: any bytes are loaded; what the loader finds sound, and is small enough, is run.
+// A libFuzzer target: any bytes are loaded; what the loader finds sound, and is small enough, is run by the kernels and
+// on the simulated device.
 //
 // Without libFuzzer it replays: fuzz_blob [-mutations=N] FILE..., each file as it is and N times mutated.
 #include <math.h>
@@ -75,7 +76,29 @@ static uint64_t told_bytes(const atalla_blob* blob, uint32_t i) {
   return t.dtype ? (last + 1) * at_size((uint8_t)t.dtype) : 0;
 }
 
-static void run(const atalla_blob* blob, const char* isa) {
+// Any hardware that there can be, chosen by the bytes of a file.
+static atalla_hardware hardware_of(const uint8_t* data, size_t size) {
+  uint32_t chosen = 2166136261u;
+  for (size_t i = 0; i < size; ++i) chosen = (chosen ^ data[i]) * 16777619u;
+  atalla_hardware h = {.struct_size = sizeof h};
+  do {
+    atalla_hardware_default(&h);
+    for (int i = 0; i < 3; ++i, chosen = chosen * 1664525u + 1013904223u) {
+      const uint32_t power = chosen >> 28;
+      if (chosen >> 8 & 1) h.array = 8u << (power & 3);
+      if (chosen >> 9 & 1) h.lanes = 1 + (power * power);
+      if (chosen >> 10 & 1) h.scratchpad_bytes = (uint64_t)32768 << (power & 3);
+      if (chosen >> 11 & 1) h.banks = 1u << (power & 7);
+      if (chosen >> 12 & 1) h.align = 16u << (power & 7);
+      if (chosen >> 13 & 1) h.accumulator_rows = 72 + power * 9;
+      if (chosen >> 14 & 1) h.queue = 1 + power;
+      if (chosen >> 15 & 1) h.vector_int8_factor = 1u << (power & 1);
+    }
+  } while (atalla_hardware_check(&h, NULL) != ATALLA_OK);
+  return h;
+}
+
+static void run(const atalla_blob* blob, const char* isa, const atalla_hardware* hardware, uint32_t flags) {
   const uint32_t count = blob->input_count + blob->output_count;
   uint64_t memory = blob->arena_bytes + blob->state_bytes;
   if (memory > MOST_MEMORY || blob->tensor_count > 4096 || work(blob) > MOST_WORK) return;
@@ -89,7 +112,14 @@ static void run(const atalla_blob* blob, const char* isa) {
     memset(places[i], 0x3f, bytes);
   }
   atalla_error error = {.struct_size = sizeof error};
-  const atalla_options options = {.struct_size = sizeof options, .threads = 1, .isa = isa, .host = host};
+  const atalla_options options = {
+      .struct_size = sizeof options,
+      .threads = 1,
+      .isa = isa,
+      .host = host,
+      .hardware = hardware,
+      .device_flags = flags,
+  };
   atalla_context* context = NULL;
   if (memory <= MOST_MEMORY && atalla_context_new(blob, &options, &context, &error) == ATALLA_OK) {
     atalla_run(context, places, places + blob->input_count, &error);
@@ -114,7 +144,7 @@ static void run_specialized(const atalla_blob* blob, int64_t more) {
   atalla_error error = {.struct_size = sizeof error};
   atalla_blob* made = NULL;
   if (atalla_specialize(blob, inputs, info.inputs, &made, &error) != ATALLA_OK) return;
-  run(made, NULL);
+  run(made, NULL, NULL, 0);
   atalla_close(made);
 }
 
@@ -132,12 +162,15 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   int status = atalla_open(data, size, &blob, &error);
   if (status == AT_BAD_HOST) status = atalla_open_trusted(data, size, &blob, &error);
   if (status == ATALLA_OK) {
-    run(blob, NULL);
-    run(blob, "base");
+    run(blob, NULL, NULL, 0);
+    run(blob, "base", NULL, 0);
     if (holds_int8(blob)) {  // whose products have sets of their own
-      run(blob, "vnni");
-      run(blob, "avx2");
+      run(blob, "vnni", NULL, 0);
+      run(blob, "avx2", NULL, 0);
     }
+    const atalla_hardware hardware = hardware_of(data, size);
+    run(blob, NULL, &hardware, ATALLA_DEVICE_POISON | ATALLA_DEVICE_EVENTS);
+    run(blob, NULL, &hardware, ATALLA_DEVICE_DRY);
     for (int64_t more = 0; more < 3; ++more) run_specialized(blob, more * more);
     atalla_close(blob);
   }
