@@ -120,7 +120,7 @@ def checkpoint() -> Maker:
     torch.save(state, old, _use_new_zipfile_serialization=False)
     code = (
         _Code(ring, 1), _Code(os.system, "true"), _Code(eval, "1"), _Code(exec, "x"), _Code(bytearray, 1 << 40),
-        _Code(torch.load, "x"), _Code(torch.hub.load, "x", "y"), _Code(torch.zeros, 1 << 40), _Code(getattr, state, 1),
+        _Code(torch.load, "x"), _Code(torch.zeros, 1 << 40), _Code(getattr, state, 1),
         _Code(importlib.import_module, "this"), _Code(collections.OrderedDict, [(i, i) for i in range(9)]),
         _Code(torch.Size, [1 << 62]), _Code(collections.Counter, {"x": 1}), _Code(set, [1]),
     )  # fmt: skip
