@@ -9,7 +9,7 @@
 namespace cross_backend {
 namespace {
 
-constexpr double kRounding = 6e-5;  // where the sample does not tell
+constexpr double kRounding = 6e-5;   // where the sample does not tell
 constexpr double kUnstableGain = 2;  // tolerance per rounding error where that is more than the largest tolerance
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
