@@ -105,6 +105,7 @@ std::string json_report(const Report& report) {
         {"usable_cpus", machine.usable_cpus},
         {"memory_bytes", machine.memory_bytes ? ordered_json(machine.memory_bytes) : ordered_json()},
         {"release", machine.release.empty() ? ordered_json() : ordered_json(machine.release)}}},
+      {"place", "local"},
       {"model", bundle.model},
       {"noise_floor", or_null(panel.noise_floor)},
       {"found_from", or_null(panel.found_from)},

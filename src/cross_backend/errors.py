@@ -18,7 +18,7 @@
     └── WorkerError                a worker process died or stayed silent
         └── WorkerTimeoutError
 
-PlaceLostError is none of them: it ends whatever is measured at that place, as Ctrl-C does.
+``PlaceLostError`` is none of them: it ends whatever is measured at that place, as Ctrl-C does.
 
 Vendor exceptions are mapped to these where the vendor is called, with ``raise ... from``.
 """

@@ -17,6 +17,7 @@ from cross_backend.registry import find_backend, missing_here, resolve, rows
 from cross_backend.toolchains import (
     EVERY,
     FILES,
+    RUNNERS,
     TOOLCHAINS,
     VARIABLE,
     RuntimeFiles,
@@ -165,5 +166,5 @@ def test_without_npm_the_package_that_brings_it_is_named(tmp_path: Path, monkeyp
 
 def test_the_runtimes_of_backends_are_in_the_table() -> None:
     assert {find_backend(name).runtime_files for name in rows()} - {None} == set(FILES)
-    assert set(EVERY) == {*TOOLCHAINS, *FILES} and not set(TOOLCHAINS) & set(FILES)
+    assert set(EVERY) == {*TOOLCHAINS, *FILES, *RUNNERS} and not set(TOOLCHAINS) & set(FILES)
     assert all(len(base64.b64decode(one.sha512)) == 64 and one.why.strip() for one in FILES.values())

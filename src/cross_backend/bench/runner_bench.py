@@ -31,7 +31,12 @@ _HEAD = 8
 
 
 class RunnerQuestion(Question[Answer]):
-    """What only the runner answers: a line of JSON, of this class's name and fields."""
+    """What only the runner answers; it knows the question by its name without ``Runner``."""
+
+    @property
+    def name(self) -> str:
+        """As the runner reads it."""
+        return f"runner:{type(self).__name__.removeprefix('Runner')}"
 
     def answer(self, _process: Answering) -> Answer:
         """Refuse: this process is not the runner.
@@ -79,6 +84,8 @@ class MachineThere:
     memory_bytes: int
     release: str
     system: str
+    runtimes: dict[str, list[str]]
+    """Runtime → the delegates that it holds."""
     hostname: str = ""
     load_1m: float | None = None
     temperature_c: float | None = None
@@ -86,7 +93,7 @@ class MachineThere:
 
 
 @dataclass(frozen=True)
-class Open(RunnerQuestion[OpenedThere]):
+class RunnerOpen(RunnerQuestion[OpenedThere]):
     """Open a payload, and bind its inputs; random ones where None."""
 
     payload: str
@@ -97,21 +104,21 @@ class Open(RunnerQuestion[OpenedThere]):
 
 
 @dataclass(frozen=True)
-class Bind(RunnerQuestion[None]):
+class RunnerBind(RunnerQuestion[None]):
     """Bind other inputs."""
 
     inputs: list[TensorRow]
 
 
 @dataclass(frozen=True)
-class Run(RunnerQuestion[RanThere]):
+class RunnerRun(RunnerQuestion[RanThere]):
     """Run once, and write the outputs into a folder there."""
 
     outputs: str | None
 
 
 @dataclass(frozen=True)
-class Sample(RunnerQuestion[Samples]):
+class RunnerSample(RunnerQuestion[Samples]):
     """Time calls one by one."""
 
     calls: int
@@ -125,14 +132,14 @@ class Sample(RunnerQuestion[Samples]):
 
 
 @dataclass(frozen=True)
-class Profile(RunnerQuestion[tuple[Timing, ...]]):
+class RunnerProfile(RunnerQuestion[tuple[Timing, ...]]):
     """Run with the profiler."""
 
     runs: int
 
 
 @dataclass(frozen=True)
-class Machine(RunnerQuestion[MachineThere]):
+class RunnerMachine(RunnerQuestion[MachineThere]):
     """What machine it is."""
 
 
@@ -204,13 +211,13 @@ class RunnerBench(Bench):
 
     def run(self, outputs: Path | None) -> tuple[float, ...]:  # noqa: D102
         if outputs is None:
-            return tuple(float("nan") if value is None else value for value in self.ask(Run(None)).head)
+            return tuple(float("nan") if value is None else value for value in self.ask(RunnerRun(None)).head)
         produced = self._held.run()
         save_tensors(outputs, {"output": produced})
         return tuple(float(v.real) for v in produced[0].reshape(-1)[:_HEAD]) if produced else ()
 
     def sample(self, calls: int, warm_up: int, seconds: float) -> Samples:  # noqa: D102
-        return self.ask(Sample(calls, warm_up, seconds))
+        return self.ask(RunnerSample(calls, warm_up, seconds))
 
     def execution(self, subject: Subject) -> Execution | None:  # noqa: D102
         if self._functional_only is None:
@@ -219,7 +226,7 @@ class RunnerBench(Bench):
 
     def profile(self, subject: Subject, runs: int) -> tuple[Timing, ...]:  # noqa: D102
         self.open(subject)
-        return self.ask(Profile(runs))
+        return self.ask(RunnerProfile(runs))
 
     def take(self, reading: Reading[Answer]) -> Answer:  # noqa: D102
         raise UnsupportedError(f"the C++ runner does not take '{reading.title}'.")
@@ -237,7 +244,7 @@ class RunnerBench(Bench):
         for index, array in enumerate(arrays):
             files[f"{index}.bin"] = folder / f"{index}.bin"
             np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tofile(folder / f"{index}.bin")
-            rows.append((f"{index}.bin", str(array.dtype), list(array.shape)))
+            rows.append((f"{index}.bin", array.dtype.name, list(array.shape)))
         there = self._place.push(files)
         return [TensorRow(f"{there}/{name}", dtype, shape) for name, dtype, shape in rows]
 
@@ -298,14 +305,14 @@ class _OpenThere:
         inputs = self.bench.sent(self.sample["input"])
         payload = self.bench.push_payload(self.artifact)
         try:
-            return self.bench.ask(Open(payload, self.artifact.target, self.artifact.sha256, self.threads, inputs))
+            return self.bench.ask(RunnerOpen(payload, self.artifact.target, self.artifact.sha256, self.threads, inputs))
         except ArtifactError as error:
             raise ArtifactError(f"on the far side: {error}") from error
 
     def run(self) -> list[Any]:
         """Run on what is bound and return the outputs."""
         self.was_called = True
-        found = self.bench.ask(Run(self.bench.scratch))
+        found = self.bench.ask(RunnerRun(self.bench.scratch))
         self.first_ns = found.first_ns if found.first_ns is not None else self.first_ns
         return self.bench.fetched(found.outputs)
 
@@ -329,5 +336,5 @@ class _SessionThere:
 
     def bind(self, inputs: Sequence[Any]) -> Callable[[], list[Any]]:
         """Bind tensors and return the call."""
-        self.one.bench.ask(Bind(self.one.bench.sent(inputs)))
+        self.one.bench.ask(RunnerBind(self.one.bench.sent(inputs)))
         return self.one.run

@@ -32,7 +32,7 @@ class Judged:
     """Duration of the first call of the session; None where it had been called before."""
 
 
-class Session(Protocol):
+class BoundTo(Protocol):
     """What has specifications, and binds tensors."""
 
     @property
@@ -61,7 +61,7 @@ class Verifiable(Protocol):
         """The bound call."""
 
     @property
-    def session(self) -> Session:
+    def session(self) -> BoundTo:
         """The open session."""
 
     def bind(self, sample: Mapping[str, Any]) -> None:

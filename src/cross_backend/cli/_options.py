@@ -57,8 +57,7 @@ def add_places(parser: argparse.ArgumentParser, default: Sequence[str] | None = 
         nargs="+",
         default=default,
         metavar="PLACE",
-        help="machines that measure: local, ssh://[USER@]HOST[:PORT][?python=PATH], adb:[SERIAL], qemu:aarch64 "
-        f"(default: {told})",
+        help=f"machines that measure: local, ssh://USER@HOST:PORT, adb:SERIAL, qemu:aarch64 (default: {told})",
     )
     add_via(parser)
 
@@ -79,7 +78,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         "--on",
         default="local",
         metavar="PLACE",
-        help="the machine: local, ssh://[USER@]HOST[:PORT][?python=PATH], adb:[SERIAL], qemu:aarch64 (default: local)",
+        help="the machine: local, ssh://USER@HOST:PORT, adb:SERIAL, qemu:aarch64 (default: local)",
     )
     add_via(parser)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from cross_backend.bench.runner_bench import Machine as AskMachine
-from cross_backend.bench.runner_bench import MachineThere, RunnerBench
+from cross_backend.bench.runner_bench import MachineThere, RunnerBench, RunnerMachine
 from cross_backend.cache import Cache
 from cross_backend.comparison.site import ASK_S, HERE, Site, WithPython, WithRunner
 from cross_backend.errors import PlaceError
@@ -22,8 +21,6 @@ from cross_backend.worker.process import Elsewhere, Worker
 
 VIA = ("python", "runner")
 """What measures at a place."""
-RUNTIMES = ("executorch", "atalla")
-"""What the runner is built with."""
 _ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
 
 
@@ -89,9 +86,10 @@ def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
     is_emulated = "emulated" in place.facts
     elsewhere = Elsewhere(place.start, {}, _made_executable(place, folder, program), LEASE_S, BEAT_S)
     worker = stack.enter_context(Worker(cache.log("there"), elsewhere=elsewhere))
-    machine = _machine(RunnerBench(worker, ASK_S, place).ask(AskMachine()), is_emulated=is_emulated)
+    found_there = RunnerBench(worker, ASK_S, place).ask(RunnerMachine())
     reason = "an emulated machine: right or wrong is all that it shows" if is_emulated else None
-    return WithRunner(place, elsewhere, RUNTIMES, machine, reason)
+    machine = _machine(found_there, is_emulated=is_emulated)
+    return WithRunner(place, elsewhere, tuple(found_there.runtimes), machine, reason)
 
 
 def _made_executable(place: Place, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:

@@ -284,8 +284,10 @@ def _last_line(path: Path) -> str:
 
 
 def _error(row: dict[str, str]) -> CrossBackendError:
-    kind = getattr(errors, row["type"], CrossBackendError)
+    kind = getattr(errors, row["type"], None)
     if kind is UnavailableError:
-        return UnavailableError(row["reason"], row["remedy"])
-    error: CrossBackendError = kind(row["text"])
+        return UnavailableError(str(row["reason"]), str(row["remedy"]))
+    if not (isinstance(kind, type) and issubclass(kind, CrossBackendError)):
+        kind = CrossBackendError
+    error: CrossBackendError = kind(str(row["text"]))
     return error

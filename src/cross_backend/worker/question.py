@@ -46,6 +46,11 @@ class Question(ABC, Generic[Answer]):
     """A frozen dataclass whose fields are the arguments: ``class Score(Question[float])``."""
 
     @property
+    def name(self) -> str:
+        """What is asked, as the process that answers finds it: ``module:Class``."""
+        return f"{type(self).__module__}:{type(self).__qualname__}"
+
+    @property
     def title(self) -> str:
         """How errors call it: its name in words."""
         return _in_words(type(self).__name__)
@@ -71,8 +76,7 @@ def _in_words(name: str) -> str:
 
 def request_of(question: Question[Any]) -> dict[str, Any]:
     """Return a question as JSON values."""
-    kind = type(question)
-    return {"question": f"{kind.__module__}:{kind.__qualname__}", "arguments": to_json(question)}
+    return {"question": question.name, "arguments": to_json(question)}
 
 
 def question_of(request: dict[str, Any]) -> Question[Any]:

@@ -143,10 +143,11 @@ def test_verify_compares_where_the_outputs_are(opened: Serving, tmp_path: Path) 
     right = opened.ask("Verify", **given)
     assert (right["right"], right["max_rel"], right["unproved"]) == (True, 0, "")
     wrong = opened.ask("Verify", **{**given, "expected": raw([wanted + 1], tmp_path, "wrong")})
-    assert wrong["right"] is False and "is off by" in wrong["reason"]
+    assert wrong["right"] is False and "deviates by" in wrong["reason"]
     scales = raw([np.ones((1, 9), np.float32)], tmp_path, "scale")
-    odd = opened.ask("Verify", **given, scale=scales)
-    assert (odd["right"], odd["reason"]) == (False, "output 0 has a scale of another shape")
+    assert opened.ask("Verify", **given, scale=scales)["right"], "a scale of another shape is none"
+    wrong = opened.ask("Verify", **{**given, "expected": raw([wanted + 1], tmp_path, "wrong")}, scale=scales)
+    assert wrong["right"] is False
     twice = {**given, "inputs2": given["inputs"], "expected2": given["expected"]}
     assert "the same for two different inputs" in opened.ask("Verify", **twice)["unproved"]
     assert opened.refused("Verify", **twice, rounding=raw([np.ones(0)], tmp_path, "rounding"))["type"] == "RunError"
@@ -221,7 +222,7 @@ def test_inputs_that_do_not_fit(opened: Serving, tmp_path: Path) -> None:
 
 
 HOSTILE = (
-    *(b"", b"{", b"[]", b"7", b"null", b'"x"', b"\0\1\xff\xfe", b"{}", b"[" * 100_000, b'{"a":' * 50_000),
+    *(b" ", b"{", b"[]", b"7", b"null", b'"x"', b"\0\1\xff\xfe", b"{}", b"[" * 100_000, b'{"a":' * 50_000),
     *(b"9" * 1_000_000, b'{"question": 7, "arguments": {}}', b'{"question": "x:Open"}'),
     *(b'{"question": "x:Open", "arguments": %s}' % arguments for arguments in (b"null", b"[]", b"7", b'"a"', b"{}")),
     b'{"question": "' + b"x" * 100_000 + b'", "arguments": {}}',
@@ -247,6 +248,7 @@ def test_hostile_lines_are_answered(serving: Serving) -> None:
         answer = serving.line(line)
         assert answer["error"]["type"] == "RunError", (line[:80], answer)
         assert len(answer["error"]["text"]) < 700 and "\x1b" not in answer["error"]["text"]
+    serving.questions.write(b"\n\n\n")  # signs of life, which get no answer
     assert serving.ask("Beat") is None
 
 
