@@ -4,7 +4,7 @@
 set -uo pipefail
 packages=(g++ openssh-server chromium libvulkan1 mesa-vulkan-drivers vulkan-tools)
 if [[ "$1" == test-all ]]; then
-  packages+=(clang default-jre-headless gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+  packages+=(clang default-jre-headless gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 fi
 command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || exit 0
 missing=()

@@ -247,9 +247,17 @@ def _status(found: _Found, models: int, *, strict: bool) -> int:
     without = [
         {result.outcome for result in panel.results}
         for panel in found.panels
-        if not panel.ranked and not any(result.unranked == TOO_FEW for result in panel.results)
+        if not panel.ranked
+        and not any(result.unranked == TOO_FEW for result in panel.results)
+        and not _shows_no_speed(panel)
     ]
     if not found.failed and without and all(Outcome.NOT_PROVED in outcomes for outcomes in without):
         return UNPROVED
     wrong = any(r.outcome is not Outcome.OK for panel in found.panels for r in panel.results)
     return 1 if found.failed or without or (wrong and strict) else 0
+
+
+def _shows_no_speed(panel: Panel) -> bool:
+    """Whether it was measured elsewhere on a machine that shows right or wrong only, and something is right."""
+    right = [result.execution for result in panel.results if result.outcome is Outcome.OK]
+    return panel.place != "local" and any(where is not None and where.functional_only for where in right)

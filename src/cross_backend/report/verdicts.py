@@ -38,6 +38,9 @@ def parts(panel: Panel) -> list[str]:
     if waiting:
         return [_not_yet(panel, waiting)]
     first = [result for result in panel.ranked if result.rank == 1]
+    functional = [r for r in panel.results if r.execution is not None and r.execution.functional_only is not None]
+    if not first and (right := [result for result in functional if result.outcome is Outcome.OK]):
+        return [f"Ship none yet: {listed(right)} verified {here(panel)}, which shows no speed."]
     if not first:
         return [f"Ship none of these: no target was both verified and measured {here(panel)}."]
     if len(first) > 1 and (panel.found_from is None or panel.found_from > ROUGH):

@@ -1,0 +1,88 @@
+"""Machines without Python: the C++ runner measures there; an emulated one shows right or wrong."""
+
+import fcntl
+import os
+
+import pytest
+
+from cross_backend.toolchains import VARIABLE
+from tests.needs import program
+
+QUICK = ("--num-runs", "40", "--seconds", "1", "--launches", "1")
+
+
+@pytest.fixture(scope="session")
+def runner_for(cli, kept_folder):
+    """Give a function that builds the runner for an architecture, once for all; it returns the toolchains' folder."""
+
+    def build(architecture):
+        program("g++" if architecture == os.uname().machine else f"{architecture}-linux-gnu-g++")
+        folder = kept_folder / "runners"
+        folder.mkdir(exist_ok=True)
+        with (folder / f"{architecture}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            result = cli("toolchain", "add", f"runner-{architecture}", **{VARIABLE: str(folder)})
+        assert result.returncode == 0, result.stderr
+        return str(folder)
+
+    return build
+
+
+def test_a_place_without_the_runner_says_how_to_build_it(cli, far, complaint, tmp_path):
+    command = ("compare", "linear_regression", "--backends", "portable", *QUICK)
+    more = {VARIABLE: str(tmp_path), "CROSS_BACKEND_SSH": far.command}
+    result = cli(*command, "--on", "ssh://there", "--via", "runner", **more)
+    complaint(result, 1, "ssh://there needs the C++ runner", "toolchain add runner-")
+    result = cli(*command, "--on", "ssh://there?python=/nowhere", "--via", "python", **more)
+    complaint(result, 1, "has no usable Python at '/nowhere'", "--via runner")
+
+
+@pytest.mark.parametrize("architecture", ["mips", "riscv64"])
+def test_an_emulated_machine_that_is_not_there(architecture, cli, complaint):
+    command = ("compare", "linear_regression", "--backends", "portable", "--on", f"qemu:{architecture}")
+    complaint(cli(*command), 1, f"qemu:{architecture}")
+
+
+@pytest.mark.slow
+def test_over_ssh_it_ranks_what_it_holds(cli, far, document, runner_for):
+    folder = runner_for(os.uname().machine)
+    command = ("compare", "mobilenet_v3_small", "--backends", "xnnpack", "atalla", "openvino", *QUICK, "--json")
+    result = cli(
+        *command, "--on", "ssh://there", "--via", "runner", **{VARIABLE: folder, "CROSS_BACKEND_SSH": far.command}
+    )
+    rows = {row["target"]: row for row in document(result)["results"]}
+    for target in ("executorch.xnnpack", "atalla"):
+        assert rows[target]["outcome"] == "OK" and rows[target]["latency_ms"]["n"] >= 6
+        assert rows[target]["error"]["max_rel"] < 1e-3
+        assert {one["metric"] for one in rows[target]["measurements"]} == {
+            "cold_start.load",
+            "cold_start.first_inference",
+        }
+    assert rows["openvino"]["outcome"] == "UNAVAILABLE" and "C++ runner" in rows["openvino"]["reason"]
+    assert not list(far.cache.glob("scratch/*"))
+
+
+@pytest.mark.slow
+def test_arm_programs_are_verified_under_emulation_and_never_ranked(cli, document, runner_for):
+    program("qemu-aarch64")
+    folder = runner_for("aarch64")
+    command = ("compare", "mobilenet_v3_small", "--backends", "xnnpack", "portable", "atalla", *QUICK, "--json")
+    result = cli(*command, "--on", "qemu:aarch64", **{VARIABLE: folder})
+    found = document(result)
+    (panel,) = found["panels"]
+    assert (panel["place"], panel["machine"]["arch"]) == ("qemu:aarch64", "arm64")
+    for row in found["results"]:
+        assert row["outcome"] == "OK" and row["error"]["max_rel"] < 1e-3, row["reason"]
+        assert row["rank"] is None and row["latency_ms"] is None and "emulated" in row["unranked"]
+
+
+@pytest.mark.slow
+def test_run_says_what_the_runner_says(cli, far, document, runner_for, linear):
+    more = {VARIABLE: runner_for(os.uname().machine), "CROSS_BACKEND_SSH": far.command}
+    artifact = linear / "linear_regression_xnnpack.pte"
+    result = cli("run", artifact, "--on", "ssh://there", "--via", "runner", "--profile", "--json", *QUICK[:2], **more)
+    found = document(result)
+    assert found["place"] == "ssh://there" and found["results"][0]["outcome"] == "OK"
+    assert any(row["name"] == "XnnpackBackend" for row in found["profile"])
+    result = cli("run", artifact, "--input", "1,2,3,4", "--on", "ssh://there", "--via", "runner", **more)
+    assert "2.718" in result.stdout
