@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +41,10 @@ class Site(ABC):
     @abstractmethod
     def missing(self, resolved: Resolved) -> str | None:
         """Return what keeps a target from running there, with the remedy."""
+
+    def version_gap(self, resolved: Resolved, lowered_with: Mapping[str, str]) -> str | None:  # noqa: ARG002
+        """Return which packages have another version there than what lowered an artifact; None where none has."""
+        return None
 
     @abstractmethod
     def backends(self, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -139,6 +143,15 @@ class WithPython(Site):
         absent = [name for name, version in found.versions.items() if version is None]
         wanted = [f"{name}=={version_of(name)}" if version_of(name) else name for name in absent]
         return f"{found.reason} on {self.name}" + (f"; install there: {' '.join(wanted)}" if wanted else "")
+
+    def version_gap(self, resolved: Resolved, lowered_with: Mapping[str, str]) -> str | None:  # noqa: D102
+        there = self._lacking_of(str(resolved.target)).versions
+        gaps = [
+            f"{name} {there[name]} there, {version} here"
+            for name, version in lowered_with.items()
+            if there.get(name) not in {None, version}
+        ]
+        return f"other versions: {'; '.join(gaps)}" if gaps else None
 
     def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:  # noqa: D102
         python = self._lacking_of(target).python if resolve(target).backend.run_toolchain else self.python

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from cross_backend.bench.runner_bench import MachineThere, RunnerBench, RunnerMachine
 from cross_backend.cache import Cache
 from cross_backend.comparison.site import ASK_S, HERE, Site, WithPython, WithRunner
-from cross_backend.errors import PlaceError
+from cross_backend.errors import PlaceError, WorkerError
 from cross_backend.machine import Machine
 from cross_backend.places.address import Address
 from cross_backend.places.emulated import EmulatedPlace
@@ -86,7 +86,11 @@ def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
     is_emulated = "emulated" in place.facts
     elsewhere = Elsewhere(place.start, {}, _made_executable(place, folder, program), LEASE_S, BEAT_S)
     worker = stack.enter_context(Worker(cache.log("there"), elsewhere=elsewhere))
-    found_there = RunnerBench(worker, ASK_S, place).ask(RunnerMachine())
+    try:
+        found_there = RunnerBench(worker, ASK_S, place).ask(RunnerMachine())
+    except WorkerError as error:
+        needs = f"It needs Linux on {architecture} with glibc 2.28 or newer"
+        raise PlaceError(f"{place.name} cannot start the C++ runner ({error}). {needs}.") from error
     reason = "an emulated machine: right or wrong is all that it shows" if is_emulated else None
     machine = _machine(found_there, is_emulated=is_emulated)
     return WithRunner(place, elsewhere, tuple(found_there.runtimes), machine, reason)

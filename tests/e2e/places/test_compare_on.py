@@ -1,6 +1,7 @@
 """``compare --on``: lowered here, measured there; one table a machine, a summary, a page for a design document."""
 
 import json
+import sys
 
 import psutil
 import pytest
@@ -110,3 +111,18 @@ def test_a_connection_that_breaks_leaves_nothing_there(killed, start, streams, u
         assert {row["outcome"] for row in found["results"]} <= {"OK", "NOT_MEASURED"}
     until(lambda: not ours(far), "nothing of ours runs there", seconds=40)
     until(lambda: not list(far.cache.glob("scratch/*")), "the scratch folder is gone", seconds=40)
+
+
+def test_another_version_there_is_a_warning(cli, far, document, tmp_path):
+    """An interpreter whose packages say another version than those that lowered."""
+    site = tmp_path / "site"
+    (site / "executorch-0.0.1.dist-info").mkdir(parents=True)
+    (site / "executorch-0.0.1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: executorch\nVersion: 0.0.1\n"
+    )
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    command = ("compare", MODEL, "--backends", "portable", *QUICK, "--json", "--on", f"ssh://there?python={python}")
+    (row,) = document(cli(*command, CROSS_BACKEND_SSH=far.command))["results"]
+    assert any("other versions: executorch 0.0.1 there" in text for text in row["warnings"]), row
