@@ -15,6 +15,30 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class MachineIdentity:
+    """The part of a machine that evidence in a bundle keeps, and by which a device finds it."""
+
+    cpu: str
+    """Processor model, or the system on a chip."""
+    arch: str
+    system: str
+    digest: str
+    """:attr:`Machine.digest`."""
+
+    def __str__(self) -> str:
+        """Return the machine as reports name it."""
+        return f"{self.cpu} ({self.arch}, {self.system})"
+
+    def likeness(self, other: MachineIdentity) -> int:
+        """Return how much another machine is like this one: 3 same processor, 2 architecture and system, 1 system."""
+        if (self.cpu, self.arch) == (other.cpu, other.arch):
+            return 3
+        if self.system != other.system:
+            return 0
+        return 2 if self.arch == other.arch else 1
+
+
+@dataclass(frozen=True)
 class Machine:
     """What a measurement depends on and a reader needs to know."""
 
@@ -41,6 +65,11 @@ class Machine:
     def digest(self) -> str:
         """Sixteen hexadecimal digits that change when anything above does."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def identity(self) -> MachineIdentity:
+        """The part that evidence keeps."""
+        return MachineIdentity(self.cpu, self.arch, self.system, self.digest)
 
     def to_json(self) -> dict[str, object]:
         """Return the rows of a report."""

@@ -21,6 +21,11 @@ class Platform:
     why: str
     """The reason for the order, in one sentence."""
 
+    @property
+    def system(self) -> str:
+        """Operating system of these devices, as ``Machine.system`` names it."""
+        return self.name.partition("-")[0]
+
 
 _CPU = ("executorch.xnnpack", "executorch.portable")
 _SERVER = ("openvino", "onnxruntime.cpu", "torch.aot_inductor", "torch.compile", "torch.eager")

@@ -1,19 +1,28 @@
-"""Remembered: what this machine learned about artifacts: verdicts of first loads, and latencies measured together."""
+"""Remembered: verdicts of first loads on this machine, and latencies that were measured together on any machine."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import DAMAGE
 from cross_backend.cache import Cache, key_of
-from cross_backend.machine import Machine
+from cross_backend.errors import ArtifactError
+from cross_backend.foreign_files import read_regular
+from cross_backend.machine import Machine, MachineIdentity
+from cross_backend.measurement import Interval
 from cross_backend.serialization import from_json
+
+DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+"""ISO 8601, UTC, to the second."""
 
 
 class Verdict(StrEnum):
@@ -52,6 +61,22 @@ class Measured:
     machine: str
     """Digest of the machine that measured."""
     cpu: str
+    ratio: Interval | None = None
+    """Latency over that of the fastest, with its 95 % interval; None where an older version measured."""
+
+
+@dataclass(frozen=True)
+class MachineRanks:
+    """One comparison of a program: what it measured on one machine, where and when."""
+
+    program: str
+    """Digest of the program."""
+    machine: MachineIdentity
+    place: str
+    """Where it was measured, as the user named it."""
+    date: str
+    """When, as :data:`DATE`."""
+    targets: Mapping[str, Measured] = field(default_factory=dict)
 
 
 class Memory:
@@ -72,23 +97,70 @@ class Memory:
         """Remember a verdict."""
         self._write(self._verdict_path(artifact, versions), asdict(found))
 
-    def measured(self, program: str) -> dict[str, Measured]:
+    def measured(self, program: str) -> Mapping[str, Measured]:
         """Return target → what the last comparison of a program (its digest) on this machine measured."""
-        with contextlib.suppress(*DAMAGE):
-            return from_json(dict[str, Measured], json.loads(self._path("measured", program=program).read_bytes()))
-        return {}
+        found = self.ranks(program)
+        return found.targets if found else {}
 
-    def keep_measured(self, program: str, found: Mapping[str, Measured]) -> None:
-        """Remember a comparison; it replaces the one before."""
-        self._write(self._path("measured", program=program), {target: asdict(row) for target, row in found.items()})
+    def ranks(self, program: str) -> MachineRanks | None:
+        """Return the last comparison of a program on this machine."""
+        return self._read_ranks(self._path("measured", program=program), program)
+
+    def everywhere(self, program: str) -> list[MachineRanks]:
+        """Return the last comparison of a program on every machine, newest first."""
+        own = self._path("measured", program=program)
+        files = {own, *self._cache.root.glob("measured/*.json")}
+        found = [self._read_ranks(path, program if path == own else None) for path in files]
+        kept = [one for one in found if one is not None and one.program == program]
+        return sorted(sorted(kept, key=lambda one: one.machine.digest), key=lambda one: one.date, reverse=True)
+
+    def keep_measured(
+        self, program: str, found: Mapping[str, Measured], place: str = "local", date: str | None = None
+    ) -> None:
+        """Remember a comparison; it replaces the one before on the same machine.
+
+        Args:
+            program: digest of the program.
+            found: target → what was measured.
+            place: where it was measured, as the user named it.
+            date: when, as :data:`DATE`; now where None.
+        """
+        date = date or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._write(
+            self._path("measured", program=program),
+            asdict(MachineRanks(program, self._here.identity, place, date, dict(found))),
+        )
+
+    def _read_ranks(self, path: Path, program: str | None) -> MachineRanks | None:
+        """Read a comparison; a damaged one is None.
+
+        Args:
+            path: its file.
+            program: the program that the file is of, where its name says so. Files of older versions, which hold
+                neither program nor machine, are read only then, and are of this machine.
+        """
+        with contextlib.suppress(*DAMAGE, ArtifactError):
+            row = json.loads(read_regular(path))
+            if "targets" in row and "program" in row:
+                found = from_json(MachineRanks, row)
+            elif program is not None:
+                written = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                targets = from_json(dict[str, Measured], row)
+                found = MachineRanks(program, self._here.identity, "local", written, targets)
+            else:
+                return None
+            return found if _is_sound(found) else None
+        return None
 
     def _verdict_path(self, artifact: str, versions: Mapping[str, str]) -> Path:
         return self._path("verdicts", artifact=artifact, versions=dict(versions))
 
     def _path(self, kind: str, **about: object) -> Path:
-        return (
-            self._cache.root / kind / f"{key_of({'machine': (self._machine or Machine.here()).digest, **about})}.json"
-        )
+        return self._cache.root / kind / f"{key_of({'machine': self._here.digest, **about})}.json"
+
+    @property
+    def _here(self) -> Machine:
+        return self._machine or Machine.here()
 
     def _write(self, path: Path, row: Mapping[str, Any]) -> None:
         """Write whole or not at all; a cache that cannot be written only means that nothing is remembered."""
@@ -96,3 +168,18 @@ class Memory:
             (scratch / path.name).write_text(json.dumps(row))
             path.parent.mkdir(parents=True, exist_ok=True)
             (scratch / path.name).replace(path)
+
+
+def _is_sound(found: MachineRanks) -> bool:
+    """Whether ranks and figures are what a comparison can measure."""
+    rows = found.targets.values()
+    figures = [
+        figure
+        for row in rows
+        for figure in (row.median_ms, row.low_ms, row.high_ms, *(asdict(row.ratio).values() if row.ratio else ()))
+    ]
+    return (
+        DATE.fullmatch(found.date) is not None
+        and all(row.rank >= 1 for row in rows)
+        and all(math.isfinite(figure) and figure >= 0 for figure in figures)
+    )

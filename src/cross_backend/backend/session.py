@@ -55,6 +55,8 @@ class Session(ABC):
         self.structure = artifact.structure or Structure.of_flat([s.name for s in self.inputs], len(self.outputs))
         self._turn = threading.Lock()
         self.rejected: tuple[Rejected, ...] = ()
+        self.why = ""
+        """Which evidence ordered the candidates; empty where nothing was chosen."""
         self.is_open = False
 
     def __enter__(self) -> Self:

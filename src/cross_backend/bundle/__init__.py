@@ -7,12 +7,22 @@ from pathlib import Path
 
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.bundle.archive import unpack
+from cross_backend.bundle.evidence import Evidence, find_evidence
 from cross_backend.bundle.manifest import MANIFEST, Bundle
 from cross_backend.bundle.write import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError
 
-__all__ = ["Bundle", "find_artifact", "is_bundle", "is_payload", "open_bundle", "write_bundle"]
+__all__ = [
+    "Bundle",
+    "Evidence",
+    "find_artifact",
+    "find_evidence",
+    "is_bundle",
+    "is_payload",
+    "open_bundle",
+    "write_bundle",
+]
 
 KIND = "bundles"
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import DAMAGE, Artifact, digest_path, media_row, plain_name, read_versioned, size_in
+from cross_backend.bundle.evidence import Evidence, fitting, read_evidence
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import read_regular
+from cross_backend.machine import MachineIdentity
 from cross_backend.placement import Placement
 from cross_backend.structure import Structure
 from cross_backend.target import Target
@@ -20,7 +22,7 @@ from cross_backend.tensors import TensorSpec, read_specs
 
 FORMAT = "cross-backend-bundle"
 VERSION = 1
-"""Manifest version. History: 1, the first; ``structure`` and ``media`` were added within it."""
+"""Manifest version. History: 1, the first; ``structure``, ``media`` and ``evidence`` were added within it."""
 MANIFEST = "manifest.json"
 SAMPLE = "sample"
 SAMPLE_GROUPS = {
@@ -50,13 +52,25 @@ class Bundle:
     """Platform → names of artifacts in its fallback order."""
     labels: tuple[str, ...]
     """Class names, by index of the output."""
+    evidence: tuple[Evidence, ...] = ()
+    """What was measured on machines of its platforms."""
 
-    def ordered(self, platform: str) -> list[Artifact]:
-        """Return the artifacts in a platform's order; in the bundle's own where it was not made for that platform."""
+    def ordered(self, platform: str, device: MachineIdentity | None = None) -> list[Artifact]:
+        """Return the artifacts in a platform's order; in the bundle's own where it was not made for that platform.
+
+        Args:
+            platform: class of devices.
+            device: where they are to run; the order measured on such a device counts, if there is one.
+        """
+        evidence = self.fitting(platform, device) if device else None
         if platform not in self.orders:
             return list(self.artifacts)
         by_name = {artifact.name: artifact for artifact in self.artifacts}
-        return [by_name[name] for name in self.orders[platform]]
+        return [by_name[name] for name in (evidence.order if evidence else self.orders[platform])]
+
+    def fitting(self, platform: str, device: MachineIdentity) -> Evidence | None:
+        """Return the evidence that orders a platform's artifacts on a device, or None."""
+        return fitting(self.evidence, platform, device)
 
     @classmethod
     def read(cls, folder: Path) -> Bundle:
@@ -103,7 +117,8 @@ class Bundle:
                 raise ValueError(f"an order names {min(unknown)!r}, which is no artifact")
             if len(set(order)) < len(order):
                 raise ValueError("an order names an artifact twice")
-        return cls(folder, shared["workload"], artifacts, orders, labels)
+        evidence = read_evidence(row.get("evidence"), orders)
+        return cls(folder, shared["workload"], artifacts, orders, labels, evidence)
 
 
 def _specs(row: Mapping[str, Any], key: str, sample: str) -> tuple[TensorSpec, ...]:

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from cross_backend._version import __version__
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.bundle.archive import ZIP_DAMAGE, pack
+from cross_backend.bundle.evidence import Evidence
 from cross_backend.bundle.manifest import FORMAT, LABELS, MANIFEST, SAMPLE, SAMPLE_GROUPS, VERSION
 from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.foreign_files import MAX_MANIFEST_BYTES, open_regular, open_zip
@@ -34,6 +35,7 @@ def write_bundle(
     measured: Mapping[str, Measured],
     parent: Path,
     *,
+    evidence: Sequence[Evidence] = (),
     zipped: bool = False,
     ship_inputs: bool = False,
 ) -> Path:
@@ -45,6 +47,7 @@ def write_bundle(
         orders: platform → public names in that platform's order.
         measured: public name → what was measured on this machine.
         parent: folder that exists.
+        evidence: what was measured on machines of the platforms, the best of each platform first.
         zipped: write one file instead of a folder.
         ship_inputs: write the user's own inputs beside the sample.
 
@@ -60,7 +63,7 @@ def write_bundle(
     try:
         folder = scratch / model
         folder.mkdir()
-        _fill(folder, captured, artifacts, orders, measured, ship_inputs=ship_inputs)
+        _fill(folder, captured, artifacts, orders, measured, evidence, ship_inputs=ship_inputs)
         if zipped:
             pack(folder, scratch / place.name)
         _replace(scratch / place.name, place, scratch / "old")
@@ -101,6 +104,7 @@ def _fill(
     artifacts: Sequence[tuple[Artifact, str, str, Mapping[str, float]]],
     orders: Mapping[str, Sequence[str]],
     measured: Mapping[str, Measured],
+    evidence: Sequence[Evidence],
     *,
     ship_inputs: bool,
 ) -> None:
@@ -146,6 +150,7 @@ def _fill(
         "labels": labels,
         "artifacts": rows,
         "orders": {platform: list(order) for platform, order in orders.items()},
+        "evidence": [dataclasses.asdict(one) for one in evidence],
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, allow_nan=False) + "\n")
     write_loaders(captured.workload, list(orders), folder / "loaders")

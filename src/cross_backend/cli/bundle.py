@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import graphlib
 import itertools
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from cross_backend.report.files import writable_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from cross_backend.bundle import Evidence
     from cross_backend.cache import Cache
     from cross_backend.export.export import Exported
     from cross_backend.program.capture import Captured
@@ -41,6 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_quality(parser)
     parser.add_argument(
         "--measure", action="store_true", help="measure here what runs here, so that the manifest has the ranks"
+    )
+    parser.add_argument(
+        "--measured",
+        action="store_true",
+        help="order each platform's artifacts by what comparisons measured on its machines, here or with --on; "
+        "the manifest holds the evidence",
     )
     add_inputs(parser)
     parser.add_argument(
@@ -73,6 +80,8 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
+    if args.measured and not args.platform:
+        raise UsageError("--measured orders platforms. Name them: --platform NAME….")
     trust_files(args, [args.model])
     if args.ship_inputs and not args.inputs:
         raise UsageError("--ship-inputs needs --inputs PATH.")
@@ -90,19 +99,39 @@ def main(args: argparse.Namespace) -> int:
         run_panel(captured, good, Settings(), settings.cache)  # which remembers it
     names = {row.text: f"{captured.workload}_{row.resolved.stem}" for row in good if row.resolved}
     measured = _measured(captured, good, names, settings.cache)
+    ordered = _named(orders, targets, names)
+    evidence = _evidence(captured, good, names, ordered, settings.cache) if args.measured else []
+    for one in reversed(evidence):  # the first of a platform is the best
+        ordered[one.platform] = list(one.order)
+    if evidence:
+        places = merged_order(list(ordered.values()))
+        good.sort(key=lambda row: places.index(names[row.text]))
     place = write_bundle(
         captured,
         [_contents(row, names[row.text]) for row in good],
-        _named(orders, targets, names),
+        ordered,
         measured,
         parent,
+        evidence=evidence,
         zipped=args.zip,
         ship_inputs=args.ship_inputs,
     )
     if args.json:
-        print_json({"schema": 1, "bundle": str(place), "results": [_document(row, names, measured) for row in rows]})
+        print_json(
+            {
+                "schema": 1,
+                "bundle": str(place),
+                "orders": ordered,
+                "why": _why(ordered, evidence, is_measured=args.measured),
+                "evidence": [asdict(one) for one in evidence],
+                "results": [_document(row, names, measured) for row in rows],
+            }
+        )
     else:
-        _print(terminal, place, rows, names, measured)
+        _print(terminal, place, [*good, *(row for row in rows if row not in good)], names, measured)
+        if args.measured:
+            for platform, why in _why(ordered, evidence, is_measured=True).items():
+                terminal.text(f"{platform}: {why}: {' › '.join(ordered[platform])}")
     return 1 if args.strict and len(good) < len(rows) else 0
 
 
@@ -170,6 +199,32 @@ def _measured(
 
     known = Memory(cache).measured(captured.digest)
     return {names[row.text]: known[str(row.resolved.target)] for row in rows if str(row.resolved.target) in known}  # type: ignore[union-attr]
+
+
+def _evidence(
+    captured: Captured,
+    rows: Sequence[Exported],
+    names: Mapping[str, str],
+    orders: Mapping[str, Sequence[str]],
+    cache: Cache,
+) -> list[Evidence]:
+    """Return what was measured of the artifacts on machines of each platform, the best of each platform first."""
+    from cross_backend.bundle import find_evidence
+    from cross_backend.machine import Machine
+    from cross_backend.platforms import find_platform
+    from cross_backend.remembered import Memory
+
+    targets = {names[row.text]: str(row.resolved.target) for row in rows if row.resolved}
+    known, here = Memory(cache).everywhere(captured.digest), Machine.here().identity
+    found = [find_evidence(find_platform(name), order, targets, known, here) for name, order in orders.items()]
+    return list(itertools.chain(*found))
+
+
+def _why(orders: Mapping[str, Sequence[str]], evidence: Sequence[Evidence], *, is_measured: bool) -> dict[str, str]:
+    """Return platform → what decided its order."""
+    best = {one.platform: f"measured on {one}" for one in reversed(evidence)}
+    otherwise = "no measurement of such a machine; the platform's order" if is_measured else "the platform's order"
+    return {platform: best.get(platform, otherwise) for platform in orders}
 
 
 def _document(row: Exported, names: Mapping[str, str], measured: Mapping[str, Measured]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from cross_backend.cli._options import add_json
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
-    from cross_backend.bundle import Bundle
+    from cross_backend.bundle import Bundle, Evidence
+    from cross_backend.report.terminal import Terminal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +54,9 @@ def _inspect_bundle(bundle: Bundle, *, as_json: bool) -> int:
             damage[artifact.name] = str(error)
     if as_json:
         rows = [{**artifact.to_json(), "damage": damage.get(artifact.name)} for artifact in bundle.artifacts]
-        print_json({"schema": 1, "model": bundle.model, "orders": dict(bundle.orders), "artifacts": rows})
+        evidence = [asdict(one) for one in bundle.evidence]
+        orders = dict(bundle.orders)
+        print_json({"schema": 1, "model": bundle.model, "orders": orders, "evidence": evidence, "artifacts": rows})
         return int(bool(damage))
     terminal = Terminal()
     terminal.text(
@@ -72,7 +76,26 @@ def _inspect_bundle(bundle: Bundle, *, as_json: bool) -> int:
     terminal.table(("artifact", "target", "delegates", "coverage", "size", "file"), rows_of_cells, right=[3, 4])
     for platform, order in bundle.orders.items():
         terminal.text(f"{platform}: {' › '.join(order)}")
+    for one in bundle.evidence:
+        _print_evidence(terminal, one)
     return int(bool(damage))
+
+
+def _print_evidence(terminal: Terminal, one: Evidence) -> None:
+    from cross_backend.report import tables
+
+    threads = f"{one.threads} thread{'s' if one.threads > 1 else ''}"
+    terminal.text(f"{one.platform}, measured on {one}, {threads}, place {one.place}: {' › '.join(one.order)}")
+    cells = [
+        (
+            row.name,
+            f"{row.rank} of {one.targets}",
+            "–" if row.ratio is None else f"{row.ratio:.2f} ({row.low:.2f} to {row.high:.2f})",
+            f"{tables.milliseconds(row.median_ms)} ms",
+        )
+        for row in one.rows
+    ]
+    terminal.table(("artifact", "rank", "ratio (95 %)", "median"), cells, right=[2, 3])
 
 
 def _print(artifact: Artifact) -> None:

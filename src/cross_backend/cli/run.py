@@ -17,7 +17,6 @@ from cross_backend.platforms import find_platform
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
-    from cross_backend.cache import Cache
     from cross_backend.records import Result
 
 
@@ -93,7 +92,7 @@ def main(args: argparse.Namespace) -> int:
 def _run_first(work: Work) -> int:
     """Run the first artifact that works."""
     args, terminal = work.args, work.terminal
-    candidates, rejected = _candidates(args, work.cache)
+    candidates, rejected = _candidates(work)
     alone = len(candidates) + len(rejected) == 1
     for artifact in candidates:
         try:
@@ -133,14 +132,14 @@ def _check_combination(args: argparse.Namespace) -> None:
         raise UsageError(f"{args.artifact} is a bundled program; add --bundled-program.")
 
 
-def _candidates(args: argparse.Namespace, cache: Cache) -> tuple[list[Artifact], list[str]]:
+def _candidates(work: Work) -> tuple[list[Artifact], list[str]]:
     from cross_backend.bundle import find_artifact, is_bundle, is_payload
     from cross_backend.loading.order import in_order
 
-    path = args.artifact
+    args, path = work.args, work.args.artifact
     if is_bundle(path) or (path.is_dir() and not is_payload(path)):
-        found, rejected = in_order(path, args.platform, args.model, cache)
-        return found, [f"{row.target}: {row.reason}" for row in rejected]
+        found = in_order(path, args.platform, args.model, work.cache, work.site.machine)
+        return found.artifacts, [f"{row.target}: {row.reason}" for row in found.rejected]
     return [find_artifact(path)], []
 
 

@@ -68,7 +68,7 @@ def run_panel(
     panel = conclude(workload, launches, settings, captured.batch, site.machine, interrupted=interrupted)
     panel = replace(panel, place=site.name, lost=launches[-1].lost)
     if not interrupted:
-        remember(captured, panel.results, settings, cache, site.machine)
+        remember(captured, panel.results, settings, cache, site.machine, site.name)
     return panel
 
 
@@ -199,7 +199,14 @@ def conclude(
     )
 
 
-def remember(captured: Captured, results: Sequence[Result], settings: Settings, cache: Cache, machine: Machine) -> None:
+def remember(
+    captured: Captured,
+    results: Sequence[Result],
+    settings: Settings,
+    cache: Cache,
+    machine: Machine,
+    place: str = "local",
+) -> None:
     """Keep what was measured together, so that fallback orders on that machine follow it."""
     found = {
         r.target: Measured(
@@ -210,9 +217,10 @@ def remember(captured: Captured, results: Sequence[Result], settings: Settings, 
             settings.threads,
             machine.digest,
             machine.cpu,
+            r.ratio if r.ratio and all(map(math.isfinite, asdict(r.ratio).values())) else None,
         )
         for r in results
         if r.rank is not None and r.latency_ms is not None
     }
     if len(found) > 1:
-        Memory(cache, machine).keep_measured(captured.digest, found)
+        Memory(cache, machine).keep_measured(captured.digest, found, place)

@@ -41,7 +41,7 @@ def load_best(
     An artifact is first opened in a child process and verified on its sample; what came of it is remembered for this
     machine, these versions and these files. One that failed, crashed or hung is tried again only when nothing else
     works; one that gave wrong outputs never. The session is open when it comes back; use it in ``with``, which closes
-    it. Its ``rejected`` says why the candidates before it were passed over.
+    it. Its ``rejected`` says why the candidates before it were passed over, its ``why`` which evidence ordered them.
 
     Args:
         path: a bundle (folder or zip file), or a folder that ``cross-backend export`` wrote.
@@ -59,8 +59,9 @@ def load_best(
     if not timeout_s > 0:
         raise UsageError(f"timeout_s must be above 0, not {timeout_s}.")
     cache = Cache()
-    candidates, rejected = in_order(Path(path), platform, model, cache)
-    first: list[tuple[Artifact, Rejected | None]] = [(artifact, None) for artifact in candidates]
+    candidates = in_order(Path(path), platform, model, cache)
+    rejected = candidates.rejected
+    first: list[tuple[Artifact, Rejected | None]] = [(artifact, None) for artifact in candidates.artifacts]
     demoted: list[tuple[Artifact, Rejected | None]] = []
     for again, tried in ((retry, first), (True, demoted)):
         for artifact, demotion in tried:
@@ -75,6 +76,7 @@ def load_best(
                 rejected.append(Rejected(artifact.target, one_line(error)))
                 logger.warning("%s passed over: %s", artifact.target, one_line(error))
             else:
+                session.why = candidates.why(artifact)
                 session.rejected = tuple(row for row in rejected if row is not demotion)
                 return session
     reasons = "; ".join(f"{row.target}: {row.reason}" for row in rejected)

@@ -147,7 +147,7 @@ def _run_panel(one: _Panel) -> Panel:
         raise KeyboardInterrupt
     panel = conclude(key.workload, launches, one.settings, key.batch, one.site.machine)
     if key.batch == 1:
-        remember(captured, panel.results, one.settings, one.cache, panel.machine)
+        remember(captured, panel.results, one.settings, one.cache, panel.machine, one.site.name)
     _take_instruments(one, captured, rows, panel)
     return one.finish(launches)
 
