@@ -14,6 +14,7 @@ fun main(arguments: Array<String>) {
     try {
         val best = loadBest(File(arguments[0]), arguments[1], arguments[2] == "verify")
         best.rejected.forEach { println("rejected $it") }
+        if (arguments.size > 3) println("why ${best.why}")
         println("opened ${best.artifact.getString("name")}")
     } catch (error: BundleException) {
         println("error ${error.message}")

@@ -151,7 +151,7 @@ def test_beside_an_artifact(name: str, kind: str, tmp_path: Path, make_artifact:
         return  # a payload may be one, and the digest is right
     refused(lambda: find_artifact(tmp_path / "net_null.json").check(), kind)
     if name == "net_null.json":
-        _, rejected = in_order(tmp_path, None, None, Cache(tmp_path / "cache"))
+        rejected = in_order(tmp_path, None, None, Cache(tmp_path / "cache")).rejected
         assert [kind in row.reason for row in rejected] == [True]
 
 

@@ -21,7 +21,7 @@ from cross_backend.loaders import write_loaders
 from tests import needs, surroundings
 from tests.runtimes import bring
 from tests.surroundings import digest_of
-from tests.unit.test_loaders import edit, expect, made
+from tests.unit.test_loaders import edit, evidence, expect, made
 
 __all__ = ["made"]
 
@@ -102,8 +102,17 @@ def gives(bundle: Path, name: str, numbers: list[float] | None) -> None:
 def open_bundle(program: str) -> Open:
     """Give a function that opens a bundle; it gives what was said, a line each."""
 
-    def run(bundle: Path, platform: str = "linux", how: str = "verify", status: int = 0, held: str = HELD) -> list[str]:
-        done = java(f"-Dbackends={held}", "-cp", program, "MainKt", bundle, platform, how)
+    def run(
+        bundle: Path,
+        platform: str = "linux",
+        how: str = "verify",
+        status: int = 0,
+        held: str = HELD,
+        device: dict[str, object] | None = None,
+    ) -> list[str]:
+        about = [f"-D{key}={value}" for key, value in (device or {}).items()]
+        more = [] if device is None else ["why"]
+        done = java(f"-Dbackends={held}", *about, "-cp", program, "MainKt", bundle, platform, how, *more)
         assert (done.returncode, done.stderr) == (status, ""), done
         return done.stdout.splitlines()
 
@@ -120,6 +129,35 @@ def test_opens_the_first_that_works_and_keeps_the_reasons(open_bundle: Open, bun
 def test_takes_the_platforms_order_or_else_the_bundles_own(open_bundle: Open, bundle: Path) -> None:
     assert open_bundle(bundle, "web")[-1] == f"opened {PORTABLE}"
     assert open_bundle(bundle, "toaster")[-3:] == [*NOT_HERE, f"opened {XNNPACK}"]
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "why"),
+    [
+        ({}, PORTABLE, "measured on this processor (SM8650), 2026-11-27"),
+        ({"soc": "Other"}, XNNPACK, "measured on another device, arm64 (Tensor G4), 2026-11-27"),
+        (
+            {"soc": "Other", "sdk": 30, "hardware": "SM8650"},
+            PORTABLE,
+            "measured on this processor (SM8650), 2026-11-27",
+        ),
+        ({"abi": "x86_64"}, XNNPACK, "no measurement of this device; the order of linux"),
+    ],
+    ids=["same", "similar", "before-Android-12", "architecture"],
+)
+def test_takes_the_order_measured_on_such_a_device(
+    device: dict[str, object], name: str, why: str, open_bundle: Open, bundle: Path
+) -> None:
+    def put(manifest: dict[str, Any]) -> None:
+        phone = {"arch": "arm64", "system": "android"}
+        manifest["evidence"] = [
+            evidence("linux", ["xnnpack", "portable", "vulkan", "null"], cpu="Tensor G4", **phone),
+            evidence("linux", ["portable", "xnnpack", "vulkan", "null"], cpu="SM8650", **phone),
+        ]
+
+    edit(bundle, put)
+    said = open_bundle(bundle, device=device)
+    assert said[-2:] == [f"why {why}", f"opened {name}"]
 
 
 def test_without_verifying_nothing_is_run(open_bundle: Open, bundle: Path) -> None:

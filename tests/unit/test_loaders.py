@@ -13,7 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from cross_backend.bundle import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.loaders import write_loaders
 from cross_backend.lowering.lower import lower
+from cross_backend.machine import Machine
 from cross_backend.program.capture import write_program
 from cross_backend.registry import resolve
 from tests import needs
@@ -61,7 +62,7 @@ int main(int, char** arguments) {
   }
   try {
     const auto best = cross_backend::load_best(arguments[1], arguments[2], arguments[3] == std::string("verify"));
-    std::cout << nlohmann::json{{"name", best.artifact.at("name")}, {"rejected", best.rejected}};
+    std::cout << nlohmann::json{{"name", best.artifact.at("name")}, {"rejected", best.rejected}, {"why", best.why}};
   } catch (const std::exception& error) {
     std::cerr << "load_best: " << error.what() << "\\n";
     return 1;
@@ -81,6 +82,7 @@ class Opened:
     name: str | None
     rejected: list[str]
     error: str = ""
+    why: str = field(default="", compare=False)
 
 
 Open = Callable[..., Opened]
@@ -139,7 +141,7 @@ def open_with(request: pytest.FixtureRequest) -> Open:
             best = module.load_best(bundle, platform, verify)
         except module.BundleError as error:
             return Opened(None, [], str(error))
-        return Opened(best.artifact["name"], best.rejected)
+        return Opened(best.artifact["name"], best.rejected, why=best.why)
 
     return open_in_python
 
@@ -224,6 +226,72 @@ def test_opens_the_first_that_works_and_keeps_the_reasons(open_with: Open, bundl
 def test_takes_the_platforms_order_or_else_the_bundles_own(open_with: Open, bundle: Path) -> None:
     assert open_with(bundle, "web") == Opened("linear_regression_portable", [])
     assert open_with(bundle, "embedded") == Opened("linear_regression_xnnpack", NOT_HERE)
+
+
+def evidence(platform: str, order: list[str], **machine: str) -> dict[str, Any]:
+    """Give evidence in the manifest's form; of this machine, where nothing else is said of it."""
+    here = Machine.here()
+    return {
+        "platform": platform,
+        "machine": {"cpu": here.cpu, "arch": here.arch, "system": here.system, "digest": "0" * 16, **machine},
+        "date": "2026-11-27T10:00:00Z",
+        "order": [f"linear_regression_{stem}" for stem in order],
+    }
+
+
+PORTABLE_FIRST = ["portable", "xnnpack", "vulkan", "null"]
+XNNPACK_FIRST = ["xnnpack", "portable", "vulkan", "null"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "why"),
+    [
+        ([("linux", PORTABLE_FIRST, {})], "portable", "measured on this processor ({cpu}), 2026-11-27"),
+        (
+            [("linux", XNNPACK_FIRST, {"cpu": "Other"}), ("linux", PORTABLE_FIRST, {"system": "windows"})],
+            "portable",
+            "measured on this processor ({cpu}), 2026-11-27",
+        ),
+        (
+            [("linux", PORTABLE_FIRST, {"cpu": "Older"}), ("linux", XNNPACK_FIRST, {"cpu": "Newer"})],
+            "portable",
+            "measured on another device, {arch} (Older), 2026-11-27",
+        ),
+        ([("web", PORTABLE_FIRST, {})], "xnnpack", "no measurement of this device; the order of linux"),
+        ([("linux", PORTABLE_FIRST, {"arch": "z80"})], "xnnpack", "no measurement of this device; the order of linux"),
+        (
+            [("linux", PORTABLE_FIRST, {"cpu": "Other", "system": "windows"})],
+            "xnnpack",
+            "no measurement of this device; the order of linux",
+        ),
+        ([], "xnnpack", "no measurement of this device; the order of linux"),
+        (None, "xnnpack", "no measurement of this device; the order of linux"),
+    ],
+    ids=["same", "same-before-similar", "similar", "platform", "architecture", "system", "none", "old-bundle"],
+)
+def test_takes_the_order_measured_on_such_a_device(
+    open_with: Open, bundle: Path, rows: list[tuple[str, list[str], dict[str, str]]] | None, name: str, why: str
+) -> None:
+    def put(manifest: dict[str, Any]) -> None:
+        if rows is None:
+            del manifest["evidence"]
+        else:
+            manifest["evidence"] = [evidence(platform, order, **machine) for platform, order, machine in rows]
+
+    edit(bundle, put)
+    opened, here = open_with(bundle), Machine.here()
+    assert opened.name == f"linear_regression_{name}" and opened.why == why.format(cpu=here.cpu, arch=here.arch)
+
+
+def test_a_bundle_without_an_order_for_the_platform_says_so(open_with: Open, bundle: Path) -> None:
+    assert open_with(bundle, "embedded").why == "no measurement of this device; the bundle's own order"
+
+
+@pytest.mark.parametrize("damage", [{"machine": None}, {"date": 3}, {"order": 7}, {"platform": None}], ids=str)
+def test_damaged_evidence_is_one_error_or_none(open_with: Open, bundle: Path, damage: dict[str, Any]) -> None:
+    edit(bundle, lambda manifest: manifest.update(evidence=[{**evidence("linux", PORTABLE_FIRST), **damage}]))
+    opened = open_with(bundle)
+    assert opened.name or (opened.error and "\n" not in opened.error)
 
 
 def test_a_damaged_payload_is_refused_before_the_runtime_sees_it(open_with: Open, bundle: Path) -> None:

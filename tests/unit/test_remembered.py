@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import pytest
 
 from cross_backend.cache import Cache
 from cross_backend.machine import Machine
-from cross_backend.remembered import Measured, Memory, Remembered, Verdict
+from cross_backend.measurement import Interval
+from cross_backend.remembered import DATE, MachineRanks, Measured, Memory, Remembered, Verdict
 
 VERSIONS = {"cross-backend": "0.1.0", "executorch": "1.5.1"}
 FAST = Measured(1, 0.25, 0.2, 0.3, 1, "0123456789abcdef", "A processor")
@@ -87,6 +90,53 @@ def test_a_comparison_replaces_the_one_before(memory: Memory) -> None:
     memory.keep_measured("program", {"b": FAST})
     assert memory.measured("program") == {"b": FAST}, "ranks of two comparisons cannot be mixed"
     assert memory.measured("other") == {"a": SLOW}
+
+
+def other_machine(**changes: object) -> Machine:
+    return dataclasses.replace(Machine.here(), **{"cpu": "Another", **changes})  # type: ignore[arg-type]
+
+
+def test_what_other_machines_measured_is_listed_newest_first(memory: Memory, cache: Cache) -> None:
+    memory.keep_measured("program", {"a": FAST, "b": SLOW}, date="2026-11-25T10:00:00Z")
+    there = other_machine(arch="arm64")
+    Memory(cache, there).keep_measured("program", {"b": FAST}, "ssh://pi", "2026-11-27T10:00:00Z")
+    Memory(cache, other_machine(cpu="Third")).keep_measured("other", {"b": FAST})
+    far, near = memory.everywhere("program")
+    assert far == MachineRanks("program", there.identity, "ssh://pi", "2026-11-27T10:00:00Z", {"b": FAST})
+    assert (near.machine, near.place, dict(near.targets)) == (Machine.here().identity, "local", {"a": FAST, "b": SLOW})
+    assert memory.ranks("program") == near and Memory(cache, there).ranks("program") == far
+    assert memory.everywhere("program that nobody measured") == []
+
+
+def test_ratio_and_date_are_kept(memory: Memory) -> None:
+    row = dataclasses.replace(SLOW, ratio=Interval(1.5, 1.4, 1.6))
+    memory.keep_measured("program", {"a": FAST, "b": row})
+    (found,) = memory.everywhere("program")
+    assert found.targets["b"].ratio == Interval(1.5, 1.4, 1.6) and DATE.fullmatch(found.date)
+
+
+def test_a_file_of_an_older_version_is_read_and_dated_by_its_file(memory: Memory, cache: Cache) -> None:
+    memory.keep_measured("program", {"a": FAST})
+    (path,) = cache.root.glob("measured/*.json")
+    old = {key: value for key, value in dataclasses.asdict(FAST).items() if key != "ratio"}
+    path.write_text(json.dumps({"a": old}))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    assert memory.measured("program") == {"a": FAST}
+    (found,) = memory.everywhere("program")
+    assert (found.date, found.machine, found.place) == ("2023-11-14T22:13:20Z", Machine.here().identity, "local")
+    there = Memory(cache, other_machine())
+    assert there.everywhere("program") == [], "an old file says neither program nor machine"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("date", "yesterday"), ("machine", None), ("place", None), ("targets", [3]), ("program", "other")],
+)
+def test_a_damaged_file_of_another_machine_is_forgotten(key: str, value: object, memory: Memory, cache: Cache) -> None:
+    Memory(cache, other_machine()).keep_measured("program", {"b": FAST})
+    (path,) = cache.root.glob("measured/*.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    assert [one for one in memory.everywhere("program") if one.place != "None"] == []
 
 
 DAMAGED = [

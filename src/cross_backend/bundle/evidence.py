@@ -142,10 +142,10 @@ def _read(row: Mapping[str, Any], orders: Mapping[str, Sequence[str]]) -> Eviden
         raise ValueError(f"there is evidence for {platform!r}, but no order")
     if not isinstance(order, list) or sorted(map(_text, order)) != sorted(orders[platform]):
         raise ValueError(f"the evidence for {platform!r} orders other artifacts than the platform does")
-    if not isinstance(row["rows"], list):
-        raise ValueError("the rows of evidence are no list")
-    targets = _count(row["targets"])
-    rows = tuple(_read_row(one, targets) for one in row["rows"])
+    measured, targets = row["rows"], _count(row["targets"])
+    if not isinstance(measured, list) or len(measured) > len(order):
+        raise ValueError(f"the evidence for {platform!r} does not have a row for each artifact that was measured")
+    rows = tuple(_read_row(one, targets) for one in measured)
     if [one.name for one in rows] != order[: len(rows)]:
         raise ValueError(f"the evidence for {platform!r} does not order what was measured")
     machine = row["machine"]

@@ -44,7 +44,7 @@ def test_the_manifest_has_the_keys_of_the_page(made: Path, captured: Captured) -
     row = manifest(made)
     assert set(row) == {
         "format", "version", "model", "program", "made_by", "inputs", "outputs", "structure", "media", "sample",
-        "labels", "artifacts", "orders",
+        "labels", "artifacts", "orders", "evidence",
     }  # fmt: skip
     assert (row["format"], row["version"], row["model"]) == ("cross-backend-bundle", 1, "typed")
     assert row["program"] == captured.digest
@@ -73,7 +73,7 @@ def test_each_artifact_has_the_keys_of_the_page(made: Path, rows: list[tuple[Art
         assert row["sha256"] == sha256(payload)
     assert [row["measured"] for row in found] == [None, None, {
         "rank": 2, "median_ms": 0.5, "low_ms": 0.4, "high_ms": 0.6, "threads": 1, "machine": "0123456789abcdef",
-        "cpu": "A processor",
+        "cpu": "A processor", "ratio": None,
     }]  # fmt: skip
 
 

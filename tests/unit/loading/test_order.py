@@ -51,51 +51,53 @@ def measured(**ranks: int) -> dict[str, Measured]:
     ],
 )
 def test_the_order_is_the_platforms_then_by_name(folder: Path, platform: str, order: list[str], cache: Cache) -> None:
-    candidates, rejected = in_order(folder, platform, None, cache)
-    assert targets(candidates) == order
-    assert not rejected
+    found = in_order(folder, platform, None, cache)
+    assert targets(found.artifacts) == order
+    assert not found.rejected
 
 
 def test_what_was_measured_here_overrules_the_order(folder: Path, cache: Cache) -> None:
     program = Artifact.read(folder / "net_torch.json").program
     Memory(cache).keep_measured(program, measured(torch_eager=1, onnxruntime_cpu=2, openvino=3))
-    candidates, _ = in_order(folder, "linux", None, cache)
-    assert targets(candidates) == ["torch.eager", "onnxruntime.cpu", "openvino", "null"]
+    found = in_order(folder, "linux", None, cache)
+    assert targets(found.artifacts) == ["torch.eager", "onnxruntime.cpu", "openvino", "null"]
 
 
 def test_what_another_program_measured_says_nothing(folder: Path, cache: Cache) -> None:
     Memory(cache).keep_measured("0" * 64, measured(torch_eager=1, openvino=2))
-    assert targets(in_order(folder, "linux", None, cache)[0]) == SERVER
+    assert targets(in_order(folder, "linux", None, cache).artifacts) == SERVER
 
 
 def test_a_damaged_manifest_is_rejected_with_its_reason(folder: Path, cache: Cache) -> None:
     path = folder / "net_openvino.json"
     for damage in (path.read_text()[:100], "[" * 100_000):
         path.write_text(damage)
-        candidates, (rejected,) = in_order(folder, "linux", None, cache)
-        assert targets(candidates) == SERVER[1:]
+        found = in_order(folder, "linux", None, cache)
+        (rejected,) = found.rejected
+        assert targets(found.artifacts) == SERVER[1:]
         assert rejected.target == "net_openvino.json" and "damaged" in rejected.reason
 
 
 def test_an_artifact_of_an_unknown_backend_is_rejected(folder: Path, cache: Cache) -> None:
     path = folder / "net_openvino.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "target": "somebody.else"}))
-    candidates, (rejected,) = in_order(folder, "linux", None, cache)
-    assert targets(candidates) == SERVER[1:]
+    found = in_order(folder, "linux", None, cache)
+    (rejected,) = found.rejected
+    assert targets(found.artifacts) == SERVER[1:]
     assert "unknown backend 'somebody.else'" in rejected.reason
 
 
 def test_other_json_files_are_not_looked_at(folder: Path, cache: Cache) -> None:
     """``compare --output-dir`` writes its results beside the artifacts."""
     (folder / "results.json").write_text('{"schema": 1, "results": []}')
-    assert in_order(folder, "linux", None, cache)[1] == []
+    assert in_order(folder, "linux", None, cache).rejected == []
 
 
 def test_several_models_need_a_choice(folder: Path, capture_net: Callable[[str], Any], cache: Cache) -> None:
     xb.lower(capture_net("other"), "null", name="other", output_dir=folder)
     with pytest.raises(UsageError, match=r"several models; say which: model='net' \| 'other'"):
         in_order(folder, None, None, cache)
-    assert [artifact.name for artifact in in_order(folder, None, "other", cache)[0]] == ["other_null"]
+    assert [artifact.name for artifact in in_order(folder, None, "other", cache).artifacts] == ["other_null"]
     with pytest.raises(ArtifactError, match="no artifacts of 'third'"):
         in_order(folder, None, "third", cache)
 
@@ -134,14 +136,14 @@ def test_the_order_is_the_bundles(
     platform: str, names: list[str], zipped: bool, bundled: Path, tmp_path: Path, cache: Cache
 ) -> None:
     path = Path(shutil.make_archive(str(tmp_path / "bundle"), "zip", bundled)) if zipped else bundled
-    candidates, rejected = in_order(path, platform, "linear_regression", cache)
-    assert [artifact.name for artifact in candidates] == names and rejected == []
+    found = in_order(path, platform, "linear_regression", cache)
+    assert [artifact.name for artifact in found.artifacts] == names and found.rejected == []
 
 
 def test_results_of_this_machine_overrule_the_bundles_order(bundled: Path, linear: Captured, cache: Cache) -> None:
     Memory(cache).keep_measured(linear.digest, measured(torch_eager=1, onnxruntime_cpu=2))
     for platform, names in {"linux": NAMES[1:], "ios": NAMES}.items():
-        assert [artifact.name for artifact in in_order(bundled, platform, None, cache)[0]] == names
+        assert [artifact.name for artifact in in_order(bundled, platform, None, cache).artifacts] == names
 
 
 def test_a_bundle_with_nothing_for_a_platform_says_so(bundled: Path, cache: Cache) -> None:
