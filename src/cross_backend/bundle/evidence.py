@@ -103,7 +103,7 @@ def find_evidence(
                     one.place,
                     one.date,
                     threads,
-                    len(one.targets),
+                    max(len(one.targets), *(row.rank for row in measured.values())),
                     (*ranked, *rest),
                     rows,
                 )

@@ -57,6 +57,9 @@ REQUIRED = {
     "sample": ("inputs", "expected"),
     "sample inputs 0": ("path", "sha256"),
     "labels": ("path", "sha256"),
+    "evidence 0": ("platform", "machine", "place", "date", "threads", "targets", "order", "rows"),
+    "evidence 0 machine": ("cpu", "arch", "system", "digest"),
+    "evidence 0 rows 0": ("name", "rank", "ratio", "low", "high", "median_ms"),
 }
 
 
