@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -14,11 +15,13 @@ from hypothesis import strategies as st
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.bundle import write_bundle
+from cross_backend.bundle import Evidence, write_bundle
+from cross_backend.bundle.evidence import EvidenceRow
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UsageError
-from cross_backend.loading.order import in_order, measured_first
+from cross_backend.loading.order import Candidates, in_order, measured_first
 from cross_backend.lowering.lower import lower
+from cross_backend.machine import Machine, MachineIdentity
 from cross_backend.placement import Placement
 from cross_backend.program.capture import Captured
 from cross_backend.registry import resolve
@@ -144,6 +147,60 @@ def test_results_of_this_machine_overrule_the_bundles_order(bundled: Path, linea
     Memory(cache).keep_measured(linear.digest, measured(torch_eager=1, onnxruntime_cpu=2))
     for platform, names in {"linux": NAMES[1:], "ios": NAMES}.items():
         assert [artifact.name for artifact in in_order(bundled, platform, None, cache).artifacts] == names
+
+
+EVIDENCE = Evidence(
+    "linux",
+    MachineIdentity("Far", "arm64", "linux", "0" * 16),
+    "ssh://pi",
+    "2026-11-26T10:00:00Z",
+    1,
+    3,
+    (NAMES[1], NAMES[2]),
+    (EvidenceRow(NAMES[1], 1, 1.0, 1.0, 1.0, 0.5),),
+)
+
+
+@pytest.fixture(scope="module")
+def with_evidence(linear: Captured, bundled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    bundle = Path(shutil.copytree(bundled, tmp_path_factory.mktemp("evidence") / "bundle"))
+    row = json.loads((bundle / "manifest.json").read_text())
+    row["evidence"] = [dataclasses.asdict(EVIDENCE)]
+    (bundle / "manifest.json").write_text(json.dumps(row))
+    return bundle
+
+
+def reasons(found: Candidates) -> dict[str, str]:
+    return {artifact.name: found.why(artifact) for artifact in found.artifacts}
+
+
+def test_the_evidence_that_fits_the_machine_orders_a_bundle(with_evidence: Path, cache: Cache) -> None:
+    far = dataclasses.replace(Machine.here(), cpu="Far", arch="arm64", system="linux")
+    assert reasons(in_order(with_evidence, "linux", None, cache, far)) == {
+        NAMES[1]: "measured rank 1 of 3 on Far (arm64, linux), 2026-11-26; by the bundle's evidence",
+        NAMES[2]: "not measured; tried after what was measured on Far (arm64, linux), 2026-11-26",
+    }
+    another = dataclasses.replace(far, arch="riscv64")
+    unknown = dict.fromkeys(NAMES[:0:-1], "no measurement of this machine; the order of linux")
+    found = reasons(in_order(with_evidence, "linux", None, cache, another))
+    assert found == unknown and list(found) == list(unknown)
+    unknown = dict.fromkeys(NAMES, "no measurement of this machine; the order of the bundle")
+    assert reasons(in_order(with_evidence, "ios", None, cache, far)) == unknown
+
+
+def test_what_the_machine_measured_itself_comes_before_the_evidence(
+    with_evidence: Path, linear: Captured, cache: Cache
+) -> None:
+    far = dataclasses.replace(Machine.here(), cpu="Far", arch="arm64", system="linux")
+    own = measured(torch_eager=2, onnxruntime_cpu=1, openvino=2)
+    Memory(cache, far).keep_measured(linear.digest, own, "ssh://pi", "2026-11-27T10:00:00Z")
+    found = reasons(in_order(with_evidence, "linux", None, cache, far))
+    assert list(found.items()) == [
+        (NAMES[2], "measured rank 1 of 3 on this machine (cpu), 2026-11-27"),
+        (NAMES[1], "measured rank 2 of 3 on this machine (cpu), 2026-11-27"),
+    ]
+    third = in_order(with_evidence, "ios", None, cache, far)
+    assert reasons(third)[NAMES[0]] == "not measured on this machine; the order of the bundle"
 
 
 def test_a_bundle_with_nothing_for_a_platform_says_so(bundled: Path, cache: Cache) -> None:
