@@ -9,7 +9,6 @@ import secrets
 import select
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import IO
 from cross_backend.errors import PlaceError
 from cross_backend.foreign_text import plain
 from cross_backend.places.address import Address
+from cross_backend.places.piped import end, piped
 from cross_backend.places.shell import LONGEST_ANSWER, ShellPlace
 
 VARIABLE = "CROSS_BACKEND_SSH"
@@ -86,15 +86,15 @@ class SshPlace(ShellPlace):
                 start_new_session=True,
             )
         assert self._master.stdout is not None
-        end, told = time.monotonic() + 2 * CONNECT_S, b""
-        while not told.endswith(b"connected\n") and len(told) < LONGEST_ANSWER and time.monotonic() < end:
+        limit_s, told = time.monotonic() + 2 * CONNECT_S, b""
+        while not told.endswith(b"connected\n") and len(told) < LONGEST_ANSWER and time.monotonic() < limit_s:
             if select.select([self._master.stdout], [], [], 0.2)[0]:
                 chunk = os.read(self._master.stdout.fileno(), 1 << 16)
                 if not chunk:
                     break
                 told += chunk
         if not told.endswith(b"connected\n"):
-            _end(self._master)
+            end(self._master)
             raise PlaceError(self._why("cannot be reached"))
 
     def _why(self, failed: str, said: str = "") -> str:
@@ -133,37 +133,10 @@ class SshPlace(ShellPlace):
 
     def _piped(self, command: str, given: IO[bytes], patience_s: float, most_bytes: int) -> bytes:
         """Run a command there with a file as its standard input; return what it prints, of bounded length and time."""
-        with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                [*self._command(), command],
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
-            try:
-                printed = self._read(process, patience_s, most_bytes)
-            finally:
-                _end(process)
-            if process.returncode == 0:
-                return printed
-            errors.seek(0)
-            raise PlaceError(self._why("failed", errors.read(LONGEST_ANSWER).decode(errors="replace")))
-
-    def _read(self, process: subprocess.Popen[bytes], patience_s: float, most_bytes: int) -> bytes:
-        assert process.stdout is not None
-        printed, end = bytearray(), time.monotonic() + patience_s
-        while time.monotonic() < end:
-            if not select.select([process.stdout], [], [], 0.5)[0]:
-                continue
-            chunk = os.read(process.stdout.fileno(), 1 << 20)
-            if not chunk:
-                process.wait(10)
-                return bytes(printed)
-            printed += chunk
-            if len(printed) > most_bytes:
-                raise PlaceError(f"{self.name} answers with more than {most_bytes:,} bytes, which no answer has.")
-        raise PlaceError(f"{self.name} did not answer within {patience_s:.0f} s.")
+        done = piped(self.name, [*self._command(), command], given, patience_s, most_bytes)
+        if done.status == 0:
+            return done.printed
+        raise PlaceError(self._why("failed", done.complaint))
 
     def start(  # noqa: D102
         self, log: Path, command: Sequence[str], variables: Mapping[str, str] | None = None
@@ -190,16 +163,5 @@ class SshPlace(ShellPlace):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._master.wait(5)
         if self._master is not None:
-            _end(self._master)
+            end(self._master)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and what it started, and close its pipes."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
