@@ -19,7 +19,7 @@ program() {
 
 if [[ ! "$(uname)" =~ ^(MINGW|MSYS|CYGWIN) ]]; then  # there, CMake finds Visual Studio by itself
   compiler="${CXX:-c++}"
-  if [[ ! "$* ${CMAKE_TOOLCHAIN_FILE:+-DCMAKE_TOOLCHAIN_FILE}" =~ -DCMAKE_(CXX_COMPILER|TOOLCHAIN_FILE) ]]; then
+  if [[ ! "$* ${CMAKE_TOOLCHAIN_FILE:+-DCMAKE_TOOLCHAIN_FILE}" =~ (-DCMAKE_(CXX_COMPILER|TOOLCHAIN_FILE)|--preset) ]]; then
     command -v "${compiler%% *}" g++ clang++ >/dev/null ||
       refuse "there is no C++ compiler: apt install g++ (Debian, Ubuntu), xcode-select --install (macOS), or set CXX."
   fi

@@ -53,7 +53,7 @@ class Machine:
     memory_bytes: int
     """Installed memory."""
     system: str
-    """``linux``, ``macos`` or ``windows``."""
+    """``linux``, ``macos``, ``windows`` or ``android``."""
     arch: str
     """``x86_64``, ``arm64``, …"""
     release: str

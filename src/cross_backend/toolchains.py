@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from cross_backend.cache import key_of
 from cross_backend.errors import CrossBackendError, unknown_name
@@ -137,6 +138,8 @@ class RunnerBuild:
     pins: tuple[tuple[str, str], ...]
     """The package whose libraries it is linked with."""
     why: str = "measures on machines that have no Python"
+    system: ClassVar[str] = "Linux"
+    """As the place names it."""
 
     @property
     def name(self) -> str:
@@ -180,9 +183,7 @@ class RunnerBuild:
         (archive,) = self.folder.glob("*.whl")
         shutil.unpack_archive(archive, wheel, "zip")
         archive.unlink()
-        for name, path in _runner_sources().items():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, source / name)
+        _copy_runner_sources(source)
         tell(f"[2/3] {self.name}: building the runner")
         system = [] if native else ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={self.architecture}"]
         beside = "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath,'$ORIGIN'"
@@ -202,6 +203,81 @@ class RunnerBuild:
             shutil.copy(path, out)
         for folder in (source, wheel, self.folder / "build"):
             shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class AndroidRunnerBuild(RunnerBuild):
+    """The C++ runner for Android, of the user's NDK and an ExecuTorch that was built for Android."""
+
+    why: str = "measures on Android phones"
+    system: ClassVar[str] = "Android"
+
+    @property
+    def preset(self) -> str:
+        """Name in ``runner/CMakePresets.json``."""
+        return f"android-{_ANDROID_NAMES[self.architecture]}"
+
+    @property
+    def name(self) -> str:  # noqa: D102  the declaration says it
+        return f"runner-{self.preset}"
+
+    def install(self, tell: Callable[[str], None]) -> None:
+        """Build the runner with the NDK's compiler."""
+        ndk, executorch = self._find_ndk(), self._find_executorch()
+        tell(f"[1/2] {self.name}: building the runner with {ndk.name}")
+        source = self.folder / "source"
+        _copy_runner_sources(source)
+        build = ["bash", str(source / "runner" / "build.sh"), str(self.folder / "build"), "--preset", self.preset]
+        variables = {"ANDROID_NDK": str(ndk), "PYTHON": sys.executable}
+        _run(self.name, "building", [*build, f"-Dexecutorch_DIR={executorch}"], variables=variables)
+        tell(f"[2/2] {self.name}: collecting its files")
+        out = self.folder / "out"
+        out.mkdir()
+        shutil.copy(self.folder / "build" / RUNNER, out)
+        for path in sorted(executorch.parents[1].glob("*.so")):  # beside lib/cmake/ExecuTorch
+            shutil.copy(path, out)
+        for folder in (source, self.folder / "build"):
+            shutil.rmtree(folder)
+
+    def _find_ndk(self) -> Path:
+        named = next((value for name in NDK_VARIABLES if (value := os.environ.get(name))), None)
+        if named is None:
+            raise CrossBackendError(
+                f"{self.name}: needs Android's NDK. Get it from https://developer.android.com/ndk/downloads, unpack it "
+                f"and set {NDK_VARIABLES[0]} to its folder."
+            )
+        if not (Path(named) / "build" / "cmake" / "android.toolchain.cmake").is_file():
+            raise CrossBackendError(f"{self.name}: {named} is no NDK: it has no build/cmake/android.toolchain.cmake.")
+        return Path(named).absolute()
+
+    def _find_executorch(self) -> Path:
+        named = os.environ.get(EXECUTORCH_ANDROID)
+        if not named:
+            raise CrossBackendError(
+                f"{self.name}: needs an ExecuTorch built for {self.preset} with the same NDK "
+                "(https://docs.pytorch.org/executorch/stable/using-executorch-android.html). Install it with "
+                f"cmake --install and set {EXECUTORCH_ANDROID} to that folder."
+            )
+        found = Path(named).absolute() / "lib" / "cmake" / "ExecuTorch"
+        if not (found / "executorch-config.cmake").is_file():
+            raise CrossBackendError(
+                f"{self.name}: {named} is no installed ExecuTorch: it has no "
+                "lib/cmake/ExecuTorch/executorch-config.cmake. Run cmake --install."
+            )
+        return found
+
+
+NDK_VARIABLES = ("ANDROID_NDK", "ANDROID_NDK_HOME")
+"""Environment variables that name the NDK's folder."""
+EXECUTORCH_ANDROID = "EXECUTORCH_ANDROID"
+"""Environment variable that names the folder where an ExecuTorch for Android is installed."""
+_ANDROID_NAMES = {"aarch64": "arm64", "x86_64": "x86_64"}
+
+
+def _copy_runner_sources(folder: Path) -> None:
+    for name, path in _runner_sources().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / name)
 
 
 def _runner_sources() -> dict[str, Path]:
@@ -289,7 +365,12 @@ FILES: dict[str, RuntimeFiles] = {
 }
 RUNNERS: dict[str, RunnerBuild] = {
     one.name: one
-    for one in (RunnerBuild("aarch64", (("executorch", "1.5.1"),)), RunnerBuild("x86_64", (("executorch", "1.5.1"),)))
+    for one in (
+        RunnerBuild("aarch64", (("executorch", "1.5.1"),)),
+        RunnerBuild("x86_64", (("executorch", "1.5.1"),)),
+        AndroidRunnerBuild("aarch64", ()),
+        AndroidRunnerBuild("x86_64", ()),
+    )
 }
 EVERY: dict[str, Toolchain | RuntimeFiles | RunnerBuild] = {**TOOLCHAINS, **FILES, **RUNNERS}
 """All that can be added by name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from cross_backend.bench.runner_bench import MachineThere, RunnerBench, RunnerMachine
@@ -10,6 +10,7 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.site import ASK_S, HERE, Site, WithPython, WithRunner
 from cross_backend.errors import PlaceError, WorkerError
 from cross_backend.machine import Machine
+from cross_backend.places.adb import AdbPlace
 from cross_backend.places.address import Address
 from cross_backend.places.emulated import EmulatedPlace
 from cross_backend.places.place import BEAT_S, LEASE_S, Place
@@ -41,7 +42,9 @@ def site_at(address: Address, cache: Cache, via: str | None = None) -> Iterator[
         return
     with ExitStack() as stack:
         place = stack.enter_context(_place(address))
-        if via == "runner" or not isinstance(place, ShellPlace):
+        if via == "python" and address.kind == "adb":
+            raise PlaceError(f"{place.name} has no Python for workers. Leave --via out: the C++ runner measures there.")
+        if via == "runner" or address.kind != "ssh" or not isinstance(place, ShellPlace):
             yield _with_runner(place, cache, stack)
             return
         python = address.option("python", "python3")
@@ -61,7 +64,7 @@ def _place(address: Address) -> Place:
         return SshPlace(address)
     if address.kind == "qemu":
         return EmulatedPlace(address)
-    raise PlaceError(f"{address} is not reached yet.")
+    return AdbPlace(address)
 
 
 def _instead(place: Place, cache: Cache, stack: ExitStack, why: PlaceError) -> Site:
@@ -73,12 +76,12 @@ def _instead(place: Place, cache: Cache, stack: ExitStack, why: PlaceError) -> S
 
 
 def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
-    found = place.facts.get("architecture", "")
+    found, system = place.facts.get("architecture", ""), place.facts.get("system", "")
     architecture = _ARCHITECTURES.get(found, found)
-    build = RUNNERS.get(f"runner-{architecture}")
-    if place.facts.get("system") != "Linux" or build is None:
-        known = " and ".join(one.architecture for one in RUNNERS.values())
-        raise PlaceError(f"{place.name} is {place.facts.get('system')} on {found}; the runner is for Linux on {known}.")
+    build = next((one for one in RUNNERS.values() if (one.system, one.architecture) == (system, architecture)), None)
+    if build is None:
+        known = ", ".join(f"{one.system} on {one.architecture}" for one in RUNNERS.values())
+        raise PlaceError(f"{place.name} is {system} on {found}; the runner is for {known}.")
     if not build.added:
         raise PlaceError(f"{place.name} needs the C++ runner. Run: cross-backend toolchain add {build.name}")
     folder = place.push(build.files)
@@ -92,7 +95,7 @@ def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
         needs = f"It needs Linux on {architecture} with glibc 2.28 or newer"
         raise PlaceError(f"{place.name} cannot start the C++ runner ({error}). {needs}.") from error
     reason = "an emulated machine: right or wrong is all that it shows" if is_emulated else None
-    machine = _machine(found_there, is_emulated=is_emulated)
+    machine = _machine(found_there, place.facts, is_emulated=is_emulated)
     return WithRunner(place, elsewhere, tuple(found_there.runtimes), machine, reason)
 
 
@@ -103,15 +106,17 @@ def _made_executable(place: Place, folder: str, program: tuple[str, ...]) -> tup
     return program
 
 
-def _machine(found: MachineThere, *, is_emulated: bool) -> Machine:
+def _machine(found: MachineThere, facts: Mapping[str, str], *, is_emulated: bool) -> Machine:
+    """Return the machine's identity: the runner's word, and a phone's own on chip, model and system."""
+    is_android = facts.get("system") == "Android"
     return Machine(
-        cpu=f"{found.architecture}, emulated" if is_emulated else found.cpu,
+        cpu=f"{found.architecture}, emulated" if is_emulated else facts.get("cpu", found.cpu),
         isa=(),
         physical_cores=found.cores,
         usable_cpus=found.cores,
         memory_bytes=found.memory_bytes,
-        system=found.system,
+        system="android" if is_android else found.system,
         arch=found.architecture,
-        release=found.release,
+        release=facts["release"] if is_android else found.release,
         python="none",
     )

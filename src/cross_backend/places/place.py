@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from cross_backend.places.condition import Condition
+
 LEASE_S = 30.0
 """A program there that hears nothing from here for so long ends itself."""
 BEAT_S = 5.0
@@ -66,6 +68,10 @@ class Place(ABC):
     @abstractmethod
     def lost(self) -> str | None:
         """Return why the place cannot be reached any more; None while it can."""
+
+    def condition(self) -> Condition | None:
+        """Return the state on which speed depends there; None where the place has nothing to tell of it."""
+        return None
 
     @abstractmethod
     def close(self) -> None:
