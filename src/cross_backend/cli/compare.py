@@ -77,6 +77,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="1%",
         help=f"launch again until every ratio to the fastest is this precise, {MOST_LAUNCHES} times at most",
     )
+    parser.add_argument(
+        "--skip-throttled",
+        action="store_true",
+        help="leave out rounds in which a phone (adb:) slowed its processor down",
+    )
     parser.add_argument("--output-dir", type=Path, metavar="DIR", help="also keep the artifacts and results.json here")
     add_work(parser)
 
@@ -105,6 +110,7 @@ def main(args: argparse.Namespace) -> int:
     settings = Settings(
         args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin
     )
+    settings = replace(settings, skip_throttled=args.skip_throttled)
     if args.platform:
         settings = replace(settings, platform=find_platform(args.platform).name)
     if len(sources) > 1:

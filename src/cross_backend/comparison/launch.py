@@ -16,6 +16,7 @@ from pathlib import Path
 from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
+from cross_backend.comparison.cooling import Cooling
 from cross_backend.comparison.entrant import Entrant, Standing, described, standing
 from cross_backend.comparison.opening import (
     begin,
@@ -93,18 +94,25 @@ def run_launch(
     lost: str | None = None
     twin_of, twin, interrupted, steps = None, None, False, len(rows) + 1 + ROUNDS
     machine_after: Snapshot | None = None
+    visited: list[Entrant] = []
     started, machine_before = time.perf_counter(), site.snapshot()
     earlier = [[launch.results[index].latency for launch in before] for index in range(len(rows))]
 
+    step = 0
+
     def show(doing: str, done: int) -> None:
+        nonlocal step
+        step = done
         progress(doing, done, steps)
         _show_all(look, entrants, earlier)
+
+    cooling = Cooling(site, lambda doing: progress(doing, step, steps))
 
     def open_all(stack: ExitStack) -> None:
         nonlocal twin_of, twin
         if wanted is None:
-            for step, entrant in enumerate(entrants):
-                show(f"open and verify {entrant.result.target}", step)
+            for number, entrant in enumerate(entrants):
+                show(f"open and verify {entrant.result.target}", number)
                 open_alone(entrant, settings, cache, stack, first=not before, site=site)
             twin_of = before[0].twin_of if before else _fastest(entrants)
             if twin_of is not None and entrants[twin_of].running:
@@ -117,9 +125,10 @@ def run_launch(
 
     with ExitStack() as stack:
         try:
+            cooling.begin()
             open_all(stack)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
-            _measure(visited, settings, len(before), lambda turn: show(_round(turn), len(rows) + 1 + turn))
+            _measure(visited, settings, len(before), lambda turn: show(_round(turn), len(rows) + 1 + turn), cooling)
             if not before:
                 _score_all(entrants, captured)
             machine_after = site.snapshot()
@@ -127,12 +136,14 @@ def run_launch(
             interrupted = True
         except PlaceLostError as error:
             interrupted, lost = True, str(error)
+    heat = cooling.finish(visited, skip=settings.skip_throttled)
     launch = Launch(
         tuple(e.measured(ROUNDS) for e in entrants),
         twin.measured(ROUNDS) if twin else None,
         twin_of if twin else None,
         (
             *_disturbances(machine_before, machine_after, settings, site),
+            *heat,
             *_lost_twin(twin),
             *_many_in_one(captured),
             *_unreached(captured),
@@ -213,13 +224,23 @@ def _unreached(captured: Captured) -> tuple[str, ...]:
     return (f"{reached}. Not reached: {'; '.join(missed[:SHOWN])}{more}",)
 
 
-def _measure(visited: Sequence[Entrant], settings: Settings, index: int, show: Callable[[int], None]) -> None:
+def _measure(
+    visited: Sequence[Entrant],
+    settings: Settings,
+    index: int,
+    show: Callable[[int], None],
+    cooling: Cooling | None = None,
+) -> None:
     order = random.Random(f"{settings.seed} {index}")  # noqa: S311  no secret: the order of turns
     plans = {id(e): plan_visits(e.estimate_ms, settings) for e in visited}
     for turn in range(ROUNDS):
+        if cooling is not None:
+            cooling.pause()
         show(turn)
         for entrant in order.sample(visited, len(visited)):
             entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn]))
+        if cooling is not None:
+            cooling.note(turn)
     show(ROUNDS)
 
 

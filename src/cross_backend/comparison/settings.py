@@ -48,6 +48,8 @@ class Settings:
 
     box_s: float = BOX_S
     """With neither: wall time of all launches together from which on no further one begins."""
+    skip_throttled: bool = False
+    """Whether rounds in which a phone throttled are left out."""
     platform: str | None = None
     """Name of the platform that the targets are for, see ``platforms``; None for this machine's."""
 

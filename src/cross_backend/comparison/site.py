@@ -18,6 +18,7 @@ from cross_backend.comparison.settings import Settings
 from cross_backend.errors import PlaceError, PlaceLostError, UnavailableError, WorkerError
 from cross_backend.machine import Machine, version_of
 from cross_backend.measure.disturbance import Snapshot
+from cross_backend.places.condition import Condition
 from cross_backend.places.place import Place
 from cross_backend.registry import Resolved, check_runs, missing_here, resolve
 from cross_backend.worker.process import Elsewhere, Worker
@@ -37,6 +38,10 @@ class Site(ABC):
     @abstractmethod
     def snapshot(self) -> Snapshot | None:
         """Return what the machine does now; None where it does not tell."""
+
+    def condition(self) -> Condition | None:
+        """Return the state on which speed depends there; None where the site tells nothing of it."""
+        return None
 
     @abstractmethod
     def missing(self, resolved: Resolved) -> str | None:
@@ -209,6 +214,19 @@ class WithRunner(Site):
 
     def snapshot(self) -> None:  # noqa: D102
         return None
+
+    def condition(self) -> Condition | None:  # noqa: D102
+        try:
+            return self.place.condition()
+        except PlaceError as error:
+            lost = self.place.lost()
+            if lost is None:
+                raise
+            raise PlaceLostError(lost) from error
+
+    def checks(self) -> list[tuple[str, bool, str]]:  # noqa: D102
+        found = self.condition()
+        return [] if found is None else [(self.name, True, f"{self.machine.cpu}, {found}")]
 
     def missing(self, resolved: Resolved) -> str | None:  # noqa: D102
         if resolved.target.name.partition(".")[0] in self.runtimes:
