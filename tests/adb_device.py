@@ -198,6 +198,8 @@ class Connection(threading.Thread):
     def handle(self, command: bytes, first: int, second: int, data: bytes) -> None:
         if command in {b"CNXN", b"AUTH"} and self.device.state == "unauthorized":
             self.send(b"AUTH", 1, 0, b"x" * 20)
+        elif command == b"CNXN" and self.device.state == "offline":
+            return
         elif command == b"CNXN":
             banner = f"device::ro.product.name=none;ro.product.model=none;features={self.device.features}"
             self.send(b"CNXN", VERSION, LONGEST, banner.encode())

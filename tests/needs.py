@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGES = {
+    "adb": "adb",
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
     "c++": "g++",

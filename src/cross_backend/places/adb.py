@@ -109,6 +109,7 @@ class AdbPlace(ShellPlace):
         self._was_connected_here = False
         self.serial = ""
         token = secrets.token_hex(8)
+        self._mark = f"whole-{token}"
         self.root_expression = f"{PARENT}/{token}"
         try:
             self.serial = self._find(address.host)
@@ -120,12 +121,9 @@ class AdbPlace(ShellPlace):
             self.close()
             raise
 
-    def _ask(
-        self, *words: str, given: IO[bytes] | int = subprocess.DEVNULL, patience_s: float = CONNECT_S,
-        most_bytes: int = LONGEST_ANSWER,
-    ) -> Piped:  # fmt: skip
+    def _ask(self, *words: str, patience_s: float = CONNECT_S) -> Piped:
         chosen = ["-s", self.serial] if self.serial else []
-        return piped(self.name, [*self._adb, *chosen, *words], given, patience_s, most_bytes)
+        return piped(self.name, [*self._adb, *chosen, *words], subprocess.DEVNULL, patience_s, LONGEST_ANSWER)
 
     def _told(self, done: Piped) -> str:
         """Return what a command printed.
@@ -143,6 +141,7 @@ class AdbPlace(ShellPlace):
             if re.search(pattern, said):
                 return f"{self.name}: {reason}."
         lines = [line for line in said.splitlines() if line.strip()]
+        lines = [line for line in lines if "error" in line] or lines  # adb goes on with how much it copied
         last = plain(lines[-1].strip())[:200] if lines else "no answer"
         return f"{self.name} {failed} ({last})."
 
@@ -240,7 +239,22 @@ class AdbPlace(ShellPlace):
         with tempfile.TemporaryFile() as text:
             text.write(script.encode())
             text.seek(0)
-            return self._told(self._ask("shell", "-T", "sh -s", given=text, patience_s=patience_s))
+            return self._shell("sh -s", text, patience_s, LONGEST_ANSWER).decode(errors="replace")
+
+    def _shell(self, command: str, given: IO[bytes] | int, patience_s: float, most_bytes: int) -> bytes:
+        """Run a command there; return what it prints.
+
+        Where the connection breaks, adb ends with status 0: only the mark at its end says that the output is whole.
+        """
+        whole = f"{command}; s=$?; printf %s {self._mark}; exit $s"
+        mark = self._mark.encode()
+        words = [*self._adb, "-s", self.serial, "shell", "-T", whole]
+        done = piped(self.name, words, given, patience_s, most_bytes, beside=len(mark))
+        if done.status:
+            self._told(done)
+        if not done.printed.endswith(mark):
+            raise PlaceError(self.lost() or f"the connection to {self.name} broke")
+        return done.printed.removesuffix(mark)
 
     def send(self, here: Path, there: str) -> None:  # noqa: D102
         patience_s = PATIENCE_S + here.stat().st_size / SLOWEST
@@ -249,10 +263,8 @@ class AdbPlace(ShellPlace):
     def pull(self, there: str, here: Path, most_bytes: int) -> None:  # noqa: D102
         # Not `adb pull`: that writes folders, too, under names that the device chooses, and has no bound.
         patience_s = PATIENCE_S + most_bytes / SLOWEST
-        done = self._ask("shell", "-T", f"cat {shlex.quote(there)}", patience_s=patience_s, most_bytes=most_bytes)
-        if done.status:
-            self._told(done)
-        here.write_bytes(done.printed)
+        command = f"cat {shlex.quote(there)}"
+        here.write_bytes(self._shell(command, subprocess.DEVNULL, patience_s, most_bytes))
 
     def start(  # noqa: D102
         self, log: Path, command: Sequence[str], variables: Mapping[str, str] | None = None

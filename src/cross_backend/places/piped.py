@@ -28,7 +28,9 @@ class Piped:
     """What it wrote to its standard error."""
 
 
-def piped(who: str, command: Sequence[str], given: IO[bytes] | int, patience_s: float, most_bytes: int) -> Piped:
+def piped(
+    who: str, command: Sequence[str], given: IO[bytes] | int, patience_s: float, most_bytes: int, beside: int = 0
+) -> Piped:
     """Run a command on this machine.
 
     Args:
@@ -37,6 +39,7 @@ def piped(who: str, command: Sequence[str], given: IO[bytes] | int, patience_s: 
         given: its standard input.
         patience_s: longest wait.
         most_bytes: longest output.
+        beside: bytes that may come on top, which are no part of the answer.
 
     Raises:
         PlaceError: it takes longer, or prints more.
@@ -44,14 +47,14 @@ def piped(who: str, command: Sequence[str], given: IO[bytes] | int, patience_s: 
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
         try:
-            printed = _read(who, process, patience_s, most_bytes)
+            printed = _read(who, process, patience_s, most_bytes, beside)
         finally:
             end(process)
         errors.seek(0)
         return Piped(process.returncode, printed, errors.read(_LONGEST_COMPLAINT).decode(errors="replace"))
 
 
-def _read(who: str, process: subprocess.Popen[bytes], patience_s: float, most_bytes: int) -> bytes:
+def _read(who: str, process: subprocess.Popen[bytes], patience_s: float, most_bytes: int, beside: int) -> bytes:
     assert process.stdout is not None
     printed, limit_s = bytearray(), time.monotonic() + patience_s
     while time.monotonic() < limit_s:
@@ -62,7 +65,7 @@ def _read(who: str, process: subprocess.Popen[bytes], patience_s: float, most_by
             process.wait(10)
             return bytes(printed)
         printed += chunk
-        if len(printed) > most_bytes:
+        if len(printed) > most_bytes + beside:
             raise PlaceError(f"{who} answers with more than {most_bytes:,} bytes, which no answer has.")
     raise PlaceError(f"{who} did not answer within {patience_s:.0f} s.")
 
