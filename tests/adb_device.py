@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import queue
 import shutil
 import signal
@@ -28,7 +29,7 @@ PIXEL = {
     "ro.build.version.release": "14",
     "ro.product.manufacturer": "Google",
     "ro.product.model": "Pixel 8",
-    "ro.product.cpu.abi": "x86_64",
+    "ro.product.cpu.abi": {"aarch64": "arm64-v8a"}.get(platform.machine(), platform.machine()),
     "ro.soc.manufacturer": "Google",
     "ro.soc.model": "Tensor G3",
 }
@@ -271,6 +272,7 @@ def adb_server(folder: Path) -> Iterator[dict[str, str]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     variables = {"ANDROID_ADB_SERVER_PORT": str(port), "HOME": str(folder), "ANDROID_USER_HOME": str(folder)}
+    subprocess.run([adb, "start-server"], env={**os.environ, **variables}, capture_output=True, check=True)
     try:
         yield variables
     finally:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
+import shutil
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -27,6 +30,7 @@ from cross_backend.toolchains import (
     remove,
 )
 from cross_backend.worker.process import Worker
+from tests.needs import where
 
 
 @pytest.fixture(autouse=True)
@@ -168,3 +172,38 @@ def test_the_runtimes_of_backends_are_in_the_table() -> None:
     assert {find_backend(name).runtime_files for name in rows()} - {None} == set(FILES)
     assert set(EVERY) == {*TOOLCHAINS, *FILES, *RUNNERS} and not set(TOOLCHAINS) & set(FILES)
     assert all(len(base64.b64decode(one.sha512)) == 64 and one.why.strip() for one in FILES.values())
+
+
+def test_a_runner_for_android_says_what_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be built here; up to the compiler it says one line of what lacks."""
+    for name in ("ANDROID_NDK", "ANDROID_NDK_HOME", "EXECUTORCH_ANDROID"):
+        monkeypatch.delenv(name, raising=False)
+    runner = RUNNERS["runner-android-arm64"]
+
+    def refused() -> str:
+        with pytest.raises(CrossBackendError) as caught:
+            add(runner, lambda line: None)
+        assert not runner.folder.exists() and "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "needs Android's NDK. Get it from https://developer.android.com/ndk" in refused()
+    monkeypatch.setenv("ANDROID_NDK_HOME", str(tmp_path))
+    assert "is no NDK: it has no build/cmake/android.toolchain.cmake" in refused()
+    (tmp_path / "build" / "cmake").mkdir(parents=True)
+    (tmp_path / "build" / "cmake" / "android.toolchain.cmake").write_text('message(FATAL_ERROR "no compiler")\n')
+    assert "needs an ExecuTorch built for android-arm64" in refused() and "EXECUTORCH_ANDROID" in refused()
+    monkeypatch.setenv("EXECUTORCH_ANDROID", str(tmp_path))
+    assert "is no installed ExecuTorch" in refused()
+    (tmp_path / "lib" / "cmake" / "ExecuTorch").mkdir(parents=True)
+    (tmp_path / "lib" / "cmake" / "ExecuTorch" / "executorch-config.cmake").write_text("")
+    assert "building failed" in refused()
+
+
+def test_every_runner_for_android_has_its_preset() -> None:
+    presets = json.loads((Path(__file__).parents[2] / "runner" / "CMakePresets.json").read_text())["configurePresets"]
+    assert {one["name"] for one in presets} >= {one.preset for one in RUNNERS.values() if one.system == "Android"}
+    listed = subprocess.run(
+        [shutil.which("cmake", path=where()) or "cmake", "--list-presets"],
+        cwd=Path(__file__).parents[2] / "runner", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert listed.returncode == 0 and '"android-arm64"' in listed.stdout, listed.stderr
