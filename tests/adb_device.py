@@ -41,8 +41,8 @@ class Stream:
     def __init__(self, connection: Connection, there: int, here: int, service: str) -> None:
         self.connection, self.there, self.here = connection, there, here
         self.arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.may_write = threading.Semaphore(0)
-        self.held = b""
+        self.may_write, self.writing = threading.Semaphore(0), threading.Lock()
+        self.held, self.is_ended = b"", False
         self.process: subprocess.Popen[bytes] | None = None
         kind, _, words = service.partition(":")
         run = self.shell if kind.startswith("shell") else self.sync if kind == "sync" else self.refuse
@@ -63,7 +63,8 @@ class Stream:
         for at in range(0, len(data), LONGEST):
             self.connection.send(b"WRTE", self.here, self.there, data[at : at + LONGEST])
             self.may_write.acquire()
-            if self.connection.is_closed:
+            if self.is_ended:
+                self.may_write.release()  # for whoever writes beside
                 raise EOFError
 
     def read(self, size: int) -> bytes:
@@ -78,6 +79,7 @@ class Stream:
 
     def end(self) -> None:
         """As adbd does: the program's streams are closed, and it gets a signal."""
+        self.is_ended = True
         self.arrived.put(b"")
         self.may_write.release()
         if self.process is not None:
@@ -103,10 +105,6 @@ class Stream:
         code = process.wait()
         with self.writing:
             self.write(struct.pack("<BIB", EXIT, 1, code if code >= 0 else 128 - code))
-
-    @property
-    def writing(self) -> threading.Lock:
-        return self.__dict__.setdefault("_writing", threading.Lock())
 
     def _feed(self, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError, EOFError, ValueError):
@@ -169,7 +167,7 @@ class Connection(threading.Thread):
         super().__init__(daemon=True)
         self.device, self.sock = device, sock
         self.streams: dict[int, Stream] = {}
-        self.sending, self.is_closed = threading.Lock(), False
+        self.sending = threading.Lock()
 
     def send(self, command: bytes, first: int, second: int, data: bytes = b"") -> None:
         number = struct.unpack("<I", command)[0]
@@ -191,7 +189,6 @@ class Connection(threading.Thread):
             while True:
                 command, first, second, size = struct.unpack("<4sIII8x", self._exactly(24))
                 self.handle(command, first, second, self._exactly(size))
-        self.is_closed = True
         self.sock.close()
         for stream in list(self.streams.values()):
             stream.end()
@@ -242,6 +239,12 @@ class Device:
     def files(self) -> list[str]:
         """What lies in its temporary folder."""
         return sorted(str(path.relative_to(self.folder / "tmp")) for path in (self.folder / "tmp").rglob("*"))
+
+    @property
+    def running(self) -> list[str]:
+        """The commands that run there."""
+        streams = [stream for connection in self.connections for stream in list(connection.streams.values())]
+        return [str(s.process.args[2]) for s in streams if s.process is not None and s.process.poll() is None]
 
     def has(self, name: str, script: str) -> None:
         """Put a program there."""

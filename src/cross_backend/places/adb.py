@@ -133,6 +133,11 @@ class AdbPlace(ShellPlace):
         """
         if done.status == 0:
             return done.printed.decode(errors="replace")
+        if self._holder is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._holder.wait(0.5)  # where the connection broke, that is the reason
+        if lost := self.lost():
+            raise PlaceError(f"{lost}. Reconnect it and try again.")
         raise PlaceError(self._why("failed", done.complaint or done.printed.decode(errors="replace")))
 
     def _why(self, failed: str, said: str) -> str:
@@ -253,7 +258,7 @@ class AdbPlace(ShellPlace):
         if done.status:
             self._told(done)
         if not done.printed.endswith(mark):
-            raise PlaceError(self.lost() or f"the connection to {self.name} broke")
+            raise PlaceError(f"the connection to {self.name} broke. Reconnect it and try again.")
         return done.printed.removesuffix(mark)
 
     def send(self, here: Path, there: str) -> None:  # noqa: D102
