@@ -67,6 +67,22 @@ def test_text_has_a_table_a_machine_and_a_summary(both, cli, far, there, plain):
     assert "What to ship on each device" in result.stdout and "fastest" in result.stdout.splitlines()[-1]
 
 
+def test_what_was_measured_there_orders_a_bundle(linear, cli, far, there, new_memory, document, tmp_path):
+    cache = new_memory()
+    result = cli(
+        "compare", MODEL, "--backends", "portable", "xnnpack", "atalla", "--on", there, *QUICK,
+        cache=cache, CROSS_BACKEND_SSH=far.command,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    args = ("bundle", MODEL, "--platform", "linux", "--measured", "--output-dir", tmp_path, "--json")
+    found = document(cli(*args, cache=cache, timeout=600))
+    (evidence,) = found["evidence"]
+    assert (evidence["place"], evidence["threads"], evidence["targets"]) == ("ssh://there", 1, 3)
+    assert {row["name"] for row in evidence["rows"]} == {f"{MODEL}_xnnpack", f"{MODEL}_portable"}
+    assert found["orders"]["linux"][:2] == [row["name"] for row in evidence["rows"]]
+    assert found["why"]["linux"].startswith("measured on ")
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [
