@@ -92,6 +92,7 @@ class Stream:
             ["sh", "-c", command], cwd=device.folder, env=device.variables, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
+        device.started.append(process)
         self.accept()
         threading.Thread(target=self._feed, args=(process,), daemon=True).start()
         pumps = [
@@ -225,6 +226,7 @@ class Device:
         self.variables = {"PATH": path, "TMPDIR": str(self.folder / "tmp"), "LANG": "C.UTF-8"}
         (self.folder / "tmp").mkdir()
         self.connections: list[Connection] = []
+        self.started: list[subprocess.Popen[bytes]] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.serial = f"127.0.0.1:{self._listening.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -265,6 +267,9 @@ class Device:
 
     def close(self) -> None:
         self.unplug()
+        for process in self.started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -276,7 +276,7 @@ def test_measured_orders_each_platform_by_its_own_machines(measured, cli, docume
     assert row["evidence"] == [{
         "platform": "android",
         "machine": {**PHONE, "digest": dataclasses.replace(Machine.here(), **PHONE).digest},
-        "place": "ssh://phone", "date": "2026-11-03T10:00:00Z", "threads": 1, "targets": 2,
+        "place": "ssh", "date": "2026-11-03T10:00:00Z", "threads": 1, "targets": 2,
         "order": [PORTABLE, XNNPACK, VULKAN],
         "rows": [
             {"name": PORTABLE, "rank": 1, "ratio": 1, "low": 1, "high": 1.5, "median_ms": 0.125},
@@ -286,7 +286,7 @@ def test_measured_orders_each_platform_by_its_own_machines(measured, cli, docume
     inspected = document(cli("inspect", tmp_path / "out" / "linear_regression", "--json"))
     assert inspected["evidence"] == row["evidence"]
     text = cli("inspect", tmp_path / "out" / "linear_regression").stdout
-    assert "android, measured on SM8650 (arm64, android), 2026-11-03, 1 thread, place ssh://phone:" in text
+    assert "android, measured on SM8650 (arm64, android), 2026-11-03, 1 thread, place ssh:" in text
     assert re.search(rf"{XNNPACK} +2 of 2 +2\.00 \(2\.00 to 2\.50\) +0\.2500 ms", text)
 
     plain = cli("bundle", "linear_regression", *args[:-2], "--output-dir", tmp_path / "plain", cache=cache)

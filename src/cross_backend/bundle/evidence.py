@@ -44,7 +44,7 @@ class Evidence:
     platform: str
     machine: MachineIdentity
     place: str
-    """Where it was measured, as the user named it."""
+    """How the machine was reached: ``local``, ``ssh``, ``adb``. Names of hosts and users are not shipped."""
     date: str
     """When: ISO 8601, UTC, to the second."""
     threads: int
@@ -100,7 +100,7 @@ def find_evidence(
                 found[place] = Evidence(
                     platform.name,
                     one.machine,
-                    one.place,
+                    one.place.partition(":")[0],
                     one.date,
                     threads,
                     max(len(one.targets), *(row.rank for row in measured.values())),

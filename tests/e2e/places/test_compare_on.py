@@ -77,7 +77,7 @@ def test_what_was_measured_there_orders_a_bundle(linear, cli, far, there, new_me
     args = ("bundle", MODEL, "--platform", "linux", "--measured", "--output-dir", tmp_path, "--json")
     found = document(cli(*args, cache=cache, timeout=600))
     (evidence,) = found["evidence"]
-    assert (evidence["place"], evidence["threads"], evidence["targets"]) == ("ssh://there", 1, 3)
+    assert (evidence["place"], evidence["threads"], evidence["targets"]) == ("ssh", 1, 3)
     assert {row["name"] for row in evidence["rows"]} == {f"{MODEL}_xnnpack", f"{MODEL}_portable"}
     assert found["orders"]["linux"][:2] == [row["name"] for row in evidence["rows"]]
     assert found["why"]["linux"].startswith("measured on ")
