@@ -92,7 +92,7 @@ def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
     try:
         found_there = RunnerBench(worker, ASK_S, place).ask(RunnerMachine())
     except WorkerError as error:
-        needs = f"It needs Linux on {architecture} with glibc 2.28 or newer"
+        needs = f"It needs Linux on {architecture} with a glibc as new as that of the machine that built it"
         raise PlaceError(f"{place.name} cannot start the C++ runner ({error}). {needs}.") from error
     reason = "an emulated machine: right or wrong is all that it shows" if is_emulated else None
     machine = _machine(found_there, place.facts, is_emulated=is_emulated)

@@ -30,6 +30,8 @@ PATIENCE_S = 120.0
 """Longest wait for a short command there."""
 SLOWEST = 50_000
 """Bytes a second below which a copy is given up."""
+_FIXED = ("BatchMode=yes", "RemoteCommand=none", "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no")
+"""What of the user's configuration is for sessions of theirs."""
 _ALIVE = ("ServerAliveInterval=5", "ServerAliveCountMax=4")
 _REASONS = (
     (r"Could not resolve hostname", "its name is unknown. Check the spelling and your network"),
@@ -71,7 +73,8 @@ class SshPlace(ShellPlace):
 
     def _command(self, *options: str) -> list[str]:
         port = [] if self._address.port is None else ["-p", str(self._address.port)]
-        shared = ["-S", str(self._folder / "c"), "-o", "BatchMode=yes", "-T"]
+        fixed = (*_FIXED, *(() if "-M" in options else ("ControlMaster=no",)))
+        shared = ["-S", str(self._folder / "c"), "-T", *(word for option in fixed for word in ("-o", option))]
         return [*self._ssh, *shared, *port, *options, "--", self._address.host.replace("[", "").replace("]", "")]
 
     def _connect(self) -> None:

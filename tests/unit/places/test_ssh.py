@@ -198,3 +198,17 @@ def test_a_worker_that_hears_nothing_ends_itself(
         while worker.alive and time.monotonic() < end:
             time.sleep(0.1)
         assert not worker.alive
+
+
+def test_what_is_configured_for_sessions_of_ones_own_does_not_count(
+    far: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = (far.folder / "config").read_text()
+    more = (
+        f"  RemoteCommand sleep 100\n  RequestTTY force\n  LocalForward 1 127.0.0.1:1\n  ControlPath {tmp_path}/own\n"
+    )
+    (tmp_path / "config").write_text(f"{config}{more}  ControlMaster auto\n  ControlPersist yes\n")
+    monkeypatch.setenv(ssh.VARIABLE, f"ssh -F {tmp_path / 'config'}")
+    with SshPlace(parse("ssh://there")) as place:
+        assert place.run("echo whole\n") == "whole\n"
+    assert not (tmp_path / "own").exists()
