@@ -36,7 +36,7 @@ def forge(sound, folder, damage=bytes, sample=None):
     bundle = Path(shutil.copytree(sound, folder))
     row = manifest(bundle)
     row["artifacts"] = [one for one in row["artifacts"] if one["name"] != OPENVINO]
-    row["orders"] = {}
+    row["orders"], row["evidence"] = {}, []
     path = bundle / f"{XNNPACK}.pte"
     path.write_bytes(damage(path.read_bytes()))
     row["artifacts"][0].update(size_bytes=path.stat().st_size, sha256=sha256(path))
