@@ -113,6 +113,7 @@ def test_an_editable_install_builds_beside_the_sources_what_is_older_than_they(t
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "libatalla*"))
     for name in ("LICENSE", "README.md", "hatch_build.py", "pyproject.toml"):
         shutil.copy2(ROOT / name, copy)
+    shutil.copytree(ROOT / "runner", copy / "runner", ignore=shutil.ignore_patterns("build"))
     hook = "from hatchling.build import build_editable; import sys; build_editable(sys.argv[1])"
     library = copy / "src" / "atalla" / LIBRARY
 

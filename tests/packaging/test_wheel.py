@@ -63,6 +63,8 @@ def test_content(wheel):
     pages = {name.rpartition("/")[0] for name in ours if name.endswith(".template")}
     assert pages >= {"atalla/report/templates", "cross_backend/report/templates"}
     assert ours <= names, "every module and every template is shipped"
+    runner = {f"cross_backend/_runner/src/{path.name}" for path in (ROOT / "runner" / "src").iterdir()}
+    assert runner <= names and "cross_backend/_runner/build.sh" in names, "and what builds the runner"
     assert "cross-backend = cross_backend.cli:main" in entry_points and "atalla = atalla.cli:main" in entry_points
     assert "License-Expression: MIT" in metadata and "Requires-Python: >=3.11" in metadata
     for extra in PYPROJECT["project"]["optional-dependencies"]:

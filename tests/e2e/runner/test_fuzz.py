@@ -25,8 +25,9 @@ from tests.unit.hostile import makers
 
 SOURCE = Path(__file__).with_name("fuzz_bundle.cpp")
 PARTS = (
-    *("compare", "deviation", "digest", "file", "json_report", "local_bench", "manifest", "node", "outcome", "sha256"),
-    *("statistics", "tensor", "text", "text_report"),
+    *("compare", "deviation", "digest", "file", "json_report", "limits", "local_bench", "manifest", "node", "numbers"),
+    *("outcome", "random_inputs", "sha256", "statistics", "tensor", "tensor_file", "text", "text_report", "timing"),
+    *("file_report", "mapped_file", "plain_text", "wire"),
 )
 """The runner's sources that read a bundle, judge outputs, and report."""
 COMPILE = (
