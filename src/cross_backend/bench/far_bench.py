@@ -44,7 +44,7 @@ class FarBench(WorkerBench):
         try:
             answer = super()._ask(self._there(question, written))
         except WorkerError as error:
-            lost = self._place.lost()
+            lost = self._place.lost_with_program()
             if lost is None:
                 raise
             raise PlaceLostError(lost) from error

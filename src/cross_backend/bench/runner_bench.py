@@ -174,7 +174,7 @@ class RunnerBench(Bench):
         try:
             return self._worker.ask(question, self._timeout_s)
         except WorkerError as error:
-            lost = self._place.lost()
+            lost = self._place.lost_with_program()
             if lost is None:
                 raise
             raise PlaceLostError(lost) from error

@@ -185,7 +185,7 @@ class WithPython(Site):
         try:
             return self.observer.ask(question, ASK_S)
         except WorkerError as error:
-            lost = self.place.lost()
+            lost = self.place.lost_with_program()
             if lost is not None:
                 raise PlaceLostError(lost) from error
             raise PlaceError(f"{self.name} cannot start our package: {error}") from error
@@ -219,7 +219,7 @@ class WithRunner(Site):
         try:
             return self.place.condition()
         except PlaceError as error:
-            lost = self.place.lost()
+            lost = self.place.lost_with_program()
             if lost is None:
                 raise
             raise PlaceLostError(lost) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from cross_backend.places.condition import Condition
 
 LEASE_S = 30.0
 """A program there that hears nothing from here for so long ends itself."""
+SETTLE_S = 1.0
+"""Longest wait for a connection's end after that of a program."""
 BEAT_S = 5.0
 """Seconds between two signs of life from here."""
 
@@ -72,6 +75,13 @@ class Place(ABC):
     def condition(self) -> Condition | None:
         """Return the state on which speed depends there; None where the place has nothing to tell of it."""
         return None
+
+    def lost_with_program(self) -> str | None:
+        """Return why the place was lost, after a program there ended; the connection's own end may come just after."""
+        end = time.monotonic() + SETTLE_S
+        while (lost := self.lost()) is None and time.monotonic() < end:
+            time.sleep(0.05)
+        return lost
 
     @abstractmethod
     def close(self) -> None:
