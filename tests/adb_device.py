@@ -64,7 +64,7 @@ class Stream:
             self.connection.send(b"WRTE", self.here, self.there, data[at : at + LONGEST])
             self.may_write.acquire()
             if self.is_ended:
-                self.may_write.release()  # for whoever writes beside
+                self.may_write.release()  # for other writers
                 raise EOFError
 
     def read(self, size: int) -> bytes:

@@ -36,7 +36,7 @@ double ms_between(et_timestamp_t start, et_timestamp_t end) {
 void ExecuTorchTracer::clear() { events_.clear(); }
 
 std::vector<Timing> ExecuTorchTracer::timings(const std::string& delegate) const {
-  std::map<Handle, double> told;  // instruction → milliseconds that are told of by name
+  std::map<Handle, double> told;  // instruction → milliseconds, of those with a name
   std::vector<Timing> rows;
   for (const auto& event : events_) {
     if (event.name == kRun || event.name == kKernel || event.name == kDelegate) continue;

@@ -74,7 +74,7 @@ def find_evidence(
     """Return the evidence of a platform's machines, best first: the first decides the platform's order.
 
     A machine is of the platform's class if it has its system. Those most like ``here`` come first (same processor,
-    same architecture, same system), then the newest. Of machines that a device cannot tell apart, by processor and
+    same architecture, same system), then the newest. Of machines with the same processor and
     architecture, the newest counts. A comparison of fewer than two of the artifacts orders nothing.
 
     Args:

@@ -6,12 +6,10 @@ import contextlib
 import os
 import re
 import secrets
-import select
 import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -20,7 +18,7 @@ from cross_backend.errors import PlaceError
 from cross_backend.foreign_text import plain
 from cross_backend.places.address import Address
 from cross_backend.places.condition import SCRIPT, Condition, parse_condition
-from cross_backend.places.piped import Piped, end, piped
+from cross_backend.places.piped import Piped, connects, end, piped
 from cross_backend.places.shell import LONGEST_ANSWER, ShellPlace
 
 VARIABLE = "CROSS_BACKEND_ADB"
@@ -203,16 +201,7 @@ class AdbPlace(ShellPlace):
                 stderr=file,
                 start_new_session=True,
             )
-        assert self._holder.stdout is not None
-        limit_s, told = time.monotonic() + CONNECT_S, b""
-        while not told.endswith(b"connected\n") and len(told) < LONGEST_ANSWER and time.monotonic() < limit_s:
-            if select.select([self._holder.stdout], [], [], 0.2)[0]:
-                chunk = os.read(self._holder.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    break
-                told += chunk
-        if not told.endswith(b"connected\n"):
-            end(self._holder)
+        if not connects(self._holder, CONNECT_S, LONGEST_ANSWER):
             raise PlaceError(self._why("cannot be reached", log.read_text(errors="replace")))
 
     def _identity(self) -> dict[str, str]:

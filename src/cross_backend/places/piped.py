@@ -70,6 +70,22 @@ def _read(who: str, process: subprocess.Popen[bytes], patience_s: float, most_by
     raise PlaceError(f"{who} did not answer within {patience_s:.0f} s.")
 
 
+def connects(process: subprocess.Popen[bytes], patience_s: float, most_bytes: int) -> bool:
+    """Wait for the line ``connected`` of a process; where it does not come, the process is ended."""
+    assert process.stdout is not None
+    limit_s, told = time.monotonic() + patience_s, b""
+    while not told.endswith(b"connected\n") and len(told) < most_bytes and time.monotonic() < limit_s:
+        if select.select([process.stdout], [], [], 0.2)[0]:
+            chunk = os.read(process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                break
+            told += chunk
+    if told.endswith(b"connected\n"):
+        return True
+    end(process)
+    return False
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and what it started, and close its pipes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

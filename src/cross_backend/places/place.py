@@ -73,7 +73,7 @@ class Place(ABC):
         """Return why the place cannot be reached any more; None while it can."""
 
     def condition(self) -> Condition | None:
-        """Return the state on which speed depends there; None where the place has nothing to tell of it."""
+        """Return the state on which speed depends there; None where the place reports none."""
         return None
 
     def lost_with_program(self) -> str | None:

@@ -6,12 +6,10 @@ import contextlib
 import os
 import re
 import secrets
-import select
 import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -19,7 +17,7 @@ from typing import IO
 from cross_backend.errors import PlaceError
 from cross_backend.foreign_text import plain
 from cross_backend.places.address import Address
-from cross_backend.places.piped import end, piped
+from cross_backend.places.piped import connects, end, piped
 from cross_backend.places.shell import LONGEST_ANSWER, ShellPlace
 
 VARIABLE = "CROSS_BACKEND_SSH"
@@ -88,16 +86,7 @@ class SshPlace(ShellPlace):
                 stderr=log,
                 start_new_session=True,
             )
-        assert self._master.stdout is not None
-        limit_s, told = time.monotonic() + 2 * CONNECT_S, b""
-        while not told.endswith(b"connected\n") and len(told) < LONGEST_ANSWER and time.monotonic() < limit_s:
-            if select.select([self._master.stdout], [], [], 0.2)[0]:
-                chunk = os.read(self._master.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    break
-                told += chunk
-        if not told.endswith(b"connected\n"):
-            end(self._master)
+        if not connects(self._master, 2 * CONNECT_S, LONGEST_ANSWER):
             raise PlaceError(self._why("cannot be reached"))
 
     def _why(self, failed: str, said: str = "") -> str:

@@ -18,6 +18,7 @@ from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.entrant import Entrant
 from cross_backend.comparison.opening import verify
 from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.site import HERE
 from cross_backend.comparison.warm_up import WARM_SERIES, WARM_UP_CALLS, until_steady, warm_up
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, RunError, UsageError
 from cross_backend.export.export import Exported
@@ -102,7 +103,10 @@ def test_a_worker_that_cannot_open_does_not_stay(
     cache: Cache,
     stack: ExitStack,
 ) -> None:
-    before, artifact = psutil.Process().children(), make_artifact(**changes)
+    artifact = make_artifact(**changes)
+    with ExitStack() as first:  # what tests share is started with the first worker
+        HERE.start_bench("null", QUICK, cache, first)
+    before = psutil.Process().children()
     with pytest.raises(kind):
         open_bench(artifact.manifest_path, artifact.target, QUICK, cache, stack)
     assert psutil.Process().children() == before, "it would take memory and time from the others"

@@ -76,7 +76,7 @@ def survive(
 
 
 def _emptied(folder: Path) -> Path:
-    """Have an empty folder; making and deleting it anew each time takes longer than most files."""
+    """Return an empty folder; making and deleting one for each file takes longer than most files."""
     folder.mkdir(exist_ok=True)
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():

@@ -70,7 +70,7 @@ RANG: list[object] = []
 
 
 def ring(*given: object) -> None:
-    """Stand for any function of anybody: whoever calls it ran a file's code."""
+    """Stand in for any function: a call of it means that a file's code ran."""
     RANG.append(given)
 
 

@@ -1,4 +1,4 @@
-"""The ssh place: files by digest, programs, what is told of failures, and a far side that lies."""
+"""The ssh place: files by digest, programs, reasons of failures, and a hostile far side."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_run_in_float64_and_disturbed_ones_show_the_rounding() -> None:
     ],
 )
 def test_a_mean_is_rounded_where_nothing_else_is(normalise: Callable[[Any], Any]) -> None:
-    """Where a group is one number again and again, how its sum is rounded is all that a normalisation shows."""
+    """A normalisation of equal numbers shows only how their sum is rounded."""
 
     def rounding(x: torch.Tensor) -> float:
         (seen,) = run_disturbed(Runs(program(lambda _, x: normalise(x), x)), [x], 0) or [np.zeros(0)]
