@@ -6,8 +6,6 @@ import contextlib
 import os
 from pathlib import Path
 
-from filelock import FileLock
-
 from cross_backend.toolchains import FILES, VARIABLE, RuntimeFiles, add
 from tests.surroundings import KEPT, run_folder
 
@@ -39,16 +37,14 @@ def bring(name: str) -> Path:
     """Have one of ``toolchain add``'s runtimes, or of tests' own, in this run's folder of toolchains; return it."""
     files = {**FILES, AXE.name: AXE, KOTLIN.name: KOTLIN}[name]
     kept, run = KEPT / "toolchains", run_folder() / "toolchains"
-    kept.mkdir(parents=True, exist_ok=True)
     run.mkdir(exist_ok=True)
     before = os.environ[VARIABLE]
-    with FileLock(kept / f"{name}.lock"):
-        os.environ[VARIABLE] = str(kept)
-        try:
-            add(files, print)
-            folder = files.folder
-        finally:
-            os.environ[VARIABLE] = before
-        with contextlib.suppress(FileExistsError):
-            (run / folder.name).symlink_to(folder, target_is_directory=True)
+    os.environ[VARIABLE] = str(kept)
+    try:
+        add(files, print)
+        folder = files.folder
+    finally:
+        os.environ[VARIABLE] = before
+    with contextlib.suppress(FileExistsError):
+        (run / folder.name).symlink_to(folder, target_is_directory=True)
     return folder

@@ -23,8 +23,11 @@ _RUN = "CROSS_BACKEND_TEST_RUN"
 SHARED = ("artifacts", "captures", "trusted")
 """Kinds of cache entries that runs share: their keys say all that they depend on; trusted digests are of these."""
 _MAKERS = (
-    *("artifact.py", "cache.py", "registry.py", "structure.py", "target.py", "tensors.py", "toolchains.py", "trust.py"),
-    *(f"{wing}/**/*.py" for wing in ("backend", "backends", "export", "lowering", "program", "verify", "workloads")),
+    *("artifact.py", "cache.py", "registry.py", "structure.py", "target.py", "tensors.py", "trust.py"),
+    *(
+        f"{wing}/**/*.py"
+        for wing in ("backend", "backends", "export", "lowering", "program", "toolchains", "verify", "workloads")
+    ),
 )
 """Our code that makes captures and artifacts; Atalla's compiler comes on top."""
 _DROPPED = (

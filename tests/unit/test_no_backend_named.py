@@ -23,7 +23,9 @@ NAMES = {
 DATA = {
     "platforms.py": "orders that users ask for",
     "registry.py": "the rows",
-    "toolchains.py": "what the private environments hold",
+    "toolchains/environments.py": "what the private environments hold",
+    "toolchains/npm.py": "what the runtimes from npm hold",
+    "toolchains/runners.py": "what the runner is built with",
 }
 """Tables in which backends are data."""
 OTHERWISE = {

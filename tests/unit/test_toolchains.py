@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -119,7 +121,35 @@ def test_what_cannot_be_installed_leaves_nothing(folder: Path) -> None:
     impossible = Toolchain("impossible", "a test", (("six", "0.0.0.1"), ("mdurl", "0.1.2")))
     with pytest.raises(CrossBackendError, match=r"installing six 0\.0\.0\.1 failed"):
         add(impossible, lambda line: None)
-    assert list(folder.iterdir()) == []
+    assert [one.name for one in folder.iterdir() if one.is_dir()] == []
+
+
+def test_two_that_add_the_same_wait_for_each_other(folder: Path, tmp_path: Path) -> None:
+    """The second would delete what the first builds; it finds the first one's work instead."""
+    first_is_in, first_may_end, told = threading.Event(), threading.Event(), []
+
+    class Slow(RuntimeFiles):
+        installs = 0
+
+        def install(self, tell: Callable[[str], None]) -> None:
+            Slow.installs += 1
+            self.folder.mkdir()
+            first_is_in.set()
+            assert first_may_end.wait(60)
+
+    slow = Slow("slow", "a test", (("one", "1"),), "", ())
+
+    def tell(line: str) -> None:
+        told.append(line)
+        first_may_end.set()
+
+    first = threading.Thread(target=add, args=(slow, lambda line: None))
+    first.start()
+    assert first_is_in.wait(60)
+    add(slow, tell)
+    first.join()
+    assert told == ["slow: another process adds it; waiting for it"]
+    assert slow.added and Slow.installs == 1
 
 
 def npm_that_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -158,7 +188,7 @@ def test_an_archive_that_was_not_pinned_leaves_nothing(
     runtime = RuntimeFiles("page", "a test", (("pkg", "1"),), "AAAA", ("package/dist/a.js",))
     with pytest.raises(CrossBackendError, match="pkg 1 is not what was pinned"):
         add(runtime, lambda line: None)
-    assert list(folder.iterdir()) == []
+    assert [one.name for one in folder.iterdir() if one.is_dir()] == []
 
 
 def test_without_npm_the_package_that_brings_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """``compare --on adb:``: the real adb and the real runner, on a device that speaks adb's protocol and is no phone."""
 
 import contextlib
-import fcntl
 import os
 import platform
 import shutil
@@ -32,9 +31,7 @@ def toolchains(tmp_path_factory):
     machine, folder = platform.machine(), tmp_path_factory.mktemp("toolchains")
     android = next(one for one in RUNNERS.values() if (one.system, one.architecture) == ("Android", machine))
     kept = surroundings.KEPT / "runners"
-    kept.mkdir(parents=True, exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch, (kept / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(kept))
         native = RUNNERS[f"runner-{machine}"]
         add(native, print)
