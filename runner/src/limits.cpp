@@ -21,11 +21,13 @@ struct Precision {
   double mean;
 };
 
-constexpr std::array<Precision, 4> kPrecisions{{
+constexpr std::array<Precision, 6> kPrecisions{{
     {"bf16", 4.0 * (1 << 16), 5e-2, 2.0, 0.3},
     {"fp16", 4.0 * (1 << 13), 1e-2, 2.0, 0.15},
     {"fp32", 12.0, 1e-6, 1e-2, kUnlimited},
+    {"int4w", 0.0, 6.0, 6.0, 0.6},
     {"int8", 0.0, 4.0, 4.0, 0.4},
+    {"int8dyn", 0.0, 4.0, 4.0, 0.4},
 }};
 
 }  // namespace

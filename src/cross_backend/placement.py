@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,23 @@ class Operators:
 
 
 @dataclass(frozen=True)
+class Arithmetic:
+    """In what the operators of a payload of lower precision compute, read back from it."""
+
+    low: tuple[Operators, ...]
+    """Operators that compute in that precision, most frequent first."""
+    kept: tuple[Operators, ...]
+    """Operators that compute in float."""
+    conversions: int
+    """Operators that only quantise, dequantise or cast between the two."""
+
+    def __str__(self) -> str:
+        low, kept = (sum(row.count for row in rows) for rows in (self.low, self.kept))
+        stay = f", {kept} stay in float" if kept else ""
+        return f"{low} operators{stay}, {self.conversions} conversions"
+
+
+@dataclass(frozen=True)
 class Placement:
     """What a finished payload really does where; read back from the payload, never from what was asked."""
 
@@ -46,6 +63,8 @@ class Placement:
     """Size of all delegates' blobs and of the weights that they name."""
     without_kernel: tuple[str, ...] = ()
     """Operators for which no runtime has a kernel, so that the file runs nowhere."""
+    arithmetic: Arithmetic | None = None
+    """What computes in the precision that was asked for; None for float32, and where the file does not tell."""
 
     @property
     def inside_count(self) -> int:
@@ -67,8 +86,9 @@ class Placement:
         """Return the manifest's ``placement``."""
         nodes = ("delegates", "inside", "left")
         row = to_json(self)
-        if not self.without_kernel:
-            del row["without_kernel"]
+        for key in ("without_kernel", "arithmetic"):
+            if not row[key]:
+                del row[key]
         return {**{key: row.pop(key) for key in nodes}, "coverage": self.coverage, **row}
 
     def weighed(self, flops: int | None) -> Placement:
@@ -87,6 +107,11 @@ class Placement:
         _ = row["delegates"], *([one["why"] for one in row[key]] for key in ("inside", "left"))  # KeyError
         made = from_json(cls, row)
         counted = [made.planned_bytes, made.constant_bytes, made.delegate_bytes, *made.delegates.values()]
+        if made.arithmetic is not None:
+            counted += [
+                made.arithmetic.conversions,
+                *(one.count for one in (*made.arithmetic.low, *made.arithmetic.kept)),
+            ]
         counted += [number for one in (*made.inside, *made.left) for number in (one.count, one.flops)]
         if not all(number is None or 0 <= number < 1 << 63 for number in counted):
             raise ValueError("a count of its placement is negative or too large")
@@ -97,6 +122,31 @@ def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = No
     """Order operator counts for a placement: most frequent first, then by name."""
     ordered = sorted(names.items(), key=lambda item: (-item[1], item[0]))
     return tuple(Operators(name, count, (why or {}).get(name)) for name, count in ordered)
+
+
+_MOVES = frozenset(
+    ("cast", "concat", "concatenate", "constant", "copy", "expand", "flatten", "gather", "identity", "nop", "pad")
+    + ("permute", "reorder", "reorderinput", "reorderoutput", "reshape", "shape", "shapeof", "slice", "split")
+    + ("squeeze", "staticreshape", "staticslice", "statictranspose", "stridedslice", "transpose", "unsqueeze", "view")
+)
+"""Operators that move numbers and compute none, by their names in small letters, digits at the end left out."""
+
+
+def split_arithmetic(
+    names: Mapping[str, int], *, is_low: Callable[[str], bool], is_conversion: Callable[[str], bool]
+) -> Arithmetic:
+    """Tell operators apart by their names in the payload's vocabulary; those that only move numbers are in none.
+
+    Args:
+        names: operator → how many.
+        is_low: whether it computes in the lower precision.
+        is_conversion: whether it only quantises or dequantises; asked first.
+    """
+    conversions = sum(count for name, count in names.items() if is_conversion(name))
+    rest = {name: count for name, count in names.items() if not is_conversion(name)}
+    low = {name: count for name, count in rest.items() if is_low(name)}
+    kept = {n: c for n, c in rest.items() if n not in low and n.lower().rstrip("0123456789").strip("_") not in _MOVES}
+    return Arithmetic(count_operators(low), count_operators(kept), conversions)
 
 
 def group_left(calls: Iterable[Operators]) -> tuple[Operators, ...]:

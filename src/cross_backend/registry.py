@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cross_backend.backend import Backend, Gap, Missing, Options
-from cross_backend.errors import CrossBackendError, UnavailableError, one_line, unknown_name
+from cross_backend.errors import CrossBackendError, UnavailableError, UnsupportedError, one_line, unknown_name
 from cross_backend.machine import Machine, version_of
 from cross_backend.target import Target
 from cross_backend.toolchains import TOOLCHAINS
@@ -193,7 +193,7 @@ class Resolved:
         """What makes the payload: the target without the options that only shape how a session opens it."""
         return Target(
             self.backend.payload_of or self.target.name,
-            {k: v for k, v in self.target.options.items() if self.backend.options[k].at == "lower"},
+            {k: v for k, v in self.target.options.items() if self.backend.options[k].shapes_payload(v)},
         )
 
     @property
@@ -222,6 +222,7 @@ def resolve(text: str | Target) -> Resolved:
 
     Raises:
         UsageError: unknown backend or option, or a value that is not allowed.
+        UnsupportedError: a precision that this backend has not.
     """
     target = text if isinstance(text, Target) else Target.parse(text)
     backend = find_backend(target.name)
@@ -229,13 +230,13 @@ def resolve(text: str | Target) -> Resolved:
 
 
 def check_targets(texts: Iterable[str]) -> None:
-    """Look up what the user wrote, before anything is built; a broken backend is no mistake of theirs.
+    """Look up what the user wrote, before anything is built; what a backend lacks is told in its row.
 
     Raises:
         UsageError: unknown backend or option, or a value that is not allowed.
     """
     for text in texts:
-        with contextlib.suppress(UnavailableError):
+        with contextlib.suppress(UnavailableError, UnsupportedError):
             resolve(text)
 
 

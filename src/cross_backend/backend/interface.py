@@ -15,6 +15,7 @@ from cross_backend.backend.options import Option, Options
 from cross_backend.backend.session import Session
 from cross_backend.errors import UnsupportedError, unknown_name
 from cross_backend.placement import Placement
+from cross_backend.precisions import MEANINGS
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 Calibration = Sequence[Tensors]
 """Inputs on which a quantiser observes the range of activations; at least one."""
 
+PRECISION = "precision"
+"""The option whose values have one meaning on all backends: :mod:`~cross_backend.precisions`."""
 Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads", "state"]
 """What a backend may be unable to do anywhere; the key of ``Backend.limits``."""
 
@@ -106,6 +109,8 @@ class Backend(ABC):
 
     options: ClassVar[Mapping[str, Option]] = {}
     """What its targets may carry."""
+    lacks: ClassVar[Mapping[str, str]] = {}
+    """Precision → why its vendor has it not, one clause; for those of which more is known than that it is absent."""
     limits: ClassVar[Mapping[Feature, str]] = {}
     """Feature → why not, anywhere."""
     otherwise: ClassVar[str] = ""
@@ -181,12 +186,25 @@ class Backend(ABC):
 
     # --- The same for all
 
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """What ``?precision=`` may be, its default first; float32 alone where it is no option."""
+        option = self.options.get(PRECISION)
+        if option is None:
+            return ("fp32",)
+        return (str(option.default), *(one for one in option.choices if one != option.default))
+
     def parse_options(self, given: Mapping[str, str]) -> Options:
         """Check a target's options and fill in defaults.
 
         Raises:
             UsageError: an unknown option, or a value that is not allowed.
+            UnsupportedError: a precision of the grammar that this backend lacks.
         """
+        asked = given.get(PRECISION)
+        if asked is not None and asked in MEANINGS and asked not in self.precisions:
+            why = f": {self.lacks[asked]}" if asked in self.lacks else ""
+            raise UnsupportedError(f"{self.name} has no {asked}{why}. It has {', '.join(self.precisions)}.")
         for key in given:
             if key not in self.options:
                 raise unknown_name(f"option of {self.name}:", key, self.options)

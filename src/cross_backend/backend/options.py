@@ -24,6 +24,12 @@ class Option:
     """Allowed texts; empty for a positive whole number."""
     at: Literal["lower", "load"] = "lower"
     """Whether it shapes the payload, or only how a session opens it."""
+    at_lowering: frozenset[str] = frozenset()
+    """Values that shape the payload where the others do not."""
+
+    def shapes_payload(self, value: str) -> bool:
+        """Whether an option's value takes part in lowering."""
+        return self.at == "lower" or value in self.at_lowering
 
     def parse(self, key: str, text: str) -> int | str:
         """Convert and check a text.

@@ -35,14 +35,25 @@ def _check_outputs(program: Any) -> None:
 
 def lower_to_onnx(program: Program, stem: Path) -> Lowered:
     """Write the file, and read back what it holds."""
-    import onnx
+    payload = write_onnx(program, stem)
+    return Lowered(payload, read_onnx_placement(payload))
 
+
+def write_onnx(program: Program, stem: Path) -> Path:
+    """Write a program as an ONNX file; one that came as such a file stays as it is."""
     payload = stem.with_name(stem.name + SUFFIX)
     if isinstance(program, OnnxProgram):
         payload.write_bytes(program.path.read_bytes())
     else:
         _check_outputs(program)
         export_onnx(program, payload)
+    return payload
+
+
+def read_onnx_placement(payload: Path) -> Placement:
+    """Count what a file holds."""
+    import onnx
+
     graph = onnx.load(payload, load_external_data=False).graph
     inside = count_operators(Counter(node.op_type for node in graph.node))
-    return Lowered(payload, Placement(inside=inside, constant_bytes=sum(t.ByteSize() for t in graph.initializer)))
+    return Placement(inside=inside, constant_bytes=sum(t.ByteSize() for t in graph.initializer))

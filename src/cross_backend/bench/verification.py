@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from cross_backend.errors import RunError, failing_as
 from cross_backend.measure.clock import timed
+from cross_backend.precisions import CALIBRATED
 from cross_backend.records import Comparison
 from cross_backend.tensors import TensorSpec, to_numpy
 from cross_backend.verify.compare import compare_further, compare_outputs
@@ -130,7 +131,7 @@ def _is_judged(one: Verifiable, probe: KnownInput, precision: str) -> bool:
         return False
     if precision == "fp32":
         return True
-    if precision == "int8":
+    if precision in CALIBRATED:
         return is_within(probe.inputs, one.sample["input"])
     return _largest(probe.inputs) <= NARROW_RANGE * _largest(one.sample["input"])
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cross_backend.cli import positive_float, positive_int
 from cross_backend.errors import UsageError
 from cross_backend.machine import Machine
+from cross_backend.precisions import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,10 +101,10 @@ def add_quality(parser: argparse.ArgumentParser) -> None:
     """Declare what an artifact must be."""
     parser.add_argument(
         "--precision",
-        choices=("fp32", "fp16", "bf16", "int8"),
+        choices=tuple(MEANINGS),
         metavar="TYPE",
-        help="fp32, fp16, bf16 or int8: precision of every backend that names none itself; one that does not have it "
-        "fails with the reason",
+        help=f"{', '.join(MEANINGS)}: precision of every backend that names none itself; one that does not have it "
+        "is UNSUPPORTED, with the reason",
     )
     parser.add_argument(
         "--min-coverage",

@@ -11,7 +11,7 @@ from cross_backend.registry import full_name, rows
 
 COUNT = 8
 """Colours of the style sheet, and forms: a dash with a marker."""
-_PRECISIONS = {"fp32": 0, "int8": 1, "fp16": 2, "bf16": 3}
+_PRECISIONS = {"fp32": 0, "int8": 1, "fp16": 2, "bf16": 3, "int8dyn": 4, "int4w": 5}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from cross_backend.errors import UnavailableError, UsageError, unknown_name
 from cross_backend.places.address import parse
+from cross_backend.precisions import MEANINGS
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -133,15 +134,14 @@ def known_target(value: str) -> None:
 
 
 def known_precision(value: str) -> None:
-    """Look a precision up among those of all backends.
+    """Look a precision up in the grammar, and among what other packages' backends have beside it.
 
     Raises:
-        UsageError: no backend has it.
+        UsageError: it is none.
     """
     from cross_backend.registry import backends
 
-    options = [backend.options.get("precision") for backend in backends()]
-    found = {choice for option in options if option for choice in option.choices}
+    found = {*MEANINGS, *(one for backend in backends() for one in backend.precisions)}
     if value not in found:
         raise unknown_name("precision", value, found)
 

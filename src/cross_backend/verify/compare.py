@@ -34,6 +34,8 @@ PRECISIONS: Mapping[str, Precision] = {
     "fp16": Precision(4.0 * 2**13, 1e-2, 2.0, mean=0.15),
     "bf16": Precision(4.0 * 2**16, 5e-2, 2.0, mean=0.3),
     "int8": Precision(0.0, 4.0, 4.0, mean=0.4),
+    "int8dyn": Precision(0.0, 4.0, 4.0, mean=0.4),
+    "int4w": Precision(0.0, 6.0, 6.0, mean=0.6),
 }
 """Precision of a target → what its outputs may deviate by."""
 SLACK = 1.5

@@ -17,6 +17,7 @@ from cross_backend.machine import Machine, version_of
 from cross_backend.toolchains import TOOLCHAINS
 
 _BUILD = "https://onnxruntime.ai/docs/build/eps.html"
+_OF_CPU = ("fp32", "int8", "int8dyn", "int4w")
 _FP32_FP16 = Option("arithmetic that the provider compiles to", "fp32", ("fp32", "fp16"), at="load")
 
 
@@ -146,7 +147,16 @@ PROVIDERS: dict[str, Provider] = {
             platform=devices.macos,
             settings=lambda _: {"ModelFormat": "MLProgram", "MLComputeUnits": "ALL"},
         ),
-        Provider("cpu", "CPUExecutionProvider", "CPU", ("onnxruntime",)),
+        Provider(
+            "cpu",
+            "CPUExecutionProvider",
+            "CPU",
+            ("onnxruntime",),
+            options={
+                "precision": Option("arithmetic of convolutions and matrix products", "fp32", _OF_CPU),
+                "threads": THREADS,
+            },
+        ),
         Provider(
             "cuda",
             "CUDAExecutionProvider",

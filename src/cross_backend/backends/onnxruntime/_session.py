@@ -72,6 +72,9 @@ class OnnxRuntimeSession(Session):
         settings.enable_mem_pattern = self._provider.uses_memory_pattern
         if self.options["threads"] is not None:
             settings.intra_op_num_threads = self.options["threads"]
+        if self.options.get("precision") == "int8":
+            # Without VNNI, sums of products of 8 bits would overflow 16 bits: wrong numbers, and nobody says so.
+            settings.add_session_config_entry("session.x64quantprecision", "1")
         if self._trace is not None:
             settings.enable_profiling, settings.profile_file_prefix = True, str(self._trace)
         if self.is_strict:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Session
-from cross_backend.backends._onnx import LIMITS, TO_LOWER, lower_to_onnx
+from cross_backend.backends._onnx import LIMITS, TO_LOWER, read_onnx_placement, write_onnx
 from cross_backend.backends._timings import typical
 from cross_backend.backends.onnxruntime._foreign import describe
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, Provider
+from cross_backend.backends.onnxruntime._quantize import quantize
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
 from cross_backend.errors import UnsupportedError
+from cross_backend.precisions import QUANTISED
 from cross_backend.program.capture import Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
@@ -71,8 +73,11 @@ class OnnxRuntimeBackend(Backend):
         return self.provider.missing(machine, Path(os.environ.get("SYSTEMDRIVE", "") + os.sep))
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
-        """Write what every provider runs, and read back what the file holds."""
-        return lower_to_onnx(program, stem)
+        """Write what every provider runs, quantised where that is asked for, and read back what the file holds."""
+        payload = write_onnx(program, stem)
+        precision = options.get("precision")
+        arithmetic = quantize(payload, precision, calibration) if precision in QUANTISED else None
+        return Lowered(payload, replace(read_onnx_placement(payload), arithmetic=arithmetic))
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         if artifact.target.partition("?")[0] != self.name:  # a file of the cache, which says who wrote it

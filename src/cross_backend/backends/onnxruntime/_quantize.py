@@ -1,0 +1,144 @@
+"""Quantisation with ONNX Runtime's own tools: of weights and activations, or of the weights of matrix products alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cross_backend.backend import Calibration
+from cross_backend.errors import LowerError, UnavailableError, UnsupportedError, failing_as
+from cross_backend.machine import version_of
+from cross_backend.placement import Arithmetic, split_arithmetic
+from cross_backend.tensors import to_numpy
+
+GROUP = 32
+"""Weights that share a scale where they have 4 bits."""
+_INT8_ACTIVATIONS = 4
+"""``accuracy_level`` of ``MatMulNBits``: activations are quantised to 8 bits at each call."""
+_LOG_FATAL = 4
+_OF_QUANTISER = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
+_LOW = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "ConvInteger", "MatMulNBits", "QGemm"}
+
+
+def quantize(payload: Path, precision: str, calibration: Calibration) -> Arithmetic:
+    """Replace a float32 file by one of lower precision; return in what its operators compute, once optimised.
+
+    ``int8`` writes pairs of QuantizeLinear and DequantizeLinear, which the runtime fuses when it opens the file.
+
+    Raises:
+        UnavailableError: ONNX Runtime, which quantises, is not installed.
+        UnsupportedError: nothing in the program can have this precision.
+        LowerError: with the tool's reason.
+    """
+    if version_of("onnxruntime") is None:
+        raise UnavailableError(f"precision={precision} needs ONNX Runtime to quantise", "pip install onnxruntime")
+    import onnx
+
+    before = Counter(node.op_type for node in onnx.load(payload, load_external_data=False).graph.node)
+    if any(name in _OF_QUANTISER for name in before):
+        raise UnsupportedError(f"the model is quantised already: leave precision={precision} away.")
+    with (
+        tempfile.TemporaryDirectory(dir=payload.parent) as name,
+        failing_as(LowerError, f"ONNX Runtime cannot quantise it to {precision}"),
+    ):
+        made = Path(name) / payload.name
+        if precision == "int8":
+            _static(payload, made, calibration)
+        else:
+            matrices = Path(name) / "matrices.onnx"
+            _with_plain_products(payload, matrices)
+            (_dynamic if precision == "int8dyn" else _four_bits)(matrices, made)
+        found = _arithmetic(made, Path(name) / "optimised.onnx")
+        made.replace(payload)
+    if not found.low:
+        raise UnsupportedError(
+            f"nothing in it has {precision} here: no convolution or matrix product of constant weights."
+        )
+    return found
+
+
+def _static(source: Path, target: Path, calibration: Calibration) -> None:
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    prepared = target.with_name("prepared.onnx")
+    quant_pre_process(source, prepared, skip_symbolic_shape=True)
+    quantize_static(
+        prepared,
+        target,
+        _reader(source, calibration),
+        quant_format=QuantFormat.QDQ,
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        activation_type=QuantType.QUInt8,
+    )
+
+
+def _reader(source: Path, calibration: Calibration) -> Any:
+    import onnx
+    from onnxruntime.quantization import CalibrationDataReader
+
+    graph = onnx.load(source, load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    names = [value.name for value in graph.input if value.name not in constants]
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        """Gives the samples one after the other."""
+
+        def __init__(self) -> None:
+            self._left: Iterator[Mapping[str, Any]] = (
+                dict(zip(names, map(to_numpy, sample), strict=True)) for sample in calibration
+            )
+
+        def get_next(self) -> Mapping[str, Any] | None:
+            return next(self._left, None)
+
+    return Reader()
+
+
+def _with_plain_products(source: Path, target: Path) -> None:
+    """Write the model with MatMul and Add where it had Gemm, which these tools do not take."""
+    import onnx
+    from onnxruntime.quantization.onnx_model import ONNXModel
+
+    model = ONNXModel(onnx.load(source))
+    model.replace_gemm_with_matmul()
+    del model.model.graph.value_info[:]  # the shapes of weights that it has transposed
+    model.save_model_to_file(str(target))
+
+
+def _dynamic(source: Path, target: Path) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(source, target, ["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
+
+
+def _four_bits(source: Path, target: Path) -> None:
+    import onnx
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    quantizer = MatMulNBitsQuantizer(
+        onnx.load(source), block_size=GROUP, is_symmetric=True, accuracy_level=_INT8_ACTIVATIONS
+    )
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(target))
+
+
+def _arithmetic(path: Path, optimised: Path) -> Arithmetic:
+    """Read in what the operators compute, from the graph that this runtime makes of a file when it opens it."""
+    import onnx
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = _LOG_FATAL
+    settings.optimized_model_filepath = str(optimised)
+    onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+    names = Counter(node.op_type for node in onnx.load(optimised, load_external_data=False).graph.node)
+    return split_arithmetic(
+        names,
+        is_conversion=lambda name: name in _OF_QUANTISER,
+        is_low=lambda name: name in _LOW or name.startswith("QLinear"),
+    )
