@@ -108,10 +108,8 @@ class Placement:
         made = from_json(cls, row)
         counted = [made.planned_bytes, made.constant_bytes, made.delegate_bytes, *made.delegates.values()]
         if made.arithmetic is not None:
-            counted += [
-                made.arithmetic.conversions,
-                *(one.count for one in (*made.arithmetic.low, *made.arithmetic.kept)),
-            ]
+            computing = (*made.arithmetic.low, *made.arithmetic.kept)
+            counted += [made.arithmetic.conversions, *(one.count for one in computing)]
         counted += [number for one in (*made.inside, *made.left) for number in (one.count, one.flops)]
         if not all(number is None or 0 <= number < 1 << 63 for number in counted):
             raise ValueError("a count of its placement is negative or too large")
@@ -125,9 +123,12 @@ def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = No
 
 
 _MOVES = frozenset(
-    ("cast", "concat", "concatenate", "constant", "copy", "expand", "flatten", "gather", "identity", "nop", "pad")
-    + ("permute", "reorder", "reorderinput", "reorderoutput", "reshape", "shape", "shapeof", "slice", "split")
-    + ("squeeze", "staticreshape", "staticslice", "statictranspose", "stridedslice", "transpose", "unsqueeze", "view")
+    (
+        *("cast", "concat", "concatenate", "constant", "copy", "expand", "flatten", "gather"),
+        *("identity", "nop", "pad", "permute", "reorder", "reorderinput", "reorderoutput", "reshape"),
+        *("shape", "shapeof", "slice", "split", "squeeze", "staticreshape", "staticslice", "statictranspose"),
+        *("stridedslice", "transpose", "unsqueeze", "view"),
+    )
 )
 """Operators that move numbers and compute none, by their names in small letters, digits at the end left out."""
 

@@ -1,4 +1,4 @@
-"""Quantisation with ONNX Runtime's own tools: of weights and activations, or of the weights of matrix products alone."""
+"""Quantisation with ONNX Runtime's own tools: of weights and activations, or of matrix products' weights alone."""
 
 from __future__ import annotations
 
@@ -54,9 +54,8 @@ def quantize(payload: Path, precision: str, calibration: Calibration) -> Arithme
         found = _arithmetic(made, Path(name) / "optimised.onnx")
         made.replace(payload)
     if not found.low:
-        raise UnsupportedError(
-            f"nothing in it has {precision} here: no convolution or matrix product of constant weights."
-        )
+        kinds = "convolution or matrix product" if precision == "int8" else "matrix product"
+        raise UnsupportedError(f"{precision} changes nothing: there is no {kinds} of constant weights.")
     return found
 
 
