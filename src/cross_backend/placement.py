@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -124,10 +125,10 @@ def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = No
 
 _MOVES = frozenset(
     (
-        *("cast", "concat", "concatenate", "constant", "copy", "expand", "flatten", "gather"),
-        *("identity", "nop", "pad", "permute", "reorder", "reorderinput", "reorderoutput", "reshape"),
-        *("shape", "shapeof", "slice", "split", "squeeze", "staticreshape", "staticslice", "statictranspose"),
-        *("stridedslice", "transpose", "unsqueeze", "view"),
+        *("cast", "clone_dim_order", "concat", "concatenate", "constant", "copy", "expand", "flatten"),
+        *("gather", "identity", "nop", "pad", "permute", "reorder", "reorderinput", "reorderoutput"),
+        *("reshape", "shape", "shapeof", "slice", "split", "squeeze", "staticreshape", "staticslice"),
+        *("statictranspose", "stridedslice", "to_dim_order_copy", "transpose", "unsqueeze", "view"),
     )
 )
 """Operators that move numbers and compute none, by their names in small letters, digits at the end left out."""
@@ -146,7 +147,25 @@ def split_arithmetic(
     conversions = sum(count for name, count in names.items() if is_conversion(name))
     rest = {name: count for name, count in names.items() if not is_conversion(name)}
     low = {name: count for name, count in rest.items() if is_low(name)}
-    kept = {n: c for n, c in rest.items() if n not in low and n.lower().rstrip("0123456789").strip("_") not in _MOVES}
+    return Arithmetic(computing(low), computing({name: n for name, n in rest.items() if name not in low}), conversions)
+
+
+def computing(names: Mapping[str, int]) -> tuple[Operators, ...]:
+    """Return operators by their counts, but for those that only move numbers."""
+    return count_operators(
+        {name: n for name, n in names.items() if name.lower().rstrip("0123456789").strip("_") not in _MOVES}
+    )
+
+
+def join_arithmetic(parts: Iterable[Arithmetic]) -> Arithmetic:
+    """Add up what several parts of a payload compute in."""
+    low: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    conversions = 0
+    for part in parts:
+        low.update({row.name: row.count for row in part.low})
+        kept.update({row.name: row.count for row in part.kept})
+        conversions += part.conversions
     return Arithmetic(count_operators(low), count_operators(kept), conversions)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cross_backend.backend import Gap, Option
+from cross_backend.placement import Arithmetic, count_operators
 
 PRECISION = Option(
     "float32; products of bfloat16 with sums of float32; or int8 quantised on the calibration inputs",
@@ -35,6 +36,29 @@ def compiler_digest() -> str:
     folder = Path(atalla.__file__).parent
     files = [*sorted(folder.rglob("*.py")), *sorted(folder.rglob("*.inc"))]
     return f"atalla {hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()}"
+
+
+def instruction_arithmetic(blob: bytes) -> Arithmetic:
+    """Tell the instructions of a quantised program apart by the types of what they read and write."""
+    from atalla.blob.reader import parse
+    from atalla.isa import Dtype, Op
+
+    listing = parse(blob)
+    low: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    conversions = 0
+    for row in listing.instructions:
+        if row.op is Op.END or row.dst is None:
+            continue
+        reads = [listing.tensors[source].dtype for source in row.sources if source is not None]
+        writes, eight = listing.tensors[row.dst].dtype, {Dtype.I8, Dtype.U8}
+        if row.op is Op.EW and len(reads) == 1 and (reads[0] in eight) != (writes in eight):
+            conversions += 1
+        elif row.op in {Op.COPY, Op.FILL, Op.GATHER, Op.IOTA}:
+            continue
+        else:
+            (low if reads and reads[0] in eight else kept)[row.op.name] += 1
+    return Arithmetic(count_operators(low), count_operators(kept), conversions)
 
 
 def instruction_counts(blob: bytes) -> Mapping[str, int]:

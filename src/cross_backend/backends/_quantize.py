@@ -1,36 +1,155 @@
-"""Quantisation of a captured program with a vendor's PT2E quantiser, on the workload's calibration inputs."""
+"""Quantisation of a captured program by its vendor's tools: with a PT2E quantiser, or torchao's matrix products."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 from cross_backend.backend import Calibration
 from cross_backend.backends._to_torch import to_torch
+from cross_backend.errors import UnsupportedError
+
+GROUP = 32
+"""Weights that share a scale where they have 4 bits."""
+_QUANTISERS = ("quantized_decomposed", "torchao")
+"""Namespaces of operators that quantise."""
 
 
-def int8_quantizer() -> Any:
-    """Return XNNPACK's quantiser: weights by a scale for each channel, all else by a scale and a zero point."""
+def int8_quantizer(*, is_dynamic: bool = False) -> Any:
+    """Return XNNPACK's quantiser: weights by a scale for each channel, all else by a scale and a zero point.
+
+    Args:
+        is_dynamic: whether those of activations are computed at each call, and not from the calibration inputs.
+    """
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,
     )
 
-    return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic))
+
+
+def four_bits() -> Any:
+    """Return torchao's configuration of 4-bit weights in groups, with activations of 8 bits at each call (8da4w)."""
+    import torch
+    from torchao.quantization import Int8DynamicActivationIntxWeightConfig
+    from torchao.quantization.granularity import PerGroup
+
+    int4 = torch.int4  # type: ignore[attr-defined]
+    return Int8DynamicActivationIntxWeightConfig(weight_dtype=int4, weight_granularity=PerGroup(GROUP))
 
 
 def quantize(program: Any, quantizer: Any, calibration: Calibration) -> Any:
     """Return the program with quantise and dequantise operators where the quantiser wants them.
 
     The captured program is not changed: quantising starts again from its module.
+
+    Raises:
+        UnsupportedError: it is quantised already.
     """
     import torch
     from torch.utils import _pytree
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+    _refuse_quantised(program)
     args, _ = program.example_inputs
     _, structure = _pytree.tree_flatten(args)
     prepared = prepare_pt2e(program.module(), quantizer)
     with torch.no_grad():
         for sample in calibration:
             prepared(*_pytree.tree_unflatten([to_torch(x) for x in sample], structure))
-        return torch.export.export(convert_pt2e(prepared), args)
+        return _exported(convert_pt2e(prepared), program)
+
+
+def with_low_products(program: Any, config: Any, group: int = 1) -> Any:
+    """Return the program with the matrix products of constant weights as torchao quantises them.
+
+    Args:
+        program: an ``ExportedProgram``; it is not changed.
+        config: one of torchao's configurations for ``torch.nn.Linear``.
+        group: weights that share a scale; products whose inner extent is no multiple of it stay as they are.
+
+    Raises:
+        UnsupportedError: it has no such product, or is quantised already.
+    """
+    import torch
+    from torchao.quantization import quantize_
+
+    _refuse_quantised(program)
+    module = program.module()
+    products = [node for node in module.graph.nodes if _is_product(node, module, group)]
+    if not products:
+        raise UnsupportedError("it has no matrix product of constant weights to quantise.")
+    for number, node in enumerate(products):
+        module.add_submodule(f"low{number}", _linear(node, module))
+        with module.graph.inserting_before(node):
+            product = module.graph.call_module(f"low{number}", (node.args[0],))
+        node.replace_all_uses_with(product)
+        module.graph.erase_node(node)
+    _drop_unused(module)
+    with torch.no_grad():
+        quantize_(module, config)
+        return _exported(module, program)
+
+
+def _is_product(node: Any, module: Any, group: int) -> bool:
+    import torch
+
+    if node.target is not torch.ops.aten.linear.default or any(one.op != "get_attr" for one in node.args[1:] if one):
+        return False
+    return bool(_attribute(node.args[1], module).shape[1] % group == 0)
+
+
+def _attribute(node: Any, module: Any) -> Any:
+    return operator.attrgetter(node.target)(module).detach()
+
+
+def _linear(node: Any, module: Any) -> Any:
+    import torch
+
+    weight = _attribute(node.args[1], module)
+    bias = _attribute(node.args[2], module) if len(node.args) > 2 and node.args[2] else None
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    linear.weight = torch.nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        linear.bias = torch.nn.Parameter(bias, requires_grad=False)
+    return linear.eval()
+
+
+def _drop_unused(module: Any) -> None:
+    """Take out the weights that no node names any more: torch.export would keep them."""
+    module.graph.eliminate_dead_code()
+    used = {node.target for node in module.graph.nodes if node.op == "get_attr"}
+    for name, _ in [*module.named_parameters(), *module.named_buffers()]:
+        if name not in used and not name.startswith("low"):
+            owner, _, last = name.rpartition(".")
+            delattr(module.get_submodule(owner), last)
+    module.recompile()
+
+
+def _exported(module: Any, like: Any) -> Any:
+    """Capture a module again, with the free extents of the program that it was made of."""
+    import torch
+    from torch.export import Dim
+    from torch.utils import _pytree
+
+    args, _ = like.example_inputs
+    nodes = {node.name: node for node in like.graph.nodes if node.op == "placeholder"}
+    shapes = [_shape(nodes.get(str(name))) for name in like.graph_signature.user_inputs]
+    if all(isinstance(extent, int) for shape in shapes for extent in shape):
+        return torch.export.export(module, args)
+    free = [[Dim.STATIC if isinstance(extent, int) else Dim.AUTO for extent in shape] for shape in shapes]
+    _, structure = _pytree.tree_flatten(args)
+    return torch.export.export(module, args, dynamic_shapes=_pytree.tree_unflatten(free, structure))
+
+
+def _shape(node: Any) -> Sequence[Any]:
+    value = None if node is None else node.meta.get("val")
+    return tuple(getattr(value, "shape", ()))
+
+
+def _refuse_quantised(program: Any) -> None:
+    for node in program.graph.nodes:
+        if getattr(node.target, "namespace", None) in _QUANTISERS:
+            raise UnsupportedError("the model is quantised already: leave the precision away.")

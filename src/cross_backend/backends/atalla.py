@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
-from cross_backend.backends._atalla import PRECISION, compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends._atalla import (
+    PRECISION,
+    compiler_digest,
+    instruction_arithmetic,
+    instruction_counts,
+    kernels_gap,
+)
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.backends._simulated import EXECUTOR, check_tools, simulated
@@ -66,7 +73,8 @@ class Atalla(Backend):
             raise LowerError(f"Atalla cannot compile it: {one_line(error)}") from error
         payload = stem.with_name(stem.name + self.suffix)
         payload.write_bytes(compiled.data)
-        return Lowered(payload, _placement(payload))
+        arithmetic = instruction_arithmetic(compiled.data) if options["precision"] == "int8" else None
+        return Lowered(payload, replace(_placement(payload), arithmetic=arithmetic))
 
     def code_in(self, artifact: Artifact) -> str | None:
         """Name an operator that is none of torch's own: whoever registered it says what it does."""

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
+from cross_backend.backends._nncf import arithmetic_of, quantize, read_arithmetic
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._timings import typical
-from cross_backend.errors import LoadError, LowerError, UnavailableError, failing_as, one_line
+from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, failing_as, one_line
 from cross_backend.placement import Placement, count_operators
+from cross_backend.precisions import QUANTISED
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.flattening import distinct_outputs
 from cross_backend.records import Execution, Timing
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 # Without it OpenVINO works the same; with it, each import and conversion tells its vendor, from a process of its own.
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
-_HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}
+_HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "f32", "int8dyn": "f32", "int4w": "f32"}
+"""Precision → what the plugin computes in where no operator is quantised."""
 _PRECISIONS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 """What the plugins call arithmetic → what we call it; what else they name, such as index types, is none."""
 _REPORT = 300
@@ -55,11 +58,11 @@ class OpenVino(Backend):
     title = "OpenVINO"
     suffix = ""
     limits = {"state": "its converter from PyTorch keeps nothing from one call to the next"}
-    distributions = ("openvino", "torch")
+    distributions = ("openvino", "torch", "nncf")
     runtime_modules = ("openvino",)
     options = {
         "device": Option("which processor runs it", "cpu", ("cpu", "gpu", "npu"), at="load"),
-        "precision": Option("arithmetic inside the plugin", "fp32", tuple(_HINTS), at="load"),
+        "precision": Option("arithmetic inside the plugin", "fp32", tuple(_HINTS), "load", QUANTISED),
         "threads": THREADS,
     }
 
@@ -79,15 +82,20 @@ class OpenVino(Backend):
                 if len(places) > len(model.outputs):
                     model = _repeated(model, places)
             stem.mkdir()
+            if options["precision"] in QUANTISED:
+                model = quantize(model, options["precision"], calibration)
             openvino.save_model(model, stem / "model.xml", compress_to_fp16=False)
             saved = openvino.Core().read_model(stem / "model.xml")
+        except CrossBackendError:
+            raise
         except Exception as error:
             raise LowerError(f"OpenVINO cannot convert it: {_said(error)}") from error
         shown = Counter(op.get_type_name() for op in saved.get_ops())
         for bookkeeping in ("Parameter", "Result", "Constant"):
             del shown[bookkeeping]
         weights = (stem / "model.bin").stat().st_size
-        return Lowered(stem, Placement(inside=count_operators(shown), constant_bytes=weights))
+        arithmetic = read_arithmetic(stem / "model.xml") if options["precision"] in QUANTISED else None
+        return Lowered(stem, Placement(inside=count_operators(shown), constant_bytes=weights, arithmetic=arithmetic))
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _OpenVinoSession(artifact, options)
@@ -223,8 +231,13 @@ class _OpenVinoSession(Session):
             f"OpenVINO {device}",
             nodes=1 - elsewhere.total() / len(used) if used else None,
             elsewhere=tuple((f"the model on {name}", count) for name, count in elsewhere.most_common()),
-            precision=_precision(self._compiled.get_runtime_model()),
+            precision=self._precision(),
         )
+
+    def _precision(self) -> str | None:
+        """Return the arithmetic; of a quantised model what was asked for, where the plugin computes products in it."""
+        asked, model = self.options["precision"], self._compiled.get_runtime_model()
+        return asked if asked in QUANTISED and arithmetic_of(model).low else _precision(model)
 
     def request(self, inputs: Tensors) -> Any:
         """Return a request of its own, so that bindings live side by side."""

@@ -21,7 +21,7 @@ _MAX_BYTES = 256 << 20
 def define_operators(file: IO[bytes], path: Path) -> bool:
     """Import what defines the operators that a file calls which could not be read; say whether to read it again.
 
-    They are torchvision's, and torch's own of quantised programs.
+    They are torchvision's, and torch's and torchao's own of quantised programs.
 
     Args:
         file: a ``.pt2`` file, open for reading.
@@ -37,6 +37,8 @@ def define_operators(file: IO[bytes], path: Path) -> bool:
         importlib.import_module("torchvision")
     if any(name.startswith("quantized_decomposed::") for name in before):
         importlib.import_module("torch.ao.quantization.fx._decomposed")
+    if any(name.startswith("torchao::") for name in before) and importlib.util.find_spec("torchao"):
+        importlib.import_module("torchao.quantization.quant_primitives")
     missing = _missing(called)
     if missing:
         raise CaptureError(

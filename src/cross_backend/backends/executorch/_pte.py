@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._packages import missing_packages, missing_toolchain
-from cross_backend.backends._quantize import quantize
+from cross_backend.backends._quantize import GROUP, four_bits, quantize, with_low_products
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends.executorch._bundled import BUNDLED
 from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import profile
 from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as
-from cross_backend.placement import Placement
+from cross_backend.placement import Arithmetic, Operators, Placement, join_arithmetic, split_arithmetic
+from cross_backend.precisions import QUANTISED
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.composites import without_composites
 from cross_backend.program.state import state_of
@@ -64,9 +65,12 @@ class ExecuTorchBackend(Backend):
         return absent or Missing(run=self.run_gap) or None
 
     def prepared(self, program: Any, options: Options, calibration: Calibration) -> Any:
-        """Return the program to lower: the captured one, or one of int8 or float16 where ``precision`` asks for it."""
-        if options.get("precision") == "int8":
+        """Return the program to lower: the captured one, or one of the ``precision`` that is asked for."""
+        precision = options.get("precision")
+        if precision in {"int8", "int8dyn"}:
             return quantize(program, self.quantizer(options), calibration)
+        if precision == "int4w":
+            return with_low_products(program, four_bits(), GROUP)
         if not self.takes_half or options["precision"] != "fp16":
             return program
         kept = [op for one in self.partitioners(program, options) for op in one.ops_to_not_decompose(program)[0]]
@@ -98,6 +102,10 @@ class ExecuTorchBackend(Backend):
         """Count the operators inside one delegate's blob."""
         raise NotImplementedError
 
+    def blob_arithmetic(self, blob: bytes) -> Arithmetic | None:
+        """Tell the operators of a quantised program inside one blob apart; None where the blob does not tell."""
+        return None
+
     def unlogged(self, operator: str) -> str | None:
         """Return why ``mean.out`` was left, which the partitioner said nothing about; None where it is not known.
 
@@ -117,7 +125,15 @@ class ExecuTorchBackend(Backend):
         with payload.open("wb") as file:
             finished.write_to_file(file)
         graph = finished.exported_program().graph
-        placement = read_placement(payload, graph, rejections, self.delegate_id, self.blob_operators, self.unlogged)
+        arithmetic: list[Arithmetic | None] = []
+
+        def operators(blob: bytes) -> Mapping[str, int]:
+            if options.get("precision") in QUANTISED:
+                arithmetic.append(self.blob_arithmetic(blob))
+            return self.blob_operators(blob)
+
+        placement = read_placement(payload, graph, rejections, self.delegate_id, operators, self.unlogged)
+        placement = replace(placement, arithmetic=_joined(arithmetic, placement.left))
         if self.toolchain is None:
             placement = replace(placement, without_kernel=_without_kernel(placement))
         return Lowered(payload, placement)
@@ -162,6 +178,19 @@ def _without_kernel(placement: Placement) -> tuple[str, ...]:
     """Return the ATen operators for which ExecuTorch has no kernel; custom ones may be a device's own."""
     kernels = {row.name for row in (*placement.inside, *placement.left) if row.name.startswith("aten::")}
     return tuple(sorted(kernels - set(native_runtime()._get_operator_names())))
+
+
+def _joined(blobs: Sequence[Arithmetic | None], left: Sequence[Operators]) -> Arithmetic | None:
+    """Return what the blobs and the kernels beside them compute in; None where a blob does not tell."""
+    told = [one for one in blobs if one is not None]
+    if not told or len(told) < len(blobs):
+        return None
+    beside = split_arithmetic(
+        {row.name.partition("::")[2].partition(".")[0]: row.count for row in left if "::" in row.name},
+        is_low=lambda _: False,
+        is_conversion=lambda name: name.startswith(("quantize_", "dequantize_")),
+    )
+    return join_arithmetic([*told, beside])
 
 
 _STATUS = re.compile(r"error 0x([0-9a-fA-F]{1,4})\b")

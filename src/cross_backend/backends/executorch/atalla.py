@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Gap, Missing, Option, Options
-from cross_backend.backends._atalla import PRECISION, compiler_digest, instruction_counts, kernels_gap
+from cross_backend.backends._atalla import (
+    PRECISION,
+    compiler_digest,
+    instruction_arithmetic,
+    instruction_counts,
+    kernels_gap,
+)
 from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
 from cross_backend.errors import LoadError, one_line
+from cross_backend.placement import Arithmetic
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
@@ -54,6 +61,9 @@ class AtallaDelegate(ExecuTorchBackend):
 
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:
         return instruction_counts(blob)
+
+    def blob_arithmetic(self, blob: bytes) -> Arithmetic:
+        return instruction_arithmetic(blob)
 
     def load(self, artifact: Artifact, options: Options) -> PteSession:
         return _AtallaDelegateSession(artifact, options)

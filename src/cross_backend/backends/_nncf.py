@@ -1,0 +1,81 @@
+"""Quantisation of OpenVINO's models with its own tool, NNCF; and in what the CPU plugin computes what comes out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cross_backend.backend import Calibration
+from cross_backend.errors import LowerError, UnavailableError, UnsupportedError, failing_as
+from cross_backend.machine import version_of
+from cross_backend.placement import Arithmetic, computing
+from cross_backend.tensors import to_numpy
+
+GROUP = 32
+"""Weights that share a scale where they have 4 bits."""
+_LOW = {"i8", "u8", "i4", "u4"}
+_CONVERTS = {"Reorder", "Convert", "FakeQuantize"}
+_NO_WORK = {"Input", "Output", "Const", "Parameter", "Result", "Constant", "Broadcast"}
+
+
+def quantize(model: Any, precision: str, calibration: Calibration) -> Any:
+    """Return a quantised model.
+
+    Args:
+        model: an ``openvino.Model`` of float32.
+        precision: ``int8``: weights and activations; ``int8dyn``, ``int4w``: the weights of matrix products, where
+            the plugin quantises activations at each call.
+        calibration: inputs on which the ranges of activations are observed.
+
+    Raises:
+        UnavailableError: NNCF is not installed.
+        UnsupportedError: the model is quantised already, or has nothing to quantise.
+        LowerError: with the tool's reason.
+    """
+    if version_of("nncf") is None:
+        raise UnavailableError(f"precision={precision} needs NNCF, which quantises", "pip install nncf")
+    if any(op.get_type_name() == "FakeQuantize" for op in model.get_ops()):
+        raise UnsupportedError("the model is quantised already: leave the precision away.")
+    import nncf
+
+    nncf.set_log_level("ERROR")
+    with failing_as(LowerError, f"NNCF cannot quantise it to {precision}"):
+        if precision == "int8":
+            samples = [[to_numpy(x) for x in sample] for sample in calibration]
+            names = [port.get_any_name() for port in model.inputs]
+            feeds = [dict(zip(names, sample, strict=True)) for sample in samples]
+            quantised = nncf.quantize(model, nncf.Dataset(feeds), subset_size=len(feeds))
+        elif precision == "int8dyn":
+            quantised = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+        else:
+            mode = nncf.CompressWeightsMode.INT4_SYM
+            quantised = nncf.compress_weights(model, mode=mode, group_size=GROUP, ratio=1.0, all_layers=True)
+    return quantised
+
+
+def read_arithmetic(path: Path) -> Arithmetic:
+    """Read in what the CPU plugin computes a model's operators, from the graph that it makes when it opens the file."""
+    import openvino
+
+    compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return arithmetic_of(compiled.get_runtime_model())
+
+
+def arithmetic_of(runtime_model: Any) -> Arithmetic:
+    """Tell the operators apart that a plugin has made of a model."""
+    low: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    conversions = 0
+    for node in runtime_model.get_ops():
+        info = node.get_rt_info()
+        kind, precision = (_text(info, key) for key in ("layerType", "runtimePrecision"))
+        if kind in _CONVERTS or (kind, precision) == ("Subgraph", "dynamic"):  # the latter widens weights
+            conversions += 1
+        elif kind not in _NO_WORK:
+            (low if precision in _LOW else kept)[kind] += 1
+    return Arithmetic(computing(low), computing(kept), conversions)
+
+
+def _text(info: Any, key: str) -> str:
+    return str(info[key].astype(str)) if key in info else ""
