@@ -125,10 +125,20 @@ def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = No
 
 _MOVES = frozenset(
     (
-        *("cast", "clone_dim_order", "concat", "concatenate", "constant", "copy", "expand", "flatten"),
+        *(
+            "assert_tensor_metadata",
+            "cast",
+            "clone_dim_order",
+            "concat",
+            "concatenate",
+            "constant",
+            "copy",
+            "expand",
+            "flatten",
+        ),
         *("gather", "identity", "nop", "pad", "permute", "reorder", "reorderinput", "reorderoutput"),
         *("reshape", "shape", "shapeof", "slice", "split", "squeeze", "staticreshape", "staticslice"),
-        *("statictranspose", "stridedslice", "to_dim_order_copy", "transpose", "unsqueeze", "view"),
+        *("statictranspose", "stridedslice", "to_dim_order_copy", "t", "transpose", "unsqueeze", "view"),
     )
 )
 """Operators that move numbers and compute none, by their names in small letters, digits at the end left out."""

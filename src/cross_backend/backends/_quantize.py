@@ -30,14 +30,19 @@ def int8_quantizer(*, is_dynamic: bool = False) -> Any:
     return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic))
 
 
+def int4() -> Any:
+    """Return torch's type of whole numbers of 4 bits, which its type stubs do not have."""
+    import torch
+
+    return torch.int4  # type: ignore[attr-defined]
+
+
 def four_bits() -> Any:
     """Return torchao's configuration of 4-bit weights in groups, with activations of 8 bits at each call (8da4w)."""
-    import torch
     from torchao.quantization import Int8DynamicActivationIntxWeightConfig
     from torchao.quantization.granularity import PerGroup
 
-    int4 = torch.int4  # type: ignore[attr-defined]
-    return Int8DynamicActivationIntxWeightConfig(weight_dtype=int4, weight_granularity=PerGroup(GROUP))
+    return Int8DynamicActivationIntxWeightConfig(weight_dtype=int4(), weight_granularity=PerGroup(GROUP))
 
 
 def quantize(program: Any, quantizer: Any, calibration: Calibration) -> Any:
@@ -75,6 +80,7 @@ def with_low_products(program: Any, config: Any, group: int = 1) -> Any:
     """
     import torch
     from torchao.quantization import quantize_
+    from torchao.utils import unwrap_tensor_subclass
 
     _refuse_quantised(program)
     module = program.module()
@@ -90,7 +96,7 @@ def with_low_products(program: Any, config: Any, group: int = 1) -> Any:
     _drop_unused(module)
     with torch.no_grad():
         quantize_(module, config)
-        return _exported(module, program)
+        return _exported(unwrap_tensor_subclass(module), program)
 
 
 def _is_product(node: Any, module: Any, group: int) -> bool:

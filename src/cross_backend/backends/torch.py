@@ -7,18 +7,28 @@ import shutil
 import zipfile
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages, space_gap
+from cross_backend.backends._quantize import GROUP, int4, with_low_products
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
-from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnsupportedError, failing_as, one_line
-from cross_backend.placement import Placement, count_operators
+from cross_backend.errors import (
+    CrossBackendError,
+    LoadError,
+    LowerError,
+    UnavailableError,
+    UnsupportedError,
+    failing_as,
+    one_line,
+)
+from cross_backend.machine import version_of
+from cross_backend.placement import Arithmetic, Placement, count_operators, split_arithmetic
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.pt2 import code_in_pt2, load_pt2, save_pt2
 from cross_backend.records import Execution, Timing
@@ -29,6 +39,7 @@ if TYPE_CHECKING:
 
     from cross_backend.machine import Machine
 
+_PRECISION = Option("arithmetic of matrix products", "fp32", ("fp32", "int8dyn", "int4w"))
 _NOT_ONNX = "torch runs PyTorch programs; it has no ONNX importer"
 
 
@@ -38,12 +49,45 @@ def _torch_program(program: Program) -> ExportedProgram:
     return program
 
 
+def _prepared(program: Program, options: Options) -> ExportedProgram:
+    """Return the program in the precision that is asked for: matrix products as torchao has them."""
+    own, precision = _torch_program(program), options["precision"]
+    if precision == "fp32":
+        return own
+    if version_of("torchao") is None:
+        raise UnavailableError(f"precision={precision} needs torchao", "pip install torchao")
+    from torchao.quantization import Int8DynamicActivationInt8WeightConfig, IntxWeightOnlyConfig
+    from torchao.quantization.granularity import PerGroup
+
+    with failing_as(LowerError, f"torchao cannot quantise it to {precision}"):
+        if precision == "int8dyn":
+            low: ExportedProgram = with_low_products(own, Int8DynamicActivationInt8WeightConfig())
+        else:
+            config = IntxWeightOnlyConfig(weight_dtype=int4(), granularity=PerGroup(GROUP))
+            low = with_low_products(own, config, GROUP)
+        return low
+
+
+def _arithmetic(names: Mapping[str, int], options: Options) -> Arithmetic | None:
+    """Tell a program's operators apart; 4-bit weights are widened before each product, which is then of float32."""
+    if options["precision"] == "fp32":
+        return None
+    found = {name.removeprefix("aten.").partition(".")[0]: count for name, count in names.items() if "aten." in name}
+    found["dequantize"] = sum(n for name, n in names.items() if name.startswith(("torchao.quant", "torchao.dequant")))
+    return split_arithmetic(
+        found,
+        is_low=lambda name: name == "_int_mm",
+        is_conversion=lambda name: name in {"dequantize", "_to_copy", "to"},
+    )
+
+
 class _Torch(Backend):
     """What the three share."""
 
     suffix = ".pt2"
     distributions = ("torch",)
-    options = {"device": device_option("cpu", "cuda", "mps"), "threads": THREADS}
+    options = {"device": device_option("cpu", "cuda", "mps"), "precision": _PRECISION, "threads": THREADS}
+    lacks = {"int8": "torch computes programs with calibrated scales in float32"}
     limits = {"onnx_program": _NOT_ONNX}
     runtime_modules = ("torch",)
 
@@ -53,9 +97,9 @@ class _Torch(Backend):
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         """Store the program; read its operators back from the file."""
         payload = stem.with_name(stem.name + self.suffix)
-        save_pt2(_torch_program(program), payload)
+        save_pt2(_prepared(program, options), payload)
         names = Counter(str(node.target) for node in load_pt2(payload).graph.nodes if node.op == "call_function")
-        return Lowered(payload, Placement(inside=count_operators(names)))
+        return Lowered(payload, Placement(inside=count_operators(names), arithmetic=_arithmetic(names, options)))
 
     def code_in(self, artifact: Artifact) -> str | None:
         return code_in_pt2(artifact.payload_path)
@@ -222,7 +266,11 @@ class TorchAotInductor(_Torch):
 
     name = "torch.aot_inductor"
     title = "PyTorch AOTInductor"
-    options = {"device": device_option("cpu", "cuda", at_lowering=True), "threads": THREADS}
+    options = {
+        "device": device_option("cpu", "cuda", at_lowering=True),
+        "precision": _PRECISION,
+        "threads": THREADS,
+    }
     payload_depends_on_cpu = True
 
     def missing(self, machine: Machine) -> Missing | None:
@@ -234,7 +282,7 @@ class TorchAotInductor(_Torch):
         require(options["device"])
         payload = stem.with_name(stem.name + self.suffix)
         with failing_as(LowerError, "AOTInductor failed"):
-            own = _torch_program(program)
+            own = _prepared(program, options)
             if options["device"] != "cpu":  # moving changes a program, and torch's copies of one may not be valid
                 save_pt2(own, payload)
                 own = read_program(payload, options["device"])
