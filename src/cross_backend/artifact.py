@@ -76,6 +76,9 @@ class Artifact:
     media: Mapping[str, Any] | None = None
     """What its inputs are made of and what its outputs mean, as its maker wrote it: ``loading.media`` reads it.
     None where that are tensors, or the manifest is older."""
+    calibration: Mapping[str, Any] | None = None
+    """Of how many inputs from where the scales of its activations are: ``inputs``, ``of``, ``seed``, ``from``; None
+    where it has none of such scales."""
     described_by: str | None = None
     """Name of the manifest that describes it, where that is a bundle's and not its own."""
 
@@ -118,6 +121,7 @@ class Artifact:
             "estimate": dict(self.estimate),
             "versions": dict(self.versions),
             "export_s": self.export_s,
+            **({} if self.calibration is None else {"calibration": dict(self.calibration)}),
         }
 
     def write_manifest(self) -> None:
@@ -163,6 +167,7 @@ class Artifact:
                 estimate={str(k): float(v) for k, v in row.get("estimate", {}).items()},
                 versions={str(k): str(v) for k, v in row["versions"].items()},
                 export_s=float(row["export_s"]),
+                calibration=_calibration_row(row.get("calibration")),
                 sample=plain_name(sample["path"]) if sample else None,
                 sample_sha256=str(sample["sha256"]) if sample else None,
                 bundled=plain_name(bundled["path"]) if bundled else None,
@@ -312,6 +317,15 @@ def media_row(row: Any) -> Mapping[str, Any] | None:
     if row is not None and not isinstance(row, dict):
         raise ValueError("media is no object")
     return row
+
+
+def _calibration_row(row: Any) -> Mapping[str, Any] | None:
+    """Accept a manifest's ``calibration`` for form."""
+    if row is None:
+        return None
+    seed = row["seed"]
+    counts = {key: size_in(row[key]) for key in ("inputs", "of")}
+    return {**counts, "seed": None if seed is None else int(seed), "from": str(row["from"])}
 
 
 def size_in(value: Any) -> int:

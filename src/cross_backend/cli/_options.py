@@ -48,6 +48,18 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help="verify on your own inputs, too: .npz files (input_0, input_1, …), pictures and other files that the "
         "model's media read, and folders of them; bundles hold them with --ship-inputs only",
     )
+    add_calibration(parser)
+
+
+def add_calibration(parser: argparse.ArgumentParser) -> None:
+    """Declare on what quantisers observe the ranges of activations."""
+    parser.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="PATH",
+        help="inputs on which int8 is calibrated, not the model's own: an .npz file (input_0 may hold many rows) "
+        "or a folder of files; of more than 128 a seeded choice",
+    )
 
 
 def add_places(parser: argparse.ArgumentParser, default: Sequence[str] | None = ("local",)) -> None:

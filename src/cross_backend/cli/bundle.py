@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
     trust_files(args, [args.model])
     if args.ship_inputs and not args.inputs:
         raise UsageError("--ship-inputs needs --inputs PATH.")
-    source = find_workload(args.model, args.weights, own=args.inputs)
+    source = find_workload(args.model, args.weights, own=args.inputs, calibration=args.calibration)
     parent = writable_folder(args.output_dir)
     terminal = Terminal(quiet=args.json)
     settings = ExportSettings(Cache(), args.jobs or 0, args.timeout, min_coverage=args.min_coverage)

@@ -105,7 +105,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.workloads import find_workload
 
     trust_files(args, args.models)
-    sources = [find_workload(model, args.weights, args.batch, args.inputs) for model in args.models]
+    sources = [find_workload(model, args.weights, args.batch, args.inputs, args.calibration) for model in args.models]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     settings = Settings(
         args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin

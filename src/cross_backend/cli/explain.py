@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_json, add_model, add_timeout, export_progress, trust_files
+from cross_backend.cli._options import add_calibration, add_json, add_model, add_timeout, export_progress, trust_files
 from cross_backend.errors import LowerError
 
 
@@ -13,6 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser)
     parser.add_argument("--backend", required=True, metavar="TARGET", help="vulkan, 'xnnpack?precision=int8', …")
+    add_calibration(parser)
     add_timeout(parser)
     add_json(parser)
 
@@ -28,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
     resolve(args.backend)  # a wrong name is told before anything is done
     terminal = Terminal(quiet=args.json)
     trust_files(args, [args.model])
-    source = find_workload(args.model, args.weights)
+    source = find_workload(args.model, args.weights, calibration=args.calibration)
     settings = ExportSettings(Cache(), timeout_s=args.timeout, only_explained=True)
     with export_progress(terminal) as observe:
         captured, rows = export(source, [args.backend], settings, observe)

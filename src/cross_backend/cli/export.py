@@ -82,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     targets = [with_precision(text, args.precision) for text in chosen]
     models = list(dict.fromkeys([*named, *(WORKLOADS if args.all else ())]))
     trust_files(args, models)
-    sources = [find_workload(model, args.weights, args.batch, args.inputs) for model in models]
+    sources = [find_workload(model, args.weights, args.batch, args.inputs, args.calibration) for model in models]
     terminal = Terminal(quiet=args.json)
     onnx = _write_onnx(terminal, sources, args) if args.onnx else None
     folder = writable_folder(args.output_dir) if targets else None

@@ -152,7 +152,7 @@ def _capture(source: Source, texts: Sequence[str], settings: ExportSettings, poo
 
 def _capture_in_worker(source: Source, texts: Sequence[str], settings: ExportSettings, pool: Pool) -> Captured:
     """Capture in one worker, while others import the compilers that come next."""
-    question = Capture(source.text, source.weights, source.batch, settings.cache.root, source.own)
+    question = Capture(source.text, source.weights, source.batch, settings.cache.root, source.own, source.calibration)
     for attempt in range(CAPTURE_TRIES):
         worker = pool.take()
         if attempt == 0:

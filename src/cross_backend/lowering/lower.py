@@ -26,6 +26,7 @@ from cross_backend.errors import (
 )
 from cross_backend.machine import Machine, version_of
 from cross_backend.placement import Placement
+from cross_backend.precisions import CALIBRATED
 from cross_backend.program.capture import Captured
 from cross_backend.registry import Resolved, missing_here, resolve
 from cross_backend.toolchains import TOOLCHAINS
@@ -113,6 +114,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             export_s=export_s,
             sample=SAMPLE,
             sample_sha256=digest_path(folder / SAMPLE),
+            calibration=captured.calibrated_on() if resolved.options.get("precision") in CALIBRATED else None,
         )
         artifact.write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved))

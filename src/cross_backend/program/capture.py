@@ -29,6 +29,7 @@ from cross_backend.verify.further import OWN, further_groups
 from cross_backend.verify.probes import ProbeInput
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
+from cross_backend.workloads.calibration import SEED, read_calibration
 from cross_backend.workloads.own_inputs import read_own
 from cross_backend.workloads.user_code import place_of, with_place
 
@@ -51,6 +52,12 @@ Program: TypeAlias = "ExportedProgram | OnnxProgram"
 
 STRUCTURE = "structure.json"
 """File beside a captured program that says what the model itself takes and gives."""
+
+CALIBRATION = "calibration.npz"
+"""File beside it with the inputs that quantisers observe; absent where that are the example inputs."""
+
+CALIBRATED_ON = "calibration.json"
+"""File beside it that says where those are from; no part of the digest."""
 
 PROOF = "proof.json"
 """File beside it that says what the sample and the probes reach; no part of the digest."""
@@ -139,8 +146,13 @@ class Captured:
 
     def calibration(self) -> list[tuple[Any, ...]]:
         """Return the inputs for quantisers, NumPy arrays: the workload's own, or the sample."""
-        path = self.folder / "calibration.npz"
+        path = self.folder / CALIBRATION
         return list(load_tensors(path).values()) if path.is_file() else [load_tensors(self.sample_path)["input"]]
+
+    def calibrated_on(self) -> Mapping[str, Any] | None:
+        """Return how many ``inputs`` quantisers observe, ``of`` how many, ``from`` where, and the choice's ``seed``."""
+        path = self.folder / CALIBRATED_ON
+        return json.loads(path.read_text()) if path.is_file() else None
 
     def program(self) -> Program:
         """Load the program; imports torch for ``.pt2``."""
@@ -245,8 +257,6 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
         CaptureError: it cannot be captured, or the captured program does not compute what eager computes.
     """
     started = time.perf_counter()
-    if workload.calibration:
-        save_tensors(folder / "calibration.npz", {f"sample{i}": _leaves(x) for i, x in enumerate(workload.calibration)})
     if workload.task is not None:
         save_tensors(folder / "task.npz", {"input": [workload.task.inputs], "label": [workload.task.labels]})
     if workload.labels:
@@ -444,6 +454,24 @@ def check_has_inputs(name: str, inputs: Sequence[Any]) -> None:
         raise CaptureError(f"{name} has no inputs: its outputs are constants and prove nothing. Give it a tensor.")
 
 
+def _write_calibration(folder: Path, workload: Workload, specs: Sequence[TensorSpec]) -> None:
+    """Store the inputs that quantisers observe, and where they are from."""
+    examples = load_tensors(folder / "sample.npz")["input"]
+    seed = None
+    if workload.calibration_from is not None:
+        path = workload.calibration_from
+        chosen = read_calibration(path, workload.media, specs, examples, workload.name)
+        rows, of, source = chosen.inputs, chosen.of, path.name
+        seed = SEED if of > len(rows) else None
+    else:
+        rows = tuple(tuple(_leaves(row)) for row in workload.calibration)
+        of, source = len(rows), "the workload"
+    if rows:
+        save_tensors(folder / CALIBRATION, {f"sample{i}": row for i, row in enumerate(rows)})
+    told = {"inputs": len(rows) or 1, "of": of or 1, "seed": seed, "from": source if rows else "the example inputs"}
+    (folder / CALIBRATED_ON).write_text(json.dumps(told) + "\n")
+
+
 def _write_record(
     folder: Path,
     workload: Workload,
@@ -455,6 +483,7 @@ def _write_record(
 ) -> Captured:
     """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
     check_has_inputs(workload.name, specs["inputs"])
+    _write_calibration(folder, workload, specs["inputs"])
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
     beside = [files[key] for key in files if key.endswith((".npz", ".txt", STRUCTURE))]
     row = {

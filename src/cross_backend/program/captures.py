@@ -25,22 +25,28 @@ class Capture(Question[tuple[Path, bool]]):
     batch: int | None
     cache: Path
     own: tuple[Path, ...] = ()
+    calibration: Path | None = None
 
     def answer(self, _process: Answering) -> tuple[Path, bool]:
         """Return the capture's folder, and whether the module was in training mode."""
-        captured = capture_workload(self.model, self.weights, Cache(self.cache), self.batch, self.own)
+        captured = capture_workload(self.model, self.weights, Cache(self.cache), self.batch, self.own, self.calibration)
         return captured.folder, captured.was_training
 
 
 def capture_workload(
-    model: str, weights: str | None, cache: Cache, batch: int | None = None, own: tuple[Path, ...] = ()
+    model: str,
+    weights: str | None,
+    cache: Cache,
+    batch: int | None = None,
+    own: tuple[Path, ...] = (),
+    calibration: Path | None = None,
 ) -> Captured:
     """Build and capture a workload at a batch size (as it comes where None), or find it in the cache.
 
     Raises:
         UsageError, CaptureError, UnavailableError: it cannot be found, built or captured.
     """
-    source = find_workload(model, weights, batch, own)
+    source = find_workload(model, weights, batch, own, calibration)
     found = find_capture(source, cache)
     if found is not None:
         return found

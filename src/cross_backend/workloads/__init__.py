@@ -73,6 +73,8 @@ class Workload:
     """What its inputs are made of, a picture, say, and what its outputs mean; None where that are tensors."""
     own: tuple[Path, ...] = ()
     """Files and folders with inputs of the user's own, which are verified beside the example inputs."""
+    calibration_from: Path | None = None
+    """File or folder with calibration inputs of the user's own, which stand for :attr:`calibration`."""
     was_training: bool = False
     """Whether the module was in training mode when it was built; it is captured in evaluation mode."""
 
@@ -95,6 +97,22 @@ class Source:
     """Extent of the batch dimension that was asked for; as it comes where None."""
     own: tuple[Path, ...] = ()
     """See :attr:`Workload.own`."""
+    calibration: Path | None = None
+    """See :attr:`Workload.calibration_from`."""
+
+
+def _calibrated(source: Source, path: Path | None) -> Source:
+    if path is None:
+        return source
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; --calibration takes an .npz file, or a folder of inputs.")
+    identity = None if source.identity is None else f"{source.identity}\ncalibration={digest_of(path)}"
+    return replace(
+        source,
+        identity=identity,
+        build=lambda: replace(source.build(), calibration_from=path),
+        calibration=path,
+    )
 
 
 def _with_own(source: Source, own: tuple[Path, ...]) -> Source:
@@ -105,7 +123,13 @@ def _with_own(source: Source, own: tuple[Path, ...]) -> Source:
     return replace(source, identity=identity, build=lambda: replace(source.build(), own=own), own=own)
 
 
-def find_workload(text: str, weights: str | None = None, batch: int | None = None, own: Sequence[Path] = ()) -> Source:
+def find_workload(
+    text: str,
+    weights: str | None = None,
+    batch: int | None = None,
+    own: Sequence[Path] = (),
+    calibration: Path | None = None,
+) -> Source:
     """Find what a name means: a built-in workload, ``file.pt2``, ``file.onnx`` or ``file.py:function``.
 
     Args:
@@ -113,11 +137,13 @@ def find_workload(text: str, weights: str | None = None, batch: int | None = Non
         weights: a checkpoint file, or a published name as the workload's library takes it.
         batch: extent of the batch dimension. With None a file keeps a free one; otherwise it is fixed.
         own: see :attr:`Workload.own`.
+        calibration: see :attr:`Workload.calibration_from`.
 
     Raises:
         UsageError: no such workload, file or ending.
     """
     source = _with_own(_find(text, weights), tuple(path.resolve() for path in own))
+    source = _calibrated(source, None if calibration is None else calibration.resolve())
     if batch is None:
         return source
     from cross_backend.workloads.batching import batched, batched_name

@@ -31,13 +31,14 @@ def digest_of(path: Path) -> str:
     if not path.exists():
         raise UsageError(f"{path} does not exist; --inputs takes .npz files, pictures, and folders of them.")
     digest = hashlib.sha256()
-    for file in _files(path):
+    for file in files_of(path):
         with open_regular(file) as opened:
             digest.update(f"{file.name}\0{hashlib.file_digest(opened, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """Return a file, or the files of a folder by their names."""
     return sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
 
 
@@ -53,19 +54,20 @@ def read_own(path: Path, media: Media | None) -> Iterator[tuple[str, tuple[np.nd
         UsageError: there is none, there are too many, or a file is no input of this model.
         ArtifactError: a file cannot be read.
     """
-    files = _files(path)
+    files = files_of(path)
     if not files:
         raise UsageError(f"{path} holds no files; --inputs takes .npz files, pictures, and folders of them.")
     count = 0
     for file in files:
-        for name, arrays in _read(file, media):
+        for name, arrays in read_file(file, media):
             count += 1
             if count > MOST:
                 raise UsageError(f"{path} holds more than {MOST} inputs; give fewer.")
             yield name, arrays
 
 
-def _read(file: Path, media: Media | None) -> Iterator[tuple[str, tuple[np.ndarray[Any, Any], ...]]]:
+def read_file(file: Path, media: Media | None) -> Iterator[tuple[str, tuple[np.ndarray[Any, Any], ...]]]:
+    """Yield name and tensors of each input in one file; errors as :func:`read_own`."""
     if file.suffix == ".npz":
         for group, arrays in load_tensors(file).items():
             if not group.startswith("expected"):
