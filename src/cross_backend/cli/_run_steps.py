@@ -89,6 +89,9 @@ def _profile(work: Work, artifact: Artifact, result: Result) -> Profile:
 
 
 def _document(work: Work, result: Result, profile: Profile | None, cases: int | None) -> dict[str, Any]:
+    from cross_backend.report.low_precision import conversion_share
+    from cross_backend.report.verdicts import lower_precision
+
     row = result.to_json() | ({} if cases is None else {"test_cases": cases})
     document = {"schema": 1, "machine": work.site.machine.to_json(), "place": work.site.name, "results": [row]}
     if work.args.profile:
@@ -97,6 +100,7 @@ def _document(work: Work, result: Result, profile: Profile | None, cases: int | 
         document["iterations_ms"] = [ns / 1e6 for ns in result.latency.values] if result.latency else []
         document["profile_runs"] = profile[1] if profile else 0
         document["profile"] = [timing.to_json(total_ms) for timing in rows] if profile else None
+        document["conversion_share"] = conversion_share(rows) if profile and lower_precision(result) else None
     return document
 
 
@@ -104,7 +108,9 @@ def _print(
     args: argparse.Namespace, result: Result, profile: Profile | None, cases: int | None, terminal: Terminal
 ) -> None:
     from cross_backend.report import tables
+    from cross_backend.report.low_precision import spent
     from cross_backend.report.terminal import print_profile
+    from cross_backend.report.verdicts import lower_precision
 
     right = "outputs are right" if cases is None else f"{cases} test case{'s are' if cases > 1 else ' is'} right"
     terminal.text(
@@ -129,3 +135,5 @@ def _print(
         terminal.text(f"   {tables.iterations(measurement)}")
     if profile is not None:
         print_profile(terminal, *profile)
+        if lower_precision(result):
+            terminal.text(f"   {spent(profile[0])}")

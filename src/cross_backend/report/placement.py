@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cross_backend.placement import Operators, Placement
-from cross_backend.report import tables
+from cross_backend.report import low_precision, tables
 from cross_backend.report.terminal import Terminal
 
 TELLING = 0.01
@@ -31,7 +31,7 @@ def facts(placement: Placement) -> list[tuple[str, str]]:
         ("delegate data", placement.delegate_bytes, "blobs and weights"),
     )
     rows += [(name, f"{tables.size(value)} ({what})") for name, value, what in memory if value is not None]
-    return rows
+    return [*rows, *low_precision.facts(placement)]
 
 
 def left_by_delegate(placement: Placement | None, least: float = 0.0) -> str:
