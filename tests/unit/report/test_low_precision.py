@@ -34,7 +34,7 @@ def test_a_slower_one_says_what_stayed_and_what_converts() -> None:
 
 def test_one_that_computes_all_of_it_gains_nothing_here() -> None:
     (sentence,) = told(of("X", 1, "x"), of("X int8", 2, "x?precision=int8", WHOLE))
-    assert "all of it computes in that precision" in sentence
+    assert sentence.endswith("its 9 operators compute in it, and gain nothing on this processor.")
 
 
 @pytest.mark.parametrize(
