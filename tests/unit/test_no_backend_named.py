@@ -45,7 +45,7 @@ OTHERWISE = {
     "places/python.py": {"null"},  # the operating system's
     "places/shell.py": {"null"},
     "worker/process.py": {"atalla"},
-    "workloads/__init__.py": {"atalla"},
+    "workloads/checkpoint.py": {"atalla"},
     "workloads/user_code.py": {"atalla"},
     "study/yaml_nodes.py": {"null"},  # YAML's
     "worker/child.py": {"null"},  # the operating system's

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atalla.zip_file import check_stored
 from cross_backend.errors import (
     CaptureError,
     CrossBackendError,
@@ -21,6 +20,7 @@ from cross_backend.errors import (
 )
 from cross_backend.foreign_files import open_regular
 from cross_backend.machine import Machine, version_of
+from cross_backend.workloads.checkpoint import load_checkpoint
 from cross_backend.workloads.own_inputs import digest_of
 from cross_backend.workloads.table import WORKLOADS, BuiltIn
 from cross_backend.workloads.user_code import with_place
@@ -203,7 +203,8 @@ def file_of(text: str) -> Path | None:
 def _build_row(name: str, row: BuiltIn, weights: str | None) -> Workload:
     _require(name, row.requires)
     module, _, function = row.build.partition(":")
-    built: Workload = getattr(importlib.import_module(module), function)(name, weights)
+    with failing_as(CaptureError, f"{name} cannot be built"):
+        built: Workload = getattr(importlib.import_module(module), function)(name, weights)
     return built
 
 
@@ -289,23 +290,6 @@ def _made(built: Any) -> str:
     return type(built).__name__
 
 
-def load_checkpoint(module: torch.nn.Module, path: str) -> None:
-    """Load a state dict from a checkpoint file into a module.
-
-    Raises:
-        CaptureError: the file cannot be read, or its tensors are not this model's.
-    """
-    import torch
-
-    if not Path(path).is_file():
-        raise CaptureError(f"weights {path} do not exist: no such file, and this model has no published ones.")
-    with failing_as(CaptureError, f"weights {path} do not fit"):
-        with open_regular(Path(path)) as file:
-            check_stored(file)
-            state = torch.load(file, map_location="cpu", weights_only=True)
-        module.load_state_dict(state.get("state_dict", state))
-
-
 def _stem(text: str) -> str:
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in text)
 
@@ -315,8 +299,8 @@ def _digest_weights(weights: str | None) -> str:
         return "seeded"
     path = Path(weights)
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        return "\n".join(f"{file.relative_to(path).as_posix()} {_digest_file(file)}" for file in files)
+        files = sorted(file for file in path.iterdir() if file.is_file())
+        return "\n".join(f"{file.name} {_digest_file(file)}" for file in files)
     return _digest_file(path) if path.is_file() else f"named {weights}"
 
 

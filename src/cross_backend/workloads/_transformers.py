@@ -6,16 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.errors import CaptureError, UnavailableError, one_line
+from cross_backend.errors import UnavailableError, one_line
 from cross_backend.workloads import load_checkpoint
+from cross_backend.workloads._pretrained import load_pretrained
 from cross_backend.workloads._torchvision import make_importable
 
 if TYPE_CHECKING:
     import torch
 
 SEED = 0
-_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads")
-"""What published weights must agree in; vocabularies may differ."""
 
 
 def import_transformers(name: str, extra: str) -> Any:
@@ -44,8 +43,8 @@ def load_model(name: str, kind: Any, config: Any, weights: str | None, whole: tu
         name: of the workload, for messages.
         kind: a model class of transformers.
         config: its configuration, which real weights must fit.
-        weights: None for seeded random ones, a checkpoint file of exactly this module, or a name or folder as
-            ``from_pretrained`` takes it.
+        weights: None for seeded random ones, a checkpoint file of exactly this module, or a folder or a name on the
+            hub, as ``from_pretrained`` takes it.
         whole: class and attribute of the model that published weights are of, where ``kind`` is a part of it.
 
     Raises:
@@ -53,32 +52,12 @@ def load_model(name: str, kind: Any, config: Any, weights: str | None, whole: tu
     """
     config._attn_implementation = "eager"  # noqa: SLF001  not every class takes it as an argument
     if weights is not None and not Path(weights).is_file():
-        model = _pretrained(name, whole[0] if whole else kind, config, weights)
+        model = load_pretrained(name, whole[0] if whole else kind, config, weights)
         return getattr(model, whole[1]).eval() if whole else model.eval()
     model = kind(config)
     if weights is not None:
         load_checkpoint(model, weights)
     return model.eval()
-
-
-def _pretrained(name: str, kind: Any, config: Any, weights: str) -> Any:
-    try:
-        found = type(config).from_pretrained(weights)
-        wrong = [key for key in ("model_type", *_SIZES) if getattr(found, key) != getattr(config, key)]
-        if wrong:
-            values = ", ".join(f"{key} {getattr(found, key)} instead of {getattr(config, key)}" for key in wrong)
-            raise CaptureError(f"weights {weights} are not of {name}: {values}.")
-        model, report = kind.from_pretrained(weights, attn_implementation="eager", output_loading_info=True)
-    except CaptureError:
-        raise
-    except Exception as error:
-        raise CaptureError(
-            f"transformers cannot get weights {weights!r} for {name} here: {one_line(error)} "
-            "Give a checkpoint file, a folder, or a name on the hub if there is a network."
-        ) from error
-    if report["missing_keys"]:
-        raise CaptureError(f"weights {weights} lack {min(report['missing_keys'])} of {name}.")
-    return model.float()
 
 
 def as_module(model: Any, run: Callable[..., Any], **constants: torch.Tensor) -> torch.nn.Module:

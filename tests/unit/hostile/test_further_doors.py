@@ -1,15 +1,16 @@
-"""Hostile profiles, checkpoints, hardware and toolchains: ten thousand of each in ``make test-all``."""
+"""Hostile profiles, checkpoints, models of transformers, hardware, toolchains: ten thousand in ``make test-all``."""
 
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import json
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 import torch
 from executorch.devtools.etdump import serialize
 
@@ -23,11 +24,11 @@ from cross_backend.registry import find_backend, missing_here
 from cross_backend.report.terminal import Terminal
 from cross_backend.toolchains import TOOLCHAINS, VARIABLE, Toolchain, add, remove
 from cross_backend.workloads import load_checkpoint
-from tests.unit.hostile import further
+from cross_backend.workloads._pretrained import load_pretrained
+from cross_backend.workloads._transformers import import_transformers
+from tests.unit.hostile import further, pretrained
 from tests.unit.hostile.conftest import SLOW, Survive
-
-if TYPE_CHECKING:
-    import pytest
+from tests.unit.workloads.test_transformers import small
 
 
 def test_profiles(count: int, survive: Survive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +54,24 @@ def test_checkpoints(count: int, survive: Survive) -> None:
         assert {name: x.shape for name, x in module.named_parameters()} == {"weight": (1, 4), "bias": (1,)}
 
     assert survive(make, read_one, count) > count / 2
+    assert further.RANG == []
+
+
+@pytest.mark.parametrize("kind", ["bert", "t5_encoder"])
+def test_folders_of_transformers(count: int, survive: Survive, tmp_path: Path, kind: str) -> None:
+    package = import_transformers("bert_base", "nlp")
+    model = small(package, kind)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+
+    def read_one(path: Path) -> None:
+        found = load_pretrained("small", type(model), copy.deepcopy(model.config), str(path))
+        parameters = dict(found.named_parameters())
+        assert parameters.keys() >= dict(model.named_parameters()).keys()
+        assert all(x.dtype == torch.float32 and x.numel() < 1 << 20 for x in parameters.values())
+
+    assert survive(pretrained.Folders(model, outside), read_one, min(count, SLOW)) > count / 4
     assert further.RANG == []
 
 

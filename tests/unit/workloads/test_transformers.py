@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
 from cross_backend.errors import CaptureError
 from cross_backend.workloads import find_workload, nlp
+from cross_backend.workloads._pretrained import load_pretrained
 from cross_backend.workloads._transformers import import_transformers
 
 IDS = torch.randint(90, (2, nlp.TOKENS), generator=torch.Generator().manual_seed(1))
@@ -104,7 +107,7 @@ def test_weights_come_from_a_folder_or_a_checkpoint(package: Any, tmp_path: Path
     [
         ("another kind", "are not of bert_base: model_type t5 instead of bert"),
         ("another size", "are not of bert_base: hidden_size 32 instead of 768"),
-        ("damaged", "cannot get weights .*folder"),
+        ("damaged", r"weights .*folder cannot be read: model\.safetensors has a header of"),
         ("checkpoint of another", r"weights .*weights\.pt do not fit"),
     ],
 )
@@ -134,3 +137,87 @@ def test_weights_that_lack_a_part_are_refused(package: Any, tmp_path: Path) -> N
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(CaptureError, match=r"lack encoder\.final_layer_norm\.weight of t5_encoder"):
         find_workload("t5_encoder", str(tmp_path)).build()
+
+
+def test_links_lead_to_where_the_hubs_client_keeps_files_and_nowhere_else(
+    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that the client has fetched are found by their name on the hub, without a network."""
+    from huggingface_hub import constants
+
+    place = tmp_path / "models--some--bert"
+    snapshot, blobs = place / "snapshots" / ("0" * 40), place / "blobs"
+    small(package, "bert").save_pretrained(blobs)
+    snapshot.mkdir(parents=True)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text("0" * 40)
+    for name in ("config.json", "model.safetensors"):
+        (snapshot / name).symlink_to(Path("..", "..", "blobs", name))
+    (tmp_path / "folder").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "folder" / name).symlink_to(blobs / name)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    model = small(package, "bert")
+    for weights in (str(snapshot), "some/bert"):
+        found = load_pretrained("small", package.BertModel, model.config, weights)
+        assert all(torch.equal(x, y) for x, y in zip(found.parameters(), model.parameters(), strict=True))
+    with pytest.raises(CaptureError, match=r"config\.json leads out of the folder"):
+        load_pretrained("small", package.BertModel, model.config, str(tmp_path / "folder"))
+    with pytest.raises(CaptureError, match="cannot get weights 'other/bert' for small here"):
+        load_pretrained("small", package.BertModel, model.config, "other/bert")
+
+
+def test_only_weights_are_read_of_a_folder(package: Any, tmp_path: Path) -> None:
+    """Other files of it that the package obeys, quantisers, adapters and kernels, do nothing."""
+    model = small(package, "bert")
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"quantization_config": {"quant_method": "gptq", "bits": 4}, "_attn_implementation": "some/kernel"}
+    config |= {"num_labels": 10**9, "transformers_weights": "other.safetensors", "hidden_dropout_prob": 0.3}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "some/model"}')
+    (tmp_path / "deep").mkdir()
+    found = load_pretrained("small", package.BertModel, small(package, "bert").config, str(tmp_path))
+    assert all(torch.equal(x, y) for x, y in zip(found.parameters(), model.parameters(), strict=True))
+    assert (found.config.hidden_dropout_prob, found.config.num_labels) == (0.3, 2)
+    before = find_workload("bert_base", str(tmp_path)).identity
+    (tmp_path / "deep" / "file").write_text("not read")
+    assert find_workload("bert_base", str(tmp_path)).identity == before
+    (tmp_path / "config.json").write_text("{}")
+    assert find_workload("bert_base", str(tmp_path)).identity != before
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "vocab_size", "intermediate_size"])
+def test_numbers_that_no_model_has_cost_nothing(package: Any, tmp_path: Path, key: str) -> None:
+    model = small(package, "bert")
+    model.save_pretrained(tmp_path)
+    wrong = r"not of small: num_hidden_layers 1000000000|describes \d+,.* parameters; the files hold \d\d,\d+\."
+    for number, message in ((10**9, wrong), (10**30, "no model has")):
+        config = json.loads((tmp_path / "config.json").read_text()) | {key: number}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        before = psutil.Process().memory_info().rss
+        with pytest.raises(CaptureError, match=message):
+            load_pretrained("small", package.BertModel, model.config, str(tmp_path))
+        assert psutil.Process().memory_info().rss - before < 64 << 20
+
+
+def test_shards_and_pickles_are_read(package: Any, tmp_path: Path) -> None:
+    model = small(package, "bert")
+    model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
+    small(package, "bert").config.save_pretrained(tmp_path / "pickle")
+    state = {f"bert.{key}": tensor.half() for key, tensor in model.state_dict().items()}
+    torch.save(state, tmp_path / "pickle" / "pytorch_model.bin")
+    for folder, exact in (("shards", True), ("pickle", False)):
+        found = load_pretrained("small", package.BertModel, model.config, str(tmp_path / folder))
+        for x, y in zip(found.parameters(), model.parameters(), strict=True):
+            assert torch.equal(x, y if exact else y.half().float())
+
+
+def test_a_model_that_cannot_be_built_of_its_weights_is_one_line(package: Any, tmp_path: Path) -> None:
+    """GPT-2's filling is a token that a small vocabulary lacks."""
+    config = package.GPT2Config(vocab_size=90)
+    package.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    with pytest.raises(CaptureError, match="gpt2 cannot be built: ValueError"):
+        find_workload("gpt2", str(tmp_path)).build()
