@@ -16,6 +16,7 @@ import pytest
 import cross_backend as xb
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Gap, Missing, Session
+from cross_backend.errors import UnsupportedError
 from cross_backend.machine import Machine
 from cross_backend.registry import find_backend, resolve
 from cross_backend.verify.compare import precision_of
@@ -50,16 +51,27 @@ Right = Callable[[Any, Sequence[Any]], None]
 
 
 @cache
-def known_failures(name: str) -> dict[str, tuple[str, str]]:
-    """Read a backend's own list."""
+def _known(name: str) -> Any:
+    """Import a backend's own list; None where it has none."""
     path = _KNOWN / f"{name.replace('.', '_')}.py"
     if not path.is_file():
-        return {}
+        return None
     spec = importlib.util.spec_from_file_location(f"known_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: dict[str, tuple[str, str]] = module.KNOWN
+    return module
+
+
+def known_failures(name: str) -> dict[str, tuple[str, str]]:
+    """Read which tests a backend fails, and why."""
+    found: dict[str, tuple[str, str]] = getattr(_known(name), "KNOWN", {})
+    return found
+
+
+def refused_models(name: str) -> dict[str, tuple[str, str]]:
+    """Read which models of ``models`` a backend refuses to lower, and why: tests with them end there."""
+    found: dict[str, tuple[str, str]] = getattr(_known(name), "MODELS", {})
     return found
 
 
@@ -135,11 +147,18 @@ def lowered(backend_name: str, lowers_here: None) -> Lower:
     """Give a function that lowers a model of ``models`` once."""
     from tests.conformance import models
 
+    refused = refused_models(backend_name)
+
     @cache
     def lower(name: str) -> Lowered:
         model = models.build(name)
         args, kwargs = model.call(*model.inputs)
         program = xb.capture(model.module, args, model.dynamic_shapes, kwargs=kwargs)
+        if name in refused:
+            with pytest.raises(UnsupportedError) as caught:
+                xb.lower(program, backend_name, name=name)
+            assert "\n" not in str(caught.value)
+            pytest.xfail(": ".join(refused[name]))
         return Lowered(model, xb.lower(program, backend_name, name=name))
 
     return lower

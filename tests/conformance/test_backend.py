@@ -21,7 +21,7 @@ from cross_backend.program.capture import digest_program
 from cross_backend.registry import full_name, resolve, rows
 from cross_backend.toolchains import TOOLCHAINS
 from tests.conformance import test_session
-from tests.conformance.conftest import KINDS, Lower, Right, expected_here, known_failures
+from tests.conformance.conftest import KINDS, Lower, Right, expected_here, known_failures, refused_models
 from tests.conformance.models import build
 from tests.conftest import chosen_backends
 
@@ -30,6 +30,7 @@ import json, sys
 from cross_backend.machine import Machine
 from cross_backend.registry import find_backend
 vendors = {"torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "openvino", "executorch", "iree", "coremltools"}
+vendors |= {"ncnn", "pnnx", "MNN", "_tools", "_mnncengine", "ai_edge_litert", "litert_torch", "jax"}
 found = {}
 for name in sys.argv[1:]:
     before = set(sys.modules)
@@ -58,6 +59,10 @@ def test_known_failures_name_tests_and_say_why(backend_name: str) -> None:
     tests = {**globals(), **vars(test_session)}
     for name, (kind, reason) in known_failures(backend_name).items():
         assert callable(tests.get(name)), f"{name} is no test of this suite"
+        assert kind in KINDS
+        assert reason.strip()
+    for name, (kind, reason) in refused_models(backend_name).items():
+        build(name)
         assert kind in KINDS
         assert reason.strip()
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from cross_backend.backend import Lowered
 from cross_backend.backend.interface import Feature
-from cross_backend.errors import UnsupportedError
+from cross_backend.errors import LowerError, UnsupportedError, failing_as
 from cross_backend.placement import Placement, count_operators
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.onnx_export import export_onnx
+from cross_backend.tensors import TensorSpec
 
 SUFFIX = ".onnx"
 LIMITS: Mapping[Feature, str] = {"state": "ONNX programs keep nothing from one call to the next"}
@@ -57,3 +58,27 @@ def read_onnx_placement(payload: Path) -> Placement:
     graph = onnx.load(payload, load_external_data=False).graph
     inside = count_operators(Counter(node.op_type for node in graph.node))
     return Placement(inside=inside, constant_bytes=sum(t.ByteSize() for t in graph.initializer))
+
+
+def tensors_of_file(path: Path) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Read the inputs and outputs of an ONNX file; an extent that is free is a text.
+
+    Raises:
+        LowerError: the file is damaged.
+    """
+    import onnx
+
+    with failing_as(LowerError, f"{path.name} is damaged or not an ONNX model"):
+        graph = onnx.load(path, load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs, outputs = ([_spec(value) for value in values] for values in (graph.input, graph.output))
+    return [spec for spec in inputs if spec.name not in constants], outputs
+
+
+def _spec(value: Any) -> TensorSpec:
+    import onnx
+
+    kind = value.type.tensor_type
+    dtype = str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    shape = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in kind.shape.dim)
+    return TensorSpec(value.name, dtype, shape)

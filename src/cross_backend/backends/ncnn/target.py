@@ -1,0 +1,87 @@
+"""ncnn: Tencent's engine, on the processor or through Vulkan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
+from cross_backend.backends._packages import missing_packages
+from cross_backend.backends.ncnn._convert import convert
+from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, layers_of
+from cross_backend.backends.ncnn._session import NcnnSession, is_software
+from cross_backend.errors import UnsupportedError, failing_as
+from cross_backend.placement import Placement, count_operators
+from cross_backend.program.capture import Program
+from cross_backend.records import Execution
+from cross_backend.tensors import Tensors
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+
+@final
+class Ncnn(Backend):
+    """ncnn's own defaults store tensors in 16 bits, with errors of 1e-3; a target says ``precision=fp16`` for that.
+
+    pnnx stores the weights in 16 bits as well then. What computes in 16 bits depends on the processor: of x86 only the
+    weights of matrix products are kept so, and multiplied in float32; 64-bit Arm and Vulkan compute in float16.
+    """
+
+    name = "ncnn"
+    title = "Tencent ncnn"
+    suffix = ""
+    distributions = ("ncnn", "pnnx", "torch")
+    preload = ("ncnn",)
+    runtime_modules = ("ncnn",)
+    limits = {
+        "dynamic_shapes": "its converter reads a trace, which holds one size of every tensor",
+        "state": "its converter reads a trace, which keeps nothing from one call to the next",
+    }
+    options = {
+        "device": Option("which processor runs it", "cpu", ("cpu", "vulkan"), at="load"),
+        "precision": Option("storage of weights and tensors, and arithmetic where it exists", "fp32", ("fp32", "fp16")),
+        "threads": THREADS,
+    }
+
+    def missing(self, machine: Machine) -> Missing | None:
+        return missing_packages(self.distributions, ("ncnn",), "ncnn")
+
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+        stem.mkdir()
+        convert(program, stem, half=options["precision"] == "fp16")
+        with failing_as(UnsupportedError, "ncnn's graph cannot be read back"):
+            inside = layers_of(stem / PARAM)
+        return Lowered(stem, Placement(inside=count_operators(inside), constant_bytes=(stem / WEIGHTS).stat().st_size))
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return NcnnSession(artifact, options)
+
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        """Count the layers that have a Vulkan form; the others run on the processor."""
+        with NcnnSession(artifact, options) as session:
+            if options["device"] == "cpu":
+                return Execution("CPU", nodes=1.0, precision=_arithmetic_of_cpu(options))
+            elsewhere, total = session.on_processor(), session.layer_count
+            gpu = session.gpu
+            return Execution(
+                f"Vulkan ({gpu.device_name()})",
+                nodes=1 - elsewhere.total() / total if total else None,
+                elsewhere=tuple((f"{kind} @ CPU", count) for kind, count in elsewhere.most_common()),
+                precision=options["precision"],
+                functional_only=(
+                    f"{gpu.device_name()} is a software driver: it says nothing about a GPU's speed"
+                    if is_software(gpu)
+                    else None
+                ),
+            )
+
+
+def _arithmetic_of_cpu(options: Options) -> str:
+    """Return what the processor computes in; only some 64-bit Arm processors have units for float16."""
+    import ncnn
+
+    if options["precision"] == "fp32":
+        return "fp32"
+    return "fp16" if ncnn.cpu_support_arm_asimdhp() else "fp32 with fp16 weights"
