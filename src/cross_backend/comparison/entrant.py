@@ -22,6 +22,8 @@ class Entrant:
     exported: Exported
     result: Result
     bench: Bench | None = None
+    is_new: bool = True
+    """Whether no earlier launch has opened it."""
     rounds: list[tuple[int, ...]] = field(default_factory=list)
     """Durations of the calls of each visit until now, ns."""
     estimate_ms: float = 0.0

@@ -27,9 +27,11 @@ def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
     """
     at, failed = next(((i, part) for i, part in enumerate(parts) if part.outcome is not Outcome.OK), (0, None))
     if failed is not None:
-        reason = f"in launch {at + 1}: {failed.reason}" if at else failed.reason
+        was_opened = any(part.comparison is not None for part in parts[:at])
+        reason = f"in launch {at + 1}: {failed.reason}" if was_opened else failed.reason
         return replace(failed, latency=None, reason=reason)
-    first, latencies = parts[0], []
+    first = next((part for part in parts if part.comparison is not None), parts[0])  # where it was opened first
+    latencies = []
     if any(part.latency for part in parts):
         unvisited = (Measurement("latency", "ns", ((),) * count, (count,)) for count in rounds)
         latencies = [part.latency or empty for part, empty in zip(parts, unvisited, strict=True) if empty.rounds]

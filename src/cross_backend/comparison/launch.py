@@ -19,6 +19,7 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.cooling import Cooling
 from cross_backend.comparison.entrant import Entrant, Standing, described, standing
 from cross_backend.comparison.opening import (
+    Aside,
     begin,
     find_where_it_runs,
     open_alone,
@@ -48,6 +49,7 @@ WARM_BELOW_MS = 50.0
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
+ALONE = Aside()
 
 
 Look = Callable[[Sequence[Standing]], None]
@@ -72,6 +74,7 @@ def run_launch(
     wanted: Sequence[int] | None = None,
     look: Look = unseen,
     site: Site = HERE,
+    aside: Aside = ALONE,
 ) -> tuple[Launch, bool]:
     """Open, verify and measure every target that has not failed in an earlier launch.
 
@@ -82,10 +85,11 @@ def run_launch(
         cache: where the workers' logs go.
         before: earlier launches of the same panel.
         progress: told of every step.
-        wanted: indices of the targets that are started again, fastest first; all where None. They are opened together,
+        wanted: indices of the targets that are started, fastest first; all where None. They are opened together,
             which is faster and disturbs what a cold start takes, so that is not measured.
         look: told what is known of the targets at every step.
         site: machine that measures.
+        aside: what else is done with the targets that are new.
 
     Returns:
         The launch, and whether it was interrupted, or the site was lost: then it holds what was finished.
@@ -113,15 +117,15 @@ def run_launch(
         if wanted is None:
             for number, entrant in enumerate(entrants):
                 show(f"open and verify {entrant.result.target}", number)
-                open_alone(entrant, settings, cache, stack, first=not before, site=site)
+                open_alone(entrant, settings, cache, stack, site, aside.admit)
             twin_of = before[0].twin_of if before else _fastest(entrants)
             if twin_of is not None and entrants[twin_of].running:
                 twin = twin_entrant(entrants[twin_of])
-                open_alone(twin, settings, cache, stack, first=False, site=site)
+                open_alone(twin, settings, cache, stack, site)
         elif wanted:
             show(f"open and verify {len(wanted)} targets", 0)
             twin_of, twin = wanted[0], twin_entrant(entrants[wanted[0]])
-            open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack, site)
+            open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack, site, aside.admit)
 
     with ExitStack() as stack:
         try:
@@ -129,8 +133,7 @@ def run_launch(
             open_all(stack)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
             _measure(visited, settings, len(before), lambda turn: show(_round(turn), len(rows) + 1 + turn), cooling)
-            if not before:
-                _score_all(entrants, captured)
+            _end_all(entrants, captured, aside)
             machine_after = site.snapshot()
         except KeyboardInterrupt:
             interrupted = True
@@ -171,10 +174,13 @@ def _round(turn: int) -> str:
     return f"measure, round {min(turn + 1, ROUNDS)} of {ROUNDS}"
 
 
-def _score_all(entrants: Sequence[Entrant], captured: Captured) -> None:
+def _end_all(entrants: Sequence[Entrant], captured: Captured, aside: Aside) -> None:
     """Find out once how well each does its task; after the rounds, so that a failure costs it nothing else."""
-    for entrant in entrants if captured.metric is not None else ():
-        _score(entrant, str(captured.metric), captured.task_path)
+    for entrant in entrants:
+        if entrant.is_new and captured.metric is not None and not entrant.result.task:
+            _score(entrant, str(captured.metric), captured.task_path)
+        if entrant.is_new and entrant.running:
+            aside.finish(entrant)
 
 
 def _score(entrant: Entrant, metric: str, task: Path) -> None:

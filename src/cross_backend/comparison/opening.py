@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cross_backend.bench.bench import Bench, Subject, Verified
 from cross_backend.cache import Cache
@@ -40,28 +40,54 @@ def begin(
     failed = next((launch.results[index] for launch in before if launch.results[index].outcome is not Outcome.OK), None)
     if failed is not None:
         return Entrant(row, replace(failed, measurements=(), latency=None, absent={}))
-    if before:
-        result = replace(result, execution=before[0].results[index].execution)
+    opened = next((one for launch in before if (one := launch.results[index]).comparison is not None), None)
+    if opened is not None:
+        result = replace(result, execution=opened.execution)
     if row.resolved and row.artifact:
         why = site.missing(row.resolved) or too_few_processors(row.resolved, settings.threads, site.machine)
         if why is not None:
             result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)
         elif gap := site.version_gap(row.resolved, row.artifact.versions):
             result = replace(result, warnings=(*result.warnings, gap))
-    return Entrant(row, result)
+    return Entrant(row, result, is_new=opened is None)
+
+
+def _nothing(_entrant: Entrant) -> None:
+    """Do nothing more."""
+
+
+@dataclass(frozen=True)
+class Aside:
+    """What else is done with the targets of a launch."""
+
+    admit: Callable[[Entrant], None] = _nothing
+    """Called with a new one that is open and verified, before it is warmed up; where it closes the bench, the target is
+    not measured."""
+    finish: Callable[[Entrant], None] = _nothing
+    """Called with a new one that was measured, after the rounds."""
 
 
 def open_alone(
-    entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, *, first: bool, site: Site = HERE
+    entrant: Entrant,
+    settings: Settings,
+    cache: Cache,
+    stack: ExitStack,
+    site: Site = HERE,
+    admit: Callable[[Entrant], None] = _nothing,
 ) -> None:
-    """Open and verify; see where it runs, if it is the first time; and warm it up. What fails keeps its reason."""
+    """Open and verify; see where it runs, if it is new; and warm it up. What fails keeps its reason."""
     _start(entrant, settings, cache, stack, site)
     prove(entrant, settings)
-    _prepare(entrant, settings, WARM_UP_S, first=first)
+    _prepare(entrant, settings, WARM_UP_S, admit)
 
 
 def open_together(
-    entrants: Sequence[Entrant], settings: Settings, cache: Cache, stack: ExitStack, site: Site = HERE
+    entrants: Sequence[Entrant],
+    settings: Settings,
+    cache: Cache,
+    stack: ExitStack,
+    site: Site = HERE,
+    admit: Callable[[Entrant], None] = _nothing,
 ) -> None:
     """Open and verify as many at a time as there are processors, then warm up one after the other.
 
@@ -77,12 +103,12 @@ def open_together(
         pool.shutdown(wait=False, cancel_futures=True)  # whoever waits for a worker ends with it, when the stack does
     for entrant, copy in zip(entrants, copies, strict=True):
         entrant.result = replace(copy.result, load_s=None, measurements=())
-        _prepare(entrant, settings, WARM_AGAIN_S, first=False)
+        _prepare(entrant, settings, WARM_UP_S if entrant.is_new else WARM_AGAIN_S, admit)
 
 
 def twin_entrant(entrant: Entrant) -> Entrant:
     """Return the same target once more; where it cannot be opened, the noise floor is not measured."""
-    return Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"))
+    return Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"), is_new=False)
 
 
 def _start(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, site: Site) -> None:
@@ -131,12 +157,13 @@ def verify(entrant: Entrant, bench: Bench, resolved: Resolved) -> Verified:
     return verified
 
 
-def _prepare(entrant: Entrant, settings: Settings, most_s: float, *, first: bool) -> None:
+def _prepare(entrant: Entrant, settings: Settings, most_s: float, admit: Callable[[Entrant], None]) -> None:
     if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
         return
     try:
-        if first:
+        if entrant.is_new:
             find_where_it_runs(entrant, entrant.bench, settings)
+            admit(entrant)
         if entrant.running:
             warm(entrant, most_s)
     except CrossBackendError as error:

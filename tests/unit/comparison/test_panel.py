@@ -21,6 +21,7 @@ from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.entrant import Entrant
 from cross_backend.comparison.joined import deduplicate_warnings, merge, twins
 from cross_backend.comparison.launch import run_launch
+from cross_backend.comparison.opening import Aside
 from cross_backend.comparison.panel import compare, conclude, enough, measure_alone, run_launches, run_panel, undecided
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.visits import ROUNDS
@@ -184,6 +185,61 @@ def test_only_what_is_wanted_is_started(linear: Captured) -> None:
     panel = conclude("net", [first, second], settings, 1, Machine.here())
     assert outcomes(panel) == [Outcome.OK] * 3 and all(found.rank for found in panel.results)
     assert panel.results[1].comparison is not None and panel.results[1].comparison.verdict
+
+
+def test_a_target_may_begin_in_a_later_launch(linear: Captured) -> None:
+    """It is looked at then as the others were in the first one, and its row is whole."""
+    settings = Settings(num_runs=30, seconds=0.3, timeout_s=120.0, launches=1)
+    rows = rows_of(linear, "cpu", "torch")
+    admitted, finished = list[str](), list[str]()
+
+    def admit(entrant: Entrant) -> None:
+        assert entrant.result.comparison is not None and not entrant.rounds
+        admitted.append(entrant.result.target)
+
+    def finish(entrant: Entrant) -> None:
+        assert any(entrant.rounds)
+        finished.append(entrant.result.target)
+
+    launches: list[Launch] = []
+    for wanted in ([0], [0, 1]):
+        launch, _ = run_launch(linear, rows, settings, Cache(), launches, wanted=wanted, aside=Aside(admit, finish))
+        launches.append(launch)
+    assert admitted == finished == ["onnxruntime.cpu", "torch.eager"], "each once, and no twin"
+    panel = conclude("net", launches, settings, 1, Machine.here())
+    assert outcomes(panel) == [Outcome.OK] * 2 and all(found.rank for found in panel.results)
+    assert all(found.comparison is not None for found in panel.results)
+    first, second = (found.latency for found in panel.results)
+    assert first is not None and second is not None and (first.count, second.count) == (60, 30)
+
+
+def test_who_is_not_admitted_is_not_measured(linear: Captured) -> None:
+    settings = Settings(num_runs=30, seconds=0.3, timeout_s=120.0, launches=1)
+    rows = rows_of(linear, "cpu", "torch")
+
+    def admit(entrant: Entrant) -> None:
+        if entrant.result.target == "torch.eager":
+            assert entrant.bench is not None
+            entrant.result = replace(entrant.result, unranked="too inexact")
+            entrant.bench.close()
+            entrant.bench = None
+
+    launch, _ = run_launch(linear, rows, settings, Cache(), wanted=[0, 1], aside=Aside(admit))
+    panel = conclude("net", [launch], settings, 1, Machine.here())
+    assert [found.latency is not None for found in panel.results] == [True, False]
+    assert (panel.results[1].outcome, panel.results[1].unranked) == (Outcome.OK, "too inexact")
+
+
+def test_a_target_that_fails_in_its_first_launch_names_no_launch(linear: Captured) -> None:
+    settings = Settings(num_runs=30, seconds=0.3, timeout_s=120.0, launches=1)
+    rows = rows_of(linear, "cpu", "torch")
+    assert rows[1].artifact is not None
+    rows[1] = replace(rows[1], artifact=replace(rows[1].artifact, sha256="0" * 64))
+    launches: list[Launch] = []
+    for wanted in ([0], [0, 1]):
+        launches.append(run_launch(linear, rows, settings, Cache(), launches, wanted=wanted)[0])
+    failed = conclude("net", launches, settings, 1, Machine.here()).results[1]
+    assert failed.outcome is Outcome.LOAD_FAIL and not (failed.reason or "").startswith("in launch")
 
 
 def test_an_interrupt_while_several_are_opened_blames_none(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
