@@ -32,6 +32,7 @@ COMMANDS = {
     "serve": "open the playground and the results browser in your web browser",
     "study": "run a study from a YAML file; resume, report, compare and export studies",
     "toolchain": "add private environments for backends that need other packages",
+    "tune": "find the fastest backend, precision and threads within bounds",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""
 

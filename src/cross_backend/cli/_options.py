@@ -218,6 +218,16 @@ def share(text: str) -> float:
     return value
 
 
+def size(text: str) -> int:
+    """Parse a size in bytes: ``20MB``, ``512 KiB`` or a whole number."""
+    from cross_backend.study.fields import size as reader
+
+    try:
+        return reader(1)(text)
+    except UsageError:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a size such as 20MB") from None
+
+
 def margin(text: str) -> float:
     """Parse how precise ratios shall be: ``1%`` or ``0.01``."""
     from cross_backend.study.fields import MARGIN
