@@ -21,6 +21,7 @@ READ = {
     "executorch.xnnpack",
     "iree.llvm_cpu",
     "iree.vulkan",
+    "mnn",
     *(name for name in BACKENDS if name.startswith("onnxruntime.")),
     "openvino",
     "torch.eager",
@@ -43,5 +44,6 @@ def test_profiles_or_says_that_it_cannot(lowered: Lower, backend_name: str, runs
     assert [row.ms for row in rows] == sorted((row.ms for row in rows), reverse=True)
     assert len({(row.name, row.kind) for row in rows}) == len(rows)
     if {row.kind for row in rows} != {"delegate"}:
-        # The network has one convolution, so a count of all runs together, or of the warm-up, would show.
-        assert {row.calls for row in rows if "conv" in row.name.lower()} == {1}
+        # The network has one convolution, and a linear layer that an engine may compute as another: a count of all runs
+        # together, or of the warm-up, would show.
+        assert {row.calls for row in rows if "conv" in row.name.lower()} in ({1}, {2})

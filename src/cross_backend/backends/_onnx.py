@@ -35,7 +35,12 @@ def _check_outputs(program: Any) -> None:
 
 
 def lower_to_onnx(program: Program, stem: Path) -> Lowered:
-    """Write the file, and read back what it holds."""
+    """Write the file, and read back what it holds.
+
+    Raises:
+        UnsupportedError: a tensor has a type that ONNX lacks.
+        LowerError: the exporter failed, or a file that was given is damaged.
+    """
     payload = write_onnx(program, stem)
     return Lowered(payload, read_onnx_placement(payload))
 
@@ -52,10 +57,15 @@ def write_onnx(program: Program, stem: Path) -> Path:
 
 
 def read_onnx_placement(payload: Path) -> Placement:
-    """Count what a file holds."""
+    """Count what a file holds.
+
+    Raises:
+        LowerError: it is damaged.
+    """
     import onnx
 
-    graph = onnx.load(payload, load_external_data=False).graph
+    with failing_as(LowerError, f"{payload.name} is damaged or not an ONNX model"):
+        graph = onnx.load(payload, load_external_data=False).graph
     inside = count_operators(Counter(node.op_type for node in graph.node))
     return Placement(inside=inside, constant_bytes=sum(t.ByteSize() for t in graph.initializer))
 

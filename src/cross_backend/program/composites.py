@@ -31,6 +31,49 @@ def without_composites(program: ExportedProgram) -> ExportedProgram:
     return found
 
 
+def has_attention(program: Any) -> bool:
+    """Whether torch's fused attention is in an ``ExportedProgram``."""
+    return any("scaled_dot_product_attention" in str(node.target) for node in program.graph.nodes)
+
+
+def with_plain_attention(program: ExportedProgram) -> ExportedProgram:
+    """Return a program whose attention is products and a softmax; the same program where it has none."""
+    import torch
+
+    if not has_attention(program):
+        return program
+    found: ExportedProgram = program.run_decompositions(
+        {torch.ops.aten.scaled_dot_product_attention.default: plain_attention}
+    )
+    return found
+
+
+def plain_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,  # noqa: ARG001  torch names it
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Compute softmax(q·kᵀ·scale + mask)·v, as torch's documentation defines it; dropout is off in inference."""
+    import torch
+
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
+    scores = query @ key.transpose(-2, -1) * (query.size(-1) ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return torch.softmax(scores, -1) @ value
+
+
 def _prelu(x: Any, weight: Any) -> Any:
     """Compute max(x, 0) + weight·min(x, 0); pictures keep their operator."""
     import torch

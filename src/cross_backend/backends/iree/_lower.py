@@ -12,7 +12,7 @@ from typing import Any
 
 from cross_backend.errors import LowerError, failing_as
 from cross_backend.program.capture import OnnxProgram, Program
-from cross_backend.program.composites import without_composites
+from cross_backend.program.composites import has_attention, plain_attention, without_composites
 
 ENTRY = "main"
 """Function that sessions call."""
@@ -40,7 +40,7 @@ def write_module(program: Program, path: Path, flags: Sequence[str], notes: dict
     except LowerError:
         if isinstance(program, OnnxProgram):
             raise
-    if _has_attention(program):
+    if has_attention(program):
         with contextlib.suppress(LowerError):  # its fused attention takes no mask, and not every device
             _write(program, path, flags, notes, fused=False)
             return
@@ -90,13 +90,6 @@ def default_target(device: str) -> str:
     return found[1]
 
 
-def _has_attention(program: Program) -> bool:
-    """Whether torch's fused attention is in a program."""
-    if isinstance(program, OnnxProgram):
-        return False
-    return any("scaled_dot_product_attention" in str(node.target) for node in program.graph.nodes)
-
-
 def _import_torch(program: Any, *, fused: bool, whole: bool) -> Any:
     """Import through iree-turbine, which wants the operators that training needs decomposed.
 
@@ -110,36 +103,10 @@ def _import_torch(program: Any, *, fused: bool, whole: bool) -> Any:
 
     table = dict(aot.decompositions.current_aot_decompositions())
     if not fused:
-        table[torch.ops.aten.scaled_dot_product_attention.default] = _plain_attention
+        table[torch.ops.aten.scaled_dot_product_attention.default] = plain_attention
     if whole:
         table = {**dict(torch.export.default_decompositions().items()), **table}
     return aot.export(without_composites(program).run_decompositions(table), function_name=ENTRY).mlir_module
-
-
-def _plain_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,  # noqa: ARG001  torch names it
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Any:
-    """Compute softmax(q·kᵀ·scale + mask)·v, as torch's documentation defines it; dropout is off in inference."""
-    import torch
-
-    if enable_gqa:
-        key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
-    scores = query @ key.transpose(-2, -1) * (query.size(-1) ** -0.5 if scale is None else scale)
-    if is_causal:
-        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
-    elif attn_mask is not None:
-        scores = scores + attn_mask
-    return torch.softmax(scores, -1) @ value
 
 
 def _import_onnx(program: Any) -> Any:
