@@ -10,13 +10,15 @@ PIP_ARGS ?=
 # What to test, slow or not: make test TEST=tests/unit/test_cache.py, or TEST="--last-failed -x"; all that is quick where
 # it is not given.
 TEST ?=
+# What `make matrix` measures: built-in models; all where none is given.
+MODELS ?=
 # One process more than processors: some wait for what they started.
 JOBS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
 KERNELS := src/atalla/libatalla.so
 
-.PHONY: help setup demo kernels test test-all cases mutants check format bench runner screenshots docs clean
+.PHONY: help setup demo kernels test test-all cases mutants check format bench runner matrix screenshots docs clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +83,10 @@ bench: $(READY) runner ## Print the tables behind our claims about speed (some m
 
 runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (a C++17 compiler; seconds)
 	PYTHON=$(BIN)/python runner/build.sh
+
+matrix: $(READY) ## Measure every model on every backend at every precision, and write docs/matrix.md (hours; goes on where it was stopped); MODELS="digits_cnn gpt2" for some
+	$(BIN)/cross-backend matrix $(MODELS) --output docs/matrix.json
+	$(BIN)/python docs/generate.py
 
 screenshots: $(READY) ## Take the README's pictures, and every page at three widths into build/screenshots (three minutes; keep the machine quiet)
 	$(BIN)/python -m pytest --screenshots tests/e2e/serve/test_screenshots.py

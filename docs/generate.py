@@ -13,9 +13,12 @@ from pathlib import Path
 from atalla import support
 from cross_backend.platforms import PLATFORMS
 from cross_backend.registry import find_backend, rows
+from cross_backend.study.matrix import Matrix
+from cross_backend.study.matrix import markdown as matrix_page
 
 FOLDER = Path(__file__).parent
 GUIDES = FOLDER.parent / "src" / "cross_backend" / "web" / "guides"
+MATRIX = FOLDER / "matrix.json"
 EVIDENCE = FOLDER.parent / "tests" / "atalla" / "evidence" / "evidence.json"
 
 
@@ -60,6 +63,11 @@ def operators() -> str:
     return support.markdown(found["overloads"], found["operators"], found["known"])
 
 
+def measured_matrix() -> str:
+    """Give the page of the matrix that was measured last."""
+    return matrix_page(Matrix.from_json(json.loads(MATRIX.read_text())))
+
+
 def guide(name: str) -> Callable[[], str]:
     """Give a page that the server shows, too."""
     return GUIDES.joinpath(name).read_text
@@ -67,6 +75,7 @@ def guide(name: str) -> Callable[[], str]:
 
 PAGES = {
     "support-matrix.md": matrix,
+    "matrix.md": measured_matrix,
     "atalla/operators.md": operators,
     **{path.name: guide(path.name) for path in sorted(GUIDES.glob("*.md"))},
 }

@@ -242,6 +242,21 @@ def check_targets(texts: Iterable[str]) -> None:
             resolve(text)
 
 
+def at_every_precision(text: str) -> list[str]:
+    """Return a target at every precision that its backend has; itself where it names one, or where there is no choice.
+
+    What names no backend stays: whoever exports it says so.
+    """
+    target = Target.parse(text)
+    try:
+        option = find_backend(target.name).options.get("precision")
+    except CrossBackendError:
+        return [text]
+    if option is None or "precision" in target.options:
+        return [text]
+    return [str(Target(target.name, {**target.options, "precision": one})) for one in option.choices]
+
+
 def with_precision(text: str, precision: str | None) -> str:
     """Ask a target that names no precision for this one, if any; what only computes in float32 stays for ``fp32``.
 

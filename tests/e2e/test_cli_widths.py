@@ -44,6 +44,7 @@ COMMANDS = (
     ("compare", "linear_regression", "--num-runs", "12", "--launches", "1", "--platform", "android"),
     ("tune", "linear_regression", "--backends", "cpu", "vulkan", "--launches", "1", "--db", "t.sqlite"),
     ("tune", "linear_regression", "--backends", "cpu", "--max-size", "1kB", "--db", "t.sqlite"),
+    ("matrix", "linear_regression", "--backends", "cpu", "mps", "xnnpack", "--seconds", "0.3", "--db", "m.sqlite"),
     ("study", "run", "study.yaml", "--dry-run", "--db", "widths.sqlite"),
     ("study", "run", "study.yaml", "--db", "widths.sqlite"),
     ("study", "status", "--db", "widths.sqlite"),

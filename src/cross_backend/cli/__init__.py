@@ -27,6 +27,7 @@ COMMANDS = {
     "export": "capture a model once and lower it to several backends",
     "explain": "show what a backend takes of a model, what it leaves, why, and the Python lines",
     "inspect": "show what an artifact really holds, and check its digest",
+    "matrix": "measure models on every backend at every precision; resumable",
     "models": "list the built-in models",
     "run": "run an artifact: verify it on its sample, or give it your inputs",
     "serve": "open the playground and the results browser in your web browser",

@@ -105,7 +105,7 @@ def _run(args: argparse.Namespace) -> int:
     _print(results, args, terminal)
     for place in places:
         terminal.note(f"📊 {write_report(results, place)}")
-    return 0 if _judged(results) else 1
+    return 0 if judged(results) else 1
 
 
 def _tell(store: Store) -> None:
@@ -177,7 +177,7 @@ def _reasons(planned: Sequence[Cell]) -> dict[str, list[str]]:
     return found
 
 
-def _judged(results: StudyResults) -> bool:
+def judged(results: StudyResults) -> bool:
     """Whether every panel has something that was proved right, and nothing was wrong or broke, at any time."""
     from cross_backend.records import Outcome
 

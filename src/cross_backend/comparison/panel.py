@@ -96,15 +96,18 @@ def run_launches(
         look: told what is known of the targets at every step.
         site: machine that measures.
     """
-    launches = list(before)
+    launches, parts = list(before), _parts([row.artifact is not None for row in rows], settings)
     while not enough(launches, settings):
         index = len(launches)
 
         def show(doing: str, done: int, total: int, index: int = index) -> None:
             prefix = f"launch {index + 1}: " if settings.most_launches > 1 else ""
-            progress(f"{prefix}{doing}", index * total + done, settings.most_launches * total)
+            whole = settings.most_launches * parts * total
+            progress(f"{prefix}{doing}", min(index * total + done, whole), whole)
 
         wanted = undecided(launches, settings) if launches and settings.deciding else None
+        if parts > 1:
+            wanted = _part([row.artifact is not None for row in rows], launches, settings)
         launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted, look, site)
         launches.append(launch)
         if interrupted:
@@ -125,7 +128,11 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
     """Whether there are as many launches as asked for, and they are as precise as asked for."""
     if not launches:
         return False
-    if not any(result.latency and result.outcome is Outcome.OK for result in launches[-1].results):
+    parts = _parts([result.size_bytes is not None for result in launches[0].results], settings)
+    if len(launches) < parts:
+        return False
+    recent = (result for launch in launches[-parts:] for result in launch.results)
+    if not any(result.latency and result.outcome is Outcome.OK for result in recent):
         return True  # nothing runs: starting it again changes nothing
     if settings.deciding:
         spent_s, last_s = sum(launch.seconds for launch in launches), launches[-1].seconds
@@ -133,15 +140,27 @@ def enough(launches: Sequence[Launch], settings: Settings) -> bool:
             spent_s + last_s / 2 > settings.box_s
         )  # the end of this launch is nearer to the box's than that of another
         return over or len(launches) >= settings.most_launches or not undecided(launches, settings)
-    if len(launches) < (settings.launches or 1):
+    if len(launches) < (settings.launches or 1) * parts:
         return False
-    if settings.margin is None or len(launches) >= settings.most_launches:
+    if settings.margin is None or len(launches) >= settings.most_launches * parts:
         return True
     ranking, floor = _ranked(launches, settings)
     if not ranking.order:
         return True
     leader, *others = (ranking.measured[key] for key in ranking.order)
     return precision_reached(leader, others, settings.margin, floor, len(ranking.order))
+
+
+def _parts(lowered: Sequence[bool], settings: Settings) -> int:
+    """Return in how many parts a launch of so many targets is taken."""
+    return 1 if settings.together is None else max(1, math.ceil(sum(lowered) / settings.together))
+
+
+def _part(lowered: Sequence[bool], launches: Sequence[Launch], settings: Settings) -> list[int]:
+    """Return the targets of the next part of a launch: the fastest until now, and those whose turn it is."""
+    parts, able = _parts(lowered, settings), [index for index, artifact in enumerate(lowered) if artifact]
+    order = _ranked(launches, settings)[0].order if launches else ()
+    return list(dict.fromkeys([*order[:1], *able[len(launches) % parts :: parts]]))
 
 
 def undecided(launches: Sequence[Launch], settings: Settings) -> list[int]:
@@ -192,7 +211,7 @@ def conclude(
         machine,
         interrupted,
         batch,
-        len(launches),
+        math.ceil(len(launches) / _parts([result.size_bytes is not None for result in results], settings)),
         deduplicate_warnings(text for launch in launches for text in launch.warnings),
         next((launch.proof for launch in launches if launch.proof), {}),
         ranking.found_from(twins(launches)),

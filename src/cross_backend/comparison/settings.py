@@ -48,6 +48,9 @@ class Settings:
 
     box_s: float = BOX_S
     """With neither: wall time of all launches together from which on no further one begins."""
+    together: int | None = None
+    """Most targets that are open at once: a launch of more is taken in several parts, which share their fastest target;
+    all where None."""
     skip_throttled: bool = False
     """Whether rounds in which a phone throttled are left out."""
     platform: str | None = None

@@ -69,6 +69,8 @@ class StudySettings(Checked):
     """Smallest share of the work on the asked device with which a target is ranked."""
     min_coverage: Annotated[float, read_by(share(0, 1, "50%"))] = 0.0
     """Smallest share of a program that a backend must take itself."""
+    together: Maybe[Annotated[int, read_by(whole(1, 1000))]] = None
+    """Most targets of a panel that are open at once: a launch of more is taken in parts; None for all."""
     jobs: Annotated[int, read_by(whole(0, 4096))] = 0
     """Most worker processes that lower; 0 for one per processor."""
 
@@ -271,6 +273,7 @@ class Study(Checked):
     def digest(self) -> str:
         """Sixteen hexadecimal digits of what is measured: not the name, the outputs, the jobs, or where files lie."""
         settings = asdict(replace(self.settings, jobs=0))
+        settings |= {} if settings.pop("together") is None else {"together": self.settings.together}  # as before it was
         panels = [
             {
                 "model": one.workload.name if one.workload.content else one.workload.model,

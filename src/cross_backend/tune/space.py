@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cross_backend.errors import UnavailableError
 from cross_backend.platforms import COMPARED
-from cross_backend.registry import Role, find_backend, role_of, with_precision
+from cross_backend.registry import Role, at_every_precision, find_backend, role_of, with_precision
 from cross_backend.registry import resolve as _resolve
 from cross_backend.target import Target
 
@@ -40,14 +40,7 @@ def expanded(texts: Sequence[str], precisions: Sequence[str], threads: Sequence[
 def _at_precisions(text: str, precisions: Sequence[str]) -> list[str]:
     if precisions:
         return [with_precision(text, precision) for precision in precisions]
-    target = Target.parse(text)
-    try:
-        option = find_backend(target.name).options.get("precision")
-    except UnavailableError:
-        option = None
-    if option is None or "precision" in target.options:
-        return [text]
-    return [str(Target(target.name, {**target.options, "precision": one})) for one in option.choices]
+    return at_every_precision(text)
 
 
 def _threaded(texts: Sequence[str], threads: Sequence[int]) -> list[str]:

@@ -21,8 +21,11 @@ from cross_backend.report import html
 from cross_backend.report.charts.plots import for_both
 from cross_backend.report.charts.svg import hatches, key
 from cross_backend.report.looks import look_of
+from cross_backend.report.outcomes import MEANINGS
 from cross_backend.report.tables import size
 from cross_backend.study.diff import MARGIN, diff
+from cross_backend.study.matrix import NAME as MATRIX
+from cross_backend.study.matrix import matrix_of
 from cross_backend.study.reports import write_report
 from cross_backend.web import visitor
 from cross_backend.web.api import asked, history_asked, state_of, whole
@@ -177,6 +180,19 @@ async def study(request: Request) -> Response:
     return page(request, "study.page", here="results", number=number, others=others, downloads=DOWNLOADS, **parts)
 
 
+async def matrix(request: Request) -> Response:
+    """Show the latest matrix: models × backends × precisions, each cell with its reason."""
+    from anyio import to_thread
+
+    shelf = state_of(request).shelf
+    rows = [row for row in await to_thread.run_sync(shelf.studies) if row.name == MATRIX]
+    if not rows:
+        return page(request, "matrix", here="matrix", found=None)
+    found = matrix_of(await to_thread.run_sync(shelf.results, rows[0].id))
+    links = {model: [found.reason_of(cell) for cell in found.of(model)] for model in found.models}
+    return page(request, "matrix", here="matrix", found=found, links=links, number=rows[0].id, meanings=MEANINGS)
+
+
 async def study_history(request: Request) -> Response:
     """Draw one target's way through all studies of a name."""
     from anyio import to_thread
@@ -306,6 +322,7 @@ PAGES: Sequence[Route] = (
     Route("/", playground),
     Route("/browser/{name}", browser_file),
     Route("/guides/{name}", guide),
+    Route("/matrix", matrix),
     Route("/results", results),
     Route("/results/diff", study_diff),
     Route("/results/{study}", study),

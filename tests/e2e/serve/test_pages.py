@@ -365,6 +365,7 @@ PAGES = [
     "/?model=linear_regression",
     "/results",
     "/results/3",
+    "/matrix",
     FOLLOWED,
     "/results/diff?before=1&after=3",
     "/artifacts",

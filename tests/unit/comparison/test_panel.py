@@ -516,3 +516,18 @@ def test_more_threads_than_processors_are_not_available(linear: Captured) -> Non
 def test_warnings_that_differ_in_their_numbers_are_told_once() -> None:
     texts = ("steal: 3.5 % of it", "it computes bf16", "steal: 4 % of it", "it computes bf16", "steal: 1,000 % of it")
     assert deduplicate_warnings(texts) == ("steal: 3.5 % of it (the first of 3 such warnings)", "it computes bf16")
+
+
+def test_a_launch_of_many_targets_is_taken_in_parts(linear: Captured) -> None:
+    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0, launches=2, together=2)
+    rows = rows_of(linear, "cpu", "torch", "cpu?threads=1", "mps")
+    first, interrupted = run_launches(linear, rows, settings, Cache())
+    assert not interrupted and len(first) == 4, "two launches in two parts each"
+    started = [[result.latency is not None for result in launch.results] for launch in first]
+    assert started[0] == [True, False, True, False] and started[1][1]
+    assert all(sum(one) <= 3 for one in started), "two, and the fastest so far"
+    assert not enough(first[:3], settings) and enough(first, settings)
+    panel = conclude("net", first, settings, 1, Machine.here())
+    assert outcomes(panel) == [Outcome.OK, Outcome.OK, Outcome.OK, Outcome.UNAVAILABLE]
+    assert all(found.rank and found.comparison for found in panel.results[:3]) and panel.launches == 2
+    assert first == run_launches(linear, rows, settings, Cache(), first)[0], "nothing is left to do"

@@ -29,8 +29,12 @@ def test_the_defaults_are_those_of_the_code(key: str) -> None:
 
 
 def test_what_has_no_default_says_none() -> None:
-    assert {key for key in SETTINGS if getattr(StudySettings(), key) is None} == {"margin", "memory_limit"}
-    assert ROWS["margin"] == ROWS["memory_limit"] == "none"
+    assert {key for key in SETTINGS if getattr(StudySettings(), key) is None} == {
+        "margin",
+        "memory_limit",
+        "together",
+    }
+    assert ROWS["margin"] == ROWS["memory_limit"] == ROWS["together"] == "none"
 
 
 def test_every_key_of_a_study_is_in_the_example(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ assert {k: v for k, v in os.environ.items() if k.startswith(("YOLO", "OMP"))} ==
 
 
 def test_the_table_has_the_guides_detectors() -> None:
-    assert {"yolo11n", "yolov8n"} <= set(DETECTORS)
+    assert {"yolo11n", "yolov5n", "yolov8n"} <= set(DETECTORS)
     for name in DETECTORS:
         assert "AGPL" in WORKLOADS[name].licence
         assert WORKLOADS[name].requires == (("torch", "yolo"), ("ultralytics", "yolo"))
