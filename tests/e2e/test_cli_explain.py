@@ -125,7 +125,7 @@ def test_a_backend_that_takes_nothing_is_one_line(net, cli, complaint):
     [
         (("linear_regression",), ("--backend",)),
         (("linear_regression", "--backend", "vulcan"), ("'vulcan'", "Did you mean 'vulkan'")),
-        (("linear_regression", "--backend", "xnnpack?precision=int4"), ("int4", "fp32, int8")),
+        (("linear_regression", "--backend", "xnnpack?precision=int4"), ("int4", "fp32", "int4w", "int8dyn")),
         (("linear_regresion", "--backend", "xnnpack"), ("Did you mean 'linear_regression'",)),
         (("--backend", "xnnpack"), ("MODEL",)),
         (("a", "b", "--backend", "xnnpack"), ("b",)),

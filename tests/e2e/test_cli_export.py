@@ -215,7 +215,10 @@ def test_json_rows_have_the_same_fields_whatever_happened(linear, cli, document,
     assert good["flop_coverage"] == good["coverage"] == 1 and good["bundled_path"] is None
     assert (good["lifecycle"], unavailable["lifecycle"], without["lifecycle"]) == ("supported", "supported", None)
     assert (unavailable["outcome"], without["outcome"]) == ("UNAVAILABLE", "UNSUPPORTED")
-    assert "'precision'" in without["reason"] and without["flop_coverage"] is without["export_s"] is None
+    assert (
+        without["reason"].startswith("torch.eager has no int8: ")
+        and without["flop_coverage"] is without["export_s"] is None
+    )
 
 
 def test_two_tables_of_times_and_sizes_come_last(linear, cli, tmp_path, plain):
@@ -280,13 +283,13 @@ def test_what_is_no_share_is_refused(share, cli, usage_error):
 
 
 def test_precision_is_asked_of_every_backend_that_names_none(linear, cli, document, tmp_path):
-    targets = ("portable", "torch", "openvino", "openvino?precision=bf16", "coreml?compute_unit=cpu")
+    targets = ("portable", "iree", "openvino", "openvino?precision=bf16", "coreml?compute_unit=cpu")
     result = cli(
         "export", "linear_regression", "--backends", *targets, "--precision", "fp32", "--output-dir", tmp_path, "--json"
     )
     assert [(row["target"], row["outcome"]) for row in document(result)["results"]] == [
         ("executorch.portable?precision=fp32", "OK"),
-        ("torch.eager", "OK"),  # it computes in float32 and nothing else
+        ("iree.llvm_cpu", "OK"),  # it computes in float32 and nothing else
         ("openvino?precision=fp32", "OK"),
         ("openvino?precision=bf16", "OK"),
         ("executorch.coreml?compute_unit=cpu&precision=fp32", "OK"),
@@ -294,11 +297,11 @@ def test_precision_is_asked_of_every_backend_that_names_none(linear, cli, docume
 
 
 def test_a_precision_that_a_backend_lacks_is_its_own_failure(linear, cli, document, tmp_path):
-    arguments = ("--backends", "torch", "openvino", "xnnpack", "--precision", "int8", "--output-dir", tmp_path)
-    torch, openvino, xnnpack = document(cli("export", "linear_regression", *arguments, "--json"))["results"]
-    assert torch["outcome"] == openvino["outcome"] == "UNSUPPORTED"
-    assert "'precision'" in torch["reason"] and "torch.eager" in torch["reason"]
-    assert "'int8'" in openvino["reason"] and "bf16" in openvino["reason"]
+    arguments = ("--backends", "torch", "portable", "xnnpack", "--precision", "int8", "--output-dir", tmp_path)
+    torch, portable, xnnpack = document(cli("export", "linear_regression", *arguments, "--json"))["results"]
+    assert torch["outcome"] == portable["outcome"] == "UNSUPPORTED"
+    assert torch["reason"].startswith("torch.eager has no int8: torch computes")
+    assert portable["reason"] == "executorch.portable has no int8. It has fp32, fp16."
     assert xnnpack["outcome"] == "OK" and xnnpack["path"].endswith("linear_regression_xnnpack_int8.pte")
 
 

@@ -46,11 +46,25 @@ def test_what_it_measured_is_a_stored_study(tuned, cli, document):
 
 
 def test_it_prints_the_unbeaten_and_the_command(cli, plain, tmp_path):
-    result = cli("tune", "linear_regression", "--backends", "cpu", *QUICK, "--db", "t.sqlite", cwd=tmp_path)
+    result = cli(
+        "tune",
+        "linear_regression",
+        "--backends",
+        "cpu",
+        "--precision",
+        "fp32",
+        *QUICK,
+        "--db",
+        "t.sqlite",
+        cwd=tmp_path,
+    )
     assert result.returncode == 0, result.stderr
     plain(result.stdout + result.stderr)
     assert "Unbeaten candidates within the bounds (1)" in result.stdout and "relative error" in result.stdout
-    assert "Export it: cross-backend export linear_regression --backends 'onnxruntime?threads=1'" in result.stdout
+    assert (
+        "Export it: cross-backend export linear_regression --backends 'onnxruntime?precision=fp32&threads=1'"
+        in result.stdout
+    )
     assert "linear_regression, batch 1: launch 1, 1 candidate: stored" in result.stderr
 
 
@@ -70,19 +84,8 @@ def launches(place):
 def test_what_was_measured_is_not_measured_again(how, start, until, cli, document, tmp_path):
     place = tmp_path / "t.sqlite"
     slowly = ("--threads", "1", "--launches", "2", "--seconds", "16", "--num-runs", "200000")
-    command = (
-        "tune",
-        "linear_regression",
-        "--backends",
-        "torch",
-        *slowly,
-        "--batch",
-        "1",
-        "2",
-        "3",
-        "--db",
-        "t.sqlite",
-    )
+    several = ("--backends", "cpu", "--batch", "1", "2", "3")  # more candidates than are open at once
+    command = ("tune", "linear_regression", *several, *slowly, "--db", "t.sqlite")
     process = start(*command, cwd=tmp_path)
     before = until(lambda: launches(place)[0], "a launch is stored", of=process)
     process.send_signal(how)
@@ -96,7 +99,19 @@ def test_what_was_measured_is_not_measured_again(how, start, until, cli, documen
 
 
 def test_nothing_meets_the_bounds_and_the_nearest_is_named(cli, document, tmp_path):
-    command = ("tune", "linear_regression", "--backends", "cpu", "torch", "--max-size", "1kB", "--db", "t.sqlite")
+    command = (
+        "tune",
+        "linear_regression",
+        "--backends",
+        "cpu",
+        "torch",
+        "--precision",
+        "fp32",
+        "--max-size",
+        "1kB",
+        "--db",
+        "t.sqlite",
+    )
     result = cli(*command, cwd=tmp_path)
     assert result.returncode == 1
     assert "No candidate meets the bounds. Nearest: " in result.stdout and "(--max-size 1.0 kB)" in result.stdout
@@ -107,14 +122,38 @@ def test_nothing_meets_the_bounds_and_the_nearest_is_named(cli, document, tmp_pa
 
 
 def test_slow_ones_and_large_processes_are_turned_away(cli, document, tmp_path):
-    command = ("tune", "linear_regression", "--backends", "cpu", *QUICK, "--db", "t.sqlite", "--json")
+    command = (
+        "tune",
+        "linear_regression",
+        "--backends",
+        "cpu",
+        "--precision",
+        "fp32",
+        *QUICK,
+        "--db",
+        "t.sqlite",
+        "--json",
+    )
     (found,) = document(cli(*command, "--max-ms", "0.00001", "--max-memory", "1kB", cwd=tmp_path), status=1)["tuned"]
     assert {miss["bound"] for miss in found["nearest"]["misses"]} == {"--max-ms", "--max-memory"}
     assert found["launches"] == 1, "nobody can win, so nobody is started again"
 
 
 def test_batch_sizes_are_compared_by_item(cli, document, tmp_path):
-    command = ("tune", "linear_regression", "--backends", "cpu", *QUICK, "--batch", "1", "16", "--db", "t.sqlite")
+    command = (
+        "tune",
+        "linear_regression",
+        "--backends",
+        "cpu",
+        "--precision",
+        "fp32",
+        *QUICK,
+        "--batch",
+        "1",
+        "16",
+        "--db",
+        "t.sqlite",
+    )
     (found,) = document(cli(*command, "--json", cwd=tmp_path))["tuned"]
     assert [one["batch"] for one in found["candidates"]] == [1, 16]
     assert found["winner"]["batch"] == 16

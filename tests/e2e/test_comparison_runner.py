@@ -87,7 +87,7 @@ def test_a_torch_module_in_two_precisions_and_batches(run, tmp_path):
     assert [(panel.workload, panel.batch) for panel in results.panels] == [("Sequential", 1), ("Sequential", 3)]
     for panel in results.panels:
         right, refused = panel.results
-        assert (right.target, right.outcome, right.rank) == ("onnxruntime.cpu", "OK", 1)
+        assert (right.target, right.outcome, right.rank) == ("onnxruntime.cpu?precision=fp32", "OK", 1)
         assert (refused.outcome, refused.workload) == ("UNSUPPORTED", "Sequential") and "bf16" in refused.target
         assert panel.ranked == [right]
     assert results.to_json()["study"] == "net"

@@ -25,7 +25,21 @@ TAKEN = {
         "eager",
         "ethos_u",
     ),
-    *("executorch", "iree", "llvm_cpu", "migraphx", "mps", "null", "onnxruntime", "openvino", "ort", "portable", "qnn"),
+    *(
+        "executorch",
+        "iree",
+        "llvm_cpu",
+        "migraphx",
+        "mnn",
+        "mps",
+        "ncnn",
+        "null",
+        "onnxruntime",
+        "openvino",
+        "ort",
+        "portable",
+        "qnn",
+    ),
     *("rocm", "tensorrt", "torch", "vulkan", "wasm", "webgpu", "xnnpack"),
 }
 """What cross-backend's own backends and their families are called: it would never see another one of that name."""

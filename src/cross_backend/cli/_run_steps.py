@@ -100,7 +100,8 @@ def _document(work: Work, result: Result, profile: Profile | None, cases: int | 
         document["iterations_ms"] = [ns / 1e6 for ns in result.latency.values] if result.latency else []
         document["profile_runs"] = profile[1] if profile else 0
         document["profile"] = [timing.to_json(total_ms) for timing in rows] if profile else None
-        document["conversion_share"] = conversion_share(rows) if profile and lower_precision(result) else None
+        if profile and lower_precision(result):
+            document["conversion_share"] = conversion_share(rows)
     return document
 
 
