@@ -80,10 +80,11 @@ def launches(place):
         return [one for panel in panels for one in store.launches(rows[0].id, panel.key)], rows[0].finished is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_was_measured_is_not_measured_again(how, start, until, cli, document, tmp_path):
     place = tmp_path / "t.sqlite"
-    slowly = ("--threads", "1", "--launches", "2", "--seconds", "16", "--num-runs", "200000")
+    slowly = ("--threads", "1", "--launches", "2", "--seconds", "8", "--num-runs", "5000000")
     several = ("--backends", "cpu", "--batch", "1", "2", "3")  # more candidates than are open at once
     command = ("tune", "linear_regression", *several, *slowly, "--db", "t.sqlite")
     process = start(*command, cwd=tmp_path)
