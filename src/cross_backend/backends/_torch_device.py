@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cross_backend.backend import Option
-from cross_backend.errors import UnavailableError, one_line
+from cross_backend.errors import RunError, UnavailableError, failing_as, one_line
 from cross_backend.program.pt2 import load_pt2
 
 if TYPE_CHECKING:
@@ -84,12 +84,56 @@ def read_program(path: Path, device: str) -> ExportedProgram:
     return move_to_device_pass(program, device)
 
 
+def moved_with_inputs(path: Path, program: ExportedProgram, device: str) -> ExportedProgram:
+    """Read a program to a device, with the example inputs of the one that was stored: files hold none."""
+    import torch
+    from torch.utils import _pytree
+
+    moved = read_program(path, device)
+    moved.example_inputs = _pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.to(device), program.example_inputs)
+    return moved
+
+
 def synchronize(device: str) -> Callable[[], None] | None:
     """Return the call that waits for a device; None where calls return when they are done."""
     import torch
 
     waits: dict[str, Callable[[], None]] = {"cuda": torch.cuda.synchronize, "mps": torch.mps.synchronize}
     return waits.get(device)
+
+
+CUDA_GRAPH = Option("replay all kernels of a call in one launch (device=cuda)", "off", ("off", "on"), at="load")
+
+
+def as_cuda_graph(function: Callable[[], Any], module: Any) -> Callable[[], Any]:
+    """Record one call's kernels as a CUDA graph; return the call that replays them, into the same outputs.
+
+    The calls before the recording, in which libraries choose their kernels, leave the module's buffers as they were.
+
+    Raises:
+        RunError: the program waits for the GPU in mid-call, which no graph can.
+    """
+    import torch
+
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    with failing_as(RunError, "CUDA cannot record it as a graph; leave cuda_graph=on away"):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                function()
+        torch.cuda.current_stream().wait_stream(stream)
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            outputs = function()
+
+    def replay() -> Any:
+        graph.replay()
+        return outputs
+
+    return replay
 
 
 def describe(device: str) -> str:

@@ -17,7 +17,16 @@ from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._quantize import GROUP, int4, with_low_products
 from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.backends._torch_device import describe, device_option, read_program, require, synchronize
+from cross_backend.backends._torch_device import (
+    CUDA_GRAPH,
+    as_cuda_graph,
+    describe,
+    device_option,
+    moved_with_inputs,
+    read_program,
+    require,
+    synchronize,
+)
 from cross_backend.errors import (
     CrossBackendError,
     LoadError,
@@ -86,7 +95,12 @@ class _Torch(Backend):
 
     suffix = ".pt2"
     distributions = ("torch",)
-    options = {"device": device_option("cpu", "cuda", "mps"), "precision": _PRECISION, "threads": THREADS}
+    options = {
+        "device": device_option("cpu", "cuda", "mps"),
+        "precision": _PRECISION,
+        "threads": THREADS,
+        "cuda_graph": CUDA_GRAPH,
+    }
     lacks = {"int8": "torch computes programs with calibrated scales in float32"}
     limits = {"onnx_program": _NOT_ONNX}
     runtime_modules = ("torch",)
@@ -120,6 +134,8 @@ class _TorchSession(Session):
             torch.set_num_threads(self.options["threads"])
         self._device = self.options["device"]
         require(self._device)
+        if self.options.get("cuda_graph") == "on" and self._device != "cuda":
+            raise UnsupportedError("cuda_graph=on needs device=cuda")
         try:
             self._function = self._load(self.artifact.payload_path)
         except CrossBackendError as error:
@@ -138,10 +154,11 @@ class _TorchSession(Session):
         function, wait = self._function, synchronize(self._device)
         args = self._arguments([to_torch(x).to(self._device) for x in inputs])
         if wait is not None:
+            call = self._recorded(lambda: _pytree.tree_leaves(function(*args)))
 
             def run() -> Tensors:
                 with torch.inference_mode():
-                    outputs = _pytree.tree_leaves(function(*args))
+                    outputs: Tensors = call()
                 wait()
                 return outputs
         elif len(self.outputs) == 1:
@@ -157,6 +174,10 @@ class _TorchSession(Session):
                     return _pytree.tree_leaves(function(*args))
 
         return run
+
+    def _recorded(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """Return the call as the options want it on a GPU."""
+        return call
 
     def _arguments(self, leaves: list[Any]) -> Any:
         """Put flat inputs back into the structure in which the program was captured."""
@@ -179,8 +200,19 @@ class _ProgramSession(_TorchSession):
     def _load(self, path: Path) -> Callable[..., Any]:
         program = read_program(path, self._device)
         self._in_spec = program.call_spec.in_spec
-        module: Callable[..., Any] = program.module()
+        self._module = program.module()
+        module: Callable[..., Any] = self._module
         return module
+
+    def _recorded(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        import torch
+
+        if self.options["cuda_graph"] == "off":
+            return call
+        with torch.inference_mode():
+            return as_cuda_graph(call, self._module)
+
+    _module: Any
 
 
 @final
@@ -194,21 +226,27 @@ class TorchEager(_Torch):
         return _ProgramSession(artifact, options)
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
-        if options["device"] != "cpu":
-            raise UnsupportedError(f"{self.name} has no profiler that this version reads on {options['device']}.")
+        if options["device"] == "mps":
+            raise UnsupportedError("torch's profiler does not time Metal's kernels")
         from torch.profiler import ProfilerActivity
         from torch.profiler import profile as record
 
+        of_gpu = options["device"] == "cuda"
         recorded = []
         with self.load(artifact, options) as session:
             run = session.bind(inputs)
             for _ in range(runs + 1):
-                with record(activities=[ProfilerActivity.CPU]) as trace:
+                with record(activities=[ProfilerActivity.CUDA if of_gpu else ProfilerActivity.CPU]) as trace:
                     run()
-                recorded.append(
-                    [Timing(e.key, "operator", e.count, e.self_cpu_time_total / 1e3) for e in trace.key_averages()]
-                )
+                recorded.append([_timing(event, of_gpu=of_gpu) for event in trace.key_averages()])
         return typical(recorded[1:])
+
+
+def _timing(event: Any, *, of_gpu: bool) -> Timing:
+    """Return what the profiler recorded of one operator on the processor, or of one kernel on the GPU."""
+    if of_gpu:
+        return Timing(event.key, "operator", event.count, event.self_device_time_total / 1e3)
+    return Timing(event.key, "operator", event.count, event.self_cpu_time_total / 1e3)
 
 
 class _CompiledSession(_ProgramSession):
@@ -285,7 +323,7 @@ class TorchAotInductor(_Torch):
             own = _prepared(program, options)
             if options["device"] != "cpu":  # moving changes a program, and torch's copies of one may not be valid
                 save_pt2(own, payload)
-                own = read_program(payload, options["device"])
+                own = moved_with_inputs(payload, own, options["device"])
             aoti_compile_and_package(own, package_path=str(payload))
         with zipfile.ZipFile(payload) as archive:
             sources = [

@@ -8,7 +8,7 @@ import torch
 import cross_backend as xb
 from cross_backend.artifact import Artifact
 from cross_backend.backends import _torch_device
-from cross_backend.errors import UnavailableError
+from cross_backend.errors import UnavailableError, UnsupportedError
 from cross_backend.records import Execution, Outcome
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
@@ -125,6 +125,16 @@ def test_a_program_is_read_to_a_device(program: torch.export.ExportedProgram) ->
     moved = _torch_device.read_program(path, "meta")
     assert {t.device.type for t in moved.state_dict.values()} == {"meta"}
     assert moved.module()(torch.empty(8, 64, device="meta")).device.type == "meta"
+    ahead = _torch_device.moved_with_inputs(path, program, "meta")  # the compiler wants example inputs there, too
+    assert ahead.example_inputs is not None and ahead.example_inputs[0][0].device.type == "meta"
+
+
+def test_a_cuda_graph_needs_cuda(program: torch.export.ExportedProgram) -> None:
+    with (
+        pytest.raises(UnsupportedError, match="needs device=cuda"),
+        xb.load(xb.lower(program, "torch"), cuda_graph="on"),
+    ):
+        pass
 
 
 def test_a_silent_way_back_to_the_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
