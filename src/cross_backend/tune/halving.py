@@ -26,7 +26,7 @@ FINALISTS = 3
 """From so many on, rank alone removes nobody."""
 HEAT = 8
 """Most candidates that are open at once."""
-FIRST_SHARE = 0.25
+FIRST_SHARE = 0.125
 """Timed calls of the first rung, as a share of those of a whole launch; each rung has twice as many, up to all."""
 
 Key = tuple[int, int]
