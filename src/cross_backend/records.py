@@ -109,6 +109,69 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """What one profile says of one part of a model."""
+
+    ms: float
+    operators: tuple[str, ...]
+    """In the runtime's vocabulary, most expensive first."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One operation of the model with what follows it, or all of one line of Python, on two backends."""
+
+    name: str
+    """The module that called it; the line of Python where parts are lines."""
+    line: str
+    a: Spent
+    b: Spent
+
+    @property
+    def slower_by(self) -> float:
+        """Milliseconds that the second takes longer."""
+        return self.b.ms - self.a.ms
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row of the JSON document."""
+        spent = [{"ms": one.ms, "operators": list(one.operators)} for one in (self.a, self.b)]
+        return {"module": self.name, "line": self.line, "backend": spent[0], "against": spent[1]}
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Two profiles, and what they say of each part of the model; the largest difference first."""
+
+    a: str
+    """Target of the first."""
+    b: str
+    profile_a: tuple[Timing, ...]
+    """By kind of operator, most expensive first."""
+    profile_b: tuple[Timing, ...]
+    modules: tuple[Part, ...] = ()
+    lines: tuple[Part, ...] = ()
+    """The same by line of Python, which layers of one kind share."""
+    reason: str | None = None
+    """Why parts are not told apart."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the ``against`` of the JSON document."""
+        totals = [sum(row.ms for row in rows) for rows in (self.profile_a, self.profile_b)]
+        profiles = [
+            [row.to_json(total) for row in rows]
+            for rows, total in zip((self.profile_a, self.profile_b), totals, strict=True)
+        ]
+        return {
+            "targets": [self.a, self.b],
+            "ms": totals,
+            "profiles": profiles,
+            "parts": [part.to_json() for part in self.modules],
+            "lines": [part.to_json() for part in self.lines],
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
 class Simulated:
     """What a simulator counted, and what that would take on its hardware: an estimate, never a measurement."""
 

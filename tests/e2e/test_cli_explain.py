@@ -103,6 +103,31 @@ def test_where_nothing_is_left_it_says_so(backend, cli):
     assert "Left to other kernels" not in result.stdout
 
 
+def test_two_backends_are_laid_side_by_side(net, cli, document, plain):
+    """Products of both are the program's two: one of a module, one of a line at the top."""
+    command = ("explain", f"{net}:net", "--backend", "xnnpack", "--against", "portable")
+    against = document(cli(*command, "--json"))["against"]
+    assert against["targets"] == ["executorch.xnnpack", "executorch.portable"] and against["reason"] is None
+    assert {part["module"] for part in against["parts"]} >= {"linear", "matmul"}
+    lines = {part["line"] for part in against["lines"]}
+    assert {"net.py:9 forward: y = self.linear(x)", CUMSUM[1]} <= lines
+    for side, total in (("backend", against["ms"][0]), ("against", against["ms"][1])):
+        assert sum(part[side]["ms"] for part in against["parts"]) == pytest.approx(total, abs=1e-6)
+    result = cli(*command)
+    assert result.returncode == 0
+    plain(result.stdout + result.stderr)
+    assert "executorch.xnnpack against executorch.portable" in result.stdout
+    assert re.search(r"takes [\d.]+ ms more than executorch\.\w+ \([\d.]+ against", result.stdout)
+    assert re.search(
+        r"^part of the model +executorch\.xnnpack +executorch\.portable +difference", result.stdout, re.MULTILINE
+    )
+
+
+def test_a_backend_without_a_profiler_cannot_be_laid_beside_another(cli, complaint):
+    result = cli("explain", "linear_regression", "--backend", "xnnpack", "--against", "torch.compile")
+    complaint(result, 1, "torch.compile has no profiler")
+
+
 def test_inspect_shows_the_same_of_an_artifact(explained, net, cli, document, tmp_path):
     exported = cli("export", f"{net}:net", "--backends", "xnnpack", "--output-dir", tmp_path, "--json")
     (row,) = document(exported)["results"]

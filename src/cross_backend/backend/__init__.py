@@ -4,6 +4,7 @@ from cross_backend.backend.formats import BundledPrograms, ForeignFiles
 from cross_backend.backend.interface import Backend, Calibration, Feature, Gap, Lowered, Missing
 from cross_backend.backend.lifecycle import Lifecycle
 from cross_backend.backend.options import THREADS, Option, Options
+from cross_backend.backend.profiles import Recorded
 from cross_backend.backend.session import CallElsewhere, Rejected, Session
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Missing",
     "Option",
     "Options",
+    "Recorded",
     "Rejected",
     "Session",
 ]

@@ -12,6 +12,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend.formats import BundledPrograms, ForeignFiles
 from cross_backend.backend.lifecycle import Lifecycle
 from cross_backend.backend.options import Option, Options
+from cross_backend.backend.profiles import Recorded, typical
 from cross_backend.backend.session import Session
 from cross_backend.errors import UnsupportedError, unknown_name
 from cross_backend.placement import Placement
@@ -162,8 +163,8 @@ class Backend(ABC):
 
     # --- May be added: what its runtime tells
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
-        """Run with the runtime's own profiler, and return what it says, most expensive first.
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
+        """Run with the runtime's own profiler, and return its rows for each run, in the order of the operators.
 
         Args:
             artifact: its digest was checked.
@@ -177,14 +178,22 @@ class Backend(ABC):
         """
         raise UnsupportedError(f"{self.name} has no profiler that this version reads.")
 
+    def record_calls(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
+        """Return one row for each operator as a whole, where :meth:`record` takes operators apart."""
+        return self.record(artifact, options, inputs, runs)
+
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         """Return where the work really runs, from the runtime's own records; None where it cannot run elsewhere.
 
-        Arguments and errors are those of :meth:`profile`; the inputs are for runtimes that only tell after a run.
+        Arguments and errors are those of :meth:`record`; the inputs are for runtimes that only tell after a run.
         """
         return None
 
     # --- The same for all
+
+    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+        """Return one row per kind of operator, most expensive first; see :meth:`record`."""
+        return typical(self.record(artifact, options, inputs, runs))
 
     @property
     def precisions(self) -> tuple[str, ...]:

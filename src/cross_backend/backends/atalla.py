@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Recorded, Session
 from cross_backend.backends._atalla import (
     PRECISION,
     compiler_digest,
@@ -20,7 +20,6 @@ from cross_backend.backends._atalla import (
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.backends._simulated import EXECUTOR, check_tools, simulated
-from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.placement import Operators, Placement, count_operators, group_left
@@ -90,7 +89,7 @@ class Atalla(Backend):
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _AtallaSession(artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         if options["executor"] != "fast":
             raise UnsupportedError(
                 "a simulated device has no times to profile; 'atalla run --executor device' has cycles."
@@ -103,7 +102,7 @@ class Atalla(Backend):
             for _ in range(runs + 1):
                 run()
                 recorded.append(session.timings())
-        return typical(recorded[1:])
+        return recorded[1:]
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         executor = options["executor"]

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Recorded, Session
 from cross_backend.backends._nncf import arithmetic_of, quantize, read_arithmetic
 from cross_backend.backends._packages import missing_packages
-from cross_backend.backends._timings import typical
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, failing_as, one_line
 from cross_backend.placement import Placement, count_operators
 from cross_backend.precisions import QUANTISED
@@ -100,7 +99,7 @@ class OpenVino(Backend):
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _OpenVinoSession(artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         session = _OpenVinoSession(artifact, options)
         session.counts = True
         recorded = []
@@ -109,7 +108,7 @@ class OpenVino(Backend):
             for _ in range(runs + 1):
                 request.infer()
                 recorded.append([_timing(row) for row in request.get_profiling_info() if row.real_time])
-        return typical(recorded[1:])
+        return recorded[1:]
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         """Run a few times; read the devices and, for each node that took time, its arithmetic."""

@@ -12,10 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import (
+    THREADS,
+    Backend,
+    Calibration,
+    Gap,
+    Lowered,
+    Missing,
+    Option,
+    Options,
+    Recorded,
+    Session,
+)
 from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._quantize import GROUP, int4, with_low_products
-from cross_backend.backends._timings import typical
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends._torch_device import (
     CUDA_GRAPH,
@@ -225,7 +235,18 @@ class TorchEager(_Torch):
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _ProgramSession(artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
+        return self._recorded(artifact, options, inputs, runs)
+
+    def record_calls(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
+        if options["device"] != "cpu":
+            raise UnsupportedError("kernels of a GPU are not told apart by the operator that called them")
+        return self._recorded(artifact, options, inputs, runs, is_whole=True)
+
+    def _recorded(
+        self, artifact: Artifact, options: Options, inputs: Tensors, runs: int, *, is_whole: bool = False
+    ) -> Recorded:
+        """Record operators and what each calls in turn, or (``is_whole``) the outermost ones, with all they call."""
         if options["device"] == "mps":
             raise UnsupportedError("torch's profiler does not time Metal's kernels")
         from torch.profiler import ProfilerActivity
@@ -238,8 +259,13 @@ class TorchEager(_Torch):
             for _ in range(runs + 1):
                 with record(activities=[ProfilerActivity.CUDA if of_gpu else ProfilerActivity.CPU]) as trace:
                     run()
-                recorded.append([_timing(event, of_gpu=of_gpu) for event in trace.key_averages()])
-        return typical(recorded[1:])
+                if is_whole:
+                    outermost = [event for event in trace.events() if event.cpu_parent is None]
+                    outermost.sort(key=lambda event: event.time_range.start)
+                    recorded.append([Timing(e.name, "operator", 1, e.cpu_time_total / 1e3) for e in outermost])
+                else:
+                    recorded.append([_timing(event, of_gpu=of_gpu) for event in trace.key_averages()])
+        return recorded[1:]
 
 
 def _timing(event: Any, *, of_gpu: bool) -> Timing:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
+from cross_backend.backend.profiles import in_order
 from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
@@ -77,6 +78,10 @@ class WorkerBench(Bench):
 
     def profile(self, subject: Subject, runs: int) -> tuple[Timing, ...]:  # noqa: D102
         return self._ask(Profile(subject, runs))
+
+    def steps(self, subject: Subject, runs: int) -> tuple[Timing, ...]:
+        """Return a typical profiled run, operator by operator in their order, in a session of its own."""
+        return self._ask(Steps(subject, runs))
 
     def take(self, reading: Reading[Answer]) -> Answer:  # noqa: D102
         return self._ask(reading)
@@ -188,6 +193,20 @@ class Profile(Question[tuple[Timing, ...]]):
         artifact, resolved, options = _prepared(self.subject)
         with failing_as(RunError, "it failed while it was profiled"):
             return resolved.backend.profile(artifact, options, sample_of(artifact)["input"], self.runs)
+
+
+@dataclass(frozen=True)
+class Steps(Question[tuple[Timing, ...]]):
+    """Run an artifact on its sample inputs with the runtime's profiler, in a session of its own."""
+
+    subject: Subject
+    runs: int
+
+    def answer(self, _process: Answering) -> tuple[Timing, ...]:
+        """Return one row for each operator that ran, in their order."""
+        artifact, resolved, options = _prepared(self.subject)
+        with failing_as(RunError, "it failed while it was profiled"):
+            return in_order(resolved.backend.record_calls(artifact, options, sample_of(artifact)["input"], self.runs))
 
 
 def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options]:

@@ -8,9 +8,9 @@ from itertools import groupby
 
 from markupsafe import Markup
 
+from cross_backend.export.operations import BESIDE, INSIDE, LEFT, Operation
 from cross_backend.report.charts.svg import escape, number, shortened
 from cross_backend.web.layering import HEIGHT, WIDTH, laid_out
-from cross_backend.web.operations import BESIDE, INSIDE, LEFT, Operation
 
 MOST_BOXES = 48
 """Boxes of a picture in which nothing is opened."""

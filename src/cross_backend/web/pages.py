@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from cross_backend._version import __version__
 from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
+from cross_backend.export.operations import operations
 from cross_backend.platforms import COMPARED
 from cross_backend.report import html
 from cross_backend.report.charts.plots import for_both
@@ -32,7 +33,6 @@ from cross_backend.web.api import asked, history_asked, state_of, whole
 from cross_backend.web.catalogue import Playable
 from cross_backend.web.graphing import WORDS, graph
 from cross_backend.web.guard import HEADERS
-from cross_backend.web.operations import operations
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
 from cross_backend.web.study_api import LAUNCHES, SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import fcntl
 import http.client
 import json
@@ -121,7 +122,9 @@ def serving(models, db):
     finally:
         running.should_exit = True
         thread.join(60)
-    assert not thread.is_alive()
+    if thread.is_alive():
+        faulthandler.dump_traceback()
+    assert not thread.is_alive(), "what it waits for stands in the captured standard error"
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.backends._timings import typical
+from cross_backend.backend.profiles import in_order, typical
 from cross_backend.errors import UnsupportedError
 from cross_backend.records import Timing
 from cross_backend.registry import resolve
@@ -134,3 +134,10 @@ def test_shares_are_of_the_whole() -> None:
     row = Timing("add", "operator", 3, 0.25)
     assert row.to_json(1.0) == {"name": "add", "kind": "operator", "calls": 3, "ms": 0.25, "share": 0.25}
     assert Timing("add", "operator", 3, 0.0).to_json(0.0)["share"] == 0
+
+
+def test_in_order_keeps_the_order_of_the_usual_run() -> None:
+    first, second = Timing("add", "operator", 1, 1.0), Timing("conv", "operator", 1, 2.0)
+    slow, other = Timing("add", "operator", 1, 5.0), Timing("allocate", "operator", 1, 9.0)
+    assert in_order([[first, second], [other, first, second], [slow, second], [first, second]]) == (first, second)
+    assert in_order([]) == ()

@@ -17,7 +17,7 @@ from executorch.devtools.etdump import serialize
 from atalla.cli import say
 from atalla.device.hardware import read_hardware
 from atalla.report.page import hardware_line
-from cross_backend.backends._timings import typical
+from cross_backend.backend.profiles import typical
 from cross_backend.backends.executorch._profile import read_etdump
 from cross_backend.cli import toolchain
 from cross_backend.registry import find_backend, missing_here

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.backends._timings import typical
 from cross_backend.errors import RunError, UnavailableError, UnsupportedError, failing_as, one_line
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
@@ -24,7 +23,7 @@ _NUMBER = re.compile(r" #\d+$")
 """Delegates number operators of one kind: ``Convolution (NHWC, F32) IGEMM #41``."""
 
 
-def profile(session: PteSession, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+def record(session: PteSession, inputs: Tensors, runs: int) -> list[list[Timing]]:
     """Run a session that is not open yet, and return what the runtime recorded.
 
     Raises:
@@ -44,7 +43,7 @@ def profile(session: PteSession, inputs: Tensors, runs: int) -> tuple[Timing, ..
             session.program.write_etdump_result_to_file(str(etdump))
         names = list(session.artifact.placement.delegates)
         recorded = read_etdump(etdump, names[0] if len(names) == 1 else _DELEGATE)
-    return typical(recorded[1:])
+    return recorded[1:]
 
 
 def read_etdump(path: Path, delegate: str) -> list[list[Timing]]:

@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Recorded, Session
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._quantize import GROUP, four_bits, quantize, with_low_products
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends.executorch._bundled import BUNDLED
 from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
-from cross_backend.backends.executorch._profile import profile
+from cross_backend.backends.executorch._profile import record
 from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as
 from cross_backend.placement import Arithmetic, Operators, Placement, join_arithmetic, split_arithmetic
 from cross_backend.precisions import QUANTISED
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.composites import without_composites
 from cross_backend.program.state import state_of
-from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -141,8 +140,8 @@ class ExecuTorchBackend(Backend):
     def load(self, artifact: Artifact, options: Options) -> PteSession:
         return PteSession(artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
-        return profile(self.load(artifact, options), inputs, runs)
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
+        return record(self.load(artifact, options), inputs, runs)
 
 
 def _keeping_state(program: Any) -> Any:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Options, Session
-from cross_backend.backends._timings import typical
+from cross_backend.backend import THREADS, Options, Recorded, Session
 from cross_backend.backends.iree._iree import IreeBackend
 from cross_backend.backends.iree._profile import record
 from cross_backend.backends.iree._session import IreeSession, create_driver
-from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 
 
@@ -36,10 +34,10 @@ class IreeLlvmCpu(IreeBackend):
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _CpuSession(artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         driver, flags = _driver(options["threads"])
         recorded = record(artifact, inputs, runs + 1, [f"--device={driver}", *flags], "host-execution")
-        return typical([run.rows for run in recorded[1:]])
+        return [run.rows for run in recorded[1:]]
 
 
 def _driver(threads: int | None) -> tuple[str, list[str]]:

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Gap, Missing, Option, Options, Session
-from cross_backend.backends._timings import typical
+from cross_backend.backend import Gap, Missing, Option, Options, Recorded, Session
 from cross_backend.backends._vulkan import REMEDY, SOFTWARE, VulkanDevice, find_devices
 from cross_backend.backends.iree._iree import IreeBackend
 from cross_backend.backends.iree._lower import default_target
 from cross_backend.backends.iree._profile import record
 from cross_backend.backends.iree._session import IreeSession, create_driver
 from cross_backend.errors import LoadError, LowerError, UnavailableError
-from cross_backend.records import Execution, Timing
+from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -71,9 +70,9 @@ class IreeVulkan(IreeBackend):
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _VulkanSession(artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         recorded = record(artifact, inputs, runs + 1, [f"--device={_uri(_device())}"], "dispatch-events")
-        return typical([run.rows for run in recorded[1:]])
+        return [run.rows for run in recorded[1:]]
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         """Count what the device itself wrote times for, and what IREE ran on the processor instead."""

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Recorded, Session
 from cross_backend.backends._onnx import LIMITS, TO_LOWER
 from cross_backend.backends._packages import missing_packages
-from cross_backend.backends._timings import typical
 from cross_backend.backends.mnn._convert import convert
 from cross_backend.backends.mnn._placement import read_placement
 from cross_backend.backends.mnn._session import PROCESSOR, MnnSession
 from cross_backend.errors import LoadError, LowerError, RunError
 from cross_backend.program.capture import Program
-from cross_backend.records import Execution, Timing
+from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -52,9 +51,9 @@ class Mnn(Backend):
     def load(self, artifact: Artifact, options: Options) -> Session:
         return MnnSession(artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         with MnnSession(artifact, options) as session:
-            return typical(session.recorded(inputs, runs + 1)[1:])
+            return session.recorded(inputs, runs + 1)[1:]
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         """Read on which of MNN's backends the session is."""

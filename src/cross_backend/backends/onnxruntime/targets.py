@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Session
+from cross_backend.backend import Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Recorded, Session
 from cross_backend.backends._onnx import LIMITS, TO_LOWER, read_onnx_placement, write_onnx
-from cross_backend.backends._timings import typical
 from cross_backend.backends.onnxruntime._foreign import describe
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, Provider
 from cross_backend.backends.onnxruntime._quantize import quantize
@@ -23,7 +22,7 @@ from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, tim
 from cross_backend.errors import UnsupportedError
 from cross_backend.precisions import QUANTISED
 from cross_backend.program.capture import Program
-from cross_backend.records import Execution, Timing
+from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 from cross_backend.toolchains import find_toolchain
 
@@ -84,7 +83,7 @@ class OnnxRuntimeBackend(Backend):
             artifact = replace(artifact, target=self.name)
         return OnnxRuntimeSession(self.provider, artifact, options)
 
-    def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
+    def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         if self.provider.is_asynchronous:
             raise UnsupportedError(f"{self.name} only hands work over to the device; its profile would tell nothing.")
         with _traced(self.provider, artifact, options) as session:
@@ -92,7 +91,7 @@ class OnnxRuntimeBackend(Backend):
             for _ in range(runs + 1):
                 run()
             events = session.end_trace()
-        return typical([timings_of(nodes) for nodes in runs_of(events)][1:])
+        return [timings_of(nodes) for nodes in runs_of(events)][1:]
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         if self.provider.name == "cpu":
