@@ -26,7 +26,7 @@ RUNS, ROUNDS = 10, 3
 NOWHERE = -1
 """In place of an operation: what a delegate takes beside the operators that it told."""
 _PRODUCT = re.compile(
-    r"conv(?!ert)|gemm|mat_?mul|fully.?connected|linear(?!ly|_)|inner.?product|matrix.?multiply|attention"
+    r"conv(?!ert)|gemm|mat_?mul|fully.?connected|(?<![a-z])linear(?![a-z_0-9])|inner.?product|matrix.?multiply|attention"
     r"|\b(?:add|b|badd)?b?mm\b",
     re.IGNORECASE,
 )

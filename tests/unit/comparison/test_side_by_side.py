@@ -34,6 +34,7 @@ NET = _made("conv2d", "batch_norm", "relu", "linear", "scaled_dot_product_attent
         ),
         (("convolution.out", "addmm.out", "bmm.out", "_softmax.out", "bmm.out", "addmm.out"), [0, 3, 4, 5]),
         (("Reorder", "Convolution", "FullyConnected", "Subgraph", "FullyConnected"), [0, 3, 5]),
+        (("QuantizeLinear", "QLinearConv", "QLinearMul", "QGemm", "MatMulNBits", "QGemm"), [0, 3, 4, 5]),
         (("CONV2D conv2d", "COPY conv2d", "GEMM linear", "ATTENTION sdpa", "GEMM linear_1"), [0, 3, 4, 5]),
     ],
 )  # fmt: skip
