@@ -109,6 +109,28 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """How like a float32 target's its answers are, on many inputs."""
+
+    reference: str
+    """That target."""
+    inputs: int
+    top1: float | None
+    """Share of the inputs that both give the same class; None where the first output is not one score a class."""
+    top5: float | None
+    """Share whose class of float32 is among its first five; None of five classes or fewer."""
+    sqnr_db: tuple[float, ...]
+    """Of each output, over all inputs; decibels, infinite where nothing differs."""
+    worst: int
+    """Index of the input that differs most."""
+    worst_db: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result's ``agreement``; an infinite SQNR is null."""
+        return {**asdict(self), "sqnr_db": [finite(db) for db in self.sqnr_db], "worst_db": finite(self.worst_db)}
+
+
+@dataclass(frozen=True)
 class Spent:
     """What one profile says of one part of a model."""
 
@@ -278,6 +300,8 @@ class Result(Further):
     """Why it has no rank although it is right: ``not on CUDA: 0.7 %``, or that it is a functional check only."""
     asked: str | None = None
     """Precision that its options ask for, by default or by name; None where they know none."""
+    agreement: Agreement | None = None
+    """With float32; None where that was not asked, as the model has a task or nothing computes in less."""
 
     @property
     def precision(self) -> str | None:
@@ -320,6 +344,7 @@ class Result(Further):
             "load_s": self.load_s,
             "cached": self.cached,
             "task": dict(self.task) or None,
+            "agreement": self.agreement.to_json() if self.agreement else None,
             "execution": self.execution.to_json() if self.execution else None,
             "unranked": self.unranked,
             "measurements": [

@@ -62,6 +62,16 @@ def add_calibration(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_task(parser: argparse.ArgumentParser) -> None:
+    """Declare a task of the user's own."""
+    parser.add_argument(
+        "--task",
+        metavar="FILE.py:FUNC",
+        help="what your model is for: a function that returns (samples, labels), or (samples, labels, metric) with "
+        "'top-1 accuracy' (the default), 'top-5 accuracy' or a function of outputs and labels; larger is better",
+    )
+
+
 def add_places(parser: argparse.ArgumentParser, default: Sequence[str] | None = ("local",)) -> None:
     """Declare on which machines it runs."""
     told = "the study file's places" if default is None else "local"

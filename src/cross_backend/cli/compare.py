@@ -19,6 +19,7 @@ from cross_backend.cli._options import (
     add_model,
     add_places,
     add_targets,
+    add_task,
     add_work,
     check_threads,
     chosen_targets,
@@ -53,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser, nargs="+")
     add_inputs(parser)
+    add_task(parser)
     add_targets(parser)
     add_places(parser)
     parser.add_argument(
@@ -105,7 +107,10 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.workloads import find_workload
 
     trust_files(args, args.models)
-    sources = [find_workload(model, args.weights, args.batch, args.inputs, args.calibration) for model in args.models]
+    sources = [
+        find_workload(model, args.weights, args.batch, args.inputs, args.calibration, args.task)
+        for model in args.models
+    ]
     folder = writable_folder(args.output_dir) if args.output_dir else None
     settings = Settings(
         args.num_runs, args.seconds, args.threads, args.timeout, args.seed, args.launches, MOST_LAUNCHES, args.margin

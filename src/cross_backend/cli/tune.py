@@ -14,6 +14,7 @@ from cross_backend.cli._options import (
     add_model,
     add_places,
     add_targets,
+    add_task,
     add_timeout,
     chosen_targets,
     share,
@@ -37,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_model(parser)
     add_inputs(parser)
+    add_task(parser)
     parser.add_argument(
         "--max-drop",
         type=share,
@@ -189,13 +191,16 @@ def _asked(args: argparse.Namespace, texts: list[str], site: Site) -> Asked:
         raise UsageError(f"--{error}") from error
     return Asked(
         study,
-        lambda batch: find_workload(args.model, args.weights, batch if args.batch else None, args.inputs),
+        lambda batch: find_workload(
+            args.model, args.weights, batch if args.batch else None, args.inputs, args.calibration, args.task
+        ),
         lambda one: export_command(
             args.model,
             one.target,
             batch=one.batch if args.batch else None,
             weights=args.weights,
             inputs=args.inputs,
+            calibration=args.calibration,
         ),
         Bounds(args.max_drop, args.max_ms, args.max_size, args.max_memory),
         Rungs(args.launches),

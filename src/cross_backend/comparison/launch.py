@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
 from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
+from cross_backend.comparison.agreeing import agree
 from cross_backend.comparison.cooling import Cooling
 from cross_backend.comparison.entrant import Entrant, Standing, described, standing
 from cross_backend.comparison.opening import (
@@ -28,13 +28,13 @@ from cross_backend.comparison.opening import (
     verify,
     warm,
 )
+from cross_backend.comparison.scoring import scored
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site
 from cross_backend.comparison.visits import ROUNDS, plan_visits
 from cross_backend.comparison.warm_up import WARM_UP_S
 from cross_backend.errors import CrossBackendError, PlaceLostError, WorkerError, one_line
 from cross_backend.export.export import Exported
-from cross_backend.instruments.accuracy import Score
 from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.measurement import Measurement
 from cross_backend.program.capture import Captured
@@ -133,7 +133,7 @@ def run_launch(
             open_all(stack)
             visited = [e for e in (*entrants, twin) if e is not None and e.running]
             _measure(visited, settings, len(before), lambda turn: show(_round(turn), len(rows) + 1 + turn), cooling)
-            _end_all(entrants, captured, aside)
+            _end_all(entrants, captured, aside, cache if site is HERE else None)
             machine_after = site.snapshot()
         except KeyboardInterrupt:
             interrupted = True
@@ -174,27 +174,31 @@ def _round(turn: int) -> str:
     return f"measure, round {min(turn + 1, ROUNDS)} of {ROUNDS}"
 
 
-def _end_all(entrants: Sequence[Entrant], captured: Captured, aside: Aside) -> None:
+def _end_all(entrants: Sequence[Entrant], captured: Captured, aside: Aside, cache: Cache | None) -> None:
     """Find out once how well each does its task; after the rounds, so that a failure costs it nothing else."""
-    for entrant in entrants:
-        if entrant.is_new and captured.metric is not None and not entrant.result.task:
-            _score(entrant, str(captured.metric), captured.task_path)
-        if entrant.is_new and entrant.running:
+    new = [entrant for entrant in entrants if entrant.is_new]
+    for entrant in new:
+        if captured.metric is not None and not entrant.result.task:
+            _score(entrant, captured)
+    if captured.metric is None and cache is not None:
+        agree(new, captured, cache)
+    for entrant in new:
+        if entrant.running:
             aside.finish(entrant)
 
 
-def _score(entrant: Entrant, metric: str, task: Path) -> None:
+def _score(entrant: Entrant, captured: Captured) -> None:
     if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
         return
     try:
-        score = entrant.bench.take(Score(task))
+        score = scored(entrant.bench, captured)
     except CrossBackendError as error:
         told = {"accuracy": one_line(error)}
         failures = told if isinstance(error, WorkerError) else {}
         warnings = (*entrant.result.warnings, f"accuracy could not be taken: {told['accuracy']}")
         entrant.result = replace(entrant.result, absent=told, failures=failures, warnings=warnings)
     else:
-        entrant.result = replace(entrant.result, task={metric: score})
+        entrant.result = replace(entrant.result, task={str(captured.metric): score})
 
 
 def _fastest(entrants: Sequence[Entrant]) -> int | None:

@@ -152,14 +152,17 @@ def _capture(source: Source, texts: Sequence[str], settings: ExportSettings, poo
 
 def _capture_in_worker(source: Source, texts: Sequence[str], settings: ExportSettings, pool: Pool) -> Captured:
     """Capture in one worker, while others import the compilers that come next."""
-    question = Capture(source.text, source.weights, source.batch, settings.cache.root, source.own, source.calibration)
+    question = Capture(
+        source.text, source.weights, source.batch, settings.cache.root, source.own, source.calibration, source.task
+    )
     for attempt in range(CAPTURE_TRIES):
         worker = pool.take()
         if attempt == 0:
             pool.preload(texts, settings.workers(0) - 1)
         try:
             folder, was_training = worker.ask(question, settings.timeout_s)
-            return replace(Captured.read(folder), workload=source.name, was_training=was_training)
+            captured = Captured.read(folder)
+            return replace(captured, workload=source.name, was_training=was_training, task_from=source.task)
         except WorkerTimeoutError:
             raise
         except WorkerError:

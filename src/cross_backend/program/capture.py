@@ -31,6 +31,7 @@ from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
 from cross_backend.workloads.calibration import SEED, read_calibration
 from cross_backend.workloads.own_inputs import read_own
+from cross_backend.workloads.task import samples_for
 from cross_backend.workloads.user_code import place_of, with_place
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ CALIBRATION = "calibration.npz"
 
 CALIBRATED_ON = "calibration.json"
 """File beside it that says where those are from; no part of the digest."""
+
+TASK = "task.npz"
+METRIC = "metric.txt"
+"""File beside it with the name of its metric, and the digest of the file that one of the user's own is from."""
 
 PROOF = "proof.json"
 """File beside it that says what the sample and the probes reach; no part of the digest."""
@@ -92,6 +97,8 @@ class Captured:
     time."""
     files: Mapping[str, str]
     """Name → SHA-256 of every file in the folder but the record itself."""
+    task_from: str | None = None
+    """``FILE.py:function`` of a metric of the user's own; not in the record, which holds no code."""
     was_training: bool = False
     """Whether this capture switched the module to evaluation mode; not in the record, which is of its outcome."""
 
@@ -103,7 +110,7 @@ class Captured:
     @property
     def task_path(self) -> Path:
         """Groups ``input`` and ``label``; only where ``metric`` is not None."""
-        return self.folder / "task.npz"
+        return self.folder / TASK
 
     @property
     def labels_path(self) -> Path | None:
@@ -257,8 +264,6 @@ def write_capture(workload: Workload, folder: Path) -> Captured:
         CaptureError: it cannot be captured, or the captured program does not compute what eager computes.
     """
     started = time.perf_counter()
-    if workload.task is not None:
-        save_tensors(folder / "task.npz", {"input": [workload.task.inputs], "label": [workload.task.labels]})
     if workload.labels:
         (folder / "labels.txt").write_text("\n".join(workload.labels) + "\n")
     if workload.media is not None:
@@ -483,6 +488,10 @@ def _write_record(
 ) -> Captured:
     """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
     check_has_inputs(workload.name, specs["inputs"])
+    if workload.task is not None:
+        samples = samples_for(workload.task, specs["inputs"], workload.name)
+        save_tensors(folder / TASK, {"input": samples, "label": [workload.task.labels]})
+        (folder / METRIC).write_text(f"{workload.task.metric}\n{workload.task.origin}\n")
     _write_calibration(folder, workload, specs["inputs"])
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}
     beside = [files[key] for key in files if key.endswith((".npz", ".txt", STRUCTURE))]

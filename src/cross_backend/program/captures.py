@@ -26,10 +26,13 @@ class Capture(Question[tuple[Path, bool]]):
     cache: Path
     own: tuple[Path, ...] = ()
     calibration: Path | None = None
+    task: str | None = None
 
     def answer(self, _process: Answering) -> tuple[Path, bool]:
         """Return the capture's folder, and whether the module was in training mode."""
-        captured = capture_workload(self.model, self.weights, Cache(self.cache), self.batch, self.own, self.calibration)
+        captured = capture_workload(
+            self.model, self.weights, Cache(self.cache), self.batch, self.own, self.calibration, self.task
+        )
         return captured.folder, captured.was_training
 
 
@@ -40,13 +43,14 @@ def capture_workload(
     batch: int | None = None,
     own: tuple[Path, ...] = (),
     calibration: Path | None = None,
+    task: str | None = None,
 ) -> Captured:
     """Build and capture a workload at a batch size (as it comes where None), or find it in the cache.
 
     Raises:
         UsageError, CaptureError, UnavailableError: it cannot be found, built or captured.
     """
-    source = find_workload(model, weights, batch, own, calibration)
+    source = find_workload(model, weights, batch, own, calibration, task)
     found = find_capture(source, cache)
     if found is not None:
         return found

@@ -16,7 +16,7 @@ from cross_backend.report import outcomes, raw, study_tables, verdicts
 from cross_backend.report.charts.svg import hatches, key
 from cross_backend.report.files import replace_file
 from cross_backend.report.looks import Look
-from cross_backend.report.low_precision import not_faster
+from cross_backend.report.low_precision import agreements, not_faster
 from cross_backend.report.sections import sections
 from cross_backend.report.tables import NONE
 from cross_backend.report.views import View, looks_of, views
@@ -78,7 +78,7 @@ def study_parts(results: StudyResults) -> dict[str, Any]:
 def _verdict(panel: Panel) -> tuple[str, str]:
     """Return the advice, and what stands below it in small letters."""
     advice, *further = verdicts.parts(panel)
-    return advice, " ".join(filter(None, (*further, verdicts.lead(panel), *not_faster(panel))))
+    return advice, " ".join(filter(None, (*further, verdicts.lead(panel), *agreements(panel), *not_faster(panel))))
 
 
 def _policy(style: str, script: str) -> str:

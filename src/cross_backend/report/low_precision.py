@@ -52,6 +52,27 @@ def not_faster(panel: Panel) -> list[str]:
     return told
 
 
+def agreements(panel: Panel) -> list[str]:
+    """Return a sentence for each target of lower precision on how like float32 its answers are."""
+    told = []
+    for result in panel.ranked:
+        found = result.agreement
+        if found is None:
+            continue
+        other = next((one.title for one in panel.results if one.target == found.reference), found.reference)
+        on = f"on {found.inputs} input{'s' if found.inputs > 1 else ''}"
+        first = ""
+        if found.top1 is not None:
+            near = "" if found.top5 is None else f" (top-5 {tables.percent(found.top5)})"
+            first = f"gives the class of {other} {on} in {tables.percent(found.top1)}{near}"
+        outputs = ", ".join(tables.sqnr(db) for db in found.sqnr_db[:SHOWN])
+        more = ", …" if len(found.sqnr_db) > SHOWN else ""
+        noise = f"SQNR {'of each output ' if len(found.sqnr_db) > 1 else ''}{outputs}{more}"
+        noise = f"{noise}, of input {found.worst} alone {tables.sqnr(found.worst_db)}"
+        told.append(f"{result.title} {first}; {noise}." if first else f"{result.title} beside {other} {on}: {noise}.")
+    return told
+
+
 def _in_float32(panel: Panel, result: Result) -> Result | None:
     """Return the same target in float32, where that has a rank."""
     wanted = _other_options(result)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from cross_backend.records import Outcome, Panel, Result, StudyResults
 from cross_backend.report import circumstances, devices, figures, outcomes, study_tables, tables, verdicts
-from cross_backend.report.low_precision import not_faster
+from cross_backend.report.low_precision import agreements, not_faster
 from cross_backend.report.placement import TELLING, left_by_delegate
 from cross_backend.report.tables import Table
 from cross_backend.report.terminal import Terminal
@@ -103,7 +103,7 @@ def _print_summary(terminal: Terminal, panel: Panel) -> None:
     lines += [f"⚠️ {result.title}: {warning}" for result in panel.ranked for warning in result.warnings]
     left = [(result.title, left_by_delegate(result.placement, TELLING)) for result in panel.ranked]
     lines += [f"⚠️ {title}: {text}" for title, text in left if text]
-    lines += [f"🔍 {text}" for text in not_faster(panel)]
+    lines += [f"🔍 {text}" for text in (*agreements(panel), *not_faster(panel))]
     for line in lines:
         terminal.text(f"   {line}")
     terminal.text()

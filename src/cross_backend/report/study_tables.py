@@ -42,7 +42,7 @@ def where(view: View) -> tuple[str, str, str]:
 
 def ranking(view: View) -> Table:
     """Return a row per result that has figures, the best first; :func:`stopped` tells of the others."""
-    tasks = sorted({name for row in view.rows for name in row.result.task})
+    tasks = tables.costs(row.result for row in view.rows)
     headers = (*RANKING, *tasks, "note")
     rows = tuple(cells(row, tasks) for row in view.rows if row.has_figures)
     texts = {"backend", "precision", "note"}
@@ -62,7 +62,7 @@ def cells(row: Row, tasks: Sequence[str]) -> tuple[str, ...]:
         told |= zip(_PERCENTILES, percentiles(result.latency), strict=True)
     else:
         told |= dict.fromkeys(RANKING[2 : RANKING.index("runs") + 1], NONE)
-    scores = (tables.percent(result.task.get(name)) if proved(result) else NONE for name in tasks)
+    scores = (tables.cost(result, name) if proved(result) else NONE for name in tasks)
     return (*(told[header] for header in RANKING), *scores, note(row))
 
 

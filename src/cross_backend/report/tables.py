@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cross_backend.measurement import Measurement
@@ -29,6 +29,8 @@ RANKING = (
 )
 """Columns of a ranking; then the first values of the output for small models, and the task metrics."""
 OUTPUT = "output"
+AGREED_TOP, AGREED_SQNR = "top-1 agreement", "SQNR to fp32"
+"""Of a target of lower precision with one of float32, on many inputs; the second of its worst output."""
 PROFILE_HEADERS = ("Operator", "kind", "calls", "ms", "share")
 PROFILE_ROWS = 30
 """Most rows of a profile that a terminal shows."""
@@ -159,15 +161,45 @@ def cells(result: Result) -> dict[str, str]:
     }
 
 
+def costs(results: Iterable[Result]) -> list[str]:
+    """Return the headers of what lower precision costs: task metrics, or the agreement with float32."""
+    return sorted({name for result in results for name in (*result.task, *_agreed(result))})
+
+
+def cost(result: Result, name: str) -> str:
+    """Return the cell below such a header."""
+    return _agreed(result).get(name) or score(result.task.get(name))
+
+
+def score(value: float | None) -> str:
+    """Return a task's metric: a share in percent, anything else as it is."""
+    return percent(value) if value is None or 0 <= value <= 1 else f"{value:.4g}"
+
+
+def _agreed(result: Result) -> dict[str, str]:
+    found = result.agreement
+    if found is None:
+        return {}
+    told = {AGREED_SQNR: sqnr(min(found.sqnr_db))}
+    if found.top1 is not None:
+        told[AGREED_TOP] = percent(found.top1)
+    return told
+
+
+def sqnr(db: float) -> str:
+    """Return a signal to quantisation noise ratio."""
+    return f"{db:.0f} dB" if math.isfinite(db) else "equal" if db > 0 else "none"
+
+
 def ranking(panel: Panel) -> Table:
     """Return a row per ranked result, the best first; the first cell is the rank."""
     ranked = panel.ranked
-    metrics = sorted({name for result in ranked for name in result.task})
+    metrics = costs(ranked)
     outputs = (OUTPUT,) if any(result.sample_output for result in ranked) else ()
     rows = []
     for result in ranked:
         told = cells(result) | {OUTPUT: ", ".join(f"{v:.5g}" for v in result.sample_output)}
-        tasks = (percent(result.task.get(name)) for name in metrics)
+        tasks = (cost(result, name) for name in metrics)
         rows.append((str(result.rank), result.title, *(told[header] for header in (*RANKING[2:], *outputs)), *tasks))
     headers = (*RANKING, *outputs, *metrics)
     return Table("Ranking", headers, tuple(rows), tuple(range(2, len(headers))))

@@ -12,10 +12,10 @@ from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
 from cross_backend.comparison.entrant import Entrant
 from cross_backend.comparison.opening import open_again
+from cross_backend.comparison.scoring import scored
 from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError, UnavailableError, UnsupportedError, WorkerError, one_line
 from cross_backend.export.export import Exported
-from cross_backend.instruments.accuracy import Score
 from cross_backend.instruments.instrument import Pass
 from cross_backend.instruments.table import INSTRUMENTS
 from cross_backend.instruments.top_classes import TopClasses, agreement
@@ -68,9 +68,7 @@ class Judge:
                 with ExitStack() as stack:
                     bench = open_again(row, settings, cache, stack)
                     if captured.metric is not None:
-                        loss = Loss(
-                            captured.metric, "on the model's held-out samples", bench.take(Score(captured.task_path))
-                        )
+                        loss = Loss(captured.metric, "on the model's held-out samples", scored(bench, captured))
                         return cls(captured, loss, max_drop, settings, cache)
                     classes = bench.take(TopClasses(_observed(captured)))
                     if classes:
@@ -122,7 +120,7 @@ class Judge:
 
     def _taken(self, captured: Captured, bench: Bench) -> float:
         if captured.metric is not None:
-            return bench.take(Score(captured.task_path))
+            return scored(bench, captured)
         return agreement(bench.take(TopClasses(_observed(captured))), list(self.classes))
 
     def finish(self, entrant: Entrant) -> None:

@@ -210,12 +210,19 @@ def short_target(text: str) -> str:
 
 
 def export_command(
-    model: str, target: str, *, batch: int | None = None, weights: str | None = None, inputs: Sequence[Path] = ()
+    model: str,
+    target: str,
+    *,
+    batch: int | None = None,
+    weights: str | None = None,
+    inputs: Sequence[Path] = (),
+    calibration: Path | None = None,
 ) -> str:
     """Return the command line that exports a target of a model."""
     options: Mapping[str, Sequence[str]] = {
         "--weights": [weights] if weights else [],
         "--inputs": [str(path) for path in inputs],
+        "--calibration": [str(calibration)] if calibration else [],
         "--batch": [str(batch)] if batch else [],
         "--backends": [short_target(target)],
     }

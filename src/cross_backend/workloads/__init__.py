@@ -41,11 +41,18 @@ class Task:
     """What a trained model is for, with held-out data to score it on."""
 
     metric: str
-    """``top-1 accuracy``: the share of samples whose largest output is at the label's index."""
-    inputs: np.ndarray[Any, Any]
-    """Samples along the first axis; each is given to the model as a batch of one."""
+    """``top-1 accuracy``: the share of samples whose largest output is at the label's index, ``top-5 accuracy``: among
+    the five largest; or the name of :attr:`measure`."""
+    inputs: Any
+    """Samples along the first axis; each is given to the model as a batch of one. A tuple of several such arrays where
+    the model takes several inputs."""
     labels: np.ndarray[Any, Any]
-    """One class index a sample."""
+    """One class index a sample, or what the metric compares the outputs with."""
+    measure: Callable[[Any, Any], float] | None = None
+    """The user's own metric: of the outputs, all samples along the first axis (a list where there are several), and the
+    labels; larger is better."""
+    origin: str = ""
+    """Digest of the file that the metric is from."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,8 @@ class Source:
     """See :attr:`Workload.own`."""
     calibration: Path | None = None
     """See :attr:`Workload.calibration_from`."""
+    task: str | None = None
+    """``FILE.py:function`` that returns the task; None for the workload's own."""
 
 
 def _calibrated(source: Source, path: Path | None) -> Source:
@@ -115,6 +124,17 @@ def _calibrated(source: Source, path: Path | None) -> Source:
     )
 
 
+def _with_task(source: Source, text: str | None) -> Source:
+    if text is None:
+        return source
+    from cross_backend.workloads.task import file_of_task, read_task
+
+    file_of_task(text)  # a wrong name is told before anything is done
+    build = source.build
+    # What the function reads is only known by running it.
+    return replace(source, identity=None, build=lambda: replace(build(), task=read_task(text)), task=text)
+
+
 def _with_own(source: Source, own: tuple[Path, ...]) -> Source:
     if not own:
         return source
@@ -129,6 +149,7 @@ def find_workload(
     batch: int | None = None,
     own: Sequence[Path] = (),
     calibration: Path | None = None,
+    task: str | None = None,
 ) -> Source:
     """Find what a name means: a built-in workload, ``file.pt2``, ``file.onnx`` or ``file.py:function``.
 
@@ -138,12 +159,13 @@ def find_workload(
         batch: extent of the batch dimension. With None a file keeps a free one; otherwise it is fixed.
         own: see :attr:`Workload.own`.
         calibration: see :attr:`Workload.calibration_from`.
+        task: see :attr:`Source.task`.
 
     Raises:
         UsageError: no such workload, file or ending.
     """
     source = _with_own(_find(text, weights), tuple(path.resolve() for path in own))
-    source = _calibrated(source, None if calibration is None else calibration.resolve())
+    source = _with_task(_calibrated(source, None if calibration is None else calibration.resolve()), task)
     if batch is None:
         return source
     from cross_backend.workloads.batching import batched, batched_name
@@ -240,29 +262,11 @@ def _python_source(text: str, path: Path, function: str, weights: str | None) ->
 
 def _build_python(path: Path, function: str, name: str, weights: str | None) -> Workload:
     """Run the user's function: it returns ``(module, inputs)``, ``(module, inputs, kwargs)`` or a Workload."""
-    import sys
-    from importlib.util import module_from_spec, spec_from_file_location
-
     from cross_backend.workloads._torchvision import mend_imports
 
     _require(f"{path.name}:{function}", _TORCH)
     mend_imports()
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise CaptureError(f"{path} is not a Python file.")
-    module = module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))
-    sys.modules[path.stem] = module
-    try:
-        spec.loader.exec_module(module)
-        if not hasattr(module, function):
-            functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-            raise unknown_name(f"function in {path}:", function, functions)
-        built = getattr(module, function)()
-    except CrossBackendError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise CaptureError(f"{path}:{function} failed: {with_place(error)}") from error
+    built = call_function(path, function)
     if isinstance(built, Workload):
         if weights is not None:
             if isinstance(built.model, Path):
@@ -282,6 +286,34 @@ def _build_python(path: Path, function: str, name: str, weights: str | None) -> 
     if weights is not None:
         load_checkpoint(model, weights)
     return Workload(name, model, inputs, kwargs=kwargs, was_training=was_training)
+
+
+def call_function(path: Path, function: str) -> Any:
+    """Run a file of the user's, and return what one of its functions returns.
+
+    Raises:
+        UsageError: it has no such function.
+        CaptureError: it failed.
+    """
+    import sys
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise CaptureError(f"{path} is not a Python file.")
+    module = module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+        if not hasattr(module, function):
+            functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+            raise unknown_name(f"function in {path}:", function, functions)
+        return getattr(module, function)()
+    except CrossBackendError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CaptureError(f"{path}:{function} failed: {with_place(error)}") from error
 
 
 def _made(built: Any) -> str:

@@ -37,7 +37,8 @@ def test_every_batch_size_gives_the_same_score(lowered: dict[int, xb.Artifact], 
         labels = net()(torch.from_numpy(SAMPLES)).argmax(1).numpy()
     labels[[2, 10]] = (labels[[2, 10]] + 1) % 3  # the last one too: filled up with it, it must count once
     with xb.load(lowered[batch]) as session:
-        assert score(session, SAMPLES, labels) == pytest.approx(9 / 11)
+        assert score(session, [SAMPLES], labels) == pytest.approx(9 / 11)
+        assert score(session, [SAMPLES], labels, among=3) == 1
 
 
 def test_outputs_that_are_not_a_row_a_sample_cannot_be_scored(tmp_path: Path) -> None:
@@ -47,4 +48,4 @@ def test_outputs_that_are_not_a_row_a_sample_cannot_be_scored(tmp_path: Path) ->
 
     artifact = xb.lower(xb.capture(Sums(), (torch.ones(3, 4),)), "cpu", name="sums", output_dir=tmp_path)
     with xb.load(artifact) as session, pytest.raises(RunError, match=r"gives \[4\] for 3 samples"):
-        score(session, SAMPLES, np.zeros(11, np.int64))
+        score(session, [SAMPLES], np.zeros(11, np.int64))

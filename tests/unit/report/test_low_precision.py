@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from cross_backend.placement import Arithmetic, Operators, Placement
-from cross_backend.records import Panel, Result, Timing
-from cross_backend.report.low_precision import conversion_share, facts, not_faster
+from cross_backend.records import Agreement, Panel, Result, Timing
+from cross_backend.report.low_precision import agreements, conversion_share, facts, not_faster
 from tests.unit.report.conftest import ranked
 from tests.unit.report.studies import MACHINE
 
@@ -76,3 +77,16 @@ def test_what_converts_is_known_by_its_name_in_each_runtime(name: str, converts:
 
 def test_an_empty_profile_has_no_share() -> None:
     assert conversion_share([]) == 0.0
+
+
+def test_agreement_with_float32_is_a_sentence() -> None:
+    def said(found: Agreement) -> list[str]:
+        results = (of("X", 1, "x"), replace(of("X int8", 2, "x?precision=int8"), agreement=found))
+        return agreements(Panel("net", results, 0.03, {"threads": 1, "platform": None}, MACHINE, found_from=0.05))
+
+    assert said(Agreement("x", 32, 0.96875, 1.0, (21.4,), 7, 9.6)) == [
+        "X int8 gives the class of X on 32 inputs in 96.9 % (top-5 100 %); SQNR 21 dB, of input 7 alone 10 dB."
+    ]
+    assert said(Agreement("x", 1, None, None, (math.inf, -math.inf), 0, -math.inf)) == [
+        "X int8 beside X on 1 input: SQNR of each output equal, none, of input 0 alone none."
+    ]
