@@ -238,6 +238,13 @@ def test_the_frontier_joins_what_none_beats() -> None:
     assert {row[3] for row in task.data.rows} == {"91.0 %", "92.5 %"}
 
 
+def test_ties_in_speed_are_beaten_by_accuracy_alone() -> None:
+    rows = first(studies.panel()).timed[:4]
+    ranks = [replace(row, result=replace(row.result, rank=rank)) for row, rank in zip(rows, (1, 1, 3, 4), strict=True)]
+    assert cost.unbeaten(list(zip(ranks, (0.9, 0.9, 0.95, 0.95), strict=True))) == {0, 1, 2}, "equals stay together"
+    assert cost.unbeaten(list(zip(ranks, (0.9, 0.91, 0.8, 0.95), strict=True))) == {1, 3}
+
+
 def test_energy_is_drawn_where_it_was_measured() -> None:
     panel = studies.panel(targets=1)
     more = (Measurement("energy.per_inference", "J", ((0.0021, 0.0023),)), Measurement("power", "W", ((4.5,),)))

@@ -143,19 +143,23 @@ def frontier(view: View, looks: Mapping[str, Look]) -> Chart | None:
     legend = -(-len(points) // columns) * 18
     drawing = Drawing(
         f"{title}: {view.label}",
-        "A point per target: left is faster, up is more accurate; the stairs join those that no other beats in both.",
+        "A point per target, with the interval of its median: left is faster, up is more accurate; the stairs join those "
+        "that no other beats.",
         width,
         310 + legend,
     )
     ys = scale([value for _, _, value in points], 250, 14)
-    xs = scale([ms for _, ms, _ in points], 64, width - 24, log=True, room=0.08)
+    ends = [end for row, _, _ in points for end in _interval(row)]
+    xs = scale(ends, 64, width - 24, log=True, room=0.08)
     axes(drawing, xs, ys, LATENCY, Axis(name, percent=bool(tasks)))
-    best = _unbeaten([(ms, value) for _, ms, value in points])
-    drawing.path([(xs(ms), ys(value)) for ms, value in best], "reference", step=True)
+    best = unbeaten([(row, value) for row, _, value in points])
+    drawing.path([(xs(ms), ys(value)) for ms, value in _stairs(points, best)], "reference", step=True)
     taken: list[tuple[float, float]] = []
     for index, (row, ms, value) in enumerate(points):
         at = (xs(ms), ys(value))
         tip = f"{index + 1} {row.label}: {milliseconds(ms)} ms, {_told(row, task)}"
+        low, high = _interval(row)
+        drawing.line(xs(low), at[1], xs(high), at[1], f"bar s{looks[row.result.title].colour}")
         drawing.marker(*at, looks[row.result.title], tip)
         drawing.text(*_free(at, taken), str(index + 1), "tick")
         left, line = 12 + (width / columns - 10) * (index % columns), 310 + 18 * (index // columns)
@@ -163,11 +167,14 @@ def frontier(view: View, looks: Mapping[str, Look]) -> Chart | None:
         drawing.text(left + 20, line, str(index + 1), "tick", anchor="end")
         drawing.text(left + 42, line, row.label, room=width / columns - 70)
     cells = tuple(
-        (str(i + 1), row.label, milliseconds(ms), _told(row, task), "yes" if (ms, v) in best else "no")
-        for i, (row, ms, v) in enumerate(points)
+        (str(i + 1), row.label, milliseconds(ms), _told(row, task), "yes" if i in best else "no")
+        for i, (row, ms, _) in enumerate(points)
     )
     data = Table(title, ("no.", "backend", "median ms", name, "unbeaten"), cells, (0, 2, 3))
-    note = "Up and left is better; the stairs join what no other beats in both."
+    note = (
+        "Up and left is better; the stairs join what no other beats: none is as fast and more accurate, or faster and as "
+        "accurate. Targets that share a rank are as fast as each other."
+    )
     if not tasks and any(row.result.comparison and row.result.comparison.sqnr_db == math.inf for row in rows):
         note += " Outputs that equal the reference have no finite SQNR: they are put at the top."
     return Chart(title, drawing.markup(), data, note, view.key)
@@ -197,10 +204,38 @@ def _told(row: Row, task: str | None) -> str:
     return percent(row.result.task[task]) if task is not None else decibels(row.result.comparison)
 
 
-def _unbeaten(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the points that none is left of and above, from left to right."""
-    best: list[tuple[float, float]] = []
-    for ms, value in sorted(points, key=lambda point: (point[0], -point[1])):
-        if not best or value > best[-1][1]:
-            best.append((ms, value))
-    return best
+def _interval(row: Row) -> tuple[float, float]:
+    """Return the ends of the median's interval, milliseconds."""
+    assert row.result.latency_ms is not None
+    return max(row.result.latency_ms.low, 1e-6), max(row.result.latency_ms.high, 1e-6)
+
+
+def unbeaten(points: Sequence[tuple[Row, float]]) -> set[int]:
+    """Return the indices of the rows, each with its accuracy, that no other beats: the Pareto set, with ties.
+
+    One beats another that is as fast and less accurate, or slower and no more accurate.
+    """
+    return {
+        index
+        for index, (row, value) in enumerate(points)
+        if not any(
+            (other_value > value and not _slower(other, row)) or (other_value >= value and _slower(row, other))
+            for other, other_value in points
+        )
+    }
+
+
+def _slower(row: Row, other: Row) -> bool:
+    """Whether a row is slower than another for sure: by rank, or by their intervals where one has no rank."""
+    if row.result.rank is not None and other.result.rank is not None:
+        return row.result.rank > other.result.rank
+    return _interval(row)[0] > _interval(other)[1]
+
+
+def _stairs(points: Sequence[tuple[Row, float, float]], best: set[int]) -> list[tuple[float, float]]:
+    """Return the corners of the line that joins them, from left to right, each higher than the one before."""
+    found: list[tuple[float, float]] = []
+    for ms, value in sorted(((points[index][1], points[index][2]) for index in best), key=lambda at: (at[0], -at[1])):
+        if not found or value > found[-1][1]:
+            found.append((ms, value))
+    return found
