@@ -143,8 +143,8 @@ def frontier(view: View, looks: Mapping[str, Look]) -> Chart | None:
     legend = -(-len(points) // columns) * 18
     drawing = Drawing(
         f"{title}: {view.label}",
-        "A point per target, with the interval of its median: left is faster, up is more accurate; the stairs join those "
-        "that no other beats.",
+        "A point per target, with the interval of its median: left is faster, up is more accurate; the stairs join "
+        "those that no other beats.",
         width,
         310 + legend,
     )
@@ -172,8 +172,8 @@ def frontier(view: View, looks: Mapping[str, Look]) -> Chart | None:
     )
     data = Table(title, ("no.", "backend", "median ms", name, "unbeaten"), cells, (0, 2, 3))
     note = (
-        "Up and left is better; the stairs join what no other beats: none is as fast and more accurate, or faster and as "
-        "accurate. Targets that share a rank are as fast as each other."
+        "Up and left is better; the stairs join what no other beats: none is as fast and more accurate, or faster and "
+        "as accurate. Targets that share a rank are as fast as each other."
     )
     if not tasks and any(row.result.comparison and row.result.comparison.sqnr_db == math.inf for row in rows):
         note += " Outputs that equal the reference have no finite SQNR: they are put at the top."
