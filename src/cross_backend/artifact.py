@@ -79,6 +79,8 @@ class Artifact:
     calibration: Mapping[str, Any] | None = None
     """Of how many inputs from where the scales of its activations are: ``inputs``, ``of``, ``seed``, ``from``; None
     where it has none of such scales."""
+    ranges: tuple[str, ...] = ()
+    """Sentences on weights that its precision cannot hold, and on activations beyond their range on the sample."""
     described_by: str | None = None
     """Name of the manifest that describes it, where that is a bundle's and not its own."""
 
@@ -122,6 +124,7 @@ class Artifact:
             "versions": dict(self.versions),
             "export_s": self.export_s,
             **({} if self.calibration is None else {"calibration": dict(self.calibration)}),
+            **({"ranges": list(self.ranges)} if self.ranges else {}),
         }
 
     def write_manifest(self) -> None:
@@ -168,6 +171,7 @@ class Artifact:
                 versions={str(k): str(v) for k, v in row["versions"].items()},
                 export_s=float(row["export_s"]),
                 calibration=_calibration_row(row.get("calibration")),
+                ranges=tuple(str(text) for text in row.get("ranges", ())),
                 sample=plain_name(sample["path"]) if sample else None,
                 sample_sha256=str(sample["sha256"]) if sample else None,
                 bundled=plain_name(bundled["path"]) if bundled else None,

@@ -196,6 +196,8 @@ def _print(terminal: Terminal, workload: str, rows: list[Exported], unbuilt: Cro
         terminal.text(f"✅ Successfully exported {len(good)}/{len(rows)} backends")
     for row in good:
         terminal.text(f"   • {row.text}: {_summary(row)}")
+        for told in row.artifact.ranges if row.artifact else ():
+            terminal.text(f"     ⚠️ {told}")
     if failed:
         terminal.text(f"⚠️ Failed {len(failed)} backend(s):")
         for row in failed:

@@ -43,6 +43,8 @@ def begin(
     opened = next((one for launch in before if (one := launch.results[index]).comparison is not None), None)
     if opened is not None:
         result = replace(result, execution=opened.execution)
+    if row.artifact is not None and opened is None:
+        result = replace(result, warnings=(*result.warnings, *row.artifact.ranges))
     if row.resolved and row.artifact:
         why = site.missing(row.resolved) or too_few_processors(row.resolved, settings.threads, site.machine)
         if why is not None:

@@ -27,8 +27,10 @@ from cross_backend.errors import (
 from cross_backend.machine import Machine, version_of
 from cross_backend.placement import Placement
 from cross_backend.precisions import CALIBRATED
-from cross_backend.program.capture import Captured
+from cross_backend.program.capture import Captured, OnnxProgram
+from cross_backend.program.ranges import NARROW, out_of_range
 from cross_backend.registry import Resolved, missing_here, resolve
+from cross_backend.tensors import load_tensors
 from cross_backend.toolchains import TOOLCHAINS
 from cross_backend.worker.question import Answering, Question
 
@@ -114,12 +116,25 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             export_s=export_s,
             sample=SAMPLE,
             sample_sha256=digest_path(folder / SAMPLE),
+            ranges=_ranges(captured, resolved),
             calibration=captured.calibrated_on() if resolved.options.get("precision") in CALIBRATED else None,
         )
         artifact.write_manifest()
         place = cache.publish(folder, KIND, artifact_key(captured, resolved))
     # Another process may have published first: what it wrote is what lies there.
     return LoweredTo(_own(Artifact.read(place / "artifact.json"), captured, resolved, cache), cached=False)
+
+
+def _ranges(captured: Captured, resolved: Resolved) -> tuple[str, ...]:
+    """Return what a narrow type cannot hold of a torch program; nothing where the program cannot be run for it."""
+    precision = str(resolved.options.get("precision", "fp32"))
+    program = captured.program() if precision in NARROW else None
+    if program is None or isinstance(program, OnnxProgram):
+        return ()
+    sample = load_tensors(captured.sample_path)["input"]
+    with contextlib.suppress(RuntimeError, TypeError, NotImplementedError):  # it tells more; nothing depends on it
+        return out_of_range(program, precision, captured.calibration(), sample)
+    return ()
 
 
 @contextlib.contextmanager
