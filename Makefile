@@ -58,6 +58,7 @@ test: $(READY) ## Run the tests (about 12 minutes on two cores); TEST="tests/uni
 test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kills, other processors, wheels (half an hour)
 	@tests/system_packages.sh test-all
 	$(BIN)/python -m pytest -m slow --durations=25 $(TEST_ARGS)
+	$(BIN)/python -m pytest tests/conformance tests/toolchains --backends litert --toolchains litert
 
 cases: $(READY) $(KERNELS) ## Print how small networks and files that were judged wrongly end on each target today (minutes)
 	$(BIN)/python -m tests.cases

@@ -16,6 +16,7 @@ import pytest
 
 from cross_backend.errors import UsageError
 from cross_backend.registry import find_backend, full_name, rows
+from cross_backend.toolchains import find_toolchain
 from cross_backend.worker import process as workers
 from tests import surroundings
 from tests.durations import Durations
@@ -55,14 +56,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--toolchains",
         metavar="NAME,NAME",
-        help="toolchains that were added here, whose targets tests/toolchains runs (default: that folder is left out)",
+        help="toolchains whose targets tests/toolchains runs; they are added (default: that folder is left out)",
     )
     parser.addoption("--screenshots", action="store_true", help="write the README's pictures anew (make screenshots)")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what needs gigabytes that nobody named."""
-    return True if collection_path.name == "toolchains" and not config.getoption("--toolchains") else None
+    """Leave out what needs gigabytes that nobody named: ``test_litert.py`` is of the toolchains that begin so."""
+    if collection_path.parent.name != "toolchains" or not collection_path.name.startswith("test_"):
+        return None
+    family = collection_path.stem.removeprefix("test_")
+    return None if any(name.startswith(family) for name in named_toolchains(config)) else True
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,8 +76,11 @@ def pytest_configure(config: pytest.Config) -> None:
     surroundings.enter(is_main=not hasattr(config, "workerinput"))
     chosen = chosen_backends(config)  # an unknown name ends the run before it begins
     if config.getoption("--backends"):
-        for runtime in {find_backend(name).runtime_files for name in chosen} - {None}:
-            bring(str(runtime))
+        for backend in map(find_backend, chosen):
+            for name in {backend.runtime_files, backend.toolchain} - {None}:
+                bring(str(name))
+    for name in named_toolchains(config):
+        bring(name)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations())
 
@@ -108,6 +115,15 @@ def chosen_backends(config: pytest.Config) -> list[str]:
         return [full_name(name.strip()) for name in text.split(",")]
     except UsageError as error:
         raise pytest.UsageError(f"--backends: {error}") from None
+
+
+def named_toolchains(config: pytest.Config) -> list[str]:
+    """Give the toolchains whose targets are to be run."""
+    text = config.getoption("--toolchains")
+    try:
+        return [find_toolchain(name.strip()).name for name in text.split(",")] if text else []
+    except UsageError as error:
+        raise pytest.UsageError(f"--toolchains: {error}") from None
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Runtimes: what is no Python package and tests need: fetched once into ``.cache/tests``, and linked into each run."""
+"""Runtimes and compilers beside the environment: fetched once into ``.cache/tests``, and linked into each run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from cross_backend.toolchains import FILES, VARIABLE, RuntimeFiles, add
+from cross_backend.toolchains import FILES, TOOLCHAINS, VARIABLE, RuntimeFiles, add
 from tests.surroundings import KEPT, run_folder
 
 AXE = RuntimeFiles(
@@ -34,8 +34,8 @@ KOTLIN = RuntimeFiles(
 
 
 def bring(name: str) -> Path:
-    """Have one of ``toolchain add``'s runtimes, or of tests' own, in this run's folder of toolchains; return it."""
-    files = {**FILES, AXE.name: AXE, KOTLIN.name: KOTLIN}[name]
+    """Have one of ``toolchain add``'s toolchains, or of tests' own, in this run's folder of toolchains; return it."""
+    files = {**TOOLCHAINS, **FILES, AXE.name: AXE, KOTLIN.name: KOTLIN}[name]
     kept, run = KEPT / "toolchains", run_folder() / "toolchains"
     run.mkdir(exist_ok=True)
     before = os.environ[VARIABLE]

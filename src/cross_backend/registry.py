@@ -64,6 +64,7 @@ BACKENDS: dict[str, BackendRow] = {
     "executorch.xnnpack": BackendRow(f"{_HERE}.executorch.xnnpack:Xnnpack", ("xnnpack",)),
     "iree.llvm_cpu": BackendRow(f"{_HERE}.iree.llvm_cpu:IreeLlvmCpu", ("iree",)),
     "iree.vulkan": BackendRow(f"{_HERE}.iree.vulkan:IreeVulkan"),
+    "litert": BackendRow(f"{_HERE}.litert.target:LiteRt"),
     "mnn": BackendRow(f"{_HERE}.mnn.target:Mnn"),
     "ncnn": BackendRow(f"{_HERE}.ncnn.target:Ncnn"),
     "null": BackendRow(f"{_HERE}.null:Null", in_all=False, role=Role.REFERENCE),

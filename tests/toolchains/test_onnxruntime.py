@@ -22,6 +22,7 @@ from cross_backend.registry import resolve
 from cross_backend.toolchains import find_toolchain
 from cross_backend.verify.compare import precision_of
 from cross_backend.worker.process import Worker
+from tests.conftest import named_toolchains
 
 TARGETS = {"onnxruntime_openvino": "onnxruntime.openvino", "onnxruntime_qnn": "onnxruntime.qnn"}
 EXECUTE = """
@@ -39,7 +40,7 @@ print("\\n" + json.dumps(asdict(resolved.backend.execution(artifact, resolved.op
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "target" in metafunc.fixturenames:
-        named = (metafunc.config.getoption("--toolchains") or "").split(",")
+        named = [name for name in named_toolchains(metafunc.config) if name.startswith("onnxruntime")]
         assert set(named) <= set(TARGETS), f"--toolchains names some of {', '.join(TARGETS)}"
         metafunc.parametrize("target", [TARGETS[name] for name in named])
 

@@ -28,6 +28,7 @@ TAKEN = {
     *(
         "executorch",
         "iree",
+        "litert",
         "llvm_cpu",
         "migraphx",
         "mnn",

@@ -76,6 +76,14 @@ TOOLCHAINS: dict[str, Toolchain] = {
             extra="ethos-u",
         ),
         Toolchain(
+            "litert",
+            "LiteRT's converter brings JAX and 900 MB more, and wants an older typing_extensions; its runtime does not",
+            (
+                *(("torch", "2.13.0"), ("ai-edge-litert", "2.3.0"), ("ai-edge-quantizer", "0.10.0"), ("jax", "0.10.2")),
+                *(("litert-converter", "0.5.0"), ("litert-torch", "0.10.0")),
+            ),
+        ),
+        Toolchain(
             "mps",
             "the MPS backend was removed in executorch 1.5; 1.4.1 is the last version that has it",
             (("torch", "2.13.0"), ("executorch", "1.4.1")),

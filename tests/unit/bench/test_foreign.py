@@ -33,7 +33,7 @@ print(reader_of(Path("x.mine")).name, bundled_format(Path(sys.argv[1])).suffix)
 
 def test_one_backend_reads_an_ending() -> None:
     endings = Counter(one.foreign.suffix for one in backends() if one.foreign)
-    assert set(endings) == {".onnx", ".pte"} and set(endings.values()) == {1}
+    assert set(endings) == {".onnx", ".pte", ".tflite"} and set(endings.values()) == {1}
     for ending in endings:
         reader = reader_of(Path(f"x{ending}"))
         assert reader is not None and reader.suffix == ending

@@ -1,0 +1,75 @@
+"""From a captured program to a float32 ``.tflite`` file; runs in the toolchain that has the converter."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from cross_backend.backends.litert._file import TfliteGraph, read_graph
+from cross_backend.errors import LowerError, UnsupportedError, one_line
+
+_NO_LOWERING = re.compile(r"Lowering not found: (\S+)")
+_PROGRESS = "LITERT_TORCH_SHOW_PROGRESS"
+_WRITTEN = {"int64": "int32"}
+"""Types that the converter writes as narrower ones, which the session converts from and to."""
+_WIDER = {"bfloat16": "float32"}
+"""Types of which outputs may come out in a wider one."""
+
+
+def convert(program: Any, path: Path) -> TfliteGraph:
+    """Write the file and read it back.
+
+    Args:
+        program: an ``ExportedProgram``; it is not changed.
+        path: receives the file.
+
+    Raises:
+        UnsupportedError: LiteRT has no such operator or type; names it.
+        LowerError: the converter failed.
+    """
+    args, _ = program.example_inputs
+    os.environ.setdefault(_PROGRESS, "n")
+    import litert_torch
+
+    logging.getLogger().setLevel(logging.WARNING)
+    try:
+        model = litert_torch.convert(program.module(check_guards=False), args)
+        path.write_bytes(model.model_content())
+    except OSError:
+        raise
+    except Exception as error:
+        if absent := _NO_LOWERING.search(str(error)):
+            raise UnsupportedError(f"LiteRT's converter has no form for {absent[1]}.") from error
+        raise LowerError(f"LiteRT's converter failed: {one_line(error)}") from error
+    graph = read_graph(path)
+    _check_ports(program, graph)
+    return graph
+
+
+def _inputs(program: Any) -> list[tuple[str, Any]]:
+    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    return [(str(name), nodes[name]) for name in program.graph_signature.user_inputs]
+
+
+def _outputs(program: Any) -> list[tuple[str, Any]]:
+    nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    return [(str(name), nodes.get(name)) for name in program.graph_signature.user_outputs]
+
+
+def _check_ports(program: Any, graph: TfliteGraph) -> None:
+    """Refuse inputs and outputs that the file has in a type that loses digits."""
+    given, got = _inputs(program), _outputs(program)
+    if (len(given), len(got)) != (len(graph.inputs), len(graph.outputs)):
+        raise LowerError(
+            f"LiteRT's converter wrote {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, where the program "
+            f"has {len(given)} and {len(got)}."
+        )
+    ports = [*zip(given, graph.inputs, strict=True), *zip(got, graph.outputs, strict=True)]
+    for (name, value), tensor in ports:
+        wanted = str(getattr(value, "dtype", "")).removeprefix("torch.")
+        found = graph.tensors[tensor].dtype
+        if wanted and found not in {wanted, _WRITTEN.get(wanted), _WIDER.get(wanted)}:
+            raise UnsupportedError(f"LiteRT cannot take it: {name!r} is {wanted}, which its converter makes {found}.")

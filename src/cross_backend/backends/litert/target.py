@@ -1,0 +1,62 @@
+"""litert: Google's LiteRT with its XNNPACK delegate, on the processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from cross_backend.artifact import Artifact
+from cross_backend.backend import THREADS, Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Session
+from cross_backend.backends._packages import missing_packages, missing_toolchain
+from cross_backend.backends.litert._convert import convert
+from cross_backend.backends.litert._foreign import describe
+from cross_backend.backends.litert._placement import read_placement
+from cross_backend.backends.litert._session import LiteRtSession
+from cross_backend.errors import LoadError, UnsupportedError
+from cross_backend.program.capture import OnnxProgram, Program
+
+if TYPE_CHECKING:
+    from cross_backend.machine import Machine
+
+_TOOLCHAIN = "litert"
+
+
+@final
+class LiteRt(Backend):
+    """The converter lives in a toolchain; the small runtime runs its files beside the other runtimes."""
+
+    name = "litert"
+    title = "Google LiteRT"
+    suffix = ".tflite"
+    distributions = ("ai-edge-litert",)
+    toolchain = _TOOLCHAIN
+    preload = ("litert_torch",)
+    runtime_modules = ("ai_edge_litert.interpreter",)
+    limits = {
+        "dynamic_shapes": "its converter knows free extents of few operators only",
+        "onnx_program": "its converter reads PyTorch programs only",
+        "state": "its converter leaves out what a program writes into its own memory",
+    }
+    foreign = ForeignFiles(".tflite", describe)
+    options = {"threads": THREADS}
+
+    @property
+    def run_toolchain(self) -> str | None:
+        """Its runtime needs no toolchain."""
+        return None
+
+    def missing(self, machine: Machine) -> Missing | None:
+        running = missing_packages((), self.distributions, "litert")
+        return Missing(missing_toolchain(_TOOLCHAIN), running.run if running else None) or None
+
+    def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+        if isinstance(program, OnnxProgram):
+            raise UnsupportedError(f"{self.name} cannot take ONNX files: {self.limits['onnx_program']}.")
+        payload = stem.with_name(stem.name + self.suffix)
+        try:
+            return Lowered(payload, read_placement(payload, convert(program, payload)))
+        except LoadError as error:
+            raise UnsupportedError(f"LiteRT's runtime cannot run what its converter wrote: {error}") from error
+
+    def load(self, artifact: Artifact, options: Options) -> Session:
+        return LiteRtSession(artifact, options)

@@ -1,0 +1,136 @@
+"""LiteRT's converter in its toolchain: what it writes of a program, in which precision, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import cross_backend as xb
+from cross_backend import api
+from cross_backend.artifact import Artifact
+from cross_backend.cache import Cache
+from cross_backend.errors import LowerError, UnsupportedError
+from cross_backend.lowering.lower import Lower
+from cross_backend.registry import resolve
+from cross_backend.worker.process import Worker
+
+Lowering = Callable[[torch.export.ExportedProgram, str], Artifact]
+
+
+class _Net(nn.Module):
+    """A picture and indices in; floats, whole numbers and truths out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.tokens, self.last = nn.Conv2d(3, 64, 3, padding=1), nn.Embedding(50, 64), nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        y = self.last(functional.hardswish(self.conv(x)).mean((2, 3)) + self.tokens(ids).mean(1))
+        return y, y.argmax(1), y > 0
+
+
+@pytest.fixture(scope="module")
+def net() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return _Net().eval(), (torch.randn(2, 3, 16, 16), torch.randint(0, 50, (2, 4)))
+
+
+@pytest.fixture(scope="module")
+def program(net: tuple[nn.Module, tuple[torch.Tensor, ...]]) -> torch.export.ExportedProgram:
+    return xb.capture(*net)
+
+
+@pytest.fixture(scope="module")
+def lower() -> Iterator[Lowering]:
+    """Give a function that lowers in one process: to import the converter takes longer than to convert."""
+    cache = Cache()
+    with Worker(cache.log("lower"), resolve("litert").lowering_python) as worker:
+
+        def ask(program: torch.export.ExportedProgram, target: str) -> Artifact:
+            folder = api._captured(program, "model", cache).folder
+            manifest, _ = worker.ask(Lower(folder, target, bundled=False, cache=cache.root), 600)
+            return Artifact.read(manifest)
+
+        yield ask
+
+
+@pytest.fixture(scope="module")
+def lowered(program: torch.export.ExportedProgram, lower: Lowering) -> Callable[[str], Artifact]:
+    return lambda target: lower(program, target)
+
+
+def _module(function: Callable[..., Any]) -> nn.Module:
+    class _Module(nn.Module):
+        def forward(self, *inputs: torch.Tensor) -> Any:
+            return function(*inputs)
+
+    return _Module().eval()
+
+
+def test_its_certificate_says_what_xnnpack_takes(lowered: Callable[[str], Artifact]) -> None:
+    placement = lowered("litert").placement
+    inside = {row.name: row.count for row in placement.inside}
+    left = {row.name: row.count for row in placement.left}
+    assert placement.delegates == {"XNNPACK": 2}
+    assert inside["CONV_2D"] == inside["FULLY_CONNECTED"] == inside["HARD_SWISH"] == 1
+    assert left["ARG_MAX"] == left["EMBEDDING_LOOKUP"] == 1
+    assert placement.flop_coverage == 1
+
+
+def test_answers_in_the_models_layout_and_types(
+    net: tuple[nn.Module, tuple[torch.Tensor, ...]], lowered: Callable[[str], Artifact]
+) -> None:
+    module, inputs = net
+    with xb.load(lowered("litert"), threads=1) as session:
+        y, label, positive = session(*inputs)
+    want = module(*inputs)
+    torch.testing.assert_close(y, want[0].detach(), atol=1e-5, rtol=1e-5)
+    assert label.dtype == torch.int64 and torch.equal(label, want[1])
+    assert positive.dtype == torch.bool and torch.equal(positive, want[2])
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (lambda x: (x, x * 2, x * 2, torch.ones(3)), (torch.randn(2, 3),)),
+        (lambda *xs: sum(xs[::-1]) * xs[10], tuple(torch.randn(3) for _ in range(12))),
+        (lambda x: x * 2, (torch.randn(0, 3),)),
+        (lambda x: x.float() / 255, (torch.randint(0, 255, (2, 3), dtype=torch.uint8),)),
+        (lambda x: x + 1, (torch.randint(0, 100, (2, 3), dtype=torch.int8),)),
+        (lambda x: x * 2, (torch.randn(2, 3).half(),)),
+        (lambda x: functional.scaled_dot_product_attention(x, x, x, is_causal=True), (torch.randn(1, 2, 5, 8),)),
+        (functional.gelu, (torch.randn(2, 8),)),
+    ],
+    ids=["outputs twice", "twelve inputs", "empty", "uint8", "int8", "float16", "attention", "composite"],
+)
+def test_corners_come_out_right(
+    lower: Lowering, function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]
+) -> None:
+    module = _module(function)
+    with xb.load(lower(xb.capture(module, inputs), "litert")) as session:
+        got, want = session(*inputs), module(*inputs)
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "reason"),
+    [
+        (torch.linalg.det, torch.randn(4, 4), r"LiteRT's converter has no form for aten\._linalg_det\.default"),
+        (lambda x: x * 2, torch.randn(2, 2).double(), "is float64, which its converter makes float32"),
+        (lambda x: x.sort(), torch.randn(2, 5), "converter failed"),
+        (torch.view_as_complex, torch.randn(3, 2), "converter failed"),
+    ],
+    ids=["operator", "float64", "failure", "complex"],
+)
+def test_refuses_with_the_reason(
+    lower: Lowering, function: Callable[..., Any], inputs: torch.Tensor, reason: str
+) -> None:
+    with pytest.raises((UnsupportedError, LowerError), match=reason) as caught:
+        lower(xb.capture(_module(function), (inputs,)), "litert")
+    assert "\n" not in str(caught.value)
