@@ -13,6 +13,7 @@ from torch.nn import functional
 import cross_backend as xb
 from cross_backend import api
 from cross_backend.artifact import Artifact
+from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.cache import Cache
 from cross_backend.errors import LowerError, UnsupportedError
 from cross_backend.lowering.lower import Lower
@@ -134,3 +135,91 @@ def test_refuses_with_the_reason(
     with pytest.raises((UnsupportedError, LowerError), match=reason) as caught:
         lower(xb.capture(_module(function), (inputs,)), "litert")
     assert "\n" not in str(caught.value)
+
+
+def _error(artifact: Artifact, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> float:
+    """Give the largest deviation of the first output, as a share of its largest number."""
+    with xb.load(artifact) as session:
+        got, want = session(*inputs)[0], module(*inputs)[0].detach()
+    return float((got - want).abs().max() / want.abs().max())
+
+
+@pytest.mark.parametrize(
+    ("precision", "low", "error", "size"),
+    [
+        ("fp16", None, 1e-2, 0.6),
+        ("int8", {"CONV_2D", "FULLY_CONNECTED"}, 1e-1, 0.75),
+        ("int8dyn", {"CONV_2D", "FULLY_CONNECTED"}, 1e-1, 0.45),
+        ("int4w", {"FULLY_CONNECTED"}, 3e-1, 0.8),
+    ],
+)
+def test_each_precision_computes_what_its_certificate_says(
+    net: tuple[nn.Module, tuple[torch.Tensor, ...]],
+    lowered: Callable[[str], Artifact],
+    precision: str,
+    low: set[str] | None,
+    error: float,
+    size: float,
+) -> None:
+    full, artifact = lowered("litert"), lowered(f"litert?precision={precision}")
+    assert _error(full, *net) < 1e-5 < _error(artifact, *net) < error
+    assert artifact.size_bytes < size * full.size_bytes
+    arithmetic = artifact.placement.arithmetic
+    if low is None:
+        assert arithmetic is None
+    else:
+        assert arithmetic is not None and low <= {row.name for row in arithmetic.low}
+    resolved = resolve(f"litert?precision={precision}")
+    where = resolved.backend.execution(artifact, resolved.options, net[1])
+    assert where is not None and where.precision == ("fp32 with fp16 weights" if precision == "fp16" else None)
+
+
+def test_what_xnnpack_takes_in_float_only_stays_in_float(lowered: Callable[[str], Artifact]) -> None:
+    """In 8 bits the runtime's own kernel would compute it, many times as slowly."""
+    plain, artifact = lowered("litert").placement, lowered("litert?precision=int8").placement
+    assert artifact.arithmetic is not None
+    assert "HARD_SWISH" in {row.name for row in artifact.arithmetic.kept}
+    assert "HARD_SWISH" in {row.name for row in artifact.inside}
+    assert {row.name for row in artifact.left} <= {row.name for row in plain.left}
+    assert artifact.arithmetic.conversions >= 3
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "precision", "reason"),
+    [
+        (torch.sin, (torch.randn(2, 3),), "int8", "int8 changes nothing"),
+        (torch.relu, (torch.randn(2, 3),), "int8dyn", "int8dyn changes nothing"),
+        (torch.relu, (torch.randn(2, 3),), "int4w", "no matrix product of constant weights"),
+        (lambda x: functional.linear(x, torch.ones(4, 24)), (torch.randn(2, 24),), "int4w", "int4w"),
+    ],
+    ids=["int8", "int8dyn", "int4w", "no whole group"],
+)
+def test_a_precision_that_changes_nothing_is_refused(
+    lower: Lowering, function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], precision: str, reason: str
+) -> None:
+    with pytest.raises((UnsupportedError, LowerError), match=reason) as caught:
+        lower(xb.capture(_module(function), inputs), f"litert?precision={precision}")
+    assert "\n" not in str(caught.value)
+
+
+def test_calibration_takes_inputs_of_every_type(lower: Lowering) -> None:
+    module = _module(lambda x, i, b, u: (functional.linear(x, torch.ones(64, 64))[i] + u.float()) * b)
+    inputs = (
+        torch.randn(4, 64),
+        torch.tensor([3, 1]),
+        torch.tensor([[True], [False]]),
+        torch.randint(0, 9, (2, 64), dtype=torch.uint8),
+    )
+    artifact = lower(xb.capture(module, inputs), "litert?precision=int8")
+    with xb.load(artifact) as session:
+        got, want = session(*inputs), module(*inputs)
+    assert (got - want).abs().max() < 0.05 * want.abs().max()
+
+
+@pytest.mark.parametrize("target", ["litert", "litert?precision=int8"])
+def test_a_model_that_is_quantised_already_is_refused(lower: Lowering, target: str) -> None:
+    """Its weights are whole numbers, for which the converter has no type with a scale a channel."""
+    module, inputs = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()).eval(), (torch.randn(1, 3, 8, 8),)
+    quantised = quantize(xb.capture(module, inputs), int8_quantizer(), [[inputs[0].numpy()]])
+    with pytest.raises(UnsupportedError, match=r"quantised already.*\?precision=int8"):
+        lower(quantised, target)

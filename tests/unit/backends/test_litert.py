@@ -19,9 +19,9 @@ import torch
 import cross_backend as xb
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.backends.litert import _file
-from cross_backend.backends.litert._file import read_graph
+from cross_backend.backends.litert._file import Operator, Tensor, TfliteGraph, read_graph
 from cross_backend.backends.litert._foreign import describe
-from cross_backend.backends.litert._placement import read_placement
+from cross_backend.backends.litert._placement import read_arithmetic, read_placement
 from cross_backend.errors import CrossBackendError, LoadError, RunError, UnavailableError, UnsupportedError
 from cross_backend.machine import Machine
 from cross_backend.registry import find_backend, resolve
@@ -87,6 +87,34 @@ def test_a_program_that_xnnpack_takes_nothing_of_is_litert_s_own(tmp_path: Path)
     placement = read_placement(path, read_graph(path))
     assert (placement.delegates, placement.left, placement.coverage) == ({}, (), 1.0)
     assert [row.name for row in placement.inside] == ["ARG_MAX"]
+
+
+def test_tells_arithmetic_apart_by_types() -> None:
+    f32, weights, quantised = (
+        Tensor("float32", (2, 4), 0, is_quantised=False),
+        Tensor("int8", (3, 4), 12, is_quantised=True),
+        Tensor("int8", (2, 4), 0, is_quantised=True),
+    )
+    indices = Tensor("int8", (2, 4), 0, is_quantised=False)
+    rows = (
+        ("QUANTIZE", (0,), (2,)),
+        ("CONV_2D", (2, 1), (2,)),
+        ("RESHAPE", (2,), (2,)),
+        ("DEQUANTIZE", (2,), (0,)),
+        ("FULLY_CONNECTED", (0, 1), (0,)),
+        ("HARD_SWISH", (0,), (0,)),
+        ("ADD", (3, 3), (3,)),
+    )
+    operators = tuple(Operator(*row) for row in rows)
+    found = read_arithmetic(TfliteGraph((f32, weights, quantised, indices), operators, (0,), (0,), {}, ()))
+    assert [(row.name, row.count) for row in found.low] == [("CONV_2D", 1), ("FULLY_CONNECTED", 1)]
+    assert [(row.name, row.count) for row in found.kept] == [("ADD", 1), ("HARD_SWISH", 1)]
+    assert found.conversions == 2
+
+
+def test_a_precision_that_it_lacks_has_its_reason() -> None:
+    with pytest.raises(UnsupportedError, match="litert has no bf16: its converter widens bfloat16 to float32"):
+        resolve("litert?precision=bf16")
 
 
 def test_computes_what_the_network_computes(tmp_path: Path) -> None:

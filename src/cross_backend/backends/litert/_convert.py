@@ -12,6 +12,8 @@ from cross_backend.backends.litert._file import TfliteGraph, read_graph
 from cross_backend.errors import LowerError, UnsupportedError, one_line
 
 _NO_LOWERING = re.compile(r"Lowering not found: (\S+)")
+_QUANTISERS = {"quantized_decomposed", "torchao"}
+"""Namespaces of operators that quantise."""
 _PROGRESS = "LITERT_TORCH_SHOW_PROGRESS"
 _WRITTEN = {"int64": "int32"}
 """Types that the converter writes as narrower ones, which the session converts from and to."""
@@ -30,6 +32,11 @@ def convert(program: Any, path: Path) -> TfliteGraph:
         UnsupportedError: LiteRT has no such operator or type; names it.
         LowerError: the converter failed.
     """
+    if any(getattr(node.target, "namespace", None) in _QUANTISERS for node in program.graph.nodes):
+        raise UnsupportedError(
+            "the model is quantised already, and LiteRT's converter takes float models only: give it that one, with "
+            "?precision=int8."
+        )
     args, _ = program.example_inputs
     os.environ.setdefault(_PROGRESS, "n")
     import litert_torch

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Session
+from cross_backend.backend import (
+    THREADS,
+    Backend,
+    Calibration,
+    ForeignFiles,
+    Lowered,
+    Missing,
+    Option,
+    Options,
+    Session,
+)
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends.litert._convert import convert
 from cross_backend.backends.litert._foreign import describe
 from cross_backend.backends.litert._placement import read_placement
+from cross_backend.backends.litert._quantize import quantize
 from cross_backend.backends.litert._session import LiteRtSession
 from cross_backend.errors import LoadError, UnsupportedError
 from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.records import Execution
+from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
 
 _TOOLCHAIN = "litert"
+_ARITHMETIC = {"fp32": "fp32", "fp16": "fp32 with fp16 weights"}
+"""Precision → what the processor computes in, where that is one."""
 
 
 @final
@@ -38,7 +54,15 @@ class LiteRt(Backend):
         "state": "its converter leaves out what a program writes into its own memory",
     }
     foreign = ForeignFiles(".tflite", describe)
-    options = {"threads": THREADS}
+    lacks = {"bf16": "its converter widens bfloat16 to float32"}
+    options = {
+        "precision": Option(
+            "storage of weights (fp16), or weights and arithmetic of what XNNPACK takes in whole numbers",
+            "fp32",
+            ("fp32", "fp16", "int8", "int8dyn", "int4w"),
+        ),
+        "threads": THREADS,
+    }
 
     @property
     def run_toolchain(self) -> str | None:
@@ -54,9 +78,16 @@ class LiteRt(Backend):
             raise UnsupportedError(f"{self.name} cannot take ONNX files: {self.limits['onnx_program']}.")
         payload = stem.with_name(stem.name + self.suffix)
         try:
-            return Lowered(payload, read_placement(payload, convert(program, payload)))
+            graph, arithmetic = convert(program, payload), None
+            if options["precision"] != "fp32":
+                graph, arithmetic = quantize(payload, options["precision"], calibration)
+            return Lowered(payload, replace(read_placement(payload, graph), arithmetic=arithmetic))
         except LoadError as error:
             raise UnsupportedError(f"LiteRT's runtime cannot run what its converter wrote: {error}") from error
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return LiteRtSession(artifact, options)
+
+    def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
+        """Say what float16 weights are computed in: XNNPACK widens them when it opens the file."""
+        return Execution("CPU", nodes=1.0, precision=_ARITHMETIC.get(options["precision"]))
