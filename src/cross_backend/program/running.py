@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.program.lines import user_line
+from cross_backend.program.noise import Noise
 from cross_backend.tensors import to_numpy
 
 if TYPE_CHECKING:
@@ -50,36 +51,36 @@ def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) 
 
     Results of two runs differ by what rounding does to this program (D. S. Parker, *Monte Carlo Arithmetic*, 1997).
     Denormal numbers are flushed to 0, as many kernels do. None where it cannot be run so.
+
+    Args:
+        runs: of the program.
+        leaves: tensors of the input.
+        seed: of what is drawn.
+        steps: see above; those of ``-steps`` are the same errors with the other sign.
     """
     import torch
     from torch.utils._pytree import tree_map
 
-    random = torch.Generator().manual_seed(seed)
-
-    def change(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
-            return x
-        drawn = torch.randint(-steps, steps + 1, x.shape, generator=random)
-        return x.detach() * (1 + drawn * torch.finfo(x.dtype).eps).to(x.dtype)
+    noise = Noise(seed, steps)
 
     class Disturbed(torch.fx.Interpreter):
         def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
             groups = _normalised(str(getattr(target, "__name__", target)).partition(".")[0], args)
             if groups:
-                args = (_with_rounded_means(args[0], groups, steps, random), *args[1:])
+                args = (noise.rounded_means(args[0], groups), *args[1:])
             return super().call_function(target, args, kwargs)
 
         def run_node(self, n: Any) -> Any:
             result = super().run_node(n)
             if n.op != "call_function" or name_of(n) in _VIEWS:
                 return result
-            return tree_map(change, result)
+            return tree_map(noise.disturbed, result)
 
     def run(module: Any) -> Any:
-        return Disturbed(module, garbage_collect_values=True).run(*map(change, leaves))
+        return Disturbed(module, garbage_collect_values=True).run(*map(noise.disturbed, leaves))
 
     with _flushed():
-        return _run(runs, run, change)
+        return _run(runs, run, noise.disturbed)
 
 
 def _normalised(name: str, args: Sequence[Any]) -> int:
@@ -92,22 +93,6 @@ def _normalised(name: str, args: Sequence[Any]) -> int:
     if "group" in name:
         return int(x.shape[0] * (args[1] if name == "group_norm" else args[6]))
     return int(x.shape[0] * x.shape[1])
-
-
-def _with_rounded_means(x: Any, groups: int, steps: int, random: Any) -> Any:
-    """Change a normalisation's input as much as the rounding of its means does: by about √n·u·|mean| for n terms.
-
-    A sum of n like terms in order is off by so much (N. J. Higham, *Accuracy and Stability*, 2002, section 4.2), and
-    where a group hardly varies its mean is all that counts.
-    """
-    import torch
-
-    if not x.is_floating_point() or not x.numel():
-        return x
-    rows = x.detach().reshape(groups, -1)
-    off = rows.shape[1] ** 0.5 * torch.finfo(x.dtype).eps * rows.mean(1, keepdim=True)
-    drawn = torch.randint(-steps, steps + 1, rows.shape, generator=random)
-    return (rows + drawn * off).reshape(x.shape).to(x.dtype)
 
 
 def run_wide(runs: Runs, leaves: Sequence[Any]) -> list[Any] | None:
