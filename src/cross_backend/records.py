@@ -66,6 +66,8 @@ class Comparison:
     """Why equal outputs prove nothing, in one clause; None where they prove something."""
     probes: int = 0
     """Further inputs on which the outputs are right."""
+    unjudged: tuple[str, ...] = ()
+    """Probes that say nothing of a target of this precision, each with the reason: ``large: beyond the range of …``."""
 
     @property
     def outcome(self) -> Outcome:

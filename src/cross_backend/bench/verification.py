@@ -12,7 +12,7 @@ from cross_backend.measure.clock import timed
 from cross_backend.precisions import CALIBRATED
 from cross_backend.records import Comparison
 from cross_backend.tensors import TensorSpec, to_numpy
-from cross_backend.verify.compare import compare_further, compare_outputs
+from cross_backend.verify.compare import compare_further, compare_outputs, says_nothing
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
 
@@ -112,17 +112,21 @@ def _further(one: Verifiable, comparison: Comparison, precision: str, sample_s: 
         reason = compare_further(one.sample, own, _outputs(one, own), precision)
         if reason is not None:
             return replace(comparison, verdict=False, reason=reason)
-    started, run = time.perf_counter(), 0
+    started, run, unjudged = time.perf_counter(), 0, []
     for probe in further_of(PROBE, one.sample):
         if run and (time.perf_counter() - started) * (run + 1) / run > max(SHARE * sample_s, LEAST_S):
             break
         if not _is_judged(one, probe, precision):
             continue
+        nothing = says_nothing(probe, precision)
+        if nothing is not None:
+            unjudged.append(f"{probe.name}: {nothing}")
+            continue
         reason = compare_further(one.sample, probe, _outputs(one, probe), precision)
         run += 1
         if reason is not None:
             return replace(comparison, verdict=False, reason=reason)
-    return replace(comparison, probes=run)
+    return replace(comparison, probes=run, unjudged=tuple(unjudged))
 
 
 def _is_judged(one: Verifiable, probe: KnownInput, precision: str) -> bool:

@@ -149,8 +149,10 @@ def verify(entrant: Entrant, bench: Bench, resolved: Resolved) -> Verified:
     """Compare its outputs with the reference; where they are wrong or prove nothing, that is how it ends."""
     verified = bench.verify(precision_of(resolved.options))
     comparison = verified.comparison
+    told = (f"proof: not judged on {'; '.join(comparison.unjudged)}",) if comparison.unjudged else ()
     entrant.result = replace(
         entrant.result,
+        warnings=(*entrant.result.warnings, *told),
         outcome=comparison.outcome,
         reason=comparison.why,
         comparison=comparison,

@@ -25,7 +25,7 @@ from cross_backend.program.state import state_of
 from cross_backend.serialization import from_json, to_json
 from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, check_inputs, load_tensors, save_tensors, to_numpy
-from cross_backend.verify.further import OWN, further_groups
+from cross_backend.verify.further import OWN, KnownInput, further_groups
 from cross_backend.verify.probes import ProbeInput
 from cross_backend.workloads import Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
@@ -435,11 +435,11 @@ def digest_program(program: ExportedProgram) -> str:
 def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) -> Captured:
     """Store an ONNX file as one file, with the outputs that are known to be right."""
     given = read_onnx(path, folder / "program.onnx", workload.batch)
-    own = [(one.name, one.inputs, given.run(one.inputs), 0.0) for one in _own(workload, given.inputs)]
+    own = [KnownInput(one.name, one.inputs, given.run(one.inputs)) for one in _own(workload, given.inputs)]
     save_tensors(folder / "sample.npz", {**given.sample, **further_groups(OWN, own)})
     proof = {
         "reference": given.reference,
-        "inputs": [row[0] for row in own],
+        "inputs": [one.name for one in own],
         "probes": given.probes,
         "dropped": given.dropped,
     }

@@ -111,7 +111,7 @@ def _known(model: Any, given: Sequence[Any], truth: Truth) -> OnnxFile:
         )
     sample["fixed"] = [np.array(graph.fixed(names, [spec.name for spec in outputs]))]
     sample |= further_groups(PROBE, kept)
-    return OnnxFile(inputs, outputs, sample, truth.reference, run, [row[0] for row in kept], dropped)
+    return OnnxFile(inputs, outputs, sample, truth.reference, run, [one.name for one in kept], dropped)
 
 
 def _truth(model: Any, inputs: Sequence[Any], path: Path) -> Truth:

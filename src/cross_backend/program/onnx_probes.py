@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.program.reference import FEW, MOST_BYTES, UNSTABLE
+from cross_backend.program.reference import FEW, MOST_BYTES
+from cross_backend.program.stability import UNSTABLE
 from cross_backend.verify.deviation import deviation, scale_of
+from cross_backend.verify.further import KnownInput
 from cross_backend.verify.probes import Hint, ProbeInput, probes_of, resized
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class OnnxGraph:
 def onnx_probes(
     graph: OnnxGraph, names: Sequence[str], free: Sequence[Sequence[int]], inputs: Arrays, expected: Arrays, run: Run,
     other: Run, work: float,
-) -> tuple[list[tuple[str, Arrays, Arrays, float]], dict[str, str]]:  # fmt: skip
+) -> tuple[list[KnownInput], dict[str, str]]:  # fmt: skip
     """Return the probes that work, with reference and rounding, and why others were dropped.
 
     Args:
@@ -133,7 +135,7 @@ def onnx_probes(
     import numpy as np
 
     most = next((count for limit, count in FEW if work <= limit), 1)
-    kept: list[tuple[str, Arrays, Arrays, float]] = []
+    kept: list[KnownInput] = []
     dropped: dict[str, str] = {}
     size = 0
     for probe in _candidates(inputs, graph.hints(names), free):
@@ -149,7 +151,7 @@ def onnx_probes(
         if reason is not None:
             dropped[probe.name] = reason
         else:
-            kept.append((probe.name, probe.inputs, outputs, rounding))
+            kept.append(KnownInput(probe.name, probe.inputs, outputs, rounding))
     return kept, dropped
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError
 from cross_backend.program.flops import count_accumulations, count_flops
 from cross_backend.program.hints import hints_of, shapes_of
-from cross_backend.program.running import Conditions, Runs, run_disturbed, run_wide
+from cross_backend.program.running import Conditions, run_disturbed, run_wide
+from cross_backend.program.stability import JUMP_STEPS, UNSTABLE, noises_on, scales_of, stability_on
 from cross_backend.program.state import state_of
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
-from cross_backend.verify.further import OWN, PROBE, STEP, further_groups
-from cross_backend.verify.probes import ProbeInput, probes_of, resized
+from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_groups
+from cross_backend.verify.narrow import narrow_group
+from cross_backend.verify.probes import ProbeInput, probes_of, resized, tamed
 from cross_backend.verify.sample import make_sample
 from cross_backend.workloads.user_code import with_place
 
@@ -22,13 +26,12 @@ if TYPE_CHECKING:
     import numpy as np
     from torch.export import ExportedProgram
 
+    from cross_backend.program.running import Runs
+    from cross_backend.program.stability import Stability
+
     Arrays = Sequence[np.ndarray[Any, Any]]
 
-JUMP_STEPS = 16
-"""Rounding errors of each value that may make an argmax or a rounding jump."""
 EAGER = "eager float32"
-UNSTABLE = 1e-3
-"""Where rounding changes an element by more of its scale, a probe says nothing."""
 STEPS = 3
 """Further calls of a program with state."""
 MORE = 4
@@ -112,6 +115,7 @@ def reference_sample(
     jumps = [outputs for outputs in [run_disturbed(runs, leaves, 2, steps=JUMP_STEPS)] if outputs]
     groups = make_sample(inputs, wanted, run, again, count_accumulations(program), may_move=not has_state, jumps=jumps)
     groups["fixed"] = [_fixed(program)]
+    groups["narrow"] = narrow_group(noises_on(runs, leaves, wanted, groups["scale"]))
     tolerance = min(max(1e-4, 16 * float(groups["rounding"][0])), 1e-2)  # random numbers look like large rounding
     _check_same(name, wanted, conditions.run(tensors(inputs)), tolerance)
     if "input2" in groups:
@@ -124,7 +128,7 @@ def reference_sample(
     kept, dropped = _probed(program, name, groups, run, tensors, conditions)
     groups |= further_groups(PROBE, kept)
     given = [one.name for one in own]
-    return groups, _proof(conditions, inputs=given, probes=[one[0] for one in kept], dropped=dropped)
+    return groups, _proof(conditions, inputs=given, probes=[one.name for one in kept], dropped=dropped)
 
 
 def _proof(conditions: Conditions, **found: Any) -> dict[str, Any]:
@@ -149,11 +153,9 @@ def _fixed(program: ExportedProgram) -> Any:
     return np.array([node not in moving for node in outputs])
 
 
-def _steps(
-    inputs: Arrays, reference: Reference, tensors: Callable[[Arrays], list[Any]]
-) -> list[tuple[str, Arrays, Arrays, float]]:
+def _steps(inputs: Arrays, reference: Reference, tensors: Callable[[Arrays], list[Any]]) -> list[KnownInput]:
     """Return further calls in order, each on the state that the one before left; single whole numbers count on."""
-    found: list[tuple[str, Arrays, Arrays, float]] = []
+    found: list[KnownInput] = []
     reference.reset()
     run_eagerly(reference.call, tensors(inputs))
     for step in range(1, STEPS + 1):
@@ -162,7 +164,7 @@ def _steps(
             outputs = [to_numpy(y) for y in run_eagerly(reference.call, tensors(given))]
         except CaptureError:
             break
-        found.append((f"call {step + 1}", given, outputs, 0.0))
+        found.append(KnownInput(f"call {step + 1}", given, outputs))
     reference.reset()
     return found
 
@@ -189,15 +191,20 @@ def _probed(
     run: Callable[[Arrays], list[Any]],
     tensors: Callable[[Arrays], list[Any]],
     conditions: Conditions,
-) -> tuple[list[tuple[str, Arrays, Arrays, float]], dict[str, str]]:
-    """Return the probes that work, with reference and rounding, and why others were dropped."""
+) -> tuple[list[KnownInput], dict[str, str]]:
+    """Return the probes that work, with reference and rounding, and why others were dropped.
+
+    The first on which rounding changes the outputs too much is tried again with smaller values.
+    """
     work = _work(program, tensors(groups["input"]))
     most = next((count for limit, count in FEW if work <= limit), 1)
-    kept: list[tuple[str, Arrays, Arrays, float]] = []
+    kept: list[KnownInput] = []
     dropped: dict[str, str] = {}
-    size = 0
+    size, is_tamed = 0, False
     missed = len(conditions.missed())
-    for probe in itertools.islice(_candidates(program, groups["input"]), most + MORE):
+    waiting = deque(itertools.islice(_candidates(program, groups["input"]), most + MORE))
+    while waiting:
+        probe = waiting.popleft()
         size += sum(x.nbytes for x in probe.inputs)
         if (len(kept) >= most and not missed) or (kept and size > MOST_BYTES):
             break
@@ -207,14 +214,17 @@ def _probed(
         except Exception as error:
             dropped[probe.name] = f"the model fails on it ({with_place(error)[:200]})"
             continue
-        rounding, reason = _rounding_on(conditions.runs, groups, tensors(probe.inputs), outputs)
-        if reason is not None:
-            dropped[probe.name] = reason
+        found = stability_on(conditions.runs, groups["expected"], tensors(probe.inputs), outputs)
+        if found.reason is not None:
+            dropped[probe.name] = found.reason
+            if not is_tamed:
+                is_tamed = True
+                waiting.extendleft(tamed(probe))
             continue
-        _check_same(name, outputs, captured, min(max(1e-4, 16 * rounding), 1e-2))
+        _check_same(name, outputs, captured, min(max(1e-4, 16 * found.rounding), 1e-2))
         before, missed = missed, len(conditions.missed())
         if len(kept) < most or missed < before:
-            kept.append((probe.name, probe.inputs, outputs, rounding))
+            kept.append(_known(conditions.runs, groups, probe, outputs, tensors, found))
     return kept, dropped
 
 
@@ -231,47 +241,38 @@ def _owned(
     run: Callable[[Arrays], list[Any]],
     tensors: Callable[[Arrays], list[Any]],
     conditions: Conditions,
-) -> list[tuple[str, Arrays, Arrays, float]]:
+) -> list[KnownInput]:
     """Return the user's inputs with reference and rounding; what the model refuses is an error."""
-    found: list[tuple[str, Arrays, Arrays, float]] = []
+    found: list[KnownInput] = []
     for one in own:
         try:
             outputs = run(one.inputs)
         except CaptureError as error:
             raise CaptureError(f"{one.name}: {error}") from error
         captured = conditions.run(tensors(one.inputs))
-        rounding, _ = _rounding_on(conditions.runs, groups, tensors(one.inputs), outputs)
-        _check_same(f"{name} ({one.name})", outputs, captured, min(max(1e-4, 16 * rounding), 1e-2))
-        found.append((one.name, one.inputs, outputs, min(rounding, UNSTABLE)))
+        stable = stability_on(conditions.runs, groups["expected"], tensors(one.inputs), outputs)
+        _check_same(f"{name} ({one.name})", outputs, captured, min(max(1e-4, 16 * stable.rounding), 1e-2))
+        stable = replace(stable, rounding=min(stable.rounding, UNSTABLE))
+        found.append(_known(conditions.runs, groups, one, outputs, tensors, stable))
     return found
 
 
-def _rounding_on(
-    runs: Runs, groups: Mapping[str, Any], leaves: Sequence[Any], outputs: Arrays
-) -> tuple[float, str | None]:
-    """Return what rounding changes on a probe, or why the probe says nothing.
-
-    Where float64 gives the very same, nothing was rounded: ties and thresholds are then met exactly, by every backend.
-    But for a normalisation of equal numbers, whose mean is exact in one order of its sum and rounded in another.
-    """
+def _known(
+    runs: Runs,
+    groups: Mapping[str, Any],
+    given: ProbeInput,
+    outputs: Arrays,
+    tensors: Callable[[Arrays], list[Any]],
+    stable: Stability,
+) -> KnownInput:
+    """Return an input with its reference, and by what targets are judged on it."""
     import numpy as np
 
-    if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind in "fc"):
-        return 0.0, "the outputs are not finite"
-    wide = run_wide(runs, leaves)
-    if wide is not None and not runs.met_constants and all(map(np.array_equal, outputs, wide)):
-        return 0.0, None
-    seen = 0.0
-    disturbed = run_disturbed(runs, leaves, 0) if wide is None or runs.jumps or runs.met_constants else None
-    for again in (disturbed, wide):
-        for want, got, first in zip(outputs, again or outputs, groups["expected"], strict=True):
-            if want.dtype.kind not in "fc":
-                if not np.array_equal(want, got):
-                    return 0.0, "whole numbers change with rounding"
-            elif want.size and want.shape == got.shape:
-                scale = scale_of(want, first if first.shape == want.shape else None)
-                seen = max(seen, float(deviation(want, got, scale).max()))
-    return seen, f"rounding changes the outputs by {seen:.2g} of their scale" if not seen <= UNSTABLE else None
+    scales = scales_of(outputs, groups["expected"])
+    if stable.scale:
+        scales = [np.maximum(*row) for row in zip(scales, stable.scale, strict=True)]
+    noises = noises_on(runs, tensors(given.inputs), outputs, scales)
+    return KnownInput(given.name, given.inputs, outputs, stable.rounding, stable.scale, noises)
 
 
 def _check_same(name: str, expected: Arrays, captured: Arrays, tolerance: float) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.program.lines import user_line
 from cross_backend.program.noise import Noise
 from cross_backend.tensors import to_numpy
+from cross_backend.verify.narrow import NARROW, RANGE
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -81,6 +82,41 @@ def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) 
 
     with _flushed():
         return _run(runs, run, noise.disturbed)
+
+
+def run_narrow(runs: Runs, leaves: Sequence[Any], precision: str) -> list[Any] | None:
+    """Run with all weights, inputs and intermediate values of float32 rounded to a 16-bit type, as it exactly does.
+
+    Values become infinite from a quarter of the type's range on: a target may hold larger ones beside those that the
+    program names. None where it cannot be run so.
+
+    Args:
+        runs: of the program.
+        leaves: tensors of the input.
+        precision: key of :data:`~cross_backend.verify.narrow.NARROW`.
+    """
+    import torch
+    from torch.utils._pytree import tree_map
+
+    kind = getattr(torch, NARROW[precision])
+    room = torch.finfo(kind).max / RANGE
+
+    def change(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or x.dtype != torch.float32:
+            return x
+        x = x.detach()
+        made = x.to(kind).to(torch.float32)
+        return torch.where(x.abs() > room, x * math.inf, made) if precision == "fp16" else made
+
+    class Narrowed(torch.fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            result = super().run_node(n)
+            return result if n.op != "call_function" or name_of(n) in _VIEWS else tree_map(change, result)
+
+    def run(module: Any) -> Any:
+        return Narrowed(module, garbage_collect_values=True).run(*map(change, leaves))
+
+    return _run(runs, run, change)
 
 
 def _normalised(name: str, args: Sequence[Any]) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.records import Comparison
 from cross_backend.verify.deviation import deviation, moved, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
+from cross_backend.verify.narrow import GAIN, allowed_mean, narrow_of, too_noisy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,9 +71,19 @@ def any_moved(first: Arrays, second: Arrays, rounding: float | None) -> bool:
 
 def tolerances_of(sample: Mapping[str, Arrays], options: Mapping[str, Any]) -> dict[str, float]:
     """Return a target's tolerances for a sample, by their names in a bundle: ``tolerance``, ``mean_tolerance``."""
-    rule = PRECISIONS[precision_of(options)]
-    found = {"tolerance": tolerance_of(precision_of(options), _rounding(sample))}
-    return found if rule.mean == math.inf else found | {"mean_tolerance": rule.mean}
+    precision = precision_of(options)
+    found = {"tolerance": tolerance_of(precision, _rounding(sample))}
+    mean = allowed_mean(PRECISIONS[precision].mean, _noise(sample, precision))
+    return found if mean == math.inf else found | {"mean_tolerance": mean}
+
+
+def says_nothing(one: KnownInput, precision: str) -> str | None:
+    """Return why an input beside the sample says nothing of 16-bit targets; None where it does, or for others."""
+    return too_noisy(precision, one.narrow.get(precision), PRECISIONS[precision].mean)
+
+
+def _noise(sample: Mapping[str, Arrays], precision: str) -> float | None:
+    return narrow_of(sample.get("narrow", ())).get(precision)
 
 
 def _rounding(sample: Mapping[str, Arrays]) -> float | None:
@@ -130,8 +141,10 @@ def compare_outputs(
         wrong = Comparison(math.nan, math.nan, math.nan, math.nan, tolerance, verdict=False, reason=str(error))
         return _doubted(sample, wrong)
     unproved = _proves_nothing(references, _rounding(sample)) or _unmoved(sample, names)
-    rule = PRECISIONS[precision]
-    return _doubted(sample, _concluded(found, tolerance, rule.mean, unproved, _rounding(sample)))
+    noise = _noise(sample, precision)
+    mean = allowed_mean(PRECISIONS[precision].mean, noise)
+    concluded = _concluded(found, tolerance, mean, unproved, _rounding(sample), noise)
+    return _doubted(sample, concluded)
 
 
 def _doubted(sample: Mapping[str, Arrays], found: Comparison) -> Comparison:
@@ -160,13 +173,16 @@ def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, 
             scale = np.zeros(want.shape)
             if want.dtype.kind in "fc":
                 scale = scale_of(want, first[index] if first[index].shape == want.shape else None)
-                known = sample["scale"][index] if "scale" in sample else scale
-                scale = np.maximum(scale, known) if known.shape == want.shape else scale
+                for known in (sample.get("scale", ()), one.scale):
+                    if known and known[index].shape == want.shape:
+                        scale = np.maximum(scale, known[index])
             found.append(_judge(f"output {index} on {one.name!r}", want, have, scale))
     except _WrongError as error:
         return str(error)
     slack = 1.0 if precision == "fp32" else SLACK
-    return _concluded(found, slack * tolerance, slack * rule.mean, None, rounding).reason
+    noise = one.narrow.get(precision)
+    mean = allowed_mean(slack * rule.mean, noise)
+    return _concluded(found, slack * tolerance, mean, None, rounding, noise).reason
 
 
 def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Arrays:
@@ -260,7 +276,12 @@ def _unmoved(sample: Mapping[str, Arrays], names: Sequence[str]) -> str | None:
 
 
 def _concluded(
-    found: Sequence[_Found], tolerance: float, mean: float, unproved: str | None, rounding: float | None
+    found: Sequence[_Found],
+    tolerance: float,
+    mean: float,
+    unproved: str | None,
+    rounding: float | None,
+    exact: float | None,
 ) -> Comparison:
     max_abs = max((one.max_abs for one in found), default=0.0)
     worst = max(found, key=lambda one: one.max_rel, default=_Found())
@@ -276,6 +297,10 @@ def _concluded(
         if rounding:
             allowed = f"{max_rel / rounding:.2g} × the unavoidable rounding, {tolerance / rounding:.2g} × is allowed"
         reason = f"{worst.place % f'{max_rel:.2g}'}; {allowed}"
+    elif exact and math.isfinite(exact) and mean < rms <= GAIN * exact:
+        unproved = f"exact rounding to 16 bits changes the outputs by {exact:.2g} of their scale, root mean square"
     elif not rms <= mean:
         reason = f"outputs deviate by {rms:.2g} of their scale, root mean square; {mean:.2g} is allowed"
+        if exact and math.isfinite(exact):
+            reason += f" ({rms / exact:.2g} × and {mean / exact:.2g} × exact rounding to 16 bits)"
     return Comparison(max_abs, max_rel, sqnr, cosine, tolerance, reason is None, reason, unproved)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from cross_backend.verify.narrow import narrow_group, narrow_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,22 +23,31 @@ class KnownInput:
     name: str
     inputs: Arrays
     expected: Arrays
-    rounding: float
+    rounding: float = 0.0
     """As the sample's, of this input."""
+    scale: Arrays = ()
+    """Smallest scale of each element, one array per output; empty where no element jumps."""
+    narrow: Mapping[str, float] = field(default_factory=dict)
+    """16-bit precision → what exact rounding to it changes; see ``verify.narrow``."""
 
 
-def further_groups(kind: str, rows: Iterable[tuple[str, Arrays, Arrays, float]]) -> dict[str, Arrays]:
+def further_groups(kind: str, rows: Iterable[KnownInput]) -> dict[str, Arrays]:
     """Return the groups of a sample file that hold further inputs of a kind, in order."""
     import numpy as np
 
     groups: dict[str, Arrays] = {}
-    for index, (name, inputs, expected, rounding) in enumerate(rows, 1):
+    for index, row in enumerate(rows, 1):
+        group = f"{kind}{index}"
         groups |= {
-            f"{kind}{index}": inputs,
-            f"{kind}{index}.expected": expected,
-            f"{kind}{index}.rounding": [np.array(rounding)],
-            f"{kind}{index}.name": [np.frombuffer(name.encode(), np.uint8)],
+            group: row.inputs,
+            f"{group}.expected": row.expected,
+            f"{group}.rounding": [np.array(row.rounding)],
+            f"{group}.name": [np.frombuffer(row.name.encode(), np.uint8)],
         }
+        if row.scale:
+            groups[f"{group}.scale"] = row.scale
+        if row.narrow:
+            groups[f"{group}.narrow"] = narrow_group(row.narrow)
     return groups
 
 
@@ -45,6 +56,12 @@ def further_of(kind: str, sample: Mapping[str, Arrays]) -> Iterator[KnownInput]:
     index = 1
     while f"{kind}{index}" in sample:
         group = f"{kind}{index}"
-        name = bytes(sample[f"{group}.name"][0]).decode(errors="replace")
-        yield KnownInput(name, sample[group], sample[f"{group}.expected"], float(sample[f"{group}.rounding"][0]))
+        yield KnownInput(
+            bytes(sample[f"{group}.name"][0]).decode(errors="replace"),
+            sample[group],
+            sample[f"{group}.expected"],
+            float(sample[f"{group}.rounding"][0]),
+            sample.get(f"{group}.scale", ()),
+            narrow_of(sample.get(f"{group}.narrow", ())),
+        )
         index += 1

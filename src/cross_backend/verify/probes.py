@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-LARGE, SMALL = 16.0, 1 / 64
+LARGE, SMALL, TAME = 16.0, 1 / 64, 1 / 4
 """Factors of the probes that are scaled."""
 GRID = 8
 """Ties of rounding are sought among multiples of 1/8."""
@@ -71,6 +71,13 @@ def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> 
         if not any(_same(probe.inputs, other) for other in before):
             before.append(probe.inputs)
             yield probe
+
+
+def tamed(probe: ProbeInput) -> Iterator[ProbeInput]:
+    """Yield a probe with smaller values, where it has any, for programs that are not stable on the probe itself."""
+    found = ProbeInput(f"{probe.name}, smaller", tuple(_times(x, TAME) for x in probe.inputs))
+    if not _same(found.inputs, probe.inputs):
+        yield found
 
 
 def resized(inputs: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:

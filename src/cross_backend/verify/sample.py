@@ -61,7 +61,7 @@ def make_sample(
         scales = [_scale(a, b) for a, b in zip(expected, other, strict=True)]
         rounding = rounding_of(expected, again, scales, accumulations)
         for outputs in jumps:
-            scales = [_with_jumps(*row) for row in zip(expected, outputs, scales, strict=True)]
+            scales = [with_jumps(*row) for row in zip(expected, outputs, scales, strict=True)]
         return {"input": inputs, "expected": expected, "scale": scales, "rounding": [np.array(rounding)]}
 
     found: dict[str, Arrays] = {}
@@ -94,10 +94,15 @@ def rounding_of(expected: Arrays, again: Iterable[Arrays], scales: Arrays, accum
     return max(seen)
 
 
-def _with_jumps(want: Any, other: Any, scale: Any) -> Any:
+def with_jumps(want: Any, other: Any, scale: Any) -> Any:
     """Return the scale, larger where an output jumps: a difference as large as the jump is then rounding.
 
-    Where more than a tenth jumps, none does.
+    Where more than a tenth jumps, none does, and the scale itself is returned.
+
+    Args:
+        want: expected output.
+        other: the same under a few rounding errors.
+        scale: of each element.
     """
     import numpy as np
 

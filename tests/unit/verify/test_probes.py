@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cross_backend.verify.probes import Hint, is_within, probes_of, resized
+from cross_backend.verify.further import PROBE, KnownInput, further_groups, further_of
+from cross_backend.verify.probes import Hint, ProbeInput, is_within, probes_of, resized, tamed
 
 
 def made(*inputs: np.ndarray, hints: tuple[Hint, ...] = ()) -> dict[str, tuple[np.ndarray, ...]]:
@@ -63,6 +64,27 @@ def test_probes_are_the_same_each_time() -> None:
     first, second = (made(np.ones((4, 4), np.float32)) for _ in range(2))
     assert first.keys() == second.keys()
     assert all(np.array_equal(first[name][0], second[name][0]) for name in first)
+
+
+def test_a_smaller_probe_has_the_same_signs_and_indices() -> None:
+    first = ProbeInput("both signs", (np.array([-2.0, 4.0], np.float32), np.array([7])))
+    (found,) = tamed(first)
+    assert found.name == "both signs, smaller"
+    assert [x.tolist() for x in found.inputs] == [[-0.5, 1.0], [7]]
+    assert not list(tamed(ProbeInput("last of each", (np.array([7]),)))), "there is none of whole numbers alone"
+
+
+def test_known_inputs_are_kept_with_all_that_they_are_judged_by() -> None:
+    x = np.ones((1, 2), np.float32)
+    rows = [
+        KnownInput("plain", [x], [x]),
+        KnownInput("full", [x], [2 * x], 1e-6, [3 * x], {"fp16": np.inf, "bf16": 0.1}),
+    ]
+    found = list(further_of(PROBE, further_groups(PROBE, rows)))
+    assert [one.name for one in found] == ["plain", "full"]
+    assert [one.rounding for one in found] == [0.0, 1e-6]
+    assert (len(found[0].scale), found[0].narrow) == (0, {})
+    assert found[1].narrow == rows[1].narrow and np.array_equal(found[1].scale[0], 3 * x)
 
 
 def test_other_extents_repeat_or_cut() -> None:
