@@ -104,7 +104,7 @@ def test_own_inputs_are_in_the_bundle_only_where_that_is_said(linear, cli, usage
     command = ("bundle", "linear_regression", "--backends", "portable", "--output-dir", tmp_path)
     np.savez(tmp_path / "mine.npz", input_0=np.array([[7, -7, 0.5, 100]], np.float32))
     usage_error(cli(*command, "--ship-inputs"), "--inputs")
-    for flags, count in (([], 0), (["--ship-inputs"], 4)):
+    for flags, count in (([], 0), (["--ship-inputs"], 5)):
         result = cli(*command, "--inputs", tmp_path / "mine.npz", *flags)
         assert result.returncode == 0, result.stderr
         assert len(list((tmp_path / "linear_regression" / "sample").glob("own*.npy"))) == count

@@ -32,6 +32,7 @@ SAMPLE_GROUPS = {
     "expected2": "expected2",
     "scale": "scale",
     "rounding": "rounding",
+    "narrow": "narrow",
 }
 """Key of the manifest's sample → group of a sample file; all but the first two may be absent."""
 LABELS = "labels.txt"
@@ -161,7 +162,7 @@ def _digest(value: Any) -> str:
 def _check_sample(sample: Mapping[str, Any], inputs: int, outputs: int) -> None:
     """Check the counts of what a sample may have beside its inputs and expected outputs."""
     seconds = [len(sample.get(kind, ())) for kind in ("inputs2", "expected2")]
-    scales, numbers = len(sample.get("scale", ())), len(sample.get("rounding", ()))
+    scales, numbers = len(sample.get("scale", ())), max(len(sample.get(kind, ())) for kind in ("rounding", "narrow"))
     if seconds not in ([0, 0], [inputs, outputs]) or scales not in {0, outputs} or numbers > 1:
         raise ValueError("the second sample, or the scales, are not one for each input and output")
 

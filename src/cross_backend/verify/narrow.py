@@ -37,7 +37,10 @@ def narrow_group(noise: Mapping[str, float]) -> Arrays:
 
 def narrow_of(group: Arrays) -> dict[str, float]:
     """Return 16-bit precision → noise; empty where it was not measured."""
-    return {} if not group else {key: float(x) for key, x in zip(NARROW, group[0], strict=False) if x == x}  # noqa: PLR0124
+    if not group or group[0].dtype.kind != "f":
+        return {}
+    numbers = map(float, group[0].reshape(-1))
+    return {precision: x for precision, x in zip(NARROW, numbers, strict=False) if x >= 0}
 
 
 def noise_of(rows: Sequence[tuple[Arrays, Arrays, Arrays]]) -> float:

@@ -20,6 +20,7 @@ from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import Captured
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors
+from cross_backend.verify.compare import tolerances_of
 from cross_backend.workloads.media import ImageMedia
 from tests.unit.bundle.bundles import LABELS, NULL, OPENVINO, TORCH, Write, content, edit, manifest, sha256
 
@@ -35,9 +36,17 @@ def test_the_folder_holds_what_the_page_lists_and_nothing_else(made: Path) -> No
         *(f"input2_{i}.npy" for i in range(2)),
         *(f"{group}_{i}.npy" for group in ("expected", "expected2", "scale") for i in range(4)),
         "rounding_0.npy",
+        "narrow_0.npy",
     }
     assert list((made / "loaders").iterdir())
     assert [path.name for path in made.parent.iterdir()] == ["typed"], "no scratch beside it"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_its_sample_judges_as_the_captured_one(made: Path, captured: Captured, precision: str) -> None:
+    here, there = (load_tensors(path) for path in (captured.sample_path, made / "sample"))
+    assert tolerances_of(there, {"precision": precision}) == tolerances_of(here, {"precision": precision})
+    assert there["narrow"][0].tolist() == here["narrow"][0].tolist()
 
 
 def test_the_manifest_has_the_keys_of_the_page(made: Path, captured: Captured) -> None:

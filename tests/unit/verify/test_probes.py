@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cross_backend.verify.further import PROBE, KnownInput, further_groups, further_of
+from cross_backend.verify.narrow import narrow_of
 from cross_backend.verify.probes import Hint, ProbeInput, is_within, probes_of, resized, tamed
 
 
@@ -84,6 +85,8 @@ def test_known_inputs_are_kept_with_all_that_they_are_judged_by() -> None:
     assert [one.name for one in found] == ["plain", "full"]
     assert [one.rounding for one in found] == [0.0, 1e-6]
     assert (len(found[0].scale), found[0].narrow) == (0, {})
+    assert narrow_of([np.array(1.5)]) == {"fp16": 1.5} and narrow_of([np.array([-1.0, np.nan])]) == {}
+    assert narrow_of([np.array([True])]) == {}, "files may be a stranger's"
     assert found[1].narrow == rows[1].narrow and np.array_equal(found[1].scale[0], 3 * x)
 
 
