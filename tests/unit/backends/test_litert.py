@@ -28,8 +28,6 @@ from cross_backend.registry import find_backend, resolve
 from cross_backend.tensors import TensorSpec
 from tests.unit.backends import litert_files as files
 
-SHARE_OF_FLIPS = 400
-
 
 def _session(artifact: Artifact, target: str = "litert") -> Any:
     resolved = resolve(target)
@@ -228,11 +226,36 @@ def _set(path: str, value: Any) -> Callable[[Any], None]:
         ("subgraphs.0.tensors.0.shape", [-2, 4], "no tensor has"),
         ("subgraphs.0.tensors.0.shape", [1 << 30] * 4, "no tensor has"),
         ("subgraphs.0.tensors.0.shape", [1] * 9, "more than 8 dimensions"),
+        ("subgraphs.0.inputs.0", files.W, "one of its inputs is a constant"),
+        ("subgraphs.0.operators.0.outputs.0", files.B, "writes a constant"),
+        ("subgraphs.0.operators.0.inputs.0", files.LABEL, "reads what no operator before it wrote"),
         ("buffers.1.offset", 1 << 40, "ends behind the file"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_one_line(tmp_path: Path, path: str, value: Any, reason: str) -> None:
     artifact = files.write(tmp_path, _set(path, value))
+    with pytest.raises(LoadError, match=reason) as caught, _session(artifact):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scales", "zeros", "axis", "reason"),
+    [
+        ([0.5], [1], 0, "a zero point that float32 does not hold"),
+        ([0.5, 0.5], [0, 0], 0, r"2 scales for \[3, 4\]"),
+        ([0.5] * 4, [0] * 4, 7, r"4 scales for \[3, 4\]"),
+        ([float("nan")], [0], 0, "no positive number"),
+        ([-1.0], [0], 0, "no positive number"),
+    ],
+)
+def test_scales_that_do_not_fit_are_one_line(
+    tmp_path: Path, scales: list[float], zeros: list[int], axis: int, reason: str
+) -> None:
+    """Kernels make tables by them."""
+    quantisation = files.schema.QuantizationParametersT()
+    quantisation.scale, quantisation.zeroPoint, quantisation.quantizedDimension = scales, zeros, axis
+    artifact = files.write(tmp_path, _set(f"subgraphs.0.tensors.{files.W}.quantization", quantisation))
     with pytest.raises(LoadError, match=reason) as caught, _session(artifact):
         pass
     assert "\n" not in str(caught.value)
@@ -264,12 +287,13 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_no_damage_ends_the_process(tmp_path: Path) -> None:
-    """Each byte that is read as structure is changed at least once; a forked child opens the file."""
+@pytest.mark.parametrize("times", [80, pytest.param(500, marks=pytest.mark.slow)])
+def test_no_damage_ends_the_process(tmp_path: Path, times: int) -> None:
+    """A byte of the file is changed, and a forked child opens it."""
     artifact = files.write(tmp_path)
     data = artifact.payload_path.read_bytes()
     chance = random.Random(0)
-    places = chance.sample(range(len(data)), min(SHARE_OF_FLIPS, len(data)))
+    places = chance.choices(range(len(data)), k=times)
     with _session(artifact):  # the runtime is imported once, not in each child
         pass
     for place in places:

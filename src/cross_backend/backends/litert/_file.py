@@ -15,7 +15,6 @@ from typing import Any
 
 from cross_backend.errors import LoadError, one_line
 from cross_backend.foreign_files import open_regular
-from cross_backend.tensors import MAX_ELEMENTS
 
 _IDENTIFIER = b"TFL3"
 _SHORTEST = 8
@@ -34,6 +33,12 @@ _BITS = {
     "COMPLEX128": 128,
 }
 """Bits of an element, of those types whose constants are checked."""
+
+
+_ZEROS = {"INT8": (-128, 127), "UINT8": (0, 255), "UINT4": (0, 15), "INT4": (-8, 7), "INT2": (-2, 1)}
+"""Zero points that a type holds; of others only 0."""
+_MAX_ELEMENTS = 1 << 32
+"""Of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +117,29 @@ def _read(data: Any) -> TfliteGraph:
     graphs = (_graph(model, model.Subgraphs(i), kinds, schema, len(data)) for i in range(model.SubgraphsLength()))
     (tensors, operators), *others = graphs
     main = model.Subgraphs(0)
-    inputs = tuple(int(main.Inputs(i)) for i in range(main.InputsLength()))
-    outputs = tuple(int(main.Outputs(i)) for i in range(main.OutputsLength()))
-    _check_range((*inputs, *outputs), len(tensors))
-    if len(set(inputs)) < len(inputs):
-        raise ValueError("two of its inputs are one tensor")
+    inputs, outputs = _inputs(main), _outputs(main)
     names = {index: _text(main.Tensors(index).Name()) for index in {*inputs, *outputs}}
     return TfliteGraph(
         tensors, operators, inputs, outputs, names, tuple(op.kind for _, those in others for op in those)
     )
+
+
+def _inputs(graph: Any) -> tuple[int, ...]:
+    return tuple(int(graph.Inputs(i)) for i in range(graph.InputsLength()))
+
+
+def _outputs(graph: Any) -> tuple[int, ...]:
+    return tuple(int(graph.Outputs(i)) for i in range(graph.OutputsLength()))
+
+
+def _check_ports(graph: Any, tensors: tuple[Tensor, ...]) -> None:
+    """Refuse inputs whose memory is not theirs: the runtime would write into the file."""
+    inputs = _inputs(graph)
+    _check_range((*inputs, *_outputs(graph)), len(tensors))
+    if len(set(inputs)) < len(inputs):
+        raise ValueError("two of its inputs are one tensor")
+    if any(tensors[index].constant_bytes for index in inputs):
+        raise ValueError("one of its inputs is a constant")
 
 
 def _check_room(model: Any, size: int) -> None:
@@ -151,6 +170,7 @@ def _graph(
 ) -> tuple[tuple[Tensor, ...], tuple[Operator, ...]]:
     names = {value: name for name, value in vars(schema.TensorType).items() if isinstance(value, int)}
     tensors = tuple(_tensor(model, graph.Tensors(i), i, names, size) for i in range(graph.TensorsLength()))
+    _check_ports(graph, tensors)
     operators = []
     for index in range(graph.OperatorsLength()):
         row = graph.Operators(index)
@@ -161,7 +181,26 @@ def _graph(
         taken = tuple(i for i in inputs if i != _NONE)
         _check_range((*taken, *outputs), len(tensors))
         operators.append(Operator(kinds[row.OpcodeIndex()], taken, outputs))
+    variables = {i for i in range(graph.TensorsLength()) if graph.Tensors(i).IsVariable()}
+    _check_order(tensors, operators, variables.union(_inputs(graph)))
     return tensors, tuple(operators)
+
+
+def _check_order(tensors: tuple[Tensor, ...], operators: list[Operator], known: set[int]) -> None:
+    """Refuse operators that read what nobody wrote, write a constant, or convert between the wrong types.
+
+    Kernels trust all of that, and some end the process where it is not so.
+    """
+    known |= {i for i, tensor in enumerate(tensors) if tensor.constant_bytes or 0 in tensor.shape}
+    for place, op in enumerate(operators):
+        if not known.issuperset(op.inputs):
+            raise ValueError(f"operator {place} ({op.kind}) reads what no operator before it wrote")
+        if any(tensors[i].constant_bytes for i in op.outputs):
+            raise ValueError(f"operator {place} ({op.kind}) writes a constant")
+        for kind, ends in (("QUANTIZE", op.outputs), ("DEQUANTIZE", op.inputs)):
+            if op.kind == kind and any(tensors[i].dtype == "float32" for i in ends):
+                raise ValueError(f"operator {place} ({op.kind}) converts float32 to itself")
+        known |= set(op.outputs)
 
 
 def _check_range(indices: tuple[int, ...], count: int) -> None:
@@ -184,16 +223,30 @@ def _tensor(model: Any, row: Any, index: int, names: dict[int, str], size: int) 
             raise ValueError(f"tensor {index} ends behind the file")
     if count and kind in _BITS and count != -(-math.prod(shape) * _BITS[kind] // 8):
         raise ValueError(f"tensor {index} is {kind.lower()}{list(shape)} of {count} bytes")
-    scales = row.Quantization()
-    has_scales = scales is not None and bool(scales.ScaleLength() or scales.DetailsType())  # the latter: one a group
-    return Tensor(kind.lower(), shape, count, has_scales)
+    return Tensor(kind.lower(), shape, count, _has_scales(row.Quantization(), kind, shape, index))
+
+
+def _has_scales(scales: Any, kind: str, shape: tuple[int, ...], index: int) -> bool:
+    """Whether a tensor has scales; kernels make tables by them, and trust that they fit."""
+    if scales is None:
+        return False
+    count = scales.ScaleLength()
+    axis = scales.QuantizedDimension()
+    if count > 1 and not (0 <= axis < len(shape) and count == shape[axis]):
+        raise ValueError(f"tensor {index} has {count} scales for {list(shape)}")
+    if any(not 0 <= scales.Scale(i) < math.inf for i in range(count)):
+        raise ValueError(f"tensor {index} has a scale that is no positive number")
+    least, most = _ZEROS.get(kind, (0, 0))
+    if count and any(not least <= scales.ZeroPoint(i) <= most for i in range(scales.ZeroPointLength())):
+        raise ValueError(f"tensor {index} has a zero point that {kind.lower()} does not hold")
+    return bool(count or scales.DetailsType())  # the latter: a scale a group
 
 
 def _shape(row: Any, index: int) -> tuple[int, ...]:
     if max(row.ShapeLength(), row.ShapeSignatureLength()) > _MAX_RANK:
         raise ValueError(f"tensor {index} has more than {_MAX_RANK} dimensions")
     shape = tuple(int(row.Shape(i)) for i in range(row.ShapeLength()))
-    if min(shape, default=0) < 0 or math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:
+    if min(shape, default=0) < 0 or math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
         raise ValueError(f"tensor {index} has shape {list(shape)}, which no tensor has")
     return shape
 
