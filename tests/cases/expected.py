@@ -28,8 +28,6 @@ OTHERWISE: Mapping[tuple[str, str], str] = {
 """Network and target → a part of what is said; all others are OK."""
 SAME = {("pool", "cpu")}
 """Twins that the runtime makes right: ONNX Runtime 1.31 fuses a padding with 0 into the maximum, which pads with −∞."""
-REFUSED = {"bfloat16": "bfloat16, which NumPy lacks"}
-"""Networks that are not captured yet → what is said."""
 FILES: Mapping[str, Mapping[str, str]] = {
     **{name: {} for name in ("bn8", "bn9", "op7", "drop7", "static17", "convt", "ln_scale2", "iff")},
     "seg11": {"openvino": "MISMATCH"},  # it takes the softmax of opset 11 along one axis, where the rest is flattened

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.errors import CaptureError
 from cross_backend.program.flops import count_accumulations, count_flops
 from cross_backend.program.hints import hints_of, shapes_of
+from cross_backend.program.layout import row_major
 from cross_backend.program.running import Conditions, Runs, run_disturbed, run_wide
 from cross_backend.program.state import state_of
-from cross_backend.tensors import to_numpy
+from cross_backend.tensors import from_numpy, kind_of, to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, further_groups
 from cross_backend.verify.probes import ProbeInput, probes_of, resized
@@ -95,10 +96,9 @@ def reference_sample(
     Raises:
         CaptureError: it does not.
     """
-    import torch
 
     def tensors(arrays: Arrays) -> list[Any]:
-        return [torch.from_numpy(x.copy()) for x in arrays]
+        return [from_numpy(x) for x in arrays]
 
     def run(arrays: Arrays) -> list[Any]:
         return [to_numpy(y) for y in run_eagerly(reference, tensors(arrays))]
@@ -168,9 +168,9 @@ def _steps(
 
 
 def _at_step(x: Any, step: int) -> Any:
-    if x.dtype.kind == "f":
+    if kind_of(x) == "f":
         return (x * (1 - 0.25 * step)).astype(x.dtype)
-    return (x + step).astype(x.dtype) if x.dtype.kind in "iu" and x.size == 1 else x
+    return (x + step).astype(x.dtype) if kind_of(x) in "iu" and x.size == 1 else x
 
 
 def _candidates(program: ExportedProgram, inputs: Arrays) -> Iterator[ProbeInput]:
@@ -256,7 +256,7 @@ def _rounding_on(
     """
     import numpy as np
 
-    if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind in "fc"):
+    if not all(np.isfinite(y).all() for y in outputs if kind_of(y) in "fc"):
         return 0.0, "the outputs are not finite"
     wide = run_wide(runs, leaves)
     if wide is not None and not runs.met_constants and all(map(np.array_equal, outputs, wide)):
@@ -265,7 +265,7 @@ def _rounding_on(
     disturbed = run_disturbed(runs, leaves, 0) if wide is None or runs.jumps or runs.met_constants else None
     for again in (disturbed, wide):
         for want, got, first in zip(outputs, again or outputs, groups["expected"], strict=True):
-            if want.dtype.kind not in "fc":
+            if kind_of(want) not in "fc":
                 if not np.array_equal(want, got):
                     return 0.0, "whole numbers change with rounding"
             elif want.size and want.shape == got.shape:
@@ -282,7 +282,7 @@ def _check_same(name: str, expected: Arrays, captured: Arrays, tolerance: float)
     """
     for want, got in zip(expected, captured, strict=True):
         same = want.shape == got.shape and want.dtype == got.dtype
-        if same and want.dtype.kind in "fc":
+        if same and kind_of(want) in "fc":
             same = not want.size or float(deviation(want, got, scale_of(want, None)).max()) <= tolerance
         elif same:
             same = bool((want == got).all())
@@ -319,15 +319,3 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
                 f"the model gives a {type(output).__name__} among its outputs; only tensors can be shipped."
             )
     return outputs
-
-
-def row_major(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Lay tensors out in row-major order; dimensions of extent 1 get their canonical stride, too."""
-    import torch
-    from torch.utils import _pytree
-
-    def lay_out(leaf: Any) -> Any:
-        return leaf.clone(memory_format=torch.contiguous_format) if isinstance(leaf, torch.Tensor) else leaf
-
-    laid_out: tuple[Any, ...] = _pytree.tree_map(lay_out, tuple(inputs))
-    return laid_out

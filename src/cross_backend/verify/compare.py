@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
+from cross_backend.tensors import kind_of
 from cross_backend.verify.deviation import deviation, moved, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 
@@ -158,7 +159,7 @@ def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, 
     try:
         for index, (want, have) in enumerate(zip(one.expected, got, strict=True)):
             scale = np.zeros(want.shape)
-            if want.dtype.kind in "fc":
+            if kind_of(want) in "fc":
                 scale = scale_of(want, first[index] if first[index].shape == want.shape else None)
                 known = sample["scale"][index] if "scale" in sample else scale
                 scale = np.maximum(scale, known) if known.shape == want.shape else scale
@@ -182,7 +183,7 @@ def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Array
 
 def _scale_for(want: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the scale of an output where it has its shape; else the output's own: the second input's may be larger."""
-    return scale if scale.shape == want.shape or want.dtype.kind not in "fc" else scale_of(want, None)
+    return scale if scale.shape == want.shape or kind_of(want) not in "fc" else scale_of(want, None)
 
 
 def _judge(
@@ -198,7 +199,7 @@ def _judge(
         raise _WrongError(f"{name} has shape {list(got.shape)} instead of {list(want.shape)}")
     if want.dtype != got.dtype:
         raise _WrongError(f"{name} has type {got.dtype} instead of {want.dtype}")
-    if want.dtype.kind not in "fc":
+    if kind_of(want) not in "fc":
         wrong = want != got
         if margin is not None and margin.any():
             wrong &= np.abs(want.astype(np.float64) - got.astype(np.float64)) > margin
@@ -210,7 +211,7 @@ def _judge(
         raise _WrongError(f"{name} has {int((~np.isfinite(got)).sum())} NaN or infinite element(s)")
     if not np.array_equal(want[~finite], got[~finite], equal_nan=True):
         raise _WrongError(f"{name} differs in its NaN or infinite elements")
-    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    wide = np.complex128 if kind_of(want) == "c" else np.float64
     a, b = want[finite].astype(wide), got[finite].astype(wide)
     if not a.size:
         return _Found()
@@ -237,7 +238,7 @@ def _proves_nothing(references: Sequence[Arrays], rounding: float | None) -> str
     outputs = references[0]
     if not any(y.size for y in outputs):
         return "its outputs are empty"
-    if not any(y.dtype.kind not in "fc" or np.isfinite(y).any() for y in outputs):
+    if not any(kind_of(y) not in "fc" or np.isfinite(y).any() for y in outputs):
         return "its outputs are all NaN or infinite"
     if len(references) > 1 and not any_moved(references[0], references[1], rounding):
         return "its outputs are the same for two different inputs"
