@@ -6,6 +6,7 @@ import functools
 import importlib
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
+from cross_backend.backends.onnxruntime import _values as values
 from cross_backend.backends.onnxruntime._providers import Provider
-from cross_backend.errors import LoadError, failing_as
-from cross_backend.tensors import Tensors, to_numpy
+from cross_backend.errors import LoadError, UnsupportedError, failing_as
+from cross_backend.tensors import BFLOAT16, Tensors, to_numpy
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +26,8 @@ Assigned = Counter[tuple[str, str]]
 
 _REFUSED = "fallback to CPU EP has been explicitly disabled"
 """Part of what ONNX Runtime says when a strict session would leave a node to its CPU kernels."""
+_LACKS = re.compile(r"NOT_IMPLEMENTED : Could not find an implementation for (\w+)\(")
+"""What it says of an operator that it has, and not for these element types."""
 _LOG_FATAL, _LOG_WARNING = 4, 2
 
 
@@ -57,6 +61,11 @@ class OnnxRuntimeSession(Session):
             try:
                 self._session = self._create(records=self._trace is not None)
             except Exception as error:
+                if lacks := _LACKS.search(str(error)):
+                    raise UnsupportedError(
+                        f"ONNX Runtime ({self._provider.device}) has no kernel of {lacks[1]} for the element types of "
+                        "this model. Convert the model to float32 (module.float())."
+                    ) from error
                 if not self.is_strict or _REFUSED not in str(error):
                     raise
                 self.is_strict = False
@@ -148,6 +157,8 @@ class OnnxRuntimeSession(Session):
             value.name: np.array(to_numpy(x), order="C")
             for value, x in zip(self._session.get_inputs(), inputs, strict=True)
         }
+        if BFLOAT16 in {spec.dtype for spec in (*self.inputs, *self.outputs)}:
+            return values.bind(self._session, feed)
         return functools.partial(self._session.run, None, feed)
 
     def end_trace(self) -> list[dict[str, Any]]:
