@@ -30,6 +30,8 @@ JUMP_STEPS = 16
 EAGER = "eager float32"
 UNSTABLE = 1e-3
 """Where rounding changes an element by more of its scale, a probe says nothing."""
+UNSTABLE_STEPS = 8
+"""The same of outputs of 16 bits, in steps of their type from 1 to the next number."""
 STEPS = 3
 """Further calls of a program with state."""
 MORE = 4
@@ -242,7 +244,7 @@ def _owned(
         captured = conditions.run(tensors(one.inputs))
         rounding, _ = _rounding_on(conditions.runs, groups, tensors(one.inputs), outputs)
         _check_same(f"{name} ({one.name})", outputs, captured, min(max(1e-4, 16 * rounding), 1e-2))
-        found.append((one.name, one.inputs, outputs, min(rounding, UNSTABLE)))
+        found.append((one.name, one.inputs, outputs, min(rounding, _unstable(conditions.runs))))
     return found
 
 
@@ -271,7 +273,16 @@ def _rounding_on(
             elif want.size and want.shape == got.shape:
                 scale = scale_of(want, first if first.shape == want.shape else None)
                 seen = max(seen, float(deviation(want, got, scale).max()))
-    return seen, f"rounding changes the outputs by {seen:.2g} of their scale" if not seen <= UNSTABLE else None
+    too_much = not seen <= _unstable(runs)
+    return seen, f"rounding changes the outputs by {seen:.2g} of their scale" if too_much else None
+
+
+def _unstable(runs: Runs) -> float:
+    """Return the most that rounding may change an element on a probe."""
+    import torch
+
+    narrow = (torch.finfo(one).eps for one in runs.output_types if one in {torch.float16, torch.bfloat16})
+    return max(UNSTABLE, UNSTABLE_STEPS * max(narrow, default=0.0))
 
 
 def _check_same(name: str, expected: Arrays, captured: Arrays, tolerance: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
-from cross_backend.tensors import kind_of
+from cross_backend.tensors import BFLOAT16, kind_of
 from cross_backend.verify.deviation import deviation, moved, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 
@@ -45,6 +45,8 @@ UNSTABLE_GAIN = 2.0
 """Tolerance per rounding error where that is more than the largest tolerance."""
 ROUNDING = 6e-5
 """What float32's rounding is taken to change where the sample does not tell."""
+NARROW: Mapping[str, float] = {"float16": 4 * 2**-11, BFLOAT16: 4 * 2**-8}
+"""The same of an output's own type: a few roundings to nearest."""
 
 
 def precision_of(options: Mapping[str, Any]) -> str:
@@ -77,7 +79,10 @@ def tolerances_of(sample: Mapping[str, Arrays], options: Mapping[str, Any]) -> d
 
 
 def _rounding(sample: Mapping[str, Arrays]) -> float | None:
-    return float(sample["rounding"][0]) if sample.get("rounding") else None
+    """Return what rounding changes; of narrow outputs that of their type, where the sample does not tell."""
+    if sample.get("rounding"):
+        return float(sample["rounding"][0])
+    return max((NARROW[y.dtype.name] for y in sample.get("expected", ()) if y.dtype.name in NARROW), default=None)
 
 
 @dataclass(frozen=True)

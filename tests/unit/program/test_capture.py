@@ -137,6 +137,16 @@ def test_a_program_that_the_caller_captured_agrees_with_itself(case: str, tmp_pa
         assert_consistent(write(xb.capture(net(function), inputs), "net", tmp_path))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_programs_of_16_bits_keep_their_probes(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Each output is rounded to 11 or 8 bits: that alone is no reason to drop a probe."""
+    module = nn.Sequential(nn.Linear(4, 4), nn.GELU()).to(dtype)
+    captured = write_capture(Workload("narrow", module, (X.to(dtype),)), tmp_path)
+    assert len(captured.proof["probes"]) >= 4, captured.proof
+    (rounding,) = load_tensors(captured.sample_path)["rounding"]
+    assert torch.finfo(dtype).eps / 8 < float(rounding) < 8 * torch.finfo(dtype).eps
+
+
 def test_specifications_name_types_shapes_and_free_extents(tmp_path: Path) -> None:
     batch = torch.export.Dim("batch", min=1, max=8)
     program = xb.capture(nn.Linear(4, 4), (X,), ({0: batch},))
