@@ -78,10 +78,15 @@ def tolerances_of(sample: Mapping[str, Arrays], options: Mapping[str, Any]) -> d
     return found if rule.mean == math.inf else found | {"mean_tolerance": rule.mean}
 
 
+def _told(sample: Mapping[str, Arrays]) -> float | None:
+    return float(sample["rounding"][0]) if sample.get("rounding") else None
+
+
 def _rounding(sample: Mapping[str, Arrays]) -> float | None:
     """Return what rounding changes; of narrow outputs that of their type, where the sample does not tell."""
-    if sample.get("rounding"):
-        return float(sample["rounding"][0])
+    told = _told(sample)
+    if told is not None:
+        return told
     return max((NARROW[y.dtype.name] for y in sample.get("expected", ()) if y.dtype.name in NARROW), default=None)
 
 
@@ -137,7 +142,7 @@ def compare_outputs(
         return _doubted(sample, wrong)
     unproved = _proves_nothing(references, _rounding(sample)) or _unmoved(sample, names)
     rule = PRECISIONS[precision]
-    return _doubted(sample, _concluded(found, tolerance, rule.mean, unproved, _rounding(sample)))
+    return _doubted(sample, _concluded(found, tolerance, rule.mean, unproved, _told(sample)))
 
 
 def _doubted(sample: Mapping[str, Arrays], found: Comparison) -> Comparison:
