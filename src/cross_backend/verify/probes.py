@@ -83,7 +83,7 @@ def resized(inputs: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> tuple
     for x, shape in zip(inputs, shapes, strict=True):
         for axis, extent in enumerate(shape):
             x = np.take(x, np.arange(extent) % max(x.shape[axis], 1), axis=axis)  # noqa: PLW2901
-        found.append(np.ascontiguousarray(x))
+        found.append(np.asarray(x, order="C"))
     return tuple(found)
 
 

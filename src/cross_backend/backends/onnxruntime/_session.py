@@ -6,7 +6,6 @@ import functools
 import importlib
 import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
+from cross_backend.backends._onnx import REMEDY, operator_without_kernel
 from cross_backend.backends.onnxruntime import _values as values
 from cross_backend.backends.onnxruntime._providers import Provider
 from cross_backend.errors import LoadError, UnsupportedError, failing_as
@@ -26,8 +26,6 @@ Assigned = Counter[tuple[str, str]]
 
 _REFUSED = "fallback to CPU EP has been explicitly disabled"
 """Part of what ONNX Runtime says when a strict session would leave a node to its CPU kernels."""
-_LACKS = re.compile(r"NOT_IMPLEMENTED : Could not find an implementation for (\w+)\(")
-"""What it says of an operator that it has, and not for these element types."""
 _LOG_FATAL, _LOG_WARNING = 4, 2
 
 
@@ -61,10 +59,10 @@ class OnnxRuntimeSession(Session):
             try:
                 self._session = self._create(records=self._trace is not None)
             except Exception as error:
-                if lacks := _LACKS.search(str(error)):
+                if lacking := operator_without_kernel(str(error)):
                     raise UnsupportedError(
-                        f"ONNX Runtime ({self._provider.device}) has no kernel of {lacks[1]} for the element types of "
-                        "this model. Convert the model to float32 (module.float())."
+                        f"ONNX Runtime ({self._provider.device}) has no kernel of {lacking} for the element types of "
+                        f"this model. {REMEDY}"
                     ) from error
                 if not self.is_strict or _REFUSED not in str(error):
                     raise
