@@ -134,6 +134,16 @@ def test_types_and_shapes_are_kept(dtype: str, artifact: Callable[[str], Artifac
         np.testing.assert_array_equal(got, to_numpy(want), strict=True)
 
 
+def test_tensors_in_another_order_become_row_major(artifact: Callable[[str], Artifact], tmp_path: Path) -> None:
+    tensor = torch.arange(120.0).reshape(2, 3, 4, 5)
+    last = tensor.to(memory_format=torch.channels_last)
+    path = others(artifact("portable").payload_path, [([last], [last.bfloat16()])], tmp_path / "last.bpte")
+    _, (case,) = read_bundled(path, tmp_path)
+    found = load_tensors(case)
+    np.testing.assert_array_equal(found["input"][0], tensor.numpy(), strict=True)
+    np.testing.assert_array_equal(found["expected"][0], to_numpy(tensor.bfloat16()), strict=True)
+
+
 @pytest.mark.parametrize(
     ("case", "method", "words"),
     [
