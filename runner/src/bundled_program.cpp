@@ -23,7 +23,7 @@ constexpr std::size_t kMaxDescriptionBytes = 16 << 20;
 constexpr std::uint8_t kTensor = 1;  // its place in the union of values; the others are plain numbers
 
 // Number in scalar_type.fbs → NumPy's name.
-constexpr std::array<std::pair<int, const char*>, 12> kScalarTypes{{
+constexpr std::array<std::pair<int, const char*>, 13> kScalarTypes{{
     {0, "uint8"},
     {1, "int8"},
     {2, "int16"},
@@ -33,6 +33,7 @@ constexpr std::array<std::pair<int, const char*>, 12> kScalarTypes{{
     {6, "float32"},
     {7, "float64"},
     {11, "bool"},
+    {15, "bfloat16"},
     {27, "uint16"},
     {28, "uint32"},
     {29, "uint64"},
@@ -161,7 +162,9 @@ Bundle read_bundled_program(const fs::path& path) {
   }
   auto& artifact = bundle.artifacts.front();
   take_manifest(file, bundle);
-  const auto limits = limits_of(precision_of(artifact.target), std::nullopt);
+  std::optional<double> rounding;
+  for (const auto& one : bundle.sample.expected) rounding = std::max(rounding, rounding_of(one.dtype));
+  const auto limits = limits_of(precision_of(artifact.target), rounding);
   artifact.tolerance = limits.tolerance;
   artifact.mean_tolerance = limits.mean;
   return bundle;

@@ -41,6 +41,12 @@ Limits limits_of(const std::string& precision, std::optional<double> rounding) {
   throw UsageError("this runner knows no precision '" + precision + "'.");
 }
 
+std::optional<double> rounding_of(const std::string& dtype) {
+  if (dtype == "bfloat16") return 4.0 / (1 << 8);
+  if (dtype == "float16") return 4.0 / (1 << 11);
+  return std::nullopt;
+}
+
 std::string precision_of(const std::string& target) {
   const auto mark = target.find('?');
   std::istringstream options(mark == std::string::npos ? "" : target.substr(mark + 1));

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from cross_backend.errors import ArtifactError, RunError, one_line
+from cross_backend.errors import ArtifactError, RunError, UnavailableError, one_line
 from cross_backend.foreign_files import MAX_UNPACKED, open_member, open_regular, open_zip
 from cross_backend.serialization import from_json
 
@@ -29,6 +29,11 @@ MAX_ELEMENTS = 1 << 46
 _DTYPE = re.compile(
     r"bool|u?int(4|8|16|32|64)|bfloat16|float(16|32|64)|float8_\w{1,20}|float4_\w{1,20}|complex(32|64|128)"
 )
+
+BFLOAT16 = "bfloat16"
+"""The one element type here that NumPy itself lacks; ``ml_dtypes`` has it."""
+_STORED_BFLOAT16 = "V2"
+"""What NumPy writes into a file in place of its name: two bytes of nothing that it knows."""
 
 Tensors = Sequence[Any]
 """Positional tensors, flat: NumPy arrays, torch tensors, or whatever a runtime hands out that NumPy can read."""
@@ -93,19 +98,58 @@ def check_inputs(specs: Sequence[TensorSpec], inputs: Tensors) -> None:
         if not hasattr(tensor, "dtype") or not hasattr(tensor, "shape"):
             raise RunError(f"input {spec.name!r} must be an array {spec}, but a {type(tensor).__name__} was given.")
         if not spec.accepts(tensor):
-            raise RunError(f"input {spec.name!r} must be {spec}, but {TensorSpec.of(spec.name, tensor)} was given.")
+            given = TensorSpec.of(spec.name, tensor)
+            is_type = spec.dtype == BFLOAT16 != given.dtype
+            remedy = " Give a torch tensor, or x.astype(ml_dtypes.bfloat16)." if is_type else ""
+            raise RunError(f"input {spec.name!r} must be {spec}, but {given} was given.{remedy}")
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return NumPy's element type of a specification's ``dtype``.
+
+    Raises:
+        TypeError: NumPy has none.
+        UnavailableError: it is bfloat16, and ``ml_dtypes`` is not installed.
+    """
+    import numpy as np
+
+    if name != BFLOAT16:
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise UnavailableError("bfloat16 needs ml_dtypes", f"{sys.executable} -m pip install ml_dtypes") from error
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+def kind_of(tensor: np.ndarray[Any, Any]) -> str:
+    """Return NumPy's letter for an array's kind of numbers; bfloat16 is ``f`` as other floating point types are."""
+    return "f" if tensor.dtype.name == BFLOAT16 else tensor.dtype.kind
 
 
 def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
-    """View or copy a tensor as a NumPy array; bfloat16, which NumPy lacks, becomes float32."""
+    """View or copy a tensor as a NumPy array; bfloat16 is that of ``ml_dtypes``."""
     import numpy as np
 
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu()
         if str(tensor.dtype) == "torch.bfloat16":
-            tensor = tensor.float()
+            bits = tensor.contiguous().view(sys.modules["torch"].uint16).numpy()
+            return bits.view(dtype_of(BFLOAT16))  # type: ignore[no-any-return]
         return tensor.numpy()  # type: ignore[no-any-return]
     return np.asarray(tensor)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Any:
+    """Copy a NumPy array to a torch tensor of the same type, in row-major order; torch must be imported already."""
+    import numpy as np
+
+    torch = sys.modules["torch"]  # not imported here: reports use this file, and do without torch
+    own = np.array(array, order="C")
+    if own.dtype.name == BFLOAT16:
+        return torch.from_numpy(own.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(own)
 
 
 def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
@@ -113,7 +157,7 @@ def in_kind_of(inputs: Tensors, outputs: Tensors) -> tuple[Any, ...]:
     torch = sys.modules.get("torch")
     given = [x for x in inputs if torch is not None and isinstance(x, torch.Tensor)]
     if torch is not None and given:
-        tensors = (y if isinstance(y, torch.Tensor) else torch.from_numpy(to_numpy(y).copy()) for y in outputs)
+        tensors = (y if isinstance(y, torch.Tensor) else from_numpy(to_numpy(y)) for y in outputs)
         return tuple(y.to(given[0].device) for y in tensors)
     return tuple(to_numpy(y).copy() for y in outputs)  # a runtime may overwrite its own memory in its next call
 
@@ -131,18 +175,19 @@ def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarra
     for spec in specs:
         shape = tuple(n if isinstance(n, int) else 1 for n in spec.shape)
         try:
-            dtype = np.dtype(spec.dtype.replace("bfloat16", "float32"))
+            dtype = dtype_of(spec.dtype)
         except (TypeError, ValueError, SyntaxError):
             dtype = np.dtype(object)
-        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+        kind = kind_of(np.empty(0, dtype))
+        if kind not in "biufc" or min(shape, default=0) < 0:
             raise RunError(f"input {spec.name!r} is {spec}, and no such inputs can be drawn at random.")
         if math.prod(shape) > MAX_DRAWN:
             raise RunError(
                 f"input {spec.name!r} is {spec}, and more than {MAX_DRAWN:,} numbers are not drawn at random."
             )
-        if dtype.kind == "f":
+        if kind == "f":
             drawn.append(rng.standard_normal(shape).astype(dtype))
-        elif dtype.kind == "b":
+        elif kind == "b":
             drawn.append(rng.random(shape) < 0.5)
         else:
             drawn.append(rng.integers(0, 2, shape).astype(dtype))
@@ -150,7 +195,10 @@ def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> tuple[np.ndarra
 
 
 def save_tensors(path: Path, groups: Mapping[str, Tensors]) -> None:
-    """Write groups of tensors to one ``.npz``: member ``group_index`` holds one tensor."""
+    """Write groups of tensors to one ``.npz``: member ``group_index`` holds one tensor.
+
+    NumPy writes bfloat16 as elements of two bytes without a type (``V2``), which :func:`load_tensors` knows.
+    """
     import numpy as np
 
     members = {f"{group}_{i}": to_numpy(t) for group, tensors in groups.items() for i, t in enumerate(tensors)}
@@ -216,7 +264,9 @@ def _read_array(name: str, file: IO[bytes], size_bytes: int) -> np.ndarray[Any, 
     # Version 3.0 is 2.0 with names of fields in UTF-8, and arrays of fields are refused.
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_transposed, dtype = read_header(file)
-    if dtype.kind not in "biufc":
+    if dtype == np.dtype(_STORED_BFLOAT16):
+        dtype = dtype_of(BFLOAT16)
+    elif dtype.kind not in "biufc":
         raise ValueError(f"{name} holds {dtype} and no numbers")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size_bytes - file.tell():
         raise ValueError(f"{name} is not as long as its header says")

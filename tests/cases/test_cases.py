@@ -8,13 +8,11 @@ import pytest
 
 import cross_backend as xb
 from cross_backend.cache import Cache
-from cross_backend.errors import CaptureError
 from cross_backend.lowering.lower import lower
 from cross_backend.program.capture import write_capture
 from cross_backend.registry import resolve
 from cross_backend.workloads import find_workload
-from tests.cases import networks
-from tests.cases.expected import FILES, NETWORKS, OTHERWISE, REFUSED, SAME, TWINS
+from tests.cases.expected import FILES, NETWORKS, OTHERWISE, SAME, TWINS
 from tests.cases.verdicts import TARGETS, judged, twin_verdict, verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # vendors' own, in this process
@@ -28,7 +26,7 @@ def targets(*quick: str) -> list[object]:
 
 
 @pytest.mark.parametrize("target", targets(*QUICK))
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in REFUSED])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_is_right_or_says_why_not(name: str, target: str, tmp_path: Path) -> None:
     found = verdict(name, target, tmp_path)
     wanted = OTHERWISE.get((name, target))
@@ -40,13 +38,6 @@ def test_a_network_is_right_or_says_why_not(name: str, target: str, tmp_path: Pa
 def test_a_wrong_twin_does_not_pass(name: str, target: str, tmp_path: Path) -> None:
     wanted = {"OK"} if (name, target) in SAME else {"MISMATCH", ""}
     assert twin_verdict(name, target, tmp_path) in wanted
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_captured_yet_says_so(name: str) -> None:
-    module, inputs = getattr(networks, name)()
-    with pytest.raises(CaptureError, match=REFUSED[name]):
-        xb.capture(module, inputs)
 
 
 @pytest.mark.parametrize("target", ["cpu", "openvino", "iree"])

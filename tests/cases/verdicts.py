@@ -18,6 +18,12 @@ from cross_backend.tensors import load_tensors
 from tests.cases import networks
 
 TARGETS = ("portable", "xnnpack", "cpu", "openvino", "iree", "atalla", "torch")
+EVERY = (
+    *TARGETS,
+    *("mnn", "ncnn", "ncnn?device=vulkan", "iree.vulkan", "executorch.atalla", "torch.compile", "torch.aot_inductor"),
+    "browser.wasm",
+)
+"""All that run on a machine without an accelerator, Vulkan by Mesa's software driver."""
 
 
 def lowered(name: str, target: str, folder: Path) -> Artifact:
@@ -42,6 +48,14 @@ def verdict(name: str, target: str, folder: Path) -> str:
     except CrossBackendError as error:
         return f"{type(error).__name__}: {error}"
     return f"{found.outcome}: {found.why}" if found.why else str(found.outcome)
+
+
+def is_right(found: str, wanted: str | None) -> bool:
+    """Whether a network about kinds of inputs ends OK, or is refused in one line that holds a text."""
+    if wanted is None:
+        return found == "OK"
+    refused = found.startswith(("UnsupportedError: ", "NOT_PROVED: "))
+    return refused and wanted in found and "\n" not in found
 
 
 def twin_verdict(name: str, target: str, folder: Path) -> str:

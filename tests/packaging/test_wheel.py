@@ -81,6 +81,7 @@ def test_plain_dependencies_are_light(wheel):
         "filelock",
         "jinja2",
         "markupsafe",
+        "ml-dtypes",
         "numpy",
         "packaging",
         "platformdirs",

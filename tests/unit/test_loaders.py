@@ -30,6 +30,7 @@ from cross_backend.lowering.lower import lower
 from cross_backend.machine import Machine
 from cross_backend.program.capture import write_program
 from cross_backend.registry import resolve
+from cross_backend.tensors import dtype_of
 from tests import needs
 from tests.compiled import compiled
 
@@ -399,6 +400,50 @@ def test_what_is_no_bundle_is_one_error(open_with: Open, tmp_path: Path) -> None
     assert "manifest.json" in open_with(tmp_path).error
     (tmp_path / "manifest.json").write_text('{"format": "cross-ba')
     assert open_with(tmp_path).error
+
+
+class Narrow(torch.nn.Module):
+    def forward(
+        self, x: torch.Tensor, pixels: torch.Tensor, one: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return x * one.bfloat16(), pixels.float() / 255, (pixels + 1).to(torch.int8)
+
+
+@pytest.fixture(scope="module")
+def made_of_narrow_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    inputs = (torch.randn(2, 3).bfloat16(), torch.arange(6, dtype=torch.uint8), torch.tensor(1.5))
+    captured = write_program(xb.capture(Narrow(), inputs), "narrow", tmp_path_factory.mktemp("captured"))
+    return write(captured, ["portable"], {}, tmp_path_factory.mktemp("bundles"))
+
+
+def test_bfloat16_bytes_and_a_scalar_are_read_and_compared(
+    open_with: Open, made_of_narrow_types: Path, tmp_path: Path
+) -> None:
+    bundle = Path(shutil.copytree(made_of_narrow_types, tmp_path / "narrow"))
+    types = [row["dtype"] for row in json.loads((bundle / "manifest.json").read_text())["inputs"]]
+    assert types == ["bfloat16", "uint8", "float32"]
+    assert open_with(bundle) == Opened("narrow_portable", [])
+    path = bundle / "sample" / "expected_0.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 0x80  # the last number's sign
+    path.write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    edit(bundle, lambda manifest: manifest["sample"]["expected"][0].update(sha256=digest))
+    opened = open_with(bundle)
+    assert opened.name is None and "off by" in opened.error
+
+
+def test_the_python_loader_takes_and_gives_bfloat16(
+    module: Any, made_of_narrow_types: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = module.load_best(made_of_narrow_types, "linux")
+    x = np.arange(6).reshape(3, 2).T.astype(dtype_of("bfloat16"))
+    halves, shares, _ = best(x, np.full(6, 51, np.uint8), np.float32(2))
+    assert halves.dtype == x.dtype and halves.astype(float).tolist() == [[0, 4, 8], [2, 6, 10]]
+    np.testing.assert_allclose(shares, 0.2, rtol=1e-6)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(module.BundleError, match="pip install ml_dtypes"):
+        module.load_best(made_of_narrow_types, "linux")
 
 
 def test_keys_that_a_loader_does_not_know_are_ignored(open_with: Open, bundle: Path) -> None:

@@ -198,9 +198,24 @@ def test_a_failure_leaves_nothing_and_is_not_remembered(error: Exception, linear
 
 
 def test_a_payload_without_the_backends_work_is_no_artifact(linear: Captured, cache: Cache) -> None:
-    with pytest.raises(LowerError, match="delegates 0 of 0 operators"):
+    with pytest.raises(UnsupportedError, match=r"finds no work in this program: its outputs are empty, constant or"):
         lower(linear, resolved(_Own(inside=0)), cache)
     assert not left_in(cache)
+
+
+@pytest.mark.parametrize(("why", "kind"), [("dtype not supported", UnsupportedError), (None, LowerError)])
+def test_a_program_of_which_all_is_refused_is_unsupported(
+    why: str | None, kind: type[Exception], linear: Captured, cache: Cache
+) -> None:
+    """A compiler that takes nothing and does not say why has failed."""
+
+    class Refuses(_Own):
+        def lower(self, program: Any, options: Options, stem: Path, calibration: Calibration) -> Lowered:
+            lowered = super().lower(program, options, stem, calibration)
+            return replace(lowered, placement=Placement(inside=(), left=(Operators("mm", 1, why),)))
+
+    with pytest.raises(kind, match="delegates 0 of 1 operators"):
+        lower(linear, resolved(Refuses()), cache)
 
 
 def test_the_work_that_was_left_is_weighed_against_the_programs(linear: Captured, cache: Cache) -> None:
@@ -245,7 +260,7 @@ def test_xnnpack_refuses_a_model_of_which_it_takes_nothing(
     monkeypatch.setenv("CROSS_BACKEND_CACHE", str(cache.root))
     program = xb.capture(_Sums(), (torch.randn(2, 4),))
     told = r"XNNPACK \(CPU\) delegates 0 of 1 operators \(aten::cumsum\.out: not in its table of operators\)\. No file"
-    with pytest.raises(LowerError, match=told) as caught:
+    with pytest.raises(UnsupportedError, match=told) as caught:
         xb.lower(program, "xnnpack", name="sums", output_dir=tmp_path / "out")
     assert "executorch.portable" in str(caught.value)
     assert not (tmp_path / "out").exists()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import struct
+import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -16,12 +18,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cross_backend.errors import ArtifactError, RunError
+from cross_backend.errors import ArtifactError, RunError, UnavailableError
 from cross_backend.serialization import from_json, to_json
 from cross_backend.tensors import (
     TensorSpec,
     check_inputs,
+    dtype_of,
+    from_numpy,
     in_kind_of,
+    kind_of,
     load_tensors,
     random_inputs,
     read_specs,
@@ -94,11 +99,46 @@ def test_what_fits_passes() -> None:
 def test_torch_becomes_numpy() -> None:
     leaf = torch.tensor([1.0, 2.0], requires_grad=True)
     np.testing.assert_array_equal(to_numpy(leaf), [1.0, 2.0])
-    half = to_numpy(torch.tensor([1.5, -2.0], dtype=torch.bfloat16))
-    assert half.dtype == np.float32
-    np.testing.assert_array_equal(half, [1.5, -2.0])
     array = np.arange(3)
     assert to_numpy(array) is array
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3,), (2, 3)])
+def test_bfloat16_keeps_its_bits_on_the_way_to_numpy_and_back(shape: tuple[int, ...]) -> None:
+    values = torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape) / 3
+    half = values.bfloat16()
+    array = to_numpy(half)
+    assert (array.dtype, array.shape, kind_of(array)) == (dtype_of("bfloat16"), shape, "f")
+    np.testing.assert_array_equal(array.astype(np.float32), half.float().numpy(), strict=True)
+    back = from_numpy(array)
+    assert back.dtype == torch.bfloat16 and back.shape == half.shape and torch.equal(back, half)
+
+
+def test_any_layout_of_bfloat16_becomes_the_same_numbers() -> None:
+    half = torch.arange(24.0).bfloat16().reshape(1, 2, 3, 4)
+    for laid_out in (half.to(memory_format=torch.channels_last), half.transpose(1, 3), half[:, :, ::2]):
+        np.testing.assert_array_equal(to_numpy(laid_out).astype(np.float32), laid_out.float().numpy())
+
+
+def test_a_tensor_made_of_an_array_is_its_own_and_in_row_major_order() -> None:
+    array = np.arange(6, dtype=np.int8).reshape(2, 3).T
+    tensor = from_numpy(array)
+    assert tensor.is_contiguous() and tensor.tolist() == array.tolist()
+    array[:] = 0
+    assert tensor.tolist() != array.tolist()
+
+
+def test_an_input_of_another_type_than_bfloat16_is_told_how_to_become_one() -> None:
+    spec = TensorSpec("x", "bfloat16", (2,))
+    with pytest.raises(RunError, match=r"must be bfloat16\[2\], but float32\[2\] was given\. Give a torch"):
+        check_inputs([spec], [np.zeros(2, np.float32)])
+    check_inputs([spec, spec], [torch.zeros(2).bfloat16(), np.zeros(2, dtype_of("bfloat16"))])
+
+
+def test_bfloat16_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(UnavailableError, match=r"bfloat16 needs ml_dtypes; .* -m pip install ml_dtypes"):
+        dtype_of("bfloat16")
 
 
 def test_outputs_follow_the_kind_of_the_inputs() -> None:
@@ -126,8 +166,7 @@ def test_a_numpy_output_does_not_share_the_runtimes_memory() -> None:
 def test_random_inputs_fit_and_repeat(dtype: str) -> None:
     specs = [TensorSpec("a", dtype, (2, "batch", 3)), TensorSpec("b", dtype, ())]
     drawn = random_inputs(specs, seed=3)
-    if dtype != "bfloat16":  # NumPy has none; what stands for it is up to the code, but it must not raise
-        check_inputs(specs, drawn)
+    check_inputs(specs, drawn)
     assert [x.shape for x in drawn] == [(2, 1, 3), ()]
     for first, second in zip(drawn, random_inputs(specs, seed=3), strict=True):
         np.testing.assert_array_equal(first, second)
@@ -203,6 +242,19 @@ def test_arrays_of_all_kinds_are_read(dtype: str, order: Any, tmp_path: Path) ->
         assert empty.shape == (0, 3, 4) and scalar.shape == () and scalar == kept[0, 0, 0]
 
 
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_bfloat16_is_read_as_numpy_writes_it(layout: Any, tmp_path: Path) -> None:
+    """NumPy has no name for it and writes two bytes without one, ours and the user's files alike."""
+    kept = np.asarray(np.arange(6).reshape(2, 3) / 3, dtype_of("bfloat16")).copy(order=layout)
+    np.savez(tmp_path / "own.npz", input_0=kept, input_1=kept[:0], input_2=kept[0, 0])
+    save_tensors(tmp_path / "ours.npz", {"input": [from_numpy(kept), kept[:0], kept[0, 0]]})
+    for name in ("own.npz", "ours.npz"):
+        whole, empty, scalar = load_tensors(tmp_path / name)["input"]
+        np.testing.assert_array_equal(whole, kept, strict=True)
+        assert whole.dtype == empty.dtype == scalar.dtype == dtype_of("bfloat16")
+        assert (empty.shape, scalar.shape, float(scalar)) == ((0, 3), (), 0)
+
+
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_all_versions_of_headers_are_read(version: tuple[int, int], tmp_path: Path) -> None:
     path = npz(tmp_path / "t.npz", ("input_0.npy", header((2,), version=version) + bytes(8)))
@@ -254,7 +306,7 @@ def test_nothing_is_allocated_that_the_file_does_not_hold(shape: tuple[int, ...]
     assert "not as long as its header says" in said and peak < 5_000_000
 
 
-@pytest.mark.parametrize("descr", ["|O", "<U8", "|V8", "<M8[D]"])
+@pytest.mark.parametrize("descr", ["|O", "<U8", "|V8", "|V1", "<M8[D]"])
 def test_only_numbers_are_read(descr: str, tmp_path: Path) -> None:
     said, _ = unpacked_peak(
         npz(tmp_path / "t.npz", ("input_0.npy", header((1,), descr) + b"cos\nsystem\n(S'true'\ntR."))

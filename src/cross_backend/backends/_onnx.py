@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,17 @@ SUFFIX = ".onnx"
 LIMITS: Mapping[Feature, str] = {"state": "ONNX programs keep nothing from one call to the next"}
 TO_LOWER = ("onnx", "onnxscript", "torch")
 """What writes the payload; no runtime takes part in that."""
+
+
+REMEDY = "Convert the model to float32 (module.float())."
+"""What to do where a runtime has no kernel for an element type."""
+_WITHOUT_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(")
+
+
+def operator_without_kernel(text: str) -> str | None:
+    """Return the operator for whose element types ONNX Runtime says that it has no kernel."""
+    found = _WITHOUT_KERNEL.search(text)
+    return found[1] if found else None
 
 
 def _check_outputs(program: Any) -> None:

@@ -51,13 +51,14 @@ def quantize(program: Any, quantizer: Any, calibration: Calibration) -> Any:
     The captured program is not changed: quantising starts again from its module.
 
     Raises:
-        UnsupportedError: it is quantised already.
+        UnsupportedError: it is quantised already, or its weights have 16 bits.
     """
     import torch
     from torch.utils import _pytree
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     _refuse_quantised(program)
+    _refuse_narrow(program)
     args, _ = program.example_inputs
     _, structure = _pytree.tree_flatten(args)
     prepared = prepare_pt2e(program.module(), quantizer)
@@ -159,3 +160,14 @@ def _refuse_quantised(program: Any) -> None:
     for node in program.graph.nodes:
         if getattr(node.target, "namespace", None) in _QUANTISERS:
             raise UnsupportedError("the model is quantised already: leave the precision away.")
+
+
+def _refuse_narrow(program: Any) -> None:
+    import torch
+
+    for name, tensor in program.state_dict.items():
+        if tensor.dtype in {torch.float16, torch.bfloat16}:
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise UnsupportedError(
+                f"the quantiser takes float32 models, and {name!r} is {dtype}. Convert the model (module.float())."
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cross_backend.tensors import to_numpy
+from cross_backend.tensors import from_numpy, to_numpy
 
 
 def to_torch(tensor: Any) -> Any:
@@ -12,5 +12,5 @@ def to_torch(tensor: Any) -> Any:
     import torch
 
     if not isinstance(tensor, torch.Tensor):
-        tensor = torch.from_numpy(to_numpy(tensor).copy())
+        tensor = from_numpy(to_numpy(tensor))
     return tensor.detach().clone(memory_format=torch.contiguous_format)

@@ -24,14 +24,14 @@ from cross_backend.backend import (
     Options,
     Session,
 )
-from cross_backend.backends._onnx import LIMITS, SUFFIX, TO_LOWER, lower_to_onnx
+from cross_backend.backends._onnx import LIMITS, REMEDY, SUFFIX, TO_LOWER, lower_to_onnx, operator_without_kernel
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.browser.page import Adapter, Page
 from cross_backend.browser.process import find_browser
-from cross_backend.errors import LoadError, RunError, UnavailableError
+from cross_backend.errors import LoadError, RunError, UnavailableError, UnsupportedError
 from cross_backend.program.capture import Program
 from cross_backend.records import Execution
-from cross_backend.tensors import Tensors, to_numpy
+from cross_backend.tensors import BFLOAT16, Tensors, to_numpy
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
@@ -132,6 +132,9 @@ class BrowserSession(Session):
         """What the browser's WebGPU computes on."""
 
     def _open(self) -> None:
+        for spec in (*self.inputs, *self.outputs):
+            if spec.dtype == BFLOAT16:
+                raise UnsupportedError(f"{spec.name!r} is {spec}, and JavaScript has no bfloat16. {REMEDY}")
         page = Page(self._backend.flags)
         try:
             self.adapter = page.adapter
@@ -141,6 +144,10 @@ class BrowserSession(Session):
             try:
                 model = page.open(payload, self._backend.provider, threads, with_log=self._with_log)
             except LoadError as error:
+                if lacking := operator_without_kernel(str(error)):
+                    raise UnsupportedError(
+                        f"onnxruntime-web has no kernel of {lacking} for the element types of this model. {REMEDY}"
+                    ) from error
                 raise LoadError(f"onnxruntime-web cannot load {payload.name}: {error}") from error
             self.log = model.log
         except BaseException:
@@ -160,7 +167,8 @@ class BrowserSession(Session):
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         import numpy as np
 
-        return _Call(self._page, self._page.bind([np.ascontiguousarray(to_numpy(x)) for x in inputs]), self.target)
+        arrays = [np.asarray(to_numpy(x), order="C") for x in inputs]  # which keeps a scalar without dimensions
+        return _Call(self._page, self._page.bind(arrays), self.target)
 
     def _close(self) -> None:
         self._page.close()

@@ -10,7 +10,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options, Session
 from cross_backend.errors import LoadError
 from cross_backend.placement import Operators, Placement
-from cross_backend.tensors import Tensors
+from cross_backend.tensors import Tensors, dtype_of
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
@@ -50,7 +50,7 @@ class _NullSession(Session):
         import numpy as np
 
         outputs = [
-            np.zeros([n if isinstance(n, int) else 1 for n in spec.shape], spec.dtype.replace("bfloat16", "float32"))
+            np.zeros([n if isinstance(n, int) else 1 for n in spec.shape], dtype_of(spec.dtype))
             for spec in self.outputs
         ]
         return lambda: outputs

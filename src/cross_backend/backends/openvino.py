@@ -18,7 +18,7 @@ from cross_backend.precisions import QUANTISED
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.flattening import distinct_outputs
 from cross_backend.records import Execution, Timing
-from cross_backend.tensors import Tensors, to_numpy
+from cross_backend.tensors import BFLOAT16, Tensors, dtype_of, to_numpy
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
@@ -245,7 +245,13 @@ class _OpenVinoSession(Session):
 
         request = self._compiled.create_infer_request()
         for index, x in enumerate(inputs):
-            request.set_input_tensor(index, openvino.Tensor(np.array(to_numpy(x), order="C")))
+            array = np.array(to_numpy(x), order="C")
+            if array.dtype.name == BFLOAT16:  # which its own conversion from NumPy does not know
+                tensor = openvino.Tensor(openvino.Type.bf16, array.shape)
+                tensor.data.view(np.uint16)[...] = array.view(np.uint16)
+            else:
+                tensor = openvino.Tensor(array)
+            request.set_input_tensor(index, tensor)
         return request
 
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
@@ -255,7 +261,14 @@ class _OpenVinoSession(Session):
             request.infer()
             return [request.get_output_tensor(i).data for i in range(count)]
 
-        return run
+        narrow = {i: dtype_of(BFLOAT16) for i, spec in enumerate(self.outputs) if spec.dtype == BFLOAT16}
+        if not narrow:
+            return run
+
+        def run_narrow() -> Tensors:  # its arrays of bfloat16 have the right bits, and float16 as their type
+            return [one.view(narrow[i]) if i in narrow else one for i, one in enumerate(run())]
+
+        return run_narrow
 
     def _close(self) -> None:
         del self._compiled

@@ -20,7 +20,15 @@ from cross_backend.measure.latency import Samples
 from cross_backend.places.place import Place
 from cross_backend.records import Execution, Timing
 from cross_backend.registry import resolve
-from cross_backend.tensors import Tensors, TensorSpec, load_tensors, random_inputs, read_specs, save_tensors
+from cross_backend.tensors import (
+    Tensors,
+    TensorSpec,
+    dtype_of,
+    load_tensors,
+    random_inputs,
+    read_specs,
+    save_tensors,
+)
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answer, Answering, Question
 
@@ -243,7 +251,7 @@ class RunnerBench(Bench):
         files, rows = {}, []
         for index, array in enumerate(arrays):
             files[f"{index}.bin"] = folder / f"{index}.bin"
-            np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tofile(folder / f"{index}.bin")
+            files[f"{index}.bin"].write_bytes(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
             rows.append((f"{index}.bin", array.dtype.name, list(array.shape)))
         there = self._place.push(files)
         return [TensorRow(f"{there}/{name}", dtype, shape) for name, dtype, shape in rows]
@@ -264,7 +272,7 @@ class RunnerBench(Bench):
                 read_specs([{"name": "output", "dtype": row.dtype, "shape": row.shape}])
             except (TypeError, ValueError) as error:
                 raise RunError(f"the far side gives an output that is no tensor ({one_line(error)}).") from error
-            stored = np.dtype("uint16" if row.dtype == "bfloat16" else row.dtype)
+            stored = dtype_of(row.dtype)
             size = math.prod(row.shape) * stored.itemsize
             if size > MOST_OUTPUT_BYTES:
                 raise RunError(f"the far side gives an output of shape {row.shape}.")
@@ -272,9 +280,7 @@ class RunnerBench(Bench):
             self._place.pull(row.path, here, size)
             if here.stat().st_size != size:
                 raise RunError(f"the far side gives {here.stat().st_size} bytes where {size} are right.")
-            array = np.fromfile(here, stored.newbyteorder("<")).reshape(row.shape)
-            is_half = row.dtype == "bfloat16"  # the upper half of a float32, as which NumPy has it
-            arrays.append((array.astype(np.uint32) << 16).view(np.float32) if is_half else array)
+            arrays.append(np.fromfile(here, np.uint8).view(stored.newbyteorder("<")).reshape(row.shape))
         return arrays
 
     def push_payload(self, artifact: Artifact) -> str:

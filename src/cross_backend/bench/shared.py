@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import RunError
-from cross_backend.tensors import to_numpy
+from cross_backend.tensors import BFLOAT16, dtype_of, kind_of, to_numpy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ class Span:
     """Where one tensor lies in the file."""
 
     dtype: str
-    """In NumPy's spelling, with the order of bytes: ``<f4``."""
+    """In NumPy's spelling, with the order of bytes: ``<f4``; or ``bfloat16``."""
     shape: tuple[int, ...]
     at: int
     """First byte."""
@@ -59,7 +59,7 @@ class Writer:
         arrays = [to_numpy(tensor) for tensor in tensors]
         spans, end = [], 0
         for one in arrays:
-            spans.append(Span(one.dtype.str, one.shape, end))
+            spans.append(Span(BFLOAT16 if one.dtype.name == BFLOAT16 else one.dtype.str, one.shape, end))
             end = -(-(end + one.nbytes) // ALIGNED_BYTES) * ALIGNED_BYTES
         if self._map is None or end > len(self._map):
             self._map = self._longer(end)
@@ -97,14 +97,12 @@ class Reader:
         Raises:
             RunError: they are not there, or no numbers.
         """
-        import numpy as np
-
         try:
             if self._map is None or handed.file != self._file:
                 with handed.file.open("rb") as file:
                     self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 self._file = handed.file
-            return tuple(_view(self._map, np.dtype(span.dtype), span) for span in handed.spans)
+            return tuple(_view(self._map, dtype_of(span.dtype), span) for span in handed.spans)
         except (OSError, ValueError, TypeError) as error:
             raise RunError(f"its tensors cannot be taken from {handed.file} ({error}).") from error
 
@@ -112,6 +110,6 @@ class Reader:
 def _view(memory: mmap.mmap, dtype: np.dtype[Any], span: Span) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    if dtype.kind not in "biufc" or min(span.shape, default=0) < 0:
+    if kind_of(np.empty(0, dtype)) not in "biufc" or min(span.shape, default=0) < 0:
         raise ValueError(f"{span} is no tensor of numbers")
     return np.frombuffer(memory, dtype, math.prod(span.shape), span.at).reshape(span.shape)

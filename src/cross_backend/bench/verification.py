@@ -11,7 +11,7 @@ from cross_backend.errors import RunError, failing_as
 from cross_backend.measure.clock import timed
 from cross_backend.precisions import CALIBRATED
 from cross_backend.records import Comparison
-from cross_backend.tensors import TensorSpec, to_numpy
+from cross_backend.tensors import TensorSpec, kind_of, to_numpy
 from cross_backend.verify.compare import compare_further, compare_outputs, says_nothing
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
@@ -141,7 +141,7 @@ def _is_judged(one: Verifiable, probe: KnownInput, precision: str) -> bool:
 
 
 def _largest(arrays: Sequence[Any]) -> float:
-    return max((float(abs(x).max()) for x in arrays if x.dtype.kind == "f" and x.size), default=0.0)
+    return max((float(abs(x).max()) for x in arrays if kind_of(x) == "f" and x.size), default=0.0)
 
 
 def _outputs(one: Verifiable, given: KnownInput) -> list[Any]:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.errors import RunError
+from cross_backend.errors import RunError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,11 +24,11 @@ def pack(arrays: Sequence[np.ndarray[Any, Any]]) -> bytes:
     """Return a header's length, the header, then each array's bytes, each part at a multiple of eight.
 
     Raises:
-        RunError: an element type that no array of JavaScript has.
+        UnsupportedError: an element type that no array of JavaScript has.
     """
     for array in arrays:
         if str(array.dtype) not in _KINDS:
-            raise RunError(f"a browser has no arrays of {array.dtype}.")
+            raise UnsupportedError(f"a browser has no arrays of {array.dtype}. Convert it inside of the model.")
     rows = [{"type": str(a.dtype), "dims": list(a.shape), "size": a.nbytes} for a in arrays]
     header = json.dumps(rows).encode()
     parts = [_HEAD.pack(len(header)) + header, *(array.tobytes() for array in arrays)]

@@ -121,7 +121,7 @@ def _inputs_file(text: str, given: Given, folder: Path, *, is_file: bool) -> Pat
     """Return a tensor file for ``--input``: the user's own, or numbers shaped like the first input."""
     import numpy as np
 
-    from cross_backend.tensors import save_tensors
+    from cross_backend.tensors import dtype_of, save_tensors
 
     if Path(text).suffix == ".npz":
         if not Path(text).is_file():
@@ -144,5 +144,5 @@ def _inputs_file(text: str, given: Given, folder: Path, *, is_file: bool) -> Pat
     if numbers.size != int(np.prod(shape)):
         raise UsageError(f"input {spec.name!r} is {spec}: {int(np.prod(shape))} numbers, not {numbers.size}.")
     path = folder / "inputs.npz"
-    save_tensors(path, {"input": [numbers.reshape(shape).astype(spec.dtype)]})
+    save_tensors(path, {"input": [numbers.reshape(shape).astype(dtype_of(spec.dtype))]})
     return path

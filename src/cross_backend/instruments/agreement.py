@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.bench.reading import Reading
 from cross_backend.errors import RunError
 from cross_backend.records import Agreement
+from cross_backend.tensors import kind_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,12 +71,12 @@ def many_inputs(calibration: Sequence[Sequence[Any]], sample: Sequence[Any]) -> 
 def _drawn(x: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    if x.dtype.kind == "b" or x.size == 0:
+    if kind_of(x) == "b" or x.size == 0:
         return x
     values = np.unique(x)
     if len(values) <= 2 and x.size > 2:
         return x
-    if x.dtype.kind != "f" or not np.isfinite(x).all():
+    if kind_of(x) != "f" or not np.isfinite(x).all():
         return np.asarray(rng.choice(values, x.shape), x.dtype)
     wide = x.astype(np.float64)
     return np.asarray(wide.mean() + (wide.std() or 1.0) * rng.standard_normal(x.shape), x.dtype)
@@ -136,7 +137,7 @@ def agreement(target: str, wanted: Path, found: Path, count: int) -> Agreement:
 
 def _is_scores(first: np.ndarray[Any, Any]) -> bool:
     """Whether it is one score a class, of each row."""
-    return first.ndim == 2 and first.shape[1] >= 2 and first.dtype.kind == "f"
+    return first.ndim == 2 and first.shape[1] >= 2 and kind_of(first) == "f"
 
 
 def _db(signal: float, noise: float) -> float:

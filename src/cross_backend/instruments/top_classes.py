@@ -23,12 +23,12 @@ class TopClasses(Reading[list[int]]):
 
     def read(self, artifact: OpenArtifact) -> list[int]:
         """Return an index an input, or an empty list."""
-        from cross_backend.tensors import load_tensors, to_numpy
+        from cross_backend.tensors import kind_of, load_tensors, to_numpy
 
         found = []
         for tensors in observed(load_tensors(self.inputs)):
             first = to_numpy(artifact.session.bind(tensors)()[0])
-            if first.ndim != 2 or first.shape[1] < 2 or first.dtype.kind != "f":
+            if first.ndim != 2 or first.shape[1] < 2 or kind_of(first) != "f":
                 return []
             found.append(int(first[0].argmax()))
         return found

@@ -95,7 +95,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             raise LowerError(f"{resolved.target.name} failed: {one_line(error)}") from error
         export_s = time.perf_counter() - started
         if lowered.placement.inside_count == 0:
-            raise LowerError(_nothing_inside(resolved, lowered.placement))
+            raise _nothing_inside(resolved, lowered.placement)
         shutil.copyfile(captured.sample_path, folder / SAMPLE)
         artifact = Artifact(
             folder=folder,
@@ -214,12 +214,17 @@ def runs_nowhere(resolved: Resolved, placement: Placement) -> str:
     return f"{resolved.backend.title} leaves {operators} to a runtime that has no kernel for it. {ELSEWHERE}"
 
 
-def _nothing_inside(resolved: Resolved, placement: Placement) -> str:
+def _nothing_inside(resolved: Resolved, placement: Placement) -> UnsupportedError | LowerError:
+    """Return the error of a payload without work of the backend; a compiler that does not say why has failed."""
+    if not placement.left_count:
+        title = resolved.backend.title
+        return UnsupportedError(f"{title} finds no work in this program: its outputs are empty, constant or copies.")
     reasons = "; ".join(f"{row.name}: {row.why}" for row in placement.left[:REASONS] if row.why)
     instead = f" Use {resolved.backend.otherwise}." if resolved.backend.otherwise else ""
     if placement.without_kernel:
         instead = f" {ELSEWHERE}"
-    return (
+    kind = UnsupportedError if reasons else LowerError
+    return kind(
         f"{resolved.backend.title} delegates 0 of {placement.left_count} operators"
         f"{f' ({reasons})' if reasons else ''}. No file written.{instead}"
     )

@@ -17,14 +17,15 @@ from cross_backend.artifact import digest_path
 from cross_backend.errors import ArtifactError, CaptureError, RunError, one_line
 from cross_backend.program.flattening import flat_call, flat_tensors, flatten, structure_of
 from cross_backend.program.flops import count_flops
+from cross_backend.program.layout import row_major
 from cross_backend.program.onnx_file import read_onnx
 from cross_backend.program.pt2 import load_pt2, save_pt2
-from cross_backend.program.reference import Reference, reference_sample, row_major, run_eagerly
+from cross_backend.program.reference import Reference, reference_sample, run_eagerly
 from cross_backend.program.running import Runs
 from cross_backend.program.state import state_of
 from cross_backend.serialization import from_json, to_json
 from cross_backend.structure import Structure
-from cross_backend.tensors import TensorSpec, check_inputs, load_tensors, save_tensors, to_numpy
+from cross_backend.tensors import TensorSpec, check_inputs, from_numpy, load_tensors, save_tensors, to_numpy
 from cross_backend.verify.further import OWN, KnownInput, further_groups
 from cross_backend.verify.probes import ProbeInput
 from cross_backend.workloads import Workload
@@ -248,12 +249,11 @@ def _why(error: Exception) -> str:
 
 def _structured(program: ExportedProgram, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a program's positional and keyword inputs, of flat NumPy arrays."""
-    import torch
     from torch.utils import _pytree
 
     in_spec = program.call_spec.in_spec
     assert in_spec is not None, "torch.export always writes one"
-    args, kwargs = _pytree.tree_unflatten([torch.from_numpy(x.copy()) for x in leaves], in_spec)
+    args, kwargs = _pytree.tree_unflatten([from_numpy(x) for x in leaves], in_spec)
     return tuple(args), dict(kwargs)
 
 
@@ -341,14 +341,11 @@ def _flattened(program: ExportedProgram, folder: Path) -> ExportedProgram:
 
 
 def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
-    """Return the positional inputs that a program was exported with.
+    """Return the positional inputs that a flat program was exported with.
 
     Raises:
         CaptureError: it has none, or such as compilers cannot be given.
     """
-    import torch
-    from torch.utils import _pytree
-
     if program.example_inputs is None:
         raise CaptureError(
             "the program holds no example inputs; export it again with torch.export.export(module, inputs)."
@@ -356,12 +353,6 @@ def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
     args, kwargs = program.example_inputs
     if kwargs:
         raise CaptureError("programs with keyword inputs are not supported; export the module with positional inputs.")
-    for given, laid_out in zip(_pytree.tree_leaves(args), _pytree.tree_leaves(row_major(args)), strict=True):
-        if isinstance(given, torch.Tensor) and given.stride() != laid_out.stride():
-            raise CaptureError(
-                f"the program was exported with an input of strides {tuple(given.stride())}, which compilers bake in; "
-                "export it again with contiguous example inputs (x.clone(memory_format=torch.contiguous_format))."
-            )
     return tuple(args)
 
 

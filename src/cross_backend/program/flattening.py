@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, failing_as
+from cross_backend.program.layout import laid_out
 from cross_backend.structure import MAX_DEPTH, TENSOR, Node, Structure, constant, mapping, named_tuple, sequence
+from cross_backend.tensors import to_numpy
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -25,38 +27,11 @@ def flatten(program: ExportedProgram) -> ExportedProgram:
     in_spec = program.call_spec.in_spec
     plain_inputs = all(node is TENSOR for _, node in inputs) and not in_spec.child(1).num_children
     plain_outputs = outputs is TENSOR or (outputs.kind == "tuple" and all(part is TENSOR for _, part in outputs.parts))
-    laid_out = _with_row_major_state(program)
-    if plain_inputs and plain_outputs and laid_out is program:
+    in_order = laid_out(program)
+    if plain_inputs and plain_outputs and in_order is program:
         return program
-    free = _free_extents(laid_out)
-    return _traced_again(laid_out, free) if any(free.values()) or laid_out is not program else _flat_program(program)
-
-
-def _with_row_major_state(program: ExportedProgram) -> ExportedProgram:
-    """Return a program whose weights and constants lie in row-major order: compilers bake strides in, or refuse them.
-
-    It is to be traced again, as the graph still tells the old strides.
-    """
-    import torch
-
-    found: dict[int, Any] = {}
-
-    def lay_out(tensor: Any) -> Any:
-        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_contiguous():
-            return tensor
-        if id(tensor) not in found:
-            made = tensor.detach().clone(memory_format=torch.contiguous_format)
-            is_parameter = isinstance(tensor, torch.nn.Parameter)
-            found[id(tensor)] = torch.nn.Parameter(made, tensor.requires_grad) if is_parameter else made
-        return found[id(tensor)]
-
-    state = {name: lay_out(tensor) for name, tensor in program.state_dict.items()}
-    constants = {name: lay_out(value) for name, value in program.constants.items()}
-    if not found:
-        return program
-    laid_out = copy.copy(program)
-    laid_out._state_dict, laid_out._constants = state, constants  # noqa: SLF001  torch offers no other way
-    return laid_out
+    free = _free_extents(in_order)
+    return _traced_again(in_order, free) if any(free.values()) or in_order is not program else _flat_program(program)
 
 
 def distinct_outputs(program: ExportedProgram) -> tuple[ExportedProgram, list[int]]:
@@ -195,10 +170,11 @@ def _leaf(arg: Any, values: Mapping[str, Any], where: str, remedy: str) -> Node:
 
 
 def _numpy_has(dtype: Any) -> bool:
+    """Whether NumPy has a torch type, or ``ml_dtypes`` for it."""
     import torch
 
     try:
-        torch.empty(0, dtype=dtype).numpy()
+        to_numpy(torch.empty(0, dtype=dtype))
     except TypeError:
         return False
     return True

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, one_line
+from cross_backend.tensors import kind_of
 from cross_backend.verify.deviation import deviation, scale_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def agree(first: Arrays, second: Arrays) -> bool:
     for a, b in zip(first, second, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
-        if a.dtype.kind not in "fc":
+        if kind_of(a) not in "fc":
             if not np.array_equal(a, b):
                 return False
         elif a.size and not float(deviation(a, b, scale_of(a, None)).max()) <= AGREE:

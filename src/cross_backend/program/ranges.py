@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.program.lines import user_line
 from cross_backend.program.running import Runs
+from cross_backend.tensors import from_numpy
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -137,7 +138,7 @@ def _ranges(
     runs, began = Runs(program), time.monotonic()
     with torch.no_grad():
         for row in rows:
-            Watched(runs.module()).run(*(torch.from_numpy(x.copy()) for x in row))
+            Watched(runs.module()).run(*(from_numpy(x) for x in row))
             if time.monotonic() - began > MOST_S:
                 break
     return seen

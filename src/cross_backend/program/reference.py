@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.errors import CaptureError
 from cross_backend.program.flops import count_accumulations, count_flops
 from cross_backend.program.hints import hints_of, shapes_of
+from cross_backend.program.layout import row_major
 from cross_backend.program.running import Conditions, run_disturbed, run_wide
-from cross_backend.program.stability import JUMP_STEPS, UNSTABLE, noises_on, scales_of, stability_on
+from cross_backend.program.stability import JUMP_STEPS, noises_on, scales_of, stability_on, unstable
 from cross_backend.program.state import state_of
-from cross_backend.tensors import to_numpy
+from cross_backend.tensors import from_numpy, kind_of, to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_groups
 from cross_backend.verify.narrow import narrow_group
@@ -98,10 +99,9 @@ def reference_sample(
     Raises:
         CaptureError: it does not.
     """
-    import torch
 
     def tensors(arrays: Arrays) -> list[Any]:
-        return [torch.from_numpy(x.copy()) for x in arrays]
+        return [from_numpy(x) for x in arrays]
 
     def run(arrays: Arrays) -> list[Any]:
         return [to_numpy(y) for y in run_eagerly(reference, tensors(arrays))]
@@ -170,9 +170,9 @@ def _steps(inputs: Arrays, reference: Reference, tensors: Callable[[Arrays], lis
 
 
 def _at_step(x: Any, step: int) -> Any:
-    if x.dtype.kind == "f":
+    if kind_of(x) == "f":
         return (x * (1 - 0.25 * step)).astype(x.dtype)
-    return (x + step).astype(x.dtype) if x.dtype.kind in "iu" and x.size == 1 else x
+    return (x + step).astype(x.dtype) if kind_of(x) in "iu" and x.size == 1 else x
 
 
 def _candidates(program: ExportedProgram, inputs: Arrays) -> Iterator[ProbeInput]:
@@ -252,7 +252,7 @@ def _owned(
         captured = conditions.run(tensors(one.inputs))
         stable = stability_on(conditions.runs, groups["expected"], tensors(one.inputs), outputs)
         _check_same(f"{name} ({one.name})", outputs, captured, min(max(1e-4, 16 * stable.rounding), 1e-2))
-        stable = replace(stable, rounding=min(stable.rounding, UNSTABLE))
+        stable = replace(stable, rounding=min(stable.rounding, unstable(conditions.runs)))
         found.append(_known(conditions.runs, groups, one, outputs, tensors, stable))
     return found
 
@@ -283,7 +283,7 @@ def _check_same(name: str, expected: Arrays, captured: Arrays, tolerance: float)
     """
     for want, got in zip(expected, captured, strict=True):
         same = want.shape == got.shape and want.dtype == got.dtype
-        if same and want.dtype.kind in "fc":
+        if same and kind_of(want) in "fc":
             same = not want.size or float(deviation(want, got, scale_of(want, None)).max()) <= tolerance
         elif same:
             same = bool((want == got).all())
@@ -320,15 +320,3 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
                 f"the model gives a {type(output).__name__} among its outputs; only tensors can be shipped."
             )
     return outputs
-
-
-def row_major(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Lay tensors out in row-major order; dimensions of extent 1 get their canonical stride, too."""
-    import torch
-    from torch.utils import _pytree
-
-    def lay_out(leaf: Any) -> Any:
-        return leaf.clone(memory_format=torch.contiguous_format) if isinstance(leaf, torch.Tensor) else leaf
-
-    laid_out: tuple[Any, ...] = _pytree.tree_map(lay_out, tuple(inputs))
-    return laid_out

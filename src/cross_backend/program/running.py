@@ -136,7 +136,7 @@ def run_wide(runs: Runs, leaves: Sequence[Any]) -> list[Any] | None:
     import torch
 
     def change(x: Any) -> Any:
-        return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
+        return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
 
     runs.met_constants = False
 
@@ -161,7 +161,7 @@ def _run(runs: Runs, run: Callable[[Any], Any], change: Callable[[Any], Any]) ->
             outputs = _pytree.tree_leaves(run(runs.module(change)))
     except Exception:
         return None
-    return [to_numpy(y.float() if y.dtype == torch.float64 else y) for y in outputs]
+    return [to_numpy(y.to(dtype)) for y, dtype in zip(outputs, runs.output_types, strict=True)]
 
 
 class Runs:
@@ -173,6 +173,10 @@ class Runs:
         self._module = program.module(check_guards=False)
         self.jumps = any(name_of(node).rstrip("_") in _JUMPS for node in program.graph.nodes)
         """Whether a small change of a value may change an output much: by a comparison or a rounding."""
+        (end,) = program.graph.find_nodes(op="output")
+        count = len(program.graph_signature.user_outputs)
+        self.output_types = [node.meta["val"].dtype for node in end.args[0][len(end.args[0]) - count :]]
+        """torch types of the program's outputs."""
         self.met_constants = False
         """Whether the last run in float64 normalised numbers that are nearly the same: then only rounding is left."""
         self._tensors: list[tuple[Any, str, Any, bool]] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.program.running import Runs, run_disturbed, run_narrow, run_wide
+from cross_backend.tensors import kind_of
 from cross_backend.verify.deviation import deviation, scale_of
 from cross_backend.verify.narrow import NARROW, noise_of
 from cross_backend.verify.sample import JUMP, with_jumps
@@ -23,6 +24,9 @@ It is above the gain of float32's tolerance, which takes outputs to move in prop
 """
 UNSTABLE = 1e-3
 """Where rounding changes an element by more of its scale, a probe says nothing."""
+
+UNSTABLE_STEPS = 8
+"""The same of outputs of 16 bits, in steps of their type from 1 to the next number."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def stability_on(runs: Runs, first: Arrays, leaves: Sequence[Any], outputs: Arra
     """
     import numpy as np
 
-    if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind in "fc"):
+    if not all(np.isfinite(y).all() for y in outputs if kind_of(y) in "fc"):
         return Stability(reason="the outputs are not finite")
     wide = run_wide(runs, leaves)
     if wide is not None and not runs.met_constants and all(map(np.array_equal, outputs, wide)):
@@ -75,13 +79,26 @@ def stability_on(runs: Runs, first: Arrays, leaves: Sequence[Any], outputs: Arra
     seen = max((_largest(outputs, again, lifted) for again in near), default=0.0)
     jump = max(_largest(outputs, again, lifted) for again in shaken)
     reason = None
-    if not seen <= UNSTABLE:
+    if not seen <= unstable(runs):
         reason = f"rounding changes the outputs by {seen:.2g} of their scale"
-    elif not jump <= JUMP:
+    elif not jump <= _most(runs, JUMP, JUMP_STEPS * UNSTABLE_STEPS):
         reason = f"{JUMP_STEPS} rounding errors a value change the outputs by {jump:.2g} of their scale"
     is_lifted = any(a is not b for a, b in zip(scales, lifted, strict=True))
     seen = max(seen, jump / JUMP_STEPS)
     return Stability(seen, reason, [one.astype(np.float32) for one in lifted] if is_lifted else ())
+
+
+def unstable(runs: Runs) -> float:
+    """Return the most that rounding may change an element on a probe."""
+    return _most(runs, UNSTABLE, UNSTABLE_STEPS)
+
+
+def _most(runs: Runs, of_float32: float, steps: int) -> float:
+    """Return a limit; of outputs of 16 bits as many steps of their type where that is more."""
+    import torch
+
+    narrow = (torch.finfo(one).eps for one in runs.output_types if one in {torch.float16, torch.bfloat16})
+    return max(of_float32, min(steps * max(narrow, default=0.0), 1.0))
 
 
 def noises_on(runs: Runs, leaves: Sequence[Any], outputs: Arrays, scales: Arrays) -> dict[str, float]:
@@ -99,19 +116,19 @@ def scales_of(outputs: Arrays, first: Arrays) -> list[np.ndarray[Any, Any]]:
     import numpy as np
 
     return [
-        scale_of(want, one if one.shape == want.shape else None) if want.dtype.kind in "fc" else np.zeros(want.shape)
+        scale_of(want, one if one.shape == want.shape else None) if kind_of(want) in "fc" else np.zeros(want.shape)
         for want, one in zip(outputs, first, strict=True)
     ]
 
 
 def _whole(outputs: Arrays) -> Arrays:
-    return [y for y in outputs if y.dtype.kind not in "fc"]
+    return [y for y in outputs if kind_of(y) not in "fc"]
 
 
 def _largest(outputs: Arrays, again: Arrays, scales: Arrays) -> float:
     """Return the largest deviation of an element of outputs that keep their shape."""
     seen = 0.0
     for want, got, scale in zip(outputs, again, scales, strict=True):
-        if want.dtype.kind in "fc" and want.size and want.shape == got.shape:
+        if kind_of(want) in "fc" and want.size and want.shape == got.shape:
             seen = max(seen, float(deviation(want, got, scale).max()))
     return seen

@@ -11,7 +11,7 @@ from cross_backend.cache import key_of
 from cross_backend.errors import unknown_name
 from cross_backend.toolchains._steps import root, run_step
 
-_OWN_NEEDS = ("numpy", "packaging", "platformdirs", "psutil", "rich")
+_OWN_NEEDS = ("ml-dtypes", "numpy", "packaging", "platformdirs", "psutil", "rich")
 """What a worker itself imports; any version does."""
 
 

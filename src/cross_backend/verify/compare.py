@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
+from cross_backend.tensors import BFLOAT16, kind_of
 from cross_backend.verify.deviation import deviation, moved, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.narrow import GAIN, allowed_mean, narrow_of, too_noisy
@@ -45,6 +46,8 @@ UNSTABLE_GAIN = 2.0
 """Tolerance per rounding error where that is more than the largest tolerance."""
 ROUNDING = 6e-5
 """What float32's rounding is taken to change where the sample does not tell."""
+NARROW: Mapping[str, float] = {"float16": 4 * 2**-11, BFLOAT16: 4 * 2**-8}
+"""The same of an output's own type: a few roundings to nearest."""
 
 
 def precision_of(options: Mapping[str, Any]) -> str:
@@ -86,8 +89,16 @@ def _noise(sample: Mapping[str, Arrays], precision: str) -> float | None:
     return narrow_of(sample.get("narrow", ())).get(precision)
 
 
-def _rounding(sample: Mapping[str, Arrays]) -> float | None:
+def _told(sample: Mapping[str, Arrays]) -> float | None:
     return float(sample["rounding"][0]) if sample.get("rounding") else None
+
+
+def _rounding(sample: Mapping[str, Arrays]) -> float | None:
+    """Return what rounding changes; of narrow outputs that of their type, where the sample does not tell."""
+    told = _told(sample)
+    if told is not None:
+        return told
+    return max((NARROW[y.dtype.name] for y in sample.get("expected", ()) if y.dtype.name in NARROW), default=None)
 
 
 @dataclass(frozen=True)
@@ -143,7 +154,7 @@ def compare_outputs(
     unproved = _proves_nothing(references, _rounding(sample)) or _unmoved(sample, names)
     noise = _noise(sample, precision)
     mean = allowed_mean(PRECISIONS[precision].mean, noise)
-    concluded = _concluded(found, tolerance, mean, unproved, _rounding(sample), noise)
+    concluded = _concluded(found, tolerance, mean, unproved, _told(sample), noise)
     return _doubted(sample, concluded)
 
 
@@ -171,7 +182,7 @@ def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, 
     try:
         for index, (want, have) in enumerate(zip(one.expected, got, strict=True)):
             scale = np.zeros(want.shape)
-            if want.dtype.kind in "fc":
+            if kind_of(want) in "fc":
                 scale = scale_of(want, first[index] if first[index].shape == want.shape else None)
                 for known in (sample.get("scale", ()), one.scale):
                     if known and known[index].shape == want.shape:
@@ -198,7 +209,7 @@ def _scales(sample: Mapping[str, Arrays], references: Sequence[Arrays]) -> Array
 
 def _scale_for(want: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the scale of an output where it has its shape; else the output's own: the second input's may be larger."""
-    return scale if scale.shape == want.shape or want.dtype.kind not in "fc" else scale_of(want, None)
+    return scale if scale.shape == want.shape or kind_of(want) not in "fc" else scale_of(want, None)
 
 
 def _judge(
@@ -214,7 +225,7 @@ def _judge(
         raise _WrongError(f"{name} has shape {list(got.shape)} instead of {list(want.shape)}")
     if want.dtype != got.dtype:
         raise _WrongError(f"{name} has type {got.dtype} instead of {want.dtype}")
-    if want.dtype.kind not in "fc":
+    if kind_of(want) not in "fc":
         wrong = want != got
         if margin is not None and margin.any():
             wrong &= np.abs(want.astype(np.float64) - got.astype(np.float64)) > margin
@@ -226,7 +237,7 @@ def _judge(
         raise _WrongError(f"{name} has {int((~np.isfinite(got)).sum())} NaN or infinite element(s)")
     if not np.array_equal(want[~finite], got[~finite], equal_nan=True):
         raise _WrongError(f"{name} differs in its NaN or infinite elements")
-    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    wide = np.complex128 if kind_of(want) == "c" else np.float64
     a, b = want[finite].astype(wide), got[finite].astype(wide)
     if not a.size:
         return _Found()
@@ -253,7 +264,7 @@ def _proves_nothing(references: Sequence[Arrays], rounding: float | None) -> str
     outputs = references[0]
     if not any(y.size for y in outputs):
         return "its outputs are empty"
-    if not any(y.dtype.kind not in "fc" or np.isfinite(y).any() for y in outputs):
+    if not any(kind_of(y) not in "fc" or np.isfinite(y).any() for y in outputs):
         return "its outputs are all NaN or infinite"
     if len(references) > 1 and not any_moved(references[0], references[1], rounding):
         return "its outputs are the same for two different inputs"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cross_backend.tensors import kind_of
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -33,7 +35,7 @@ def scale_of(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any] | None) -
     """
     import numpy as np
 
-    wide = first.astype(np.complex128 if first.dtype.kind == "c" else np.float64)
+    wide = first.astype(np.complex128 if kind_of(first) == "c" else np.float64)
     with np.errstate(all="ignore"):
         change = np.abs(wide if second is None else wide - second)
     change = np.where(np.isfinite(change), change, 0.0)
@@ -62,9 +64,9 @@ def moved(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], rounded: fl
 
     if first.shape != second.shape:
         return True
-    if first.dtype.kind not in "fc":
+    if kind_of(first) not in "fc":
         return not np.array_equal(first, second)
-    kind = np.complex128 if first.dtype.kind == "c" else np.float64
+    kind = np.complex128 if kind_of(first) == "c" else np.float64
     a, b = first.astype(kind), second.astype(kind)
     with np.errstate(all="ignore"):
         share = np.abs(a - b) / (np.abs(a) + np.abs(b))
@@ -84,7 +86,7 @@ def deviation(
     """
     import numpy as np
 
-    kind = np.complex128 if want.dtype.kind == "c" else np.float64
+    kind = np.complex128 if kind_of(want) == "c" else np.float64
     a, b = want.astype(kind), got.astype(kind)
     with np.errstate(all="ignore"):
         found = np.abs(a - b) / (np.abs(a) + scale)

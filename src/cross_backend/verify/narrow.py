@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cross_backend.tensors import kind_of
 from cross_backend.verify.deviation import deviation
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def noise_of(rows: Sequence[tuple[Arrays, Arrays, Arrays]]) -> float:
     squares, count = 0.0, 0
     for expected, outputs, scales in rows:
         for want, got, scale in zip(expected, outputs, scales, strict=True):
-            if want.dtype.kind in "fc" and want.shape == got.shape:
+            if kind_of(want) in "fc" and want.shape == got.shape:
                 finite = np.isfinite(want)
                 found = deviation(want, got, np.broadcast_to(scale, want.shape))[finite]
                 squares, count = squares + float((found * found).sum()), count + found.size

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cross_backend.tensors import kind_of
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -64,7 +66,7 @@ def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> 
         ProbeInput("last of each", tuple(_filled(x, hint, first=False) for x, hint in zip(inputs, hints, strict=True))),
         ProbeInput("mask of one", tuple(_one(x) for x in inputs)),
         ProbeInput("small", tuple(_times(x, SMALL) for x in drawn)),
-        ProbeInput("zeros", tuple(np.zeros_like(x) if x.dtype.kind in "fc" else x for x in inputs)),
+        ProbeInput("zeros", tuple(np.zeros_like(x) if kind_of(x) in "fc" else x for x in inputs)),
     ]
     before: list[Sequence[Array]] = [inputs]
     for probe in made:
@@ -88,20 +90,20 @@ def resized(inputs: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> tuple
     for x, shape in zip(inputs, shapes, strict=True):
         for axis, extent in enumerate(shape):
             x = np.take(x, np.arange(extent) % max(x.shape[axis], 1), axis=axis)  # noqa: PLW2901
-        found.append(np.ascontiguousarray(x))
+        found.append(np.asarray(x, order="C"))
     return tuple(found)
 
 
 def is_within(inputs: Sequence[Array], sample: Sequence[Array]) -> bool:
     """Whether floating point values lie in the range of the sample's: where quantisers were calibrated."""
-    pairs = [(x, s) for x, s in zip(inputs, sample, strict=True) if x.dtype.kind == "f" and x.size and s.size]
+    pairs = [(x, s) for x, s in zip(inputs, sample, strict=True) if kind_of(x) == "f" and x.size and s.size]
     return all(float(s.min()) <= float(x.min()) and float(x.max()) <= float(s.max()) for x, s in pairs)
 
 
 def _same(first: Sequence[Array], second: Sequence[Array]) -> bool:
     import numpy as np
 
-    return all(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(first, second, strict=True))
+    return all(np.array_equal(a, b, equal_nan=kind_of(a) in "fc") for a, b in zip(first, second, strict=True))
 
 
 def _drawn(x: Array, hint: Hint, rng: np.random.Generator) -> Array:
@@ -110,14 +112,14 @@ def _drawn(x: Array, hint: Hint, rng: np.random.Generator) -> Array:
 
     if not x.size:
         return x
-    if x.dtype.kind == "f":
+    if kind_of(x) == "f":
         wide = x.astype(np.float64)
         if not np.isfinite(wide).all():
             return x
         return np.asarray(rng.standard_normal(x.shape) * (float(np.sqrt((wide * wide).mean())) or 1.0), x.dtype)
-    if x.dtype.kind == "c":
+    if kind_of(x) == "c":
         return np.asarray(rng.standard_normal(x.shape) + 1j * rng.standard_normal(x.shape), x.dtype)
-    if x.dtype.kind == "b":
+    if kind_of(x) == "b":
         return np.asarray(rng.random(x.shape) < 0.5)
     if hint.rows is not None:
         found = np.asarray(rng.integers(0, hint.rows, x.shape), x.dtype)
@@ -130,7 +132,7 @@ def _on_edges(x: Array, hint: Hint, rng: np.random.Generator, share: int) -> Arr
     """Put one element of ``share`` on an edge: 0, a tie of rounding, a threshold, or just beside one."""
     import numpy as np
 
-    if x.dtype.kind != "f" or not x.size or not np.isfinite(x).all():
+    if kind_of(x) != "f" or not x.size or not np.isfinite(x).all():
         return x
     ties = rng.integers(-4 * GRID, 4 * GRID + 1, x.shape) / GRID
     found = np.where(rng.random(x.shape) < 1 / share, ties, x.astype(np.float64))
@@ -145,14 +147,14 @@ def _times(x: Array, factor: float, *, of_size: bool = False) -> Array:
     """Return floats times a factor; of their size alone, so that all have one sign, where that is asked for."""
     import numpy as np
 
-    return np.asarray((np.abs(x) if of_size else x) * factor, x.dtype) if x.dtype.kind == "f" else x
+    return np.asarray((np.abs(x) if of_size else x) * factor, x.dtype) if kind_of(x) == "f" else x
 
 
 def _filled(x: Array, hint: Hint, *, first: bool) -> Array:
     """Fill indices with the first or last row, masks with all or none."""
     import numpy as np
 
-    if x.dtype.kind == "b":
+    if kind_of(x) == "b":
         return np.full_like(x, first)
     if hint.rows is not None:
         return np.full_like(x, 0 if first else hint.rows - 1)
@@ -163,7 +165,7 @@ def _one(x: Array) -> Array:
     """Return a mask of which one element is set along the last axis, another in each line."""
     import numpy as np
 
-    if x.dtype.kind != "b" or not x.ndim or x.shape[-1] < 2:
+    if kind_of(x) != "b" or not x.ndim or x.shape[-1] < 2:
         return x
     places = np.arange(x.size // x.shape[-1]).reshape(*x.shape[:-1], 1) % x.shape[-1]
     return np.asarray(np.arange(x.shape[-1]) == places)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cross_backend.tensors import kind_of
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -44,13 +46,13 @@ def second_inputs(inputs: Sequence[Any]) -> Iterator[Arrays]:
 def _shrunk(x: np.ndarray[Any, Any]) -> Any:
     import numpy as np
 
-    return np.asarray(x * SHRINK, x.dtype) if x.dtype.kind in "fc" else x
+    return np.asarray(x * SHRINK, x.dtype) if kind_of(x) in "fc" else x
 
 
 def _drawn(x: np.ndarray[Any, Any], rng: np.random.Generator) -> Any:
     import numpy as np
 
-    if x.dtype.kind != "f" or not x.size or not np.isfinite(x).all():
+    if kind_of(x) != "f" or not x.size or not np.isfinite(x).all():
         return x
     wide = x.astype(np.float64)
     return np.asarray(wide.mean() + (wide.std() or 1.0) * rng.standard_normal(x.shape), x.dtype)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError
+from cross_backend.tensors import kind_of
 from cross_backend.workloads import Workload
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def numpy_rows(array: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
     """Make ``batch`` rows of a NumPy array of one."""
     import numpy as np
 
-    if array.dtype.kind == "f" and np.array_equal(np.roll(array, 1, axis=-1), array):
+    if kind_of(array) == "f" and np.array_equal(np.roll(array, 1, axis=-1), array):
         factors = 1 - np.arange(batch) / (2 * batch)
         return np.asarray(array * factors.astype(array.dtype).reshape(batch, *[1] * (array.ndim - 1)))
     distinct = min(batch, max(1, array.shape[-1]))
@@ -237,7 +238,7 @@ def _is_rounding(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], rounded:
 
     if rounded.shape != want.shape:
         return False
-    if want.dtype.kind not in "fc":
+    if kind_of(want) not in "fc":
         return bool((got != want).sum() <= _ROUNDINGS * (rounded != want).sum())
     with np.errstate(invalid="ignore"):
         away, unavoidable = np.abs(got - want), np.abs(rounded - want)
@@ -247,7 +248,7 @@ def _is_rounding(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], rounded:
 def _close(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
     import numpy as np
 
-    if want.dtype.kind not in "fc":
+    if kind_of(want) not in "fc":
         return bool(np.array_equal(got, want))
     if not np.array_equal(np.isnan(got), np.isnan(want)):
         return False

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, RunError, UsageError
-from cross_backend.tensors import TensorSpec, check_inputs
+from cross_backend.tensors import TensorSpec, check_inputs, kind_of, to_numpy
 from cross_backend.workloads.own_inputs import files_of, read_file
 
 if TYPE_CHECKING:
@@ -98,11 +98,11 @@ def _check(label: str, row: Arrays, specs: Sequence[TensorSpec], examples: Seque
     except RunError as error:
         raise CaptureError(f"{label} calibrates no {name}: {error}") from error
     for spec, x, example in zip(specs, row, examples, strict=True):
-        if x.dtype.kind != "f" or not x.size:
+        if kind_of(x) != "f" or not x.size:
             continue
         if not np.isfinite(x).all():
             raise CaptureError(f"{label}: input {spec.name!r} holds NaN or infinity; calibrate on finite numbers.")
-        largest, usual = (float(np.abs(one).max(initial=0.0)) for one in (x, np.asarray(example)))
+        largest, usual = (float(np.abs(one).max(initial=0.0)) for one in (x, to_numpy(example)))
         if math.isfinite(usual) and 0 < usual * TOO_LARGE < largest:
             raise CaptureError(
                 f"{label}: input {spec.name!r} reaches {largest:.3g}, {largest / usual:.0f} times the example input's "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import CaptureError, UsageError
-from cross_backend.tensors import TensorSpec, to_numpy
+from cross_backend.tensors import TensorSpec, kind_of, to_numpy
 from cross_backend.workloads import Task, call_function
 from cross_backend.workloads.own_inputs import digest_of
 
@@ -91,7 +91,7 @@ def samples_for(task: Task, specs: Sequence[TensorSpec], name: str) -> tuple[Any
                 f"the task's samples are {given.dtype} {list(given.shape)}; {name} takes {spec.dtype} "
                 f"{list(spec.shape)} as {spec.name!r}."
             )
-        if x.dtype.kind == "f" and not np.isfinite(x).all():
+        if kind_of(x) == "f" and not np.isfinite(x).all():
             raise CaptureError(f"the task's samples for {spec.name!r} hold NaN or infinity.")
         fitting.append(x)
     return tuple(fitting)

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from cross_backend.verify.compare import PRECISIONS, compare_outputs, tolerance_of
+from cross_backend.tensors import dtype_of
+from cross_backend.verify.compare import compare_outputs, tolerances_of
 from cross_backend.verify.deviation import scale_of
 from cross_backend.workloads import find_workload
 from tests.e2e.runner.bundles import PORTABLE, QUICK, XNNPACK, artifact, edit, probe, written
 
 SHAPES = [(), (1,), (0, 4), (3, 4), (1, 1000), (2, 9), (9, 8, 5), (1, 3, 12, 10)]
-FLOATS = ["float16", "float32", "float64", "complex64", "complex128"]
+FLOATS = ["bfloat16", "float16", "float32", "float64", "complex64", "complex128"]
 SPECIAL = np.array([0.0, -0.0, 6e-8, 60000.0, math.inf, -math.inf, math.nan, -1e9])
 
 
@@ -22,7 +23,7 @@ def drawn(rng, shape, dtype):
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype.startswith("complex"):
             return (values + 1j * rng.normal(0, 1, shape)).astype(dtype)
-        return values.astype(dtype) if dtype.startswith("float") else rng.integers(0, 2, shape).astype(dtype)
+        return values.astype(dtype_of(dtype)) if "float" in dtype else rng.integers(0, 2, shape).astype(dtype)
 
 
 def masked(rng, values):
@@ -54,10 +55,8 @@ def agree(built, sample, outputs, precision="fp32"):
         "outputs": [[tensor(y) for y in one] for one in outputs],
         "scale": [tensor(scale) for scale in sample.get("scale", ())],
         "rounding": [tensor(one) for one in sample.get("rounding", ())],
-        "tolerance": tolerance_of(precision, float(sample["rounding"][0]) if "rounding" in sample else None),
+        **tolerances_of(sample, {"precision": precision}),
     }
-    if PRECISIONS[precision].mean < math.inf:
-        request["mean_tolerance"] = PRECISIONS[precision].mean
     found, wanted = probe(built, request), compare_outputs(sample, outputs, precision)
     for key in ("max_abs", "max_rel", "sqnr_db"):
         value = getattr(wanted, key)
@@ -138,10 +137,10 @@ def test_large_whole_numbers_are_not_rounded(built):
     assert agree(built, {"expected": [one], "expected2": [one + 1]}, [[one], [one + 1]])["unproved"] == ""
 
 
-def test_bfloat16_is_kept_as_float32(built):
-    halves = {"dtype": "bfloat16", "shape": [1, 4], "data": [0x80, 0x3F] * 4}
-    request = {"expected": [[tensor(np.ones((1, 4), np.float32))]], "outputs": [[halves]], "scale": [], "tolerance": 0}
-    assert probe(built, request)["verdict"] is True
+def test_bfloat16_is_no_float32(built):
+    wide = np.ones((1, 4), np.float32)
+    found = agree(built, {"expected": [wide.astype(dtype_of("bfloat16"))]}, [[wide]])
+    assert found["reason"] == "output 0 has type float32 instead of bfloat16"
 
 
 def doubled(bundle, *, second=None, scale=None, expected2=None):

@@ -95,6 +95,21 @@ def test_a_worker_verifies_and_times_it(browser: None, artifact: Artifact, tmp_p
             bench.take(HeldMemory())
 
 
+class Kinds(torch.nn.Module):
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * scale, scale + x.sum()
+
+
+def test_a_scalar_keeps_its_shape_and_bfloat16_is_refused(browser: None) -> None:
+    x, scale = torch.tensor([1.0, 2.0]), torch.tensor(3.0)
+    with xb.load(xb.lower(xb.capture(Kinds(), (x, scale)), "browser.wasm", name="kinds")) as session:
+        scaled, added = session(x, scale)
+    assert scaled.tolist() == [3, 6] and (added.tolist(), added.shape) == (6, ())
+    narrow = xb.lower(xb.capture(Kinds(), (x.bfloat16(), scale)), "browser.wasm", name="narrow")
+    with pytest.raises(UnsupportedError, match=r"'x' is bfloat16\[2\], and JavaScript has no bfloat16"):
+        xb.load(narrow).__enter__()
+
+
 @pytest.mark.slow
 def test_webgpu_tells_what_ran_where(browser: None, artifact: Artifact) -> None:
     """Chromium brings a driver in software, so that this runs without a graphics processor."""

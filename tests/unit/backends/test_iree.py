@@ -19,7 +19,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backends._vulkan import find_devices
 from cross_backend.backends.iree._placement import dispatched, kernel_of, kind_of
 from cross_backend.backends.iree._profile import record
-from cross_backend.errors import ArtifactError, LoadError, LowerError
+from cross_backend.errors import ArtifactError, LoadError, LowerError, UnsupportedError
 from cross_backend.records import Outcome
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, to_numpy
@@ -196,6 +196,58 @@ def test_attention_is_right_where_the_fused_one_is_refused(target: str) -> None:
     artifact = xb.lower(xb.capture(module, inputs), target, name="attention")
     with xb.load(artifact) as session:
         torch.testing.assert_close(session(*inputs), module(*inputs), rtol=1e-4, atol=1e-5)
+
+
+class _Function(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function, self.conv, self.narrow = function, nn.Conv2d(3, 4, 3), nn.Linear(4, 4).bfloat16()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.function(self, x)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda m, x: x.float() * 2, torch.linspace(-2, 2, 48).reshape(3, 16).half()),
+        (lambda m, x: x * 2, torch.linspace(-2, 2, 48).reshape(3, 16).half()),
+        (lambda m, x: x.float() / 255, torch.arange(48, dtype=torch.uint8).reshape(3, 16) * 5),
+        (lambda m, x: x.float() * 0.1, torch.arange(-24, 24, dtype=torch.int8).reshape(3, 16)),
+    ],
+    ids=["float16 in", "float16 in and out", "uint8", "int8"],
+)
+def test_kernels_for_vulkan_read_narrow_types_as_they_are(function: Any, x: torch.Tensor) -> None:
+    """Its default target has 32 bits alone and emulates these, wrongly."""
+    needs.no_space()
+    needs.vulkan()
+    with xb.load(xb.lower(xb.capture(_Function(function), (x,)), "iree.vulkan", name="narrow")) as session:
+        for given in (x, x.flip(0)):
+            torch.testing.assert_close(session(given), function(None, given))
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "reason"),
+    [
+        (lambda m, x: m.conv(x.float()), torch.ones(1, 3, 8, 8, dtype=torch.uint8), r"convolution follows .* uint8"),
+        (lambda m, x: m.narrow(x), torch.ones(2, 4).bfloat16(), "no bfloat16 weights"),
+        (lambda m, x: x * 2, torch.ones(2, 4).double(), "no float64"),
+    ],
+    ids=["bytes into a convolution", "bfloat16 weights", "float64"],
+)
+def test_what_vulkan_would_compute_wrongly_is_refused(function: Any, x: torch.Tensor, reason: str) -> None:
+    needs.no_space()
+    with pytest.raises(UnsupportedError, match=reason):
+        xb.lower(xb.capture(_Function(function), (x,)), "iree.vulkan", name="refused")
+
+
+def test_float64_stays_float64_on_the_processor() -> None:
+    needs.no_space()
+    x = torch.linspace(0, 1, 6).double()
+    with xb.load(xb.lower(xb.capture(_Function(lambda m, x: x / 3), (x,)), "iree", name="wide")) as session:
+        assert session(x).dtype == torch.float64
+        torch.testing.assert_close(session(x), x / 3)
 
 
 def test_a_program_that_the_compiler_refuses_fails_in_one_line() -> None:

@@ -101,6 +101,21 @@ def test_a_precision_that_a_backend_lacks_is_unsupported_and_no_mistake(target: 
         resolve(target)
 
 
+@pytest.mark.parametrize(
+    ("target", "dtype"),
+    [
+        ("xnnpack?precision=int8", torch.bfloat16),
+        ("xnnpack?precision=int8", torch.float16),
+        ("atalla?precision=int8", torch.bfloat16),
+        ("cpu?precision=int8", torch.bfloat16),
+    ],
+)
+def test_weights_of_16_bits_are_not_quantised(target: str, dtype: torch.dtype) -> None:
+    program = xb.capture(torch.nn.Linear(8, 4).to(dtype), (torch.randn(2, 8).to(dtype),))
+    with pytest.raises(UnsupportedError, match=r"\(module\.float\(\)\)"):
+        xb.lower(program, target, name="narrow")
+
+
 def test_what_is_quantised_already_is_not_quantised_again(net: tuple[torch.nn.Module, torch.Tensor, object]) -> None:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 

@@ -149,6 +149,28 @@ def test_refuses_with_the_reason(function: Callable[..., Any], inputs: torch.Ten
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (lambda x: x.float() * 0.1, (torch.arange(-4, 4, dtype=torch.int8),)),
+        (lambda x: (x * 20).round().to(torch.int8), (torch.linspace(-1, 1, 8),)),
+        (lambda x: (x * 2 + 1, x.float()), (torch.linspace(-1, 1, 8).bfloat16(),)),
+        (lambda x: (x.bfloat16() * 3).float(), (torch.linspace(-1, 1, 8),)),
+    ],
+    ids=["int8 in", "int8 out", "bfloat16 in and out", "bfloat16 inside"],
+)
+def test_types_that_mnn_lacks_are_those_of_the_program(
+    function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]
+) -> None:
+    program = xb.capture(_module(function), inputs)
+    with xb.load(xb.lower(program, "mnn", name="types")) as session:
+        found = session(*inputs)
+    pairs = zip(*(one if isinstance(one, tuple) else (one,) for one in (found, function(*inputs))), strict=True)
+    for got, want in pairs:
+        assert got.dtype == want.dtype
+        torch.testing.assert_close(got.double(), want.double(), rtol=1e-2, atol=1e-2)
+
+
 def test_attention_whose_export_guards_against_nan_is_taken_apart() -> None:
     module = _module(lambda x, m: functional.scaled_dot_product_attention(x, x, x, attn_mask=m))
     inputs = torch.randn(1, 2, 5, 8), torch.ones(5, 5).tril().bool()

@@ -224,6 +224,26 @@ def test_attention_keeps_its_mask(function: Callable[..., Any]) -> None:
         torch.testing.assert_close(session(x), module(x), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "bool", "float16", "bfloat16", "float64"])
+def test_an_input_that_becomes_float32_before_all_else_is_handed_over_so(dtype: str) -> None:
+    """ncnn has no casts: a picture of bytes would have to be prepared outside of the model."""
+    x = (torch.arange(24).reshape(1, 2, 3, 4) % 5).to(getattr(torch, dtype))
+    program = xb.capture(_module(lambda x: x.permute(0, 3, 1, 2).float() / 4 - 0.5), (x,))
+    with xb.load(xb.lower(program, "ncnn", name="bytes")) as session:
+        torch.testing.assert_close(session(x), x.permute(0, 3, 1, 2).float() / 4 - 0.5)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.float() + x, lambda x: (x + 1).float(), lambda x: (x.float(), x.permute(1, 0) * 2)],
+    ids=["also as it is", "computed before", "moved and as it is"],
+)
+def test_an_input_that_is_computed_with_as_it_is_stays_so(function: Callable[..., Any]) -> None:
+    x = torch.arange(6).reshape(2, 3).half()
+    with pytest.raises(UnsupportedError, match=r"input 'x' is float16\[2, 3\]|input 'inputs_0' is float16\[2, 3\]"):
+        xb.lower(xb.capture(_module(function), (x,)), "ncnn", name="half")
+
+
 def test_a_program_that_pnnx_fails_at_is_one_line(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.onnx"
     damaged.write_bytes(b"no model")

@@ -10,6 +10,7 @@ import pytest
 
 from cross_backend.bench.shared import Handed, Reader, Span, Writer
 from cross_backend.errors import RunError
+from cross_backend.tensors import dtype_of
 
 
 def test_tensors_of_every_kind_arrive_as_they_were(tmp_path: Path) -> None:
@@ -19,6 +20,8 @@ def test_tensors_of_every_kind_arrive_as_they_were(tmp_path: Path) -> None:
         np.zeros((0, 4), np.float16),
         np.array([True, False]),
         np.array([1 + 2j], np.complex64),
+        np.array([[1.5], [-2.0]], dtype_of("bfloat16")),
+        np.arange(5, dtype=np.uint8),
     ]
     found = Reader().take(Writer(tmp_path, "given").hand(given))
     for one, two in zip(given, found, strict=True):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cross_backend.browser.frames import pack, unpack
-from cross_backend.errors import RunError
+from cross_backend.errors import RunError, UnsupportedError
+from cross_backend.tensors import dtype_of
 
 
 def test_every_kind_comes_back_as_it_was() -> None:
@@ -27,8 +28,9 @@ def test_each_part_begins_at_a_multiple_of_eight() -> None:
 
 
 def test_what_javascript_has_no_arrays_for_is_said() -> None:
-    with pytest.raises(RunError, match="no arrays of complex64"):
-        pack([np.zeros(2, "complex64")])
+    for kind in ("complex64", "bfloat16"):
+        with pytest.raises(UnsupportedError, match=f"no arrays of {kind}"):
+            pack([np.zeros(2, dtype_of(kind))])
 
 
 @pytest.mark.parametrize(

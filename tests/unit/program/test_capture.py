@@ -24,8 +24,11 @@ from cross_backend.program.capture import write_program as write
 from cross_backend.program.flops import count_flops
 from cross_backend.program.pt2 import load_pt2, save_pt2
 from cross_backend.program.reference import run_eagerly
-from cross_backend.tensors import check_inputs, load_tensors
+from cross_backend.tensors import check_inputs, from_numpy, load_tensors, to_numpy
 from cross_backend.workloads import Task, Workload
+
+EIGHT = torch.float8_e5m2
+"""A type that neither NumPy nor we have."""
 
 
 class _Call(nn.Module):
@@ -79,13 +82,15 @@ def assert_consistent(captured: Captured) -> None:
     sample = load_tensors(captured.sample_path)
     check_inputs(captured.inputs, sample["input"])
     program = captured.program()
-    leaves = [torch.from_numpy(x.copy()) for x in sample["input"]]
+    leaves = [from_numpy(x) for x in sample["input"]]
     args, _ = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)
     outputs = run_eagerly(program.module(), args)
     assert len(outputs) == len(captured.outputs) == len(sample["expected"])
     for spec, got, want in zip(captured.outputs, outputs, sample["expected"], strict=True):
         assert spec.accepts(got)
-        np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
+        given = to_numpy(got)
+        assert given.dtype == want.dtype
+        np.testing.assert_allclose(given.astype(np.float64), want.astype(np.float64), rtol=1e-5)
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -98,11 +103,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "nothing": (lambda m, x: m.linear(x)[:0], (X,)),
     "not contiguous": (lambda m, x: m.linear(x), (torch.linspace(-1, 1, 8).reshape(4, 2).T,)),
     "half": (lambda m, x: x * 2, (X.half(),)),
-    "bfloat16": (lambda m, x: x * 2, (X.bfloat16(),)),
+    "bfloat16": (lambda m, x: (m.linear(x.float()).bfloat16(), x * 3), (X.bfloat16(),)),
+    "bytes": (lambda m, x: m.linear(x.float() / 255), (torch.arange(4, 12, dtype=torch.uint8).reshape(2, 4) * 20,)),
+    "channels last": (
+        lambda m, x: m.linear(x.mean((1, 2))),
+        (torch.linspace(-1, 1, 72).reshape(2, 3, 3, 4).to(memory_format=torch.channels_last),),
+    ),
+    "empty": (lambda m, x, past: m.linear(torch.cat([past, x])), (X, X[:0])),
     "in place": (lambda m, x: m.linear(x.add_(1)), (X.clone(),)),
 }
 
-MAY_BE_REFUSED = {"bfloat16", "in place"}
+MAY_BE_REFUSED = {"in place"}
 """What need not be supported, as long as it is said when the model is captured."""
 
 
@@ -124,6 +135,16 @@ def test_a_program_that_the_caller_captured_agrees_with_itself(case: str, tmp_pa
     function, inputs = CASES[case]
     with contextlib.suppress(*([CaptureError] if case in MAY_BE_REFUSED else [])):
         assert_consistent(write(xb.capture(net(function), inputs), "net", tmp_path))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_programs_of_16_bits_keep_their_probes(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Each output is rounded to 11 or 8 bits: that alone is no reason to drop a probe."""
+    module = nn.Sequential(nn.Linear(4, 4), nn.GELU()).to(dtype)
+    captured = write_capture(Workload("narrow", module, (X.to(dtype),)), tmp_path)
+    assert len(captured.proof["probes"]) >= 4, captured.proof
+    (rounding,) = load_tensors(captured.sample_path)["rounding"]
+    assert torch.finfo(dtype).eps / 8 < float(rounding) < 8 * torch.finfo(dtype).eps
 
 
 def test_specifications_name_types_shapes_and_free_extents(tmp_path: Path) -> None:
@@ -199,10 +220,10 @@ def test_a_bare_tensor_is_not_taken_apart() -> None:
         (lambda m, x: m.linear(x) + torch.rand(2, 4), "pure function"),
         (lambda m, x: (None, 3), "gives no tensor"),
         (lambda m, x: (m.linear(x), math.inf), r"output\[1\] cannot be kept: inf"),
-        (lambda m, x: {"a": m.linear(x), "b": x.bfloat16()}, r"output\['b'\] is bfloat16, which NumPy lacks; convert"),
+        (lambda m, x: {"a": m.linear(x), "b": x.to(EIGHT)}, r"output\['b'\] is float8_e5m2, which NumPy lacks"),
         (lambda m, x: _Unknown(x), "a _Unknown, which torch does not know: leave it out"),
     ],
-    ids=["item", "data dependent", "error", "random", "nothing", "infinity", "bfloat16", "unknown class"],
+    ids=["item", "data dependent", "error", "random", "nothing", "infinity", "float8", "unknown class"],
 )
 def test_what_cannot_be_captured_says_why(function: Callable[..., Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=message) as caught:
@@ -213,11 +234,11 @@ def test_what_cannot_be_captured_says_why(function: Callable[..., Any], message:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ((X.bfloat16(),), "input inputs_0 is bfloat16, which NumPy lacks; give it a float32 tensor and convert inside"),
-        (({"a": X.bfloat16()},), r"input inputs_0\['a'\] is bfloat16"),
+        ((X.to(EIGHT),), "input inputs_0 is float8_e5m2, which NumPy lacks; give it a float32 tensor and"),
+        (({"a": X.to(EIGHT)},), r"input inputs_0\['a'\] is float8_e5m2"),
         ((_Unknown(X),), "a _Unknown, which torch does not know: leave it out"),
     ],
-    ids=["bfloat16", "inside", "unknown class"],
+    ids=["float8", "inside", "unknown class"],
 )
 def test_what_cannot_be_an_input_is_said_when_the_module_is_captured(inputs: tuple[Any, ...], message: str) -> None:
     with pytest.raises(CaptureError, match=message) as caught:

@@ -93,6 +93,7 @@ def test_known_inputs_are_kept_with_all_that_they_are_judged_by() -> None:
 def test_other_extents_repeat_or_cut() -> None:
     (found,) = resized([np.arange(6.0).reshape(2, 3)], [(3, 2)])
     assert found.tolist() == [[0, 1], [3, 4], [0, 1]]
+    assert resized([np.array(2.5)], [()])[0].shape == (), "a scalar has no dimensions"
 
 
 def test_within_is_the_range_of_the_sample() -> None:

@@ -15,10 +15,10 @@ from cross_backend.errors import CaptureError
 from cross_backend.program.capture import Captured, write_capture
 from cross_backend.program.flops import count_accumulations
 from cross_backend.records import Outcome
-from cross_backend.tensors import load_tensors
+from cross_backend.tensors import dtype_of, load_tensors
 from cross_backend.verify.compare import compare_outputs
 from cross_backend.verify.deviation import scale_of
-from cross_backend.verify.sample import UNIT, make_sample
+from cross_backend.verify.sample import UNIT, make_sample, rounding_of
 from cross_backend.verify.second_input import SHRINK, second_inputs
 from cross_backend.workloads import Workload
 
@@ -115,6 +115,13 @@ def test_a_captured_sample_has_all_groups_and_a_rounding_that_grows_with_the_pro
         assert count_accumulations(module) == depth * 64
         found.append(float(groups["rounding"][0]))
     assert UNIT < found[0] < found[1] < 1e-4
+
+
+def test_outputs_of_16_bits_of_which_one_run_is_known_are_judged_by_their_type() -> None:
+    for name, wanted in (("bfloat16", 2**-6), ("float16", 2**-9), ("float32", UNIT / 4)):
+        one = [X.astype(dtype_of(name))]
+        assert rounding_of(one, [], [np.ones_like(X)], 1) == wanted
+        assert rounding_of(one, [one], [np.ones_like(X)], 1) == UNIT / 4, "what was seen counts more"
 
 
 class Around(nn.Module):

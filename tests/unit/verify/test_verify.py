@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cross_backend.records import Comparison, Outcome
 from cross_backend.registry import find_backend, rows
+from cross_backend.tensors import dtype_of
 from cross_backend.verify.compare import PRECISIONS, compare_outputs, precision_of, tolerance_of, tolerances_of
 from cross_backend.verify.deviation import deviation, scale_of
 
@@ -322,3 +323,28 @@ def test_the_worst_element_is_named_with_what_rounding_does() -> None:
     assert found.reason == f"output 0 deviates by 0.01 of its scale at [1, 1]; {rounding}"
     del sample["rounding"]
     assert str(compare_outputs(sample, [[got]]).reason).endswith("at [1, 1]; 0.0007 is allowed")
+
+
+@pytest.mark.parametrize(("name", "steps", "verdict"), [
+    ("bfloat16", 0, True), ("bfloat16", 2, True), ("bfloat16", 16, False),
+    ("float16", 2, True), ("float16", 64, False),
+])  # fmt: skip
+def test_outputs_of_16_bits_are_compared_in_float64_and_by_their_own_rounding(
+    name: str, steps: int, verdict: bool
+) -> None:
+    """Of a test case that somebody else made nothing is known but its type."""
+    want = REFERENCE.astype(dtype_of(name))
+    got = (want.view(np.uint16) + np.uint16(steps)).view(want.dtype)
+    found = compare_outputs(sample(want, second=None, rounding=None), [[got]])
+    off = np.abs(want.astype(np.float64) - got.astype(np.float64))
+    assert found.verdict is verdict, found.reason
+    assert found.max_abs == pytest.approx(off.max(), rel=1e-12)
+
+
+def test_another_type_than_bfloat16_is_wrong_whatever_its_numbers() -> None:
+    want = REFERENCE.astype(dtype_of("bfloat16"))
+    assert judge(want.astype(np.float32), want).reason == "output 0 has type float32 instead of bfloat16"
+    with_nan = want.copy()
+    with_nan[0, 3] = np.nan
+    assert "1 NaN or infinite" in str(judge(with_nan, want).reason)
+    assert judge(with_nan, with_nan.copy()).verdict

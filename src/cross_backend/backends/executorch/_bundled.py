@@ -7,6 +7,7 @@ schema, which never changes (https://flatbuffers.dev/internals, devtools/bundled
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from cross_backend.backend import BundledPrograms
 from cross_backend.backends._foreign import artifact_of
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.errors import ArtifactError, LowerError, UnsupportedError, failing_as
-from cross_backend.tensors import TensorSpec, load_tensors, save_tensors
+from cross_backend.tensors import TensorSpec, dtype_of, load_tensors, save_tensors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,11 +43,13 @@ BACKENDS: Mapping[str, str] = {
 """Delegate id → our backend, to name a file's target by what is in it."""
 DTYPES: Mapping[int, str] = {
     0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64", 11: "bool",
-    27: "uint16", 28: "uint32", 29: "uint64",
+    15: "bfloat16", 27: "uint16", 28: "uint32", 29: "uint64",
 }  # fmt: skip
 """Number in ``scalar_type.fbs`` → NumPy's name."""
 _TENSOR = 1
-"""Its place in the union of values; the others are plain numbers."""
+"""Its place in a test case's union of values; the others are plain numbers."""
+_PROGRAM_TENSOR = 5
+"""Its place in a program's union of values."""
 
 
 def write_bundled(payload: Path, inputs: Tensors, expected: Tensors, path: Path) -> None:
@@ -69,8 +72,6 @@ def write_bundled(payload: Path, inputs: Tensors, expected: Tensors, path: Path)
 def _write(artifact: Artifact, path: Path) -> None:
     if artifact.sample_path is None:
         raise UnsupportedError(f"{artifact.name} has no sample to bundle.")
-    if "bfloat16" in {spec.dtype for spec in (*artifact.inputs, *artifact.outputs)}:
-        raise UnsupportedError(f"{artifact.name} takes or gives bfloat16, which samples do not keep.")
     sample = load_tensors(artifact.sample_path)
     write_bundled(artifact.payload_path, sample["input"], sample["expected"], path)
 
@@ -123,6 +124,32 @@ def delegates_in(program: bytes) -> Counter[str]:
     return Counter(delegate.text(0) for plan in plans for delegate in plan.tables(7))
 
 
+def input_orders(program: bytes | mmap.mmap) -> list[tuple[int, ...] | None]:
+    """Return the order in which each input of a program's method lies in memory, outermost dimension first.
+
+    None stands for row-major order, and for what is no tensor.
+
+    Raises:
+        struct.error, IndexError, ValueError: the program is damaged.
+    """
+    plan = next((plan for plan in _Table.root(program).tables(1) if plan.text(0) == METHOD), None)
+    if plan is None:
+        return []
+    values = plan.tables(2)
+    places = plan.vector(3, width=4)
+    return [_order(values[place]) for (place,) in struct.iter_unpack("<I", places)]
+
+
+def _order(value: _Table) -> tuple[int, ...] | None:
+    if value.byte(0) != _PROGRAM_TENSOR:
+        return None
+    order = tuple(value.table(1).vector(3))
+    rows = tuple(range(len(order)))
+    if tuple(sorted(order)) != rows:
+        raise ValueError(f"{list(order)} is no order of dimensions")
+    return None if order == rows else order
+
+
 def _specs(name: str, cases: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
     """Describe the tensors of all cases; an extent that differs among them is a dynamic one.
 
@@ -142,7 +169,7 @@ def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
     """Decode a test case's values.
 
     Raises:
-        UnsupportedError: one is a plain number, its type is one that NumPy lacks, or it is not in row-major order.
+        UnsupportedError: one is a plain number, or its type is one that NumPy lacks.
     """
     import numpy as np
 
@@ -155,20 +182,18 @@ def _arrays(values: Iterable[_Table]) -> list[np.ndarray[Any, Any]]:
             raise UnsupportedError(f"a test case holds a tensor of type {tensor.byte(0)}, which NumPy lacks.")
         sizes = np.frombuffer(tensor.vector(1, width=4), "<i4")
         order = tensor.vector(3)
-        if len(order) != len(sizes):
+        if sorted(order) != list(range(len(sizes))):
             raise ValueError
-        if order != bytes(range(len(sizes))):
-            raise UnsupportedError(
-                f"a test case holds a tensor in the order {list(order)}; only row-major ones are read."
-            )
-        arrays.append(np.frombuffer(tensor.vector(2), np.dtype(DTYPES[tensor.byte(0)])).reshape(sizes))
+        outermost = list(order)
+        data = np.frombuffer(tensor.vector(2), dtype_of(DTYPES[tensor.byte(0)])).reshape(sizes[outermost])
+        arrays.append(np.ascontiguousarray(data.transpose(np.argsort(outermost))).reshape(sizes))
     return arrays
 
 
 class _Allowance:
     """How many bytes of a buffer may still be read: parts that lie on each other would make much out of little."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap.mmap) -> None:
         self._left = 2 * len(data)
 
     def take(self, size_bytes: int) -> None:
@@ -185,11 +210,11 @@ class _Allowance:
 class _Table:
     """One table of a flatbuffer."""
 
-    def __init__(self, data: bytes, at: int, allowance: _Allowance) -> None:
+    def __init__(self, data: bytes | mmap.mmap, at: int, allowance: _Allowance) -> None:
         self._data, self._at, self._allowance = data, at, allowance
 
     @classmethod
-    def root(cls, data: bytes) -> _Table:
+    def root(cls, data: bytes | mmap.mmap) -> _Table:
         """Return the table that a buffer begins with."""
         (at,) = struct.unpack_from("<I", data)
         return cls(data, at, _Allowance(data))

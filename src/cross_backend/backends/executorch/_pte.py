@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import mmap
 import re
 import struct
 import warnings
@@ -16,11 +17,11 @@ from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, M
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._quantize import GROUP, four_bits, quantize, with_low_products
 from cross_backend.backends._to_torch import to_torch
-from cross_backend.backends.executorch._bundled import BUNDLED
+from cross_backend.backends.executorch._bundled import BUNDLED, input_orders
 from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import record
-from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as
+from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.placement import Arithmetic, Operators, Placement, join_arithmetic, split_arithmetic
 from cross_backend.precisions import QUANTISED
 from cross_backend.program.capture import OnnxProgram, Program
@@ -249,6 +250,7 @@ class PteSession(Session):
                 program_verification=runtime.Verification.InternalConsistency,
             )
             self._method = self.program.load_method("forward")
+            self._orders = _input_orders(self.artifact.payload_path)
 
     def _check_runtime_holds_all(self, runtime: Any) -> None:
         """Compare the certificate with the runtime's tables: its own message would be an error number."""
@@ -260,13 +262,33 @@ class PteSession(Session):
             raise LoadError(f"this ExecuTorch runtime does not hold {', '.join(sorted(absent))}.")
 
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
-        return functools.partial(self._method, [to_torch(x) for x in inputs])
+        orders = self._orders or [None] * len(inputs)
+        return functools.partial(self._method, [_in_order(to_torch(x), o) for x, o in zip(inputs, orders, strict=True)])
 
     def _close(self) -> None:
         del self._method, self.program
 
     program: Any
     _method: Any
+    _orders: Sequence[tuple[int, ...] | None]
+    """How each input lies in memory: the runtime takes bytes as they come, in whatever order the file wants them."""
+
+
+def _input_orders(path: Path) -> list[tuple[int, ...] | None]:
+    """Return what ``input_orders`` finds in a file, of which little is read."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            return input_orders(data)
+        except (struct.error, IndexError, ValueError) as error:
+            raise LoadError(f"{path.name} is damaged: its inputs are not described ({one_line(error)}).") from error
+
+
+def _in_order(tensor: Any, order: tuple[int, ...] | None) -> Any:
+    """Return a tensor that lies in an order of its dimensions, outermost first; row-major where None."""
+    if order is None or len(order) != tensor.dim():
+        return tensor
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return tensor.permute(order).contiguous().permute(inverse)
 
 
 def flatbuffer_in(blob: bytes, magic: bytes) -> bytes:

@@ -11,6 +11,7 @@ from cross_backend.backend import Backend, Calibration, Lowered, Missing, Option
 from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends.iree._lower import write_module
 from cross_backend.backends.iree._placement import read_placement
+from cross_backend.backends.iree._types import Types, types_in
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
@@ -35,10 +36,14 @@ class IreeBackend(Backend):
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         payload = stem.with_name(stem.name + self.suffix)
-        flags, notes = self._target(options)
+        flags, notes = self._target(options, types_in(program))
         write_module(program, payload, flags, notes)
         return Lowered(payload, read_placement(payload))
 
     @abstractmethod
-    def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
-        """Return the compiler's flags, and notes that a session needs to recognise its device."""
+    def _target(self, options: Options, types: Types) -> tuple[Sequence[str], dict[str, str]]:
+        """Return the compiler's flags, and notes that a session needs to recognise its device.
+
+        Raises:
+            UnsupportedError: the device cannot take such types.
+        """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.backend import Session
 from cross_backend.backends.iree._lower import ENTRY
 from cross_backend.errors import LoadError, failing_as
-from cross_backend.tensors import Tensors, to_numpy
+from cross_backend.tensors import Tensors, dtype_of, to_numpy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,7 +100,7 @@ class IreeSession(Session):
             array = iree.asdevicearray(device, np.array(to_numpy(x), order="C"))
             arguments.push_ref(array._buffer_view)
         count = len(self.outputs)
-        wanted = [np.dtype(spec.dtype.replace("bfloat16", "float32")) for spec in self.outputs]
+        wanted = [dtype_of(spec.dtype) for spec in self.outputs]
 
         def run() -> Tensors:
             results = iree.VmVariantList(count)

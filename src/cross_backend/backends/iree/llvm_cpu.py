@@ -10,6 +10,7 @@ from cross_backend.backend import THREADS, Options, Recorded, Session
 from cross_backend.backends.iree._iree import IreeBackend
 from cross_backend.backends.iree._profile import record
 from cross_backend.backends.iree._session import IreeSession, create_driver
+from cross_backend.backends.iree._types import Types
 from cross_backend.tensors import Tensors
 
 
@@ -22,13 +23,15 @@ class IreeLlvmCpu(IreeBackend):
     options = {"threads": THREADS}
     payload_depends_on_cpu = True
 
-    def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
+    def _target(self, options: Options, types: Types) -> tuple[Sequence[str], dict[str, str]]:
         flags = [
             "--iree-hal-target-device=local",
             "--iree-hal-local-target-device-backends=llvm-cpu",
             "--iree-llvmcpu-target-cpu=host",
             "--iree-opt-data-tiling",
         ]
+        if "float64" in types.all:
+            flags.append("--iree-input-demote-f64-to-f32=false")  # its default reads float64 inputs as float32
         return flags, {}
 
     def load(self, artifact: Artifact, options: Options) -> Session:

@@ -13,7 +13,8 @@ from cross_backend.backends.iree._iree import IreeBackend
 from cross_backend.backends.iree._lower import default_target
 from cross_backend.backends.iree._profile import record
 from cross_backend.backends.iree._session import IreeSession, create_driver
-from cross_backend.errors import LoadError, LowerError, UnavailableError
+from cross_backend.backends.iree._types import Types
+from cross_backend.errors import LoadError, LowerError, UnavailableError, UnsupportedError
 from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 _NOTE = "cross_backend.subgroup"
 _CHOICES = re.compile(r"subgroup_size_choices = \[([0-9, ]*)\]")
 _SIZES = ("4", "8", "16", "32", "64", "128")
+
+
+_NARROW = frozenset(("int8", "uint8", "int16", "uint16", "float16", "bfloat16"))
+_WITH_NARROW = {
+    "cap:Shader": "cap:Shader,cap:StorageBuffer16BitAccess,cap:StorageBuffer8BitAccess,cap:Float16,cap:Int8,cap:Int16,"
+    "ext:SPV_KHR_16bit_storage,ext:SPV_KHR_8bit_storage",
+    "compute = fp32|int32": "compute = fp32|fp16|int32|int16|int8",
+    "storage = b32": "storage = b32|b16|b8",
+}
+"""What IREE's default target leaves out, and emulates wrongly: the kernels read other elements. Devices have had it
+since Vulkan 1.2."""
 
 
 @final
@@ -52,8 +64,9 @@ class IreeVulkan(IreeBackend):
         devices = find_devices().devices if options["subgroup"] == "auto" else ()
         return f"subgroup {devices[0].subgroup}" if devices else None
 
-    def _target(self, options: Options) -> tuple[Sequence[str], dict[str, str]]:
+    def _target(self, options: Options, types: Types) -> tuple[Sequence[str], dict[str, str]]:
         """Where there is no device to ask, ``auto`` keeps IREE's default, and other devices refuse the module."""
+        _check(types)
         chosen = options["subgroup"]
         if chosen == "default":
             return ["--iree-hal-target-device=vulkan"], {}
@@ -65,6 +78,9 @@ class IreeVulkan(IreeBackend):
             devices = find_devices().devices
             chosen = str(devices[0].subgroup) if devices else usual[1]
         target = target.replace(usual[0], f"subgroup_size_choices = [{chosen}]")
+        if types.all & _NARROW:
+            for old, new in _WITH_NARROW.items():
+                target = target.replace(old, new)
         return [f"--iree-hal-target-device={target}"], {_NOTE: chosen}
 
     def load(self, artifact: Artifact, options: Options) -> Session:
@@ -87,6 +103,23 @@ class IreeVulkan(IreeBackend):
                 if device.kind == SOFTWARE
                 else None
             ),
+        )
+
+
+def _check(types: Types) -> None:
+    """Refuse types with which the kernels fail or compute wrongly.
+
+    Raises:
+        UnsupportedError: names the type.
+    """
+    if "float64" in types.all:
+        raise UnsupportedError("IREE (Vulkan) has no float64. Convert the model to float32 (module.float()).")
+    if "bfloat16" in types.constants:
+        raise UnsupportedError("IREE (Vulkan) has no bfloat16 weights. Convert the model to float32 (module.float()).")
+    if types.has_convolution and (narrow := types.inputs & {"int8", "uint8"}):
+        raise UnsupportedError(
+            f"IREE (Vulkan) reads wrong elements where a convolution follows an input of {', '.join(sorted(narrow))}. "
+            "Convert the input to float32 outside of the model."
         )
 
 

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from cross_backend.backends._onnx import lower_to_onnx, tensors_of_file
+from cross_backend.backends.mnn._types import first_node, last_node, widen
 from cross_backend.errors import LowerError, UnsupportedError, failing_as
 from cross_backend.program.capture import OnnxProgram, Program
 from cross_backend.program.composites import with_plain_attention
@@ -63,7 +63,7 @@ def _convert(program: Program, path: Path, *, half: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = lower_to_onnx(program, Path(folder) / "model").payload
         _check(source)
-        _rename(source)
+        _prepare(source)
         done = subprocess.run(
             [
                 *(sys.executable, "-c", _CONVERTER),
@@ -92,29 +92,26 @@ def _check(path: Path) -> None:
             raise UnsupportedError(f"MNN cannot take it: {spec.name!r} is {spec}, and MNN computes in float32.")
 
 
-def _rename(path: Path) -> None:
-    """Name the inputs and outputs of an ONNX file by their places; the converter removes what does so."""
+def _prepare(path: Path) -> None:
+    """Change an ONNX file into one that the converter takes: names, and types at its edges.
+
+    Inputs and outputs are named by their places; the converter removes what does so.
+    """
     import onnx
 
     with failing_as(LowerError, f"{path.name} is damaged or not an ONNX model"):
         model = onnx.load(path)
         graph = model.graph
+        widen(graph)
         constants = {tensor.name for tensor in graph.initializer}
-        names = {value.name: input_name(i) for i, value in enumerate(v for v in graph.input if v.name not in constants)}
-        first = [_identity(new, old) for old, new in names.items()]
-        for value in graph.input:
-            value.name = names.get(value.name, value.name)
-        last = []
+        first, last = [], []
+        for index, value in enumerate(value for value in graph.input if value.name not in constants):
+            first.append(first_node(value, input_name(index)))
+            value.name = input_name(index)
         for index, value in enumerate(graph.output):
-            last.append(_identity(value.name, output_name(index)))
+            last.append(last_node(value, output_name(index)))
             value.name = output_name(index)
         nodes = list(graph.node)
         del graph.node[:]
         graph.node.extend([*first, *nodes, *last])
         onnx.save(model, path)
-
-
-def _identity(source: str, target: str) -> Any:
-    import onnx
-
-    return onnx.helper.make_node("Identity", [source], [target])

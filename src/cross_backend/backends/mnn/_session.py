@@ -15,7 +15,7 @@ from cross_backend.backends.mnn._convert import input_name, output_name
 from cross_backend.backends.mnn._engine import host_of, open_file, record
 from cross_backend.errors import LoadError, RunError
 from cross_backend.records import Timing
-from cross_backend.tensors import Tensors, TensorSpec
+from cross_backend.tensors import Tensors, TensorSpec, dtype_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,9 +36,7 @@ class _Output:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Element type."""
-        import numpy as np
-
-        return np.dtype(self._spec.dtype)
+        return dtype_of(self._spec.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Copy it in the program's type."""

@@ -8,14 +8,16 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cross_backend.backends._onnx import tensors_of_file
 from cross_backend.backends.ncnn._attention import with_added_masks
+from cross_backend.backends.ncnn._casts import without_input_casts
 from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, Port, Ports, layers_of
 from cross_backend.errors import LowerError, UnsupportedError, failing_as
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.capture import OnnxProgram, Program, example_inputs
 from cross_backend.tensors import TensorSpec
 
 TAKEN = ("float32", "int8", "int16", "int32", "int64", "uint8")
@@ -45,20 +47,28 @@ def convert(program: Program, folder: Path, *, half: bool) -> None:
         UnsupportedError: pnnx or ncnn has no such operator or tensor; names it.
         LowerError: pnnx failed.
     """
-    onnx = isinstance(program, OnnxProgram)
-    inputs, outputs = tensors_of_file(program.path) if isinstance(program, OnnxProgram) else _tensors(program)
-    _check("input", inputs, TAKEN)
-    _check("output", outputs, GIVEN)
     with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / ("model.onnx" if onnx else "model.pt")
         if isinstance(program, OnnxProgram):
+            inputs, outputs = tensors_of_file(program.path)
+            as_float = [False] * len(inputs)
+        else:
+            inputs, outputs = _tensors(program)
+            module = program.module(check_guards=False)
+            as_float = without_input_casts(module)
+        taken = [replace(spec, dtype="float32") if one else spec for spec, one in zip(inputs, as_float, strict=True)]
+        _check("input", taken, TAKEN)
+        _check("output", outputs, GIVEN)
+        if isinstance(program, OnnxProgram):
+            source = Path(name) / "model.onnx"
             shutil.copyfile(program.path, source)
         else:
-            _trace(program, source)
+            source = Path(name) / "model.pt"
+            examples = zip(example_inputs(program), as_float, strict=True)
+            _trace(module, [x.float() if one else x for x, one in examples], source)
         said = _run_pnnx(source, half=half)
         graph = source.with_name("model.ncnn.param")
         _check_layers(graph, said)
-        _ports(source.with_name("model_ncnn.py"), len(inputs), len(outputs)).write(folder)
+        _ports(source.with_name("model_ncnn.py"), as_float, len(outputs)).write(folder)
         shutil.move(graph, folder / PARAM)
         shutil.move(source.with_name("model.ncnn.bin"), folder / WEIGHTS)
 
@@ -88,14 +98,13 @@ def _check(kind: str, specs: Sequence[TensorSpec], dtypes: Sequence[str]) -> Non
             raise UnsupportedError(f"ncnn cannot take it: {kind} {spec.name!r} has more than 4 dimensions and a batch.")
 
 
-def _trace(program: Any, path: Path) -> None:
-    """Write the program as TorchScript, which pnnx reads; tracing runs it once."""
+def _trace(module: Any, inputs: Sequence[Any], path: Path) -> None:
+    """Write a program's module as TorchScript, which pnnx reads; tracing runs it once."""
     import torch
 
-    args, _ = program.example_inputs
     with failing_as(LowerError, "torch.jit cannot trace it"), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the guards on shapes, which are met
-        torch.jit.trace(with_added_masks(program.module()), tuple(args), check_trace=False).save(str(path))
+        torch.jit.trace(with_added_masks(module), tuple(inputs), check_trace=False).save(str(path))
 
 
 def _run_pnnx(source: Path, *, half: bool) -> list[str]:
@@ -132,15 +141,16 @@ def _check_layers(graph: Path, said: Sequence[str]) -> None:
         raise UnsupportedError(f"pnnx cannot convert it: {'; '.join(refused)[:_REASON]}.")
 
 
-def _ports(script: Path, inputs: int, outputs: int) -> Ports:
+def _ports(script: Path, as_float: Sequence[bool], outputs: int) -> Ports:
     """Read from pnnx's example script, without running it, how each tensor is handed over."""
     text = script.read_text(encoding="utf-8")
-    taken = tuple(Port(blob, int(batch)) for blob, batch in _INPUT.findall(text))
+    found = _INPUT.findall(text)
     given = tuple(
         Port(blob, int(batch)) for blob, batch in zip(_EXTRACT.findall(text), _OUTPUT.findall(text), strict=False)
     )
-    if (len(taken), len(given)) != (inputs, outputs):
+    if (len(found), len(given)) != (len(as_float), outputs):
         raise LowerError(
-            f"pnnx wrote {len(taken)} inputs and {len(given)} outputs, where the program has {inputs} and {outputs}."
+            f"pnnx wrote {len(found)} inputs and {len(given)} outputs, where the program has {len(as_float)} and "
+            f"{outputs}."
         )
-    return Ports(taken, given)
+    return Ports(tuple(Port(blob, int(batch), one) for (blob, batch), one in zip(found, as_float, strict=True)), given)

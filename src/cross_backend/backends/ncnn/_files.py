@@ -28,6 +28,8 @@ class Port:
     """Its name in the graph."""
     batch: int
     """Which dimension is the batch, which ncnn keeps apart from the others; ``NO_BATCH`` for none."""
+    as_float: bool = False
+    """Whether an input of another type is handed over as float32; whole numbers are int32 otherwise."""
 
 
 @dataclass(frozen=True)

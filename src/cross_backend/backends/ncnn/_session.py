@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.backend import Session
 from cross_backend.backends._integers import to_int32
 from cross_backend.backends._vulkan import REMEDY, find_devices
-from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, Ports
+from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, Port, Ports
 from cross_backend.errors import LoadError, RunError, UnavailableError, failing_as
 from cross_backend.tensors import Tensors, TensorSpec, to_numpy
 
@@ -99,10 +99,11 @@ class NcnnSession(Session):
         import ncnn
 
         net = self._net
-        arrays = [_as_taken(spec, x) for spec, x in zip(self.inputs, inputs, strict=True)]
+        ports = self._ports.inputs
+        arrays = [_as_taken(spec, x, port) for spec, x, port in zip(self.inputs, inputs, ports, strict=True)]
         mats = [  # a Mat of an array looks into the array's memory without keeping it: hence the names, and the copies
             (port.blob, ncnn.Mat(array, batch_index=port.batch).clone())
-            for port, array in zip(self._ports.inputs, arrays, strict=True)
+            for port, array in zip(ports, arrays, strict=True)
         ]
         wanted = [(port.blob, port.batch, spec) for port, spec in zip(self._ports.outputs, self.outputs, strict=True)]
 
@@ -127,12 +128,13 @@ class NcnnSession(Session):
     gpu: Any
 
 
-def _as_taken(spec: TensorSpec, x: Any) -> np.ndarray[Any, Any]:
+def _as_taken(spec: TensorSpec, x: Any, port: Port) -> np.ndarray[Any, Any]:
     """Return a row-major array of the type that ncnn computes in."""
     import numpy as np
 
     array = to_numpy(x)
-    return to_int32(spec.name, array) if array.dtype.kind in "iu" else np.array(array, np.float32, order="C")
+    is_index = array.dtype.kind in "iu" and not port.as_float
+    return to_int32(spec.name, array) if is_index else np.array(array, np.float32, order="C")
 
 
 def require_gpu() -> Any:

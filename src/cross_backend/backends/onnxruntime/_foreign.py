@@ -13,6 +13,7 @@ from cross_backend.tensors import TensorSpec
 
 _DTYPES: Mapping[str, str] = {
     **{f"tensor({name})": name for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+    "tensor(bfloat16)": "bfloat16",
     "tensor(bool)": "bool",
     "tensor(double)": "float64",
     "tensor(float)": "float32",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.backend import Calibration
+from cross_backend.backends._onnx import REMEDY
 from cross_backend.errors import LowerError, UnavailableError, UnsupportedError, failing_as
 from cross_backend.machine import version_of
 from cross_backend.placement import Arithmetic, split_arithmetic
@@ -37,7 +38,10 @@ def quantize(payload: Path, precision: str, calibration: Calibration) -> Arithme
         raise UnavailableError(f"precision={precision} needs ONNX Runtime to quantise", "pip install onnxruntime")
     import onnx
 
-    before = Counter(node.op_type for node in onnx.load(payload, load_external_data=False).graph.node)
+    graph = onnx.load(payload, load_external_data=False).graph
+    if any(tensor.data_type == onnx.TensorProto.BFLOAT16 for tensor in graph.initializer):
+        raise UnsupportedError(f"ONNX Runtime quantises no bfloat16 weights. {REMEDY}")
+    before = Counter(node.op_type for node in graph.node)
     if any(name in _OF_QUANTISER for name in before):
         raise UnsupportedError(f"the model is quantised already: leave precision={precision} away.")
     with (

@@ -13,9 +13,11 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
+from cross_backend.backends._onnx import REMEDY, operator_without_kernel
+from cross_backend.backends.onnxruntime import _values as values
 from cross_backend.backends.onnxruntime._providers import Provider
-from cross_backend.errors import LoadError, failing_as
-from cross_backend.tensors import Tensors, to_numpy
+from cross_backend.errors import LoadError, UnsupportedError, failing_as
+from cross_backend.tensors import BFLOAT16, Tensors, to_numpy
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,11 @@ class OnnxRuntimeSession(Session):
             try:
                 self._session = self._create(records=self._trace is not None)
             except Exception as error:
+                if lacking := operator_without_kernel(str(error)):
+                    raise UnsupportedError(
+                        f"ONNX Runtime ({self._provider.device}) has no kernel of {lacking} for the element types of "
+                        f"this model. {REMEDY}"
+                    ) from error
                 if not self.is_strict or _REFUSED not in str(error):
                     raise
                 self.is_strict = False
@@ -148,6 +155,8 @@ class OnnxRuntimeSession(Session):
             value.name: np.array(to_numpy(x), order="C")
             for value, x in zip(self._session.get_inputs(), inputs, strict=True)
         }
+        if BFLOAT16 in {spec.dtype for spec in (*self.inputs, *self.outputs)}:
+            return values.bind(self._session, feed)
         return functools.partial(self._session.run, None, feed)
 
     def end_trace(self) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cross_backend.errors import UsageError
 from cross_backend.serialization import to_json
-from cross_backend.tensors import MAX_DRAWN, TensorSpec
+from cross_backend.tensors import MAX_DRAWN, TensorSpec, dtype_of
 from cross_backend.workloads.media.shown import Shown
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def fitted(prepared: Prepared, specs: Sequence[TensorSpec]) -> tuple[np.ndarray[
     for spec, tensor in zip(specs, prepared, strict=True):
         batch = spec.shape[0] if spec.shape and isinstance(spec.shape[0], int) else 1
         has_room = 0 < batch * tensor.size <= MAX_DRAWN
-        row = tensor.astype(spec.dtype.replace("bfloat16", "float32"), copy=False)
+        row = tensor.astype(dtype_of(spec.dtype), copy=False)
         if not has_room or not replace(spec, dtype=str(row.dtype), shape=(1, *spec.shape[1:])).accepts(row):
             raise _other(prepared, specs)
         found.append(row if batch == 1 else np.repeat(row, batch, 0))
