@@ -240,7 +240,11 @@ class Device:
     @property
     def files(self) -> list[str]:
         """What lies in its temporary folder."""
-        return sorted(str(path.relative_to(self.folder / "tmp")) for path in (self.folder / "tmp").rglob("*"))
+        while True:
+            try:
+                return sorted(str(path.relative_to(self.folder / "tmp")) for path in (self.folder / "tmp").rglob("*"))
+            except FileNotFoundError:  # a folder was deleted while it was walked
+                continue
 
     @property
     def running(self) -> list[str]:

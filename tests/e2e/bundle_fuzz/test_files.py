@@ -10,7 +10,7 @@ from tests.e2e.bundle_fuzz.cases import OPENVINO, PORTABLE, XNNPACK, files_of, f
 
 def test_bits_of_the_files(bundle, examine, count):
     files = files_of(bundle)
-    assert len(files) == 11
+    assert len(files) == 12
     for seed in range(count("payload bits")):
         rng = random.Random(seed)
         path = rng.choice(files)
