@@ -176,7 +176,7 @@ class SideBySide:
     lines: tuple[Part, ...] = ()
     """The same by line of Python, which layers of one kind share."""
     reason: str | None = None
-    """Why parts are not told apart."""
+    """Why there is no comparison by part."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the ``against`` of the JSON document."""

@@ -240,7 +240,7 @@ class TorchEager(_Torch):
 
     def record_calls(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         if options["device"] != "cpu":
-            raise UnsupportedError("kernels of a GPU are not told apart by the operator that called them")
+            raise UnsupportedError("a GPU's profile does not say which operator called a kernel")
         return self._recorded(artifact, options, inputs, runs, is_whole=True)
 
     def _recorded(

@@ -1,4 +1,4 @@
-"""Agreeing: how like float32 are the targets of lower precision of one launch, where no task tells what that costs."""
+"""Agreeing: how close targets of lower precision are to float32 in one launch, where the model has no task."""
 
 from __future__ import annotations
 

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 NARROW = ("fp16", "bf16", "int8")
-"""Precisions whose ranges are told of."""
+"""Precisions whose ranges are checked."""
 LARGEST = {"fp16": 65504.0, "bf16": 3.3895e38}
 """Precision → its largest finite number."""
 SHOWN = 3
-"""Operators and weights that are told of, the worst first."""
+"""Operators and weights that are named, the worst first."""
 SATURATING = 0.01
-"""From this share of an operator's values on what leaves the calibrated range is told of, and any so far beyond:"""
+"""Share of an operator's values beyond the calibrated range that is worth a warning."""
 FAR = 1.5
+"""So many times the range is always worth one."""
 SLACK = 0.01
 """Of a range, on each side: what lies so near is no loss."""
 MOST_INPUTS = 16

@@ -36,7 +36,7 @@ def answer(found: SideBySide) -> str:
     totals = f"{slow} takes {tables.milliseconds(by)} ms more than {fast} ({tables.milliseconds(max(a, b))} against"
     text = f"{totals} {tables.milliseconds(min(a, b))} ms, as profiled)"
     if found.reason is not None:
-        return f"{text}; its parts are not told apart: {found.reason}."
+        return f"{text}; no comparison by part: {found.reason}."
     sign = 1 if b > a else -1
     worst = [part for part in found.modules if sign * part.slower_by > 0][:3]
     where = ", ".join(f"{part.name} (+{tables.milliseconds(sign * part.slower_by)} ms)" for part in worst)
