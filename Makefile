@@ -18,10 +18,10 @@ TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
 KERNELS := src/atalla/libatalla.so
 
-.PHONY: help setup demo kernels test test-all cases mutants check format bench runner matrix screenshots docs clean
+.PHONY: help setup demo kernels test test-all test-nightly cases mutants check format bench runner matrix screenshots docs clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Create the environment in .venv (2 to 10 minutes, 2 GB; seconds when it is there)
 
@@ -50,15 +50,20 @@ $(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csr
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
-test: $(READY) ## Run the tests (about 12 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
+test: $(READY) ## Run the tests (12 to 25 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
 	$(if $(TEST),,@tests/system_packages.sh test)
 	@$(MAKE) --no-print-directory $(KERNELS)
-	$(BIN)/python -m pytest $(if $(TEST),,-m "not slow") $(TEST_ARGS) $(TEST)
+	$(BIN)/python -m pytest $(if $(TEST),,-m "not slow and not nightly") $(TEST_ARGS) $(TEST)
 
-test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kills, other processors, wheels (half an hour)
+test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kills, other processors, wheels (an hour on two cores)
 	@tests/system_packages.sh test-all
-	$(BIN)/python -m pytest -m slow --durations=25 $(TEST_ARGS)
-	$(BIN)/python -m pytest tests/conformance tests/toolchains --backends litert --toolchains litert
+	$(BIN)/python -m pytest -m "slow and not nightly" --durations=25 $(TEST_ARGS)
+	$(BIN)/python -m pytest tests/conformance tests/toolchains --backends litert --toolchains litert -m "not nightly"
+
+test-nightly: $(READY) $(KERNELS) ## Run the slow tests on all other targets, models and seeds (long); a workflow does so every night
+	@tests/system_packages.sh test-all
+	$(BIN)/python -m pytest -m nightly --durations=25 $(TEST_ARGS)
+	@$(MAKE) --no-print-directory cases
 
 cases: $(READY) $(KERNELS) ## Print how small networks and files that were judged wrongly end on each target today (minutes)
 	$(BIN)/python -m tests.cases
@@ -66,13 +71,14 @@ cases: $(READY) $(KERNELS) ## Print how small networks and files that were judge
 mutants: $(READY) $(KERNELS) ## Break 78 things on purpose, one after the other, and see that the tests notice (half an hour)
 	$(BIN)/python -m tests.mutants
 
-check: $(READY) ## Lint, types, layers, formats, generated docs
+check: $(READY) ## Lint, types, layers, formats, generated docs, links, prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@files=$$(git ls-files '*.c' '*.h' '*.cpp' '*.hpp'); if [ -n "$$files" ]; then $(BIN)/clang-format --dry-run --Werror $$files; else echo "clang-format: no C or C++ files yet"; fi
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python docs/prose.py
 
 format: $(READY) ## Put all files into the house's format
 	$(BIN)/ruff check --fix .
@@ -92,8 +98,10 @@ matrix: $(READY) ## Measure every model on every backend at every precision, and
 screenshots: $(READY) ## Take the README's pictures, and every page at three widths into build/screenshots (three minutes; keep the machine quiet)
 	$(BIN)/python -m pytest --screenshots tests/e2e/serve/test_screenshots.py
 
-docs: $(READY) ## Write the generated pages of docs/
+docs: $(READY) ## Write the generated pages of docs/, and build the site into build/site (half a minute; no network)
 	$(BIN)/python docs/generate.py
+	@$(BIN)/python -c "import mkdocstrings_handlers.python, zensical" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt mkdocstrings-python zensical
+	$(BIN)/python docs/site.py
 
 clean: ## Delete the environment and build output; the cache stays
 	rm -f src/atalla/libatalla.*

@@ -1,11 +1,15 @@
 """Build hook: Atalla's C kernels are compiled into the wheel, or for an editable install beside their sources.
 
 Where there is no C compiler, the wheel is pure: Atalla's reference runs blobs then, and says so.
+
+With ``$ATALLA_MACHINE``, ``aarch64`` for example, and a cross compiler as ``$CC``, the wheel is for that processor.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -37,11 +41,11 @@ class Kernels(BuildHookInterface):
         if self._build(build, path):
             build_data["force_include"][str(path)] = f"atalla/{library.LIBRARY}"
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{_platform()}"
+            build_data["tag"] = f"py3-none-{_platform(_machine())}"
 
     def _build(self, build: Any, path: Path) -> bool:
         try:
-            build.build(path)
+            build.build(path, sets=build.sets_of(_machine()))
         except build.AtallaError as error:
             slow = "Atalla's C kernels are not built, and its blobs will run by the reference, slowly"
             self.app.display_warning(f"{slow}: {error}")
@@ -54,6 +58,12 @@ class Kernels(BuildHookInterface):
             self._folder.cleanup()
 
 
-def _platform() -> str:
+def _machine() -> str:
+    """Give the processor that is built for, as ``platform.machine`` names it."""
+    return os.environ.get("ATALLA_MACHINE") or platform.machine()
+
+
+def _platform(machine: str) -> str:
     """Give the platform's tag; on Linux the plain one, which promises nothing about other distributions."""
-    return next(tag for tag in platform_tags() if not tag.startswith(("manylinux", "musllinux")))
+    here = next(tag for tag in platform_tags() if not tag.startswith(("manylinux", "musllinux")))
+    return here.replace(platform.machine(), machine)

@@ -16,7 +16,7 @@ from typing import ClassVar, final
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.machine import Machine
-from cross_backend.program.capture import Program
+from cross_backend.program.captured import Program
 from cross_backend.registry import find_backend
 from cross_backend.tensors import Tensors
 

@@ -68,7 +68,7 @@ def measure(name: str) -> tuple[str, ...]:
 
     import atalla
     from cross_backend.cache import Cache
-    from cross_backend.export.export import ExportSettings, export
+    from cross_backend.exporting.export import ExportSettings, export
     from cross_backend.program.pt2 import load_pt2
     from cross_backend.tensors import load_tensors
     from cross_backend.workloads import find_workload

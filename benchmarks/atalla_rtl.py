@@ -125,7 +125,7 @@ def blob() -> tuple[bytes, list[torch.Tensor]]:
     import torch
 
     from cross_backend.cache import Cache
-    from cross_backend.export.export import ExportSettings, export
+    from cross_backend.exporting.export import ExportSettings, export
     from cross_backend.tensors import load_tensors
     from cross_backend.workloads import find_workload
 

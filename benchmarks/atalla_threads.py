@@ -34,7 +34,7 @@ def measured(model: str, asked: argparse.Namespace) -> tuple[dict[str, list[floa
 
     import atalla
     from cross_backend.cache import Cache
-    from cross_backend.export.export import ExportSettings, export
+    from cross_backend.exporting.export import ExportSettings, export
     from cross_backend.tensors import load_tensors
     from cross_backend.workloads import find_workload
 

@@ -120,7 +120,7 @@ def _child(what: str, folder: str) -> list[Any]:
 
 def _capture(model: str, folder: str) -> list[Any]:
     from cross_backend.errors import CrossBackendError
-    from cross_backend.program.capture import write_capture
+    from cross_backend.program.writing import write_capture
     from cross_backend.workloads import find_workload
 
     warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ def _judge(target: str, folder: str) -> list[Any]:
     from cross_backend.cache import Cache
     from cross_backend.errors import CrossBackendError
     from cross_backend.lowering.lower import lower
-    from cross_backend.program.capture import Captured
+    from cross_backend.program.captured import Captured
     from cross_backend.tensors import load_tensors
     from cross_backend.verify.compare import precision_of
 

@@ -26,7 +26,7 @@ from cross_backend.comparison.panel import run_panel
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site, WithPython, WithRunner
 from cross_backend.comparison.sites import site_at
-from cross_backend.export.export import Exported, ExportSettings, export
+from cross_backend.exporting.export import Exported, ExportSettings, export
 from cross_backend.places.address import parse
 from cross_backend.workloads import find_workload
 

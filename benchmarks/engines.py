@@ -26,7 +26,7 @@ from _table import show
 
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
-from cross_backend.export.export import ExportSettings, export
+from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.measure.latency import sample
 from cross_backend.measure.paired import log_ratio
 from cross_backend.measurement import Measurement

@@ -27,7 +27,7 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.warm_up import warm_up
-from cross_backend.export.export import Exported, ExportSettings, export
+from cross_backend.exporting.export import Exported, ExportSettings, export
 from cross_backend.measure.paired import log_ratio
 from cross_backend.measurement import Measurement
 from cross_backend.registry import Resolved

@@ -17,7 +17,8 @@ from cross_backend.bench.verification import verified
 from cross_backend.cache import Cache
 from cross_backend.lowering.lower import lower
 from cross_backend.program import reference
-from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.captured import Captured
+from cross_backend.program.writing import write_capture
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import find_workload
 

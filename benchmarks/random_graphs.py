@@ -106,7 +106,7 @@ def _judge(seed: int, targets: list[str], scratch: Path) -> None:
     from cross_backend.cache import Cache
     from cross_backend.errors import CaptureError, CrossBackendError
     from cross_backend.lowering.lower import lower
-    from cross_backend.program.capture import write_capture
+    from cross_backend.program.writing import write_capture
     from cross_backend.tensors import load_tensors
     from cross_backend.workloads import Workload
 

@@ -31,7 +31,7 @@ from cross_backend.placement import Operators, Placement
 from cross_backend.records import Comparison, Launch, Outcome, Result
 from cross_backend.store import Store
 from cross_backend.study import driver
-from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+from cross_backend.study.spec import StudySettings, StudySpec, WorkloadSpec
 
 TARGETS = (
     *("cpu", "openvino", "torch", "torch.compile", "executorch.xnnpack", "executorch.portable", "iree", "cuda"),
@@ -41,11 +41,11 @@ LAUNCHES, ROUNDS = 5, 30
 MOST_S, MOST_BYTES, MOST_SHARE = 10.0, 2**30, 0.02
 
 
-def drawn_study() -> Study:
+def drawn_study() -> StudySpec:
     """Give a study of 20 panels with 10 targets each."""
     names = ("resnet50", "mobilenet_v3_small", "vit_b_16", "bert_base", "whisper_tiny")
     workloads = tuple(WorkloadSpec(name, name) for name in names)
-    return Study("scale", workloads, TARGETS, batch_sizes=(1, 4, 16, 32), settings=StudySettings(launches=LAUNCHES))
+    return StudySpec("scale", workloads, TARGETS, batch_sizes=(1, 4, 16, 32), settings=StudySettings(launches=LAUNCHES))
 
 
 def drawn_launch(chance: np.random.Generator, workload: str, samples: int) -> Launch:
@@ -161,7 +161,7 @@ STORE = (
 def bookkeeping(folder: Path) -> tuple[float, float, int]:
     """Run a small study; give its wall time, that of storing, reading and concluding, and the samples."""
     specs = tuple(WorkloadSpec.find(name) for name in ("linear_regression", "digits_cnn"))
-    study, watch = Study("bookkeeping", specs, ("cpu", "openvino", "null")), Stopwatch()
+    study, watch = StudySpec("bookkeeping", specs, ("cpu", "openvino", "null")), Stopwatch()
     with mock.patch.multiple(Store, **{name: watch.around(getattr(Store, name)) for name in STORE}):
         changed = {name: watch.around(getattr(driver, name)) for name in ("conclude", "remember", "read", "versions")}
         with mock.patch.multiple(driver, **changed), mock.patch.object(panel, "enough", watch.around(panel.enough)):

@@ -31,8 +31,10 @@ from cross_backend.bench.verification import verified
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError, LowerError, UnsupportedError
 from cross_backend.lowering.lower import lower
-from cross_backend.program.capture import Captured, capture, write_program
-from cross_backend.program.flattening import flatten
+from cross_backend.program.capture import capture
+from cross_backend.program.captured import Captured
+from cross_backend.program.flattening import flatten, with_graph
+from cross_backend.program.writing import write_program
 from cross_backend.tensors import load_tensors
 
 TARGETS = ("portable", "xnnpack", "cpu", "openvino")
@@ -172,7 +174,7 @@ def _dropped(names: tuple[str, ...]) -> Fault:
     def apply(node: Any, signature: Any, state: dict[str, torch.Tensor]) -> bool:  # noqa: ARG001
         if not _is(node, *names) or node.args[0].meta["val"].shape != node.meta["val"].shape:
             return False
-        node.replace_all_uses_with(node.args[0])
+        node.target, node.args, node.kwargs = ATEN.clone.default, node.args[:1], {}
         return True
 
     return apply
@@ -234,12 +236,19 @@ FAULTS |= {
 }  # fmt: skip
 
 
+def copied(program: Any) -> Any:
+    """Return a program with a graph and weights of its own; torch's deep copy renames an input called ``input``."""
+    made = with_graph(program, copy.deepcopy(program.graph_module))
+    made._state_dict = copy.deepcopy(program.state_dict)
+    return made
+
+
 def mutants(program: Any, kind: str, rng: random.Random) -> Iterator[Any]:
     """Yield one program with a fault of a kind, at a random place where it applies."""
     places = list(range(len(program.graph.nodes)))
     rng.shuffle(places)
     for place in places:
-        made = copy.deepcopy(program)
+        made = copied(program)
         node = list(made.graph.nodes)[place]
         if node.op != "call_function":
             continue

@@ -12,7 +12,7 @@ from _table import show
 from cross_backend.cache import Cache
 from cross_backend.comparison.panel import conclude, run_launches
 from cross_backend.comparison.settings import Settings
-from cross_backend.export.export import ExportSettings, export
+from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.machine import Machine
 from cross_backend.workloads import find_workload
 

@@ -19,12 +19,12 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.site import HERE
 from cross_backend.report import figures
 from cross_backend.store import Store
-from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
-from cross_backend.tune.bounds import Bounds
-from cross_backend.tune.halving import Rungs
-from cross_backend.tune.search import Asked, tune
-from cross_backend.tune.space import default_targets, expanded, thread_counts
-from cross_backend.tune.tuned import Tuned
+from cross_backend.study.spec import StudySettings, StudySpec, WorkloadSpec
+from cross_backend.tuning.bounds import Bounds
+from cross_backend.tuning.halving import Rungs
+from cross_backend.tuning.search import Asked, tune
+from cross_backend.tuning.space import default_targets, expanded, thread_counts
+from cross_backend.tuning.tuned import Tuned
 from cross_backend.workloads import find_workload
 
 MODELS = ("linear_regression", "digits_cnn", "mobilenet_v2")
@@ -37,7 +37,7 @@ def asked(model: str) -> Asked:
     """Return the search that ``cross-backend tune MODEL`` does."""
     targets = expanded(default_targets(), (), thread_counts(HERE.machine.usable_cpus))
     settings = StudySettings(seconds=5.0, launches=5, instruments=("memory",))
-    study = Study(f"tune {model}", (WorkloadSpec.find(model),), targets, settings=settings)
+    study = StudySpec(f"tune {model}", (WorkloadSpec.find(model),), targets, settings=settings)
     return Asked(study, lambda _batch: find_workload(model), lambda one: one.target, ANY_DROP)
 
 

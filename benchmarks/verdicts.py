@@ -31,10 +31,10 @@ from cross_backend.comparison.launch import silent
 from cross_backend.comparison.panel import conclude, run_launches
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.warm_up import warm_up
-from cross_backend.export.export import Exported, ExportSettings, export
+from cross_backend.exporting.export import Exported, ExportSettings, export
 from cross_backend.machine import Machine
 from cross_backend.measure.paired import log_ratio
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.study.spec import StudySettings
 from cross_backend.workloads import find_workload
 

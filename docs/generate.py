@@ -1,6 +1,6 @@
-"""Write the generated pages: from the registry, from Atalla's rules, and copies of the guides that the server shows.
+"""Write the generated pages: from the registry, argparse, docstrings, Atalla's rules, and the server's guides.
 
-``--check`` fails where a page is not what the code says.
+``--check`` fails where a page is not what the code says, or a link of a page does not resolve.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import links
+import references
+import study_schema
 
 from atalla import support
 from cross_backend.platforms import PLATFORMS
@@ -77,6 +81,10 @@ PAGES = {
     "support-matrix.md": matrix,
     "matrix.md": measured_matrix,
     "atalla/operators.md": operators,
+    "reference/cli.md": references.command_line,
+    "reference/api.md": references.python_api,
+    "reference/study-file.md": study_schema.page,
+    study_schema.FILE: study_schema.schema_file,
     **{path.name: guide(path.name) for path in sorted(GUIDES.glob("*.md"))},
 }
 
@@ -90,6 +98,8 @@ def main(arguments: list[str]) -> None:
             path.write_text(text)
         elif not path.is_file() or path.read_text() != text:
             sys.exit(f"docs/{name} is not what the code says; run 'make docs'.")
+    if found := links.mistakes():
+        sys.exit("\n".join(found))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def figures(name: str) -> tuple[int, int]:
 def main(names: list[str]) -> None:
     """Print a line a model."""
     for name in names or WORKLOADS:
-        print(name, *(f"{figure:_}" for figure in figures(name)))  # noqa: T201
+        print(name, *(f"{figure:_}" for figure in figures(name)))
 
 
 if __name__ == "__main__":

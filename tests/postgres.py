@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 USER = "tester"
 OPTIONS = "-c listen_addresses= -c fsync=off -c full_page_writes=off -c max_connections=50"
@@ -25,43 +26,64 @@ def installed() -> Path:
     return Path(spec.origin).with_name("pginstall")
 
 
-@contextlib.contextmanager
-def cluster() -> Iterator[str]:
-    """Start a cluster; give the address of its database ``postgres``, where user ``tester`` may do everything."""
-    # Not under pytest's folder: a socket's path may have 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    server = installed()
-    user: dict[str, object] = {}
-    if os.getuid() == 0:
-        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-        site = server.parents[1]
-        for part in (
-            f"{server.parent.name}.libs",
-            *(server.relative_to(site) / one for one in ("bin", "lib", "share")),
-        ):
-            shutil.copytree(site / part, folder / part, symlinks=True)
-        server = folder / server.relative_to(site)
-        os.chown(folder, NOBODY, NOBODY)
+class Server:
+    """A server that can be stopped and started again."""
 
-    def run(name: str, *arguments: str) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder, server = folder, installed()
+        self._user: dict[str, Any] = {}
+        if os.getuid() == 0:
+            self._user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            site = server.parents[1]
+            parts = [Path(f"{server.parent.name}.libs")]
+            parts += [server.relative_to(site) / one for one in ("bin", "lib", "share")]
+            for part in parts:
+                shutil.copytree(site / part, folder / part, symlinks=True)
+            server = folder / server.relative_to(site)
+            os.chown(folder, NOBODY, NOBODY)
+        self._server = server
+        self.url = f"postgresql://{USER}@/postgres?host={folder}"
+        self._run("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+
+    def start(self) -> None:
+        log, options = str(self._folder / "log"), f"{OPTIONS} -c unix_socket_directories={self._folder}"
+        self._run("pg_ctl", "-l", log, "-w", "-o", options, "start")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-m", "immediate", "-w", "stop")
+
+    def _run(self, name: str, *arguments: str) -> None:
         done = subprocess.run(
-            [server / "bin" / name, "-D", folder / "data", *arguments],
-            **user,
-            cwd=folder,
+            [self._server / "bin" / name, "-D", self._folder / "data", *arguments],
+            **self._user,
+            cwd=self._folder,
             stdout=subprocess.DEVNULL,  # the server keeps it open
             stderr=subprocess.DEVNULL,
             timeout=120,
             check=False,
         )
-        log = folder / "log"
+        log = self._folder / "log"
         assert done.returncode == 0, f"{name}: {log.read_text() if log.exists() else done.returncode}"
 
+
+@contextlib.contextmanager
+def server() -> Iterator[Server]:
+    """Start a cluster; it is gone afterwards."""
+    # Not under pytest's folder: a socket's path may have 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
-        run("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-        run("pg_ctl", "-l", str(folder / "log"), "-w", "-o", f"{OPTIONS} -c unix_socket_directories={folder}", "start")
+        made = Server(folder)
+        made.start()
         try:
-            yield f"postgresql://{USER}@/postgres?host={folder}"
+            yield made
         finally:
-            run("pg_ctl", "-m", "immediate", "-w", "stop")
+            made.stop()
     finally:
         shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[str]:
+    """Start a cluster; give the address of its database ``postgres``, where user ``tester`` may do everything."""
+    with server() as made:
+        yield made.url

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 UNKNOWN_S = {"tests/e2e/": 2.0, "tests/conformance/": 1.0, "tests/packaging/": 2.0, "": 0.1}
 """Seconds of a test that was not seen yet, by where it lies."""
 
+ONE_PROCESS = ("tests/e2e/runner/", "tests/packaging/")
+"""Folders whose tests share what takes minutes to build."""
+
 
 class ByGroup(LoadGroupScheduling):
     """Keeps the tests of a vendor, of the runner, and else of a file in one process: what it imports, compiles and
@@ -31,8 +34,9 @@ class ByGroup(LoadGroupScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, test = nodeid.partition("::")
-        if file.startswith("tests/e2e/runner/"):
-            return "runner"
+        for folder in ONE_PROCESS:
+            if file.startswith(folder):
+                return folder
         first = test.rpartition("[")[2].rstrip("]").split("-")[0]
         return first.partition(".")[0] if file.startswith("tests/conformance/") and first in rows() else file
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".cache" / "tests"
+CCACHE = Path("/usr/lib/ccache")
+"""Where Debian puts compilers that look into ccache first."""
 _RUN = "CROSS_BACKEND_TEST_RUN"
 """Environment variable by which the processes of a run find its folder."""
 SHARED = ("artifacts", "captures", "trusted")
@@ -26,7 +28,7 @@ _MAKERS = (
     *("artifact.py", "cache.py", "registry.py", "structure.py", "target.py", "tensors.py", "trust.py"),
     *(
         f"{wing}/**/*.py"
-        for wing in ("backend", "backends", "export", "lowering", "program", "toolchains", "verify", "workloads")
+        for wing in ("backend", "backends", "exporting", "lowering", "program", "toolchains", "verify", "workloads")
     ),
 )
 """Our code that makes captures and artifacts; Atalla's compiler comes on top."""
@@ -59,12 +61,20 @@ def enter(*, is_main: bool) -> None:
         "XDG_DATA_HOME": str(run / "data"),
         "ATALLA_CACHE": str(KEPT / "atalla"),
         "TORCHINDUCTOR_CACHE_DIR": str(KEPT / "inductor"),
+        "CCACHE_DIR": str(KEPT / "ccache"),
+        "CCACHE_MAXSIZE": "2G",
+        "PATH": _with_ccache(os.environ["PATH"]),
         "TERM": "xterm-256color",
         "OMP_WAIT_POLICY": "PASSIVE",  # processes share the processors, and threads that spin waste a quarter
     }
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # In the background (`make test &`) it is ignored, and so it would be in every child that a test interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _with_ccache(path: str) -> str:
+    """Put compilers that remember first: wheels, toolchains and the runner compile the same files."""
+    return path if str(CCACHE) in path.split(os.pathsep) or not CCACHE.is_dir() else f"{CCACHE}{os.pathsep}{path}"
 
 
 def leave() -> None:

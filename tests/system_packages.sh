@@ -2,7 +2,7 @@
 # Installs what tests need beyond Python packages: system_packages.sh test|test-all. Debian and Ubuntu, as root or by sudo.
 # Where it may not, it says the command, and the tests that need a package are skipped with it.
 set -uo pipefail
-packages=(adb g++ openssh-server chromium libvulkan1 mesa-vulkan-drivers vulkan-tools)
+packages=(adb ccache g++ openssh-server chromium libvulkan1 mesa-vulkan-drivers vulkan-tools)
 if [[ "$1" == test-all ]]; then
   packages+=(clang default-jre-headless gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 fi

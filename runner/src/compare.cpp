@@ -193,7 +193,7 @@ Comparison compare_outputs(const Expectation& expected, const std::vector<Tensor
       const auto& want = expected.outputs[turn];
       const auto& got = outputs.at(turn);
       if (want.size() != got.size() || want.size() != scale.size()) {
-        throw Wrong("gives " + std::to_string(got.size()) + " output(s) instead of " + std::to_string(want.size()));
+        throw Wrong("returns " + std::to_string(got.size()) + " output(s) instead of " + std::to_string(want.size()));
       }
       for (std::size_t i = 0; i < want.size(); ++i) {
         const auto name = "output " + std::to_string(i) + (turn == 0 ? "" : " for the second input");

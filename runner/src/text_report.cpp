@@ -87,9 +87,9 @@ std::string tie(const std::vector<const Result*>& rows) {
 }
 
 std::string doubt(std::optional<double> found_from) {
-  if (!found_from) return "   🎯 Too little was measured to tell artifacts apart.\n";
-  return "   🎯 Who cannot be told apart shares a rank. From " + format("%.1f", *found_from * 100) +
-         " % on a difference would surely be told here; smaller ones may be.\n";
+  if (!found_from) return "   🎯 Too few calls to rank the artifacts.\n";
+  return "   🎯 Resolution: a difference of " + format("%.1f", *found_from * 100) +
+         " % or more is detected with 95 % power. Ties share a rank.\n";
 }
 
 std::string summary(const std::vector<const Result*>& rows, std::optional<double> found_from) {

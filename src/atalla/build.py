@@ -70,9 +70,10 @@ def build(path: Path, more: Sequence[str] = (), sets: Mapping[str, Sequence[str]
     sources, lacking = files_of(sets)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [Path(folder) / f"{file.stem}.o" for file in sources]
+        names = [file.relative_to(SOURCES) for file in sources]
         commands = [
-            [*compiler, *FLAGS, *lacking, *sets.get(file.stem, ()), *more, "-c", str(file), "-o", str(made)]
-            for file, made in zip(sources, objects, strict=True)
+            [*compiler, *FLAGS, *lacking, *sets.get(name.stem, ()), *more, "-c", str(name), "-o", str(made)]
+            for name, made in zip(names, objects, strict=True)
         ]
         list(pool.map(_run, commands))
         whole = Path(folder) / "whole"
@@ -94,7 +95,8 @@ def _compiler() -> list[str]:
 
 def _run(command: Sequence[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # Sources go by their names there, so that the same library is made wherever they lie.
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=SOURCES)
     except OSError as error:
         raise AtallaError(f"there is no C compiler ({error}); install one, or: pip install ziglang") from error
     if done.returncode:

@@ -47,6 +47,8 @@ class Tensor:
     """Elements of a CONST root, as they lie in the blob; of a STATE root, those that it has at first."""
     grid: Grid | None = None
     """Of a CONST root: the whole numbers that it was made of."""
+    is_exact: bool = False
+    """Of a CONST root: it stays as it is, whatever precision weights have; a table, not a weight."""
 
     @property
     def storage(self) -> Tensor:
@@ -92,7 +94,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Complex:
-    """Complex numbers, which only the host computes with."""
+    """Complex numbers, as pairs of real ones."""
 
     pairs: Tensor
     """Real and imaginary parts; its last dim, of 2, the complex tensor does not have."""

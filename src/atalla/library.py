@@ -141,7 +141,7 @@ def library() -> ctypes.CDLL:
         raise KernelError(0, f"the C kernels are broken: {error}; 'python -m atalla.build' builds them") from error
     if found.atalla_version() != ABI_VERSION:
         version = f"version {found.atalla_version()} of the ABI; this package needs {ABI_VERSION}"
-        raise KernelError(0, f"{path} has {version}: 'python -m atalla.build' builds it anew")
+        raise KernelError(0, f"{path} has {version}: 'python -m atalla.build' builds it again")
     found.atalla_arena.restype = ctypes.c_void_p
     return found
 

@@ -18,16 +18,21 @@ from typing import TYPE_CHECKING, Any
 from cross_backend._version import __version__
 
 if TYPE_CHECKING:
-    from cross_backend.api import compare, lower
+    from cross_backend.api.bundle import bundle
+    from cross_backend.api.compare import compare, localize
+    from cross_backend.api.export import explain, export
+    from cross_backend.api.lower import lower
+    from cross_backend.api.tune import tune
     from cross_backend.artifact import Artifact
     from cross_backend.backend import Backend, Session
     from cross_backend.errors import CrossBackendError
     from cross_backend.loading.fallback import load_best
     from cross_backend.loading.load import load
     from cross_backend.placement import Placement
-    from cross_backend.program.capture import OnnxProgram, capture
+    from cross_backend.program.capture import capture
+    from cross_backend.program.captured import OnnxProgram
     from cross_backend.records import Outcome, Panel, Result
-    from cross_backend.study.runner import ComparisonRunner
+    from cross_backend.study.runner import ComparisonRunner, Study
     from cross_backend.target import Target
     from cross_backend.workloads import Task, Workload
 
@@ -36,20 +41,26 @@ _NAMES = {
     "Backend": "backend",
     "ComparisonRunner": "study.runner",
     "CrossBackendError": "errors",
-    "OnnxProgram": "program.capture",
+    "OnnxProgram": "program.captured",
     "Outcome": "records",
     "Panel": "records",
     "Placement": "artifact",
     "Result": "records",
     "Session": "backend",
+    "Study": "study.runner",
     "Target": "target",
     "Task": "workloads",
     "Workload": "workloads",
+    "bundle": "api.bundle",
     "capture": "program.capture",
-    "compare": "api",
+    "compare": "api.compare",
+    "explain": "api.export",
+    "export": "api.export",
     "load": "loading.load",
     "load_best": "loading.fallback",
-    "lower": "api",
+    "localize": "api.compare",
+    "lower": "api.lower",
+    "tune": "api.tune",
 }
 __all__ = [
     "Artifact",
@@ -62,15 +73,21 @@ __all__ = [
     "Placement",
     "Result",
     "Session",
+    "Study",
     "Target",
     "Task",
     "Workload",
     "__version__",
+    "bundle",
     "capture",
     "compare",
+    "explain",
+    "export",
     "load",
     "load_best",
+    "localize",
     "lower",
+    "tune",
 ]
 
 

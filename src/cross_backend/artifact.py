@@ -33,7 +33,14 @@ DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowErro
 
 @dataclass(frozen=True)
 class Artifact:
-    """A lowered program on disk; immutable."""
+    """A lowered program on disk; immutable.
+
+    Example:
+        >>> artifact.target, artifact.payload_path.suffix
+        ('torch.eager', '.pt2')
+        >>> xb.Artifact.read(artifact.manifest_path).sha256 == artifact.sha256
+        True
+    """
 
     folder: Path
     """Where payload, manifest and sample lie."""
@@ -71,6 +78,8 @@ class Artifact:
     """Name of the same program with the sample inside, where it was asked for and the runtime has such a format."""
     bundled_sha256: str | None = None
     """Digest of that file."""
+    state: tuple[TensorSpec, ...] = ()
+    """What a call changes for the next one; the initial values are the sample's group ``state``."""
     structure: Structure | None = None
     """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
     media: Mapping[str, Any] | None = None
@@ -123,6 +132,7 @@ class Artifact:
             "estimate": dict(self.estimate),
             "versions": dict(self.versions),
             "export_s": self.export_s,
+            **({"state": to_json(self.state)} if self.state else {}),
             **({} if self.calibration is None else {"calibration": dict(self.calibration)}),
             **({"ranges": list(self.ranges)} if self.ranges else {}),
         }
@@ -164,6 +174,7 @@ class Artifact:
                 size_bytes=size_in(row["payload"]["size_bytes"]),
                 inputs=inputs,
                 outputs=outputs,
+                state=read_specs(row.get("state", [])),
                 structure=Structure.read(row.get("structure"), len(inputs), len(outputs)),
                 media=media_row(row.get("media")),
                 placement=Placement.from_json(row["placement"]),

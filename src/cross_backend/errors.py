@@ -35,7 +35,15 @@ from cross_backend.foreign_text import plain
 
 
 class CrossBackendError(Exception):
-    """Base of all: its text is one line that says what happened and what to do; no terminal obeys it."""
+    """Base of all errors. Its text is one line: what failed, why, and what to do.
+
+    Example:
+        >>> try:
+        ...     xb.lower(program, "xnpack")
+        ... except xb.CrossBackendError as error:
+        ...     print(error)
+        target: unknown backend 'xnpack'. Did you mean 'xnnpack'? ...
+    """
 
     def __str__(self) -> str:
         return plain(super().__str__())

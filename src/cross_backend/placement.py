@@ -46,7 +46,14 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Placement:
-    """What a finished payload really does where; read back from the payload, never from what was asked."""
+    """Which operators the backend executes and which it does not, read back from the finished payload.
+
+    Example:
+        >>> artifact.placement.coverage
+        1.0
+        >>> artifact.placement.inside[0].name
+        'aten.linear.default'
+    """
 
     delegates: Mapping[str, int] = field(default_factory=dict)
     """Delegate id → number of delegated subgraphs; empty for runtimes without delegates."""

@@ -7,7 +7,7 @@ import functools
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -82,9 +82,9 @@ BACKENDS: dict[str, BackendRow] = {
     "onnxruntime.webgpu": BackendRow(f"{_HERE}.onnxruntime.targets:WebGpu", ("webgpu",)),
     "onnxruntime.xnnpack": BackendRow(f"{_HERE}.onnxruntime.targets:Xnnpack"),
     "openvino": BackendRow(f"{_HERE}.openvino:OpenVino"),
-    "torch.aot_inductor": BackendRow(f"{_HERE}.torch:TorchAotInductor", ("aot_inductor",)),
-    "torch.compile": BackendRow(f"{_HERE}.torch:TorchCompile", ("compile",)),
-    "torch.eager": BackendRow(f"{_HERE}.torch:TorchEager", ("torch", "eager"), role=Role.BASELINE),
+    "torch.aot_inductor": BackendRow(f"{_HERE}.torch.aot_inductor:TorchAotInductor", ("aot_inductor",)),
+    "torch.compile": BackendRow(f"{_HERE}.torch.compile:TorchCompile", ("compile",)),
+    "torch.eager": BackendRow(f"{_HERE}.torch.eager:TorchEager", ("torch", "eager"), role=Role.BASELINE),
 }
 assert list(BACKENDS) == sorted(BACKENDS), "keep the table sorted"
 
@@ -241,6 +241,13 @@ def check_targets(texts: Iterable[str]) -> None:
     for text in texts:
         with contextlib.suppress(UnavailableError, UnsupportedError):
             resolve(text)
+
+
+def expand_all(texts: Sequence[str]) -> list[str]:
+    """Return targets with ``all`` replaced by every backend that is not named beside it."""
+    every = [row.aliases[0] if row.aliases else name for name, row in rows().items() if row.in_all]
+    left = [name for name in every if name not in texts]
+    return [one for text in texts for one in (left if text == "all" else [text])]
 
 
 def at_every_precision(text: str) -> list[str]:

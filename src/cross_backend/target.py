@@ -15,7 +15,13 @@ _OPTION = re.compile(r"(?P<key>[a-z][a-z0-9_]*)=(?P<value>[^&?=]+)")
 
 @dataclass(frozen=True)
 class Target:
-    """One column of a study."""
+    """A backend with options.
+
+    Example:
+        >>> target = xb.Target.parse("xnnpack?precision=int8")
+        >>> target.name, target.options["precision"]
+        ('xnnpack', 'int8')
+    """
 
     name: str
     """Backend name as the user wrote it, or the full name once resolved by the registry."""

@@ -1,9 +1,9 @@
 """Odd numbers: what networks are run with so that nothing undefined hides behind inputs that behave.
 
-python -m tests.atalla.odd [GROUP]
+python -m tests.atalla.odd [GROUP…]
 
-runs PyTorch's samples of every operator that Atalla has, or of every eighth, with such numbers, by all kernels that
-this processor has; under ``ATALLA_LIBRARY``, which may be one that a sanitizer watches.
+runs PyTorch's samples of every operator that Atalla has, or of some sixteenths of them, with such numbers, by all
+kernels that this processor has; under ``ATALLA_LIBRARY``, which may be one that a sanitizer watches.
 """
 
 from __future__ import annotations

@@ -296,6 +296,7 @@ def test_bits_depend_neither_on_the_tiles_nor_on_the_threads(isa: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # two builds with all kernels, beside other tests
 def test_the_template_for_avx512_is_right_whatever_this_processor_has_and_its_tiles_give_the_same_bits(
     tmp_path: Path,
 ) -> None:

@@ -133,7 +133,8 @@ def _results(document: Any) -> list[dict[str, Any]]:
     return [one for part in document for one in _results(part)] if isinstance(document, list) else []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(1500)  # an environment with PyTorch in it
 def test_a_fresh_environment_passes(tmp_path: Path, run: Run) -> None:
     assert main(["new", "fresh_npu", "--dir", str(tmp_path)]) == 0
     variables = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])), "PYTHONPATH": ""}

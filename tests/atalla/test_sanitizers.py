@@ -90,16 +90,16 @@ def steps_apart(blob: bytes) -> bytes:
     return signed(changed)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_samples_with_odd_numbers_do_nothing_undefined() -> None:
-    """Of every operator that Atalla has, under the library that the sanitizer watches, in a process of its own."""
+    """Of every fifth operator, under the library that the sanitizer watches, in a process of its own."""
     library = shared_library((*LITTLE, "-g", *UNDEFINED))
     environment = {**os.environ, "ATALLA_LIBRARY": str(library)}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.atalla.odd"], capture_output=True, text=True, env=environment, check=False
-    )
+    command = [sys.executable, "-m", "tests.atalla.odd", "0", "5", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0 and "runtime error" not in done.stderr, done.stderr[-4000:]
-    assert int(done.stdout) > 200
+    assert int(done.stdout) > 40
 
 
 @pytest.mark.parametrize("name", NETS)

@@ -14,8 +14,9 @@ from cross_backend.bench.open_artifact import OpenArtifact, open_session, resolv
 from cross_backend.bench.verification import verified
 from cross_backend.errors import CrossBackendError
 from cross_backend.records import Comparison
+from cross_backend.registry import check_runs
 from cross_backend.tensors import load_tensors
-from tests.cases import networks
+from tests.cases.networks import PARTS
 
 TARGETS = ("portable", "xnnpack", "cpu", "openvino", "iree", "atalla", "torch")
 EVERY = (
@@ -28,13 +29,14 @@ EVERY = (
 
 def lowered(name: str, target: str, folder: Path) -> Artifact:
     """Lower one of the networks."""
-    module, inputs = getattr(networks, name)()
+    module, inputs = dict(names())[name]()
     return xb.lower(xb.capture(module, inputs), target, name=name, output_dir=folder)
 
 
 def judged(artifact: Artifact) -> Comparison:
     """Verify an artifact in this process."""
     resolved, options = resolve_with_threads(artifact.target, 1)
+    check_runs(resolved)
     assert artifact.sample_path is not None
     one = OpenArtifact(lambda: open_session(artifact, resolved, options), load_tensors(artifact.sample_path))
     with contextlib.closing(one):
@@ -70,6 +72,7 @@ def twin_verdict(name: str, target: str, folder: Path) -> str:
 
 def names() -> Iterator[tuple[str, Any]]:
     """Yield the networks; twins are none of their own."""
-    for name, value in vars(networks).items():
-        if callable(value) and getattr(value, "__module__", "") == networks.__name__ and not isinstance(value, type):
-            yield name, value
+    for part in PARTS:
+        for name, value in vars(part).items():
+            if callable(value) and getattr(value, "__module__", "") == part.__name__ and not isinstance(value, type):
+                yield name, value

@@ -16,20 +16,25 @@ import pytest
 import cross_backend as xb
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Gap, Missing, Session
-from cross_backend.errors import UnsupportedError
+from cross_backend.errors import LowerError, UnsupportedError
 from cross_backend.machine import Machine
 from cross_backend.registry import find_backend, resolve
 from cross_backend.verify.compare import precision_of
 from tests.conftest import chosen_backends
 
-KINDS = {"notimpl": "ours to do", "notyet": "theirs to do", "never": "makes no sense"}
+KINDS = {
+    "notimpl": "ours to do",
+    "notyet": "theirs to do",
+    "fails": "theirs to do, and no refusal: lowering fails",
+    "never": "makes no sense",
+}
 COMPILED = ("torch.aot_inductor", "torch.compile")
 """What a C++ compiler makes, at 5 to 15 s a model, so that ``make test`` does it once, in another place."""
 ONCE = ("test_leaves_the_callers_program_as_it_was",)
 """Tests that lower anew, and so are in ``make test`` for a few backends only."""
 FEW = ("atalla", "executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager")
 """One of each vendor."""
-MORE = ("cnn", "multi", "corners", "dynamic")
+MORE = ("cnn", "multi", "corners", "decoder", "dynamic", "ring")
 """Models of ``models`` that ``make test`` lowers for those few, and for others where it opens what was made."""
 TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 3e-1}
 """Precision → largest error of an element here, as a share of the largest output."""
@@ -104,9 +109,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         call = getattr(item, "callspec", None)
         name = call.params.get("backend_name") if call else None
-        is_more = item.path.name == "test_backend.py" and call is not None and call.params.get("name") in MORE
+        files = {"test_backend.py", "test_state.py"}
+        is_more = item.path.name in files and call is not None and call.params.get("name") in MORE
         is_once = isinstance(item, pytest.Function) and item.originalname in ONCE
-        if name in COMPILED or ((is_more or is_once) and name not in FEW):
+        if name in COMPILED and (is_more or is_once or item.path.name == "test_state.py"):
+            item.add_marker(pytest.mark.nightly)
+        elif name in COMPILED or ((is_more or is_once) and name not in FEW):
             item.add_marker(pytest.mark.slow)
         listed = known_failures(name).get(item.originalname) if name and isinstance(item, pytest.Function) else None
         if listed:
@@ -155,7 +163,7 @@ def lowered(backend_name: str, lowers_here: None) -> Lower:
         args, kwargs = model.call(*model.inputs)
         program = xb.capture(model.module, args, model.dynamic_shapes, kwargs=kwargs)
         if name in refused:
-            with pytest.raises(UnsupportedError) as caught:
+            with pytest.raises(LowerError if refused[name][0] == "fails" else UnsupportedError) as caught:
                 xb.lower(program, backend_name, name=name)
             assert "\n" not in str(caught.value)
             pytest.xfail(": ".join(refused[name]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ import torch
 from torch import nn
 
 from cross_backend.tensors import to_numpy
+from cross_backend.workloads import decoder
+from cross_backend.workloads.decoder import Shape
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,13 @@ class Model:
     dynamic_shapes: Any = None
     call: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] = lambda *flat: (flat, {})
     """Flat inputs → what the module itself takes: arguments, and arguments by name."""
+
+    step: Callable[[int], tuple[torch.Tensor, ...]] = lambda _: ()
+    """Number of a call, from 0 → its inputs, of a model that remembers."""
+
+    def fresh(self) -> nn.Module:
+        """Give a copy of the module in its initial state."""
+        return copy.deepcopy(self.module)
 
     def expected(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Give what eager float32 gives."""
@@ -100,12 +110,63 @@ def _dynamic() -> Model:
     return Model(module, (torch.randn(3, 6),), (torch.randn(BOUND, 6),), ({0: batch},))
 
 
+class _Counter(nn.Module):
+    """Counts its calls."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.linear(x) + self.calls  # type: ignore[no-any-return]
+
+
+def _counter() -> Model:
+    inputs, others = torch.randn(2, 2, 4)
+    return Model(_Counter(), (inputs,), (others,), step=lambda index: (others if index % 2 else inputs,))
+
+
+class _Ring(nn.Module):
+    """Attends over the last three rows; it begins with rows that are not zero."""
+
+    rows: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.randn(1, 3, 8))
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.rows.copy_(torch.cat([self.rows[:, 1:], x], 1))
+        weights = torch.matmul(self.linear(x), self.rows.transpose(1, 2)).softmax(-1)
+        return torch.matmul(weights, self.rows)
+
+
+def _ring() -> Model:
+    rows = torch.randn(6, 1, 1, 8)
+    return Model(_Ring(), (rows[0],), (rows[1],), step=lambda index: (rows[index],))
+
+
+def _decoder() -> Model:
+    shape = Shape(2, 32, 4, 2, 64, 97, 16, "llama", 0)
+    ids = torch.randint(0, 97, (6, 1, 1))
+    calls = [(ids[index], torch.tensor([index])) for index in range(6)]
+    return Model(decoder.build(shape), calls[0], calls[1], step=calls.__getitem__)
+
+
 _MODELS: dict[str, Callable[[], Model]] = {
     "cnn": _cnn,
     "corners": _corners,
+    "counter": _counter,
+    "decoder": _decoder,
     "dynamic": _dynamic,
     "mlp": _mlp,
     "multi": _multi,
+    "ring": _ring,
 }
 
 

@@ -1,6 +1,7 @@
 """Backends that misbehave in one way each; the tests install them as a third party's package, by entry points."""
 
 import contextlib
+import copy
 import ctypes
 import os
 import stat
@@ -11,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from cross_backend.backend import Backend, Lowered, Option, Session
+from cross_backend.backends.torch.eager import TorchEager
 from cross_backend.placement import Operators, Placement
 from cross_backend.records import Execution
 from cross_backend.tensors import load_tensors, to_numpy
@@ -202,6 +204,34 @@ class GivesWrong(Right):
         return [output + 0.5 for output in outputs]
 
 
+class GivesMoody(Right):
+    """Wrong in every second call."""
+
+    name = "faulty.gives_moody"
+
+    def at_call(self, count, outputs):
+        return [y + np.float32(count % 2) for y in outputs]
+
+
+class GivesFused(Right):
+    """Wrong where two operators stand in one program, whichever others do."""
+
+    name = "faulty.gives_fused"
+
+    def lower(self, program, options, stem, calibration):
+        lowered = super().lower(program, options, stem, calibration)
+        names = {str(node.target).split(".")[1] for node in program.graph.nodes if node.op == "call_function"}
+        lowered.payload.write_text("fused" if {"linear", "sigmoid"} <= names else "plain")
+        return lowered
+
+    def load(self, artifact, options):
+        self.is_fused = artifact.payload_path.read_text() == "fused"
+        return super().load(artifact, options)
+
+    def at_call(self, count, outputs):
+        return [y + np.float32(self.is_fused) for y in outputs]
+
+
 class GivesShape(Right):
     name = "faulty.gives_shape"
 
@@ -295,3 +325,40 @@ class Emulated(Right):
 
     def execution(self, artifact, options, inputs):
         return Execution("NPU", nodes=1.0, functional_only="an emulator; its durations say nothing about an NPU")
+
+
+class GivesHard(TorchEager):
+    """Computes with PyTorch, and sigmoid as hardsigmoid, as an approximation that went too far."""
+
+    name = "faulty.gives_hard"
+    title = "Hard"
+
+    def lower(self, program, options, stem, calibration):
+        import torch
+
+        made = copy.deepcopy(program)
+        for node in made.graph.nodes:
+            if node.target is torch.ops.aten.sigmoid.default:
+                node.target = torch.ops.aten.hardsigmoid.default
+        made.graph_module.recompile()
+        return super().lower(made, options, stem, calibration)
+
+
+class GivesClamped(TorchEager):
+    """Computes with PyTorch, and sums only what is below 1000: random inputs do not show it."""
+
+    name = "faulty.gives_clamped"
+    title = "Clamped"
+
+    def lower(self, program, options, stem, calibration):
+        import torch
+
+        made = copy.deepcopy(program)
+        for node in list(made.graph.nodes):
+            if node.target is torch.ops.aten.sum.dim_IntList:
+                with made.graph.inserting_before(node):
+                    clamp = made.graph.call_function(torch.ops.aten.clamp.default, (node.args[0], -1e3, 1e3))
+                clamp.meta = dict(node.args[0].meta)
+                node.args = (clamp, *node.args[1:])
+        made.graph_module.recompile()
+        return super().lower(made, options, stem, calibration)

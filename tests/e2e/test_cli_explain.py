@@ -87,12 +87,24 @@ def test_text_is_grouped_with_the_most_expensive_first(explained, net, cli, plai
     assert any(re.fullmatch(r"FullyConnected \| 1", line) for line in lines)
 
 
+def test_lines_are_those_of_the_file_as_it_is_now(explained, net, cli, document, tmp_path):
+    """The same program from another file, or from one that has grown, is the same program with other lines."""
+    moved = tmp_path / "moved.py"
+    moved.write_text(f"# A comment.\n{net.read_text()}")
+    found = document(cli("explain", f"{moved}:net", "--backend", "xnnpack", "--json"))
+    assert [row["lines"] for row in found["placement"]["left"] if row["name"] == "aten::mm.out"] == [
+        [CUMSUM[1].replace("net.py:11", "moved.py:12")]
+    ]
+    before, now = ([line for row in one["placement"]["left"] for line in row["lines"]] for one in (explained, found))
+    assert len(now) == len(before) and all(line.startswith("moved.py:") for line in now)
+
+
 def test_the_second_time_nothing_is_imported(cli, document):
     first = document(cli("explain", "linear_regression", "--backend", "xnnpack", "--json"))
     again = cli("explain", "linear_regression", "--backend", "xnnpack", "--json", before=("-X", "importtime"))
     assert document(again) == first
     imported = set(re.findall(r"\|\s+([\w.]+)$", again.stderr, re.MULTILINE))
-    assert "cross_backend.export.export" in imported and not imported & set(VENDORS)
+    assert "cross_backend.exporting.export" in imported and not imported & set(VENDORS)
 
 
 @pytest.mark.parametrize("backend", ["portable", "torch", "cpu"])
@@ -118,6 +130,7 @@ def test_two_backends_are_laid_side_by_side(net, cli, document, plain):
     plain(result.stdout + result.stderr)
     assert "executorch.xnnpack against executorch.portable" in result.stdout
     assert re.search(r"takes [\d.]+ ms more than executorch\.\w+ \([\d.]+ against", result.stdout)
+    assert "counts with the operators that follow it, up to the next one" in result.stdout
     assert re.search(
         r"^part of the model +executorch\.xnnpack +executorch\.portable +difference", result.stdout, re.MULTILINE
     )

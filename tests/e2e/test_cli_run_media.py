@@ -178,7 +178,7 @@ def test_an_artifact_of_before_says_to_export_it_anew(digits, seven, cli, usage_
         if path.is_file():
             (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "digits_cnn_torch.json").write_text(json.dumps(row))
-    usage_error(cli("run", tmp_path / "digits_cnn_torch.json", "--input", seven), "exported anew")
+    usage_error(cli("run", tmp_path / "digits_cnn_torch.json", "--input", seven), "export yours again")
 
 
 def test_a_picture_is_given_to_a_batch_as_every_row(cli, tmp_path, seven, document):

@@ -11,7 +11,7 @@ import pytest
 
 from cross_backend.measurement import Measurement
 from cross_backend.store import Store
-from cross_backend.study.spec import Study
+from cross_backend.study.spec import StudySpec
 
 TARGETS = ("onnxruntime.cpu", "faulty.right")
 DROP_FROM_BOUNDING_SET, DAC_OVERRIDE, DAC_READ_SEARCH = 24, 1, 2
@@ -135,7 +135,7 @@ def test_what_became_slower_is_status_1(small, reading, document):
         old = store.study(store.find("small").id)
         for name, factor in (("quiet", 1), ("slow", 1.5)):
             new = store.begin(name, old.spec, old.digest, old.machine, old.versions)
-            for spec in Study.from_json(old.spec).panels():
+            for spec in StudySpec.from_json(old.spec).panels():
                 for number, launch in enumerate(store.launches(old.id, spec.key)):
                     results = tuple(steady(one, by) for one, by in zip(launch.results, (1, factor), strict=True))
                     twin = steady(launch.twin, (1, factor)[launch.twin_of])

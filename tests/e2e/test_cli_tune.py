@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from cross_backend.store import Store
-from cross_backend.study.spec import Study
+from cross_backend.study.spec import StudySpec
 
 QUICK = ("--seconds", "0.3", "--num-runs", "60", "--launches", "2", "--threads", "1")
 DIGITS = ("tune", "digits_cnn", "--max-drop", "0.5%", "--backends", "xnnpack", "cpu", *QUICK)
@@ -20,6 +20,7 @@ def tuned(cli, tmp_path_factory):
     return cli(*DIGITS, "--db", "t.sqlite", "--json", cwd=folder), folder
 
 
+@pytest.mark.slow
 def test_the_winner_is_within_the_bounds_and_its_command_runs(tuned, document, cli):
     result, folder = tuned
     (found,) = document(result)["tuned"]
@@ -36,6 +37,7 @@ def test_the_winner_is_within_the_bounds_and_its_command_runs(tuned, document, c
     assert row["outcome"] == "OK" and row["target"] == winner["target"] and row["size_bytes"] == winner["size_bytes"]
 
 
+@pytest.mark.slow
 def test_what_it_measured_is_a_stored_study(tuned, cli, document):
     _, folder = tuned
     shown = document(cli("study", "report", "tune digits_cnn", "--db", "t.sqlite", "--json", cwd=folder))
@@ -76,7 +78,7 @@ def launches(place):
         rows = store.studies()
         if not rows:
             return [], False
-        panels = Study.from_json(store.study(rows[0].id).spec).panels()
+        panels = StudySpec.from_json(store.study(rows[0].id).spec).panels()
         return [one for panel in panels for one in store.launches(rows[0].id, panel.key)], rows[0].finished is not None
 
 

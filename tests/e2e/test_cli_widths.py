@@ -27,6 +27,13 @@ class Sums(torch.nn.Module):
 
 def sums():
     return Sums(), (torch.rand(4, 4),)
+
+class Resizes(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.interpolate(x * 2, size=(64, 64), mode="nearest").exp()
+
+def resizes():
+    return Resizes(), (torch.rand(1, 1, 26, 26),)
 """
 COMMANDS = (
     ("backends",),
@@ -38,6 +45,8 @@ COMMANDS = (
     ("inspect", "models/linear_regression_xnnpack.pte"),
     ("run", "models/linear_regression_portable.pte", "--num-runs", "30", "--profile"),
     ("explain", "net.py:sums", "--backend", "xnnpack"),
+    ("localize", "net.py:resizes", "--backend", "openvino"),
+    ("localize", "net.py:resizes", "--backend", "openvino", "--keep-out", "upsample_nearest2d", "--against", "eager"),
     ("bundle", "linear_regression", "--platform", "android", "desktop"),
     ("inspect", "bundles/linear_regression"),
     ("compare", "linear_regression", "--num-runs", "12", "--launches", "1"),
@@ -54,6 +63,7 @@ COMMANDS = (
 )
 OTHERWISE = {
     "doctor": "tests/e2e/test_cli_basics.py",
+    "node": "prints one line of JSON, or joins Ray",
     "serve": "prints an address",
     "toolchain add": "prints what pip does",
 }
@@ -102,6 +112,7 @@ def shown(calls, width, monkeypatch, *, tty):
     return re.sub(r"\x1b\[[0-9;]*m", "", out.text)
 
 
+@pytest.mark.slow  # it runs every command
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("tty", [True, False], ids=["terminal", "pipe"])
 def test_no_word_is_broken_and_no_line_too_wide(command, tty, printed, monkeypatch):

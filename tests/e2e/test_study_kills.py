@@ -16,7 +16,7 @@ from cross_backend.records import Further, Launch
 from cross_backend.store import Store
 from cross_backend.store.rows import to_packet
 from cross_backend.study.driver import read
-from cross_backend.study.spec import Study
+from cross_backend.study.spec import StudySpec
 
 KILLS = int(os.environ.get("CROSS_BACKEND_KILLS", "10"))
 LAUNCHES = 2
@@ -69,7 +69,7 @@ def kept(path):
         assert store.told == []
         for row in store.studies():
             finished[row.id] = row.finished is not None
-            for spec in Study.from_json(store.study(row.id).spec).panels():
+            for spec in StudySpec.from_json(store.study(row.id).spec).panels():
                 for number, launch in store.records(row.id, spec.key, Launch):
                     titles = [result.title for result in launch.results]
                     found[row.id, str(spec.key), f"launch {number + 1}"] = to_packet(launch)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tries torch's targets on an NVIDIA GPU, in about ten minutes and without a network:
+# Tries torch's targets on an NVIDIA GPU, without a network; more than ten minutes where a load takes 5 to 30 s, as on an
+# H200 with torch 2.11:
 #
 #   tests/gpu/check.sh [FOLDER]    with PyTorch for CUDA in $PYTHON (default: python3); results go to FOLDER
 #

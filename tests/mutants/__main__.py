@@ -109,7 +109,7 @@ def run_tests(root: Path, tests: Sequence[str], *, build: bool, setup_counts: bo
     if build or not list(root.glob(LIBRARY)):
         python("atalla.build", fine=[0])
     report = root.parent / "report.xml"
-    quiet = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "-n", "0", "-o", "junit_family=xunit1")
+    quiet = ("-q", "-m", "not slow and not nightly", "-p", "no:cacheprovider", "-n", "0", "-o", "junit_family=xunit1")
     places = (f"--junitxml={report}", f"--basetemp={root.parent / 'tmp'}")
     status, last = python("pytest", *quiet, *places, *tests, fine=[0, 1])  # 2: not collected; 4: no such test; 5: none
     cases = list(ET.parse(report).iter("testcase"))

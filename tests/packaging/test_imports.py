@@ -21,6 +21,8 @@ VENDORS = {
     "torchvision",
     "transformers",
 }
+OF_TORCH = {"cross_backend.workloads._decoder_net"}
+"""Modules that are networks of torch, imported only by the function that builds one."""
 LIGHT = {"attr", "attrs", "cattrs", "numpy", "platformdirs", "psutil", "pydantic", "rich"}
 """What is installed in any case, and still not needed for help."""
 
@@ -131,7 +133,7 @@ for name in {sorted(VENDORS)!r}:
     sys.modules[name] = None
 import cross_backend
 for module in pkgutil.walk_packages(cross_backend.__path__, "cross_backend."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith("__main__") and module.name not in {sorted(OF_TORCH)!r}:
         importlib.import_module(module.name)
 for name in {sorted(VENDORS)!r}:
     del sys.modules[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +12,16 @@ from torch import nn
 from torch.nn import functional
 
 import cross_backend as xb
-from cross_backend import api
+from cross_backend.api.models import stored
 from cross_backend.artifact import Artifact
 from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.cache import Cache
 from cross_backend.errors import LowerError, UnsupportedError
+from cross_backend.localization.attempt import DIFFERS, SAME, Attempt
 from cross_backend.lowering.lower import Lower
 from cross_backend.registry import resolve
 from cross_backend.worker.process import Worker
+from tests.unit.localization.test_reproducer import RIGHT
 
 Lowering = Callable[[torch.export.ExportedProgram, str], Artifact]
 
@@ -54,7 +57,7 @@ def lower() -> Iterator[Lowering]:
     with Worker(cache.log("lower"), resolve("litert").lowering_python) as worker:
 
         def ask(program: torch.export.ExportedProgram, target: str) -> Artifact:
-            folder = api._captured(program, "model", cache).folder
+            folder = stored(program, "model", cache).folder
             manifest, _ = worker.ask(Lower(folder, target, bundled=False, cache=cache.root), 600)
             return Artifact.read(manifest)
 
@@ -223,3 +226,11 @@ def test_a_model_that_is_quantised_already_is_refused(lower: Lowering, target: s
     quantised = quantize(xb.capture(module, inputs), int8_quantizer(), [[inputs[0].numpy()]])
     with pytest.raises(UnsupportedError, match=r"quantised already.*\?precision=int8"):
         lower(quantised, target)
+
+
+def test_a_script_with_the_vendors_packages_alone_computes_what_torch_does(tmp_path: Path) -> None:
+    resolved = resolve("litert")
+    text = RIGHT + "\n".join(resolved.backend.reproduction(resolved.options))
+    with Worker(tmp_path / "log", resolved.lowering_python) as worker:
+        tried = worker.ask(Attempt(text), 120)
+    assert tried.kind in {SAME, DIFFERS} and tried.deviation < 1e-6, tried.detail

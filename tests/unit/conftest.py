@@ -19,7 +19,7 @@ from cross_backend.machine import Machine
 from cross_backend.measure import latency
 from cross_backend.measurement import Measurement
 from cross_backend.placement import Operators, Placement
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.program.captures import capture_workload
 from cross_backend.tensors import TensorSpec, save_tensors
 

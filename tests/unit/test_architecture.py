@@ -1,4 +1,4 @@
-"""The architecture page says the words of the code: its vocabulary, its wings, and one thing a name."""
+"""The architecture page says the words of the code: its vocabulary, its wings, one thing a name, one idea a file."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ NO_CLASS = {"Options", "Program", "Round"}
 """Words for what has no class of its own: two are aliases, a round is a row of numbers."""
 KNOWN_TO = 8
 """A class that so many modules import is a word of the house."""
+MOST_LINES = 400
+"""A file of more has two ideas."""
 OUTSIDE = {"Terminal", "Table", "View", "ExecuTorchBackend", "OnnxProgram", "Timing", "Execution", "Option"}
 """Classes of one wing, or words that say themselves what they are."""
 
@@ -59,6 +61,12 @@ def test_one_name_is_one_class() -> None:
     """Vendors' names stand in the backends of several runtimes, which do not know each other."""
     several = {name: paths for name, paths in classes().items() if len(paths) > 1}
     assert {name: paths for name, paths in several.items() if not all(p.parts[0] == "backends" for p in paths)} == {}
+
+
+def test_no_file_is_longer_than_one_idea() -> None:
+    files = [path for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py")]
+    lengths = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in files}
+    assert len(files) > 500 and {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
 def test_the_page_draws_the_layers_that_are_checked() -> None:

@@ -9,7 +9,7 @@ from cross_backend.cli._compare_progress import Watched
 from cross_backend.comparison.entrant import Entrant, Standing, standing
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.visits import ROUNDS
-from cross_backend.export.export import Exported
+from cross_backend.exporting.export import Exported
 from cross_backend.measurement import Measurement
 from cross_backend.records import Comparison, Outcome, Result
 from cross_backend.report.progress import Show

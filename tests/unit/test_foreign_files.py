@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from cross_backend.artifact import Artifact, digest_path
-from cross_backend.bundle import Bundle, find_artifact, open_bundle
-from cross_backend.bundle.write import write_bundle
+from cross_backend.bundling import Bundle, find_artifact, open_bundle
+from cross_backend.bundling.write import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CaptureError, UsageError
 from cross_backend.foreign_files import open_regular, read_regular
 from cross_backend.loading.order import in_order
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.store import Store
 from cross_backend.tensors import load_tensors
 

@@ -18,12 +18,13 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, BundledPrograms, Calibration, Gap, Lowered, Missing, Option, Options, Session
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UnsupportedError
-from cross_backend.export.export import ExportSettings, export
+from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.lowering import lower as lowering
 from cross_backend.lowering.lower import KIND, artifact_key, find, lower
 from cross_backend.machine import Machine
 from cross_backend.placement import Operators, Placement
-from cross_backend.program.capture import Captured, write_program
+from cross_backend.program.captured import Captured
+from cross_backend.program.writing import write_program
 from cross_backend.records import Outcome
 from cross_backend.registry import Resolved, resolve
 from cross_backend.report.placement import facts

@@ -58,7 +58,7 @@ def capture(
     name = f"{Path(place).stem if place.endswith('.py') else place}_{function}" if mark else text
     if isinstance(built, torch.export.ExportedProgram):
         if weights is not None:
-            raise UsageError(f"--weights does not go with {text}, which gives a program that was captured")
+            raise UsageError(f"--weights does not go with {text}, which returns a captured program")
         return name, built
     try:
         module, inputs = built

@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         help="a .pt2 file, a classifier of torchvision by its name there, or path/to/file.py:function or "
-        "package.module:function that gives (module, example inputs)",
+        "package.module:function that returns (module, example inputs)",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the blob (default: <model>.atalla)")
     parser.add_argument("--weights", metavar="FILE", help="a checkpoint of the model (default: seeded random weights)")

@@ -147,9 +147,11 @@ def _check_static(node: Node) -> None:
 
     for value in pytree.tree_leaves([one.meta.get("val") for one in (*node.all_input_nodes, node)]):
         if not isinstance(value, torch.Tensor | None):
-            raise UnsupportedError("it reads or gives a number that is known only at run time")
+            raise UnsupportedError("it reads or returns a number that is known only at run time")
         if value is None:
             continue
+        if value.dtype.is_complex:
+            raise UnsupportedError("no instruction of a delegate computes with complex numbers")
         if not all(isinstance(extent, int) for extent in value.shape):
             raise UnsupportedError("a shape that is known only at run time")
         if len(value.shape) > MOST_DIMS:

@@ -122,7 +122,7 @@ def _run_all(
             for number in range(RUNS):
                 found = [value.clone() for value in one.run(data, inputs)]
                 if number and not all(map(_same, found, results[one.name])):
-                    return Finding("bits", one.name, "another run gives other bits", one.name)
+                    return Finding("bits", one.name, "another run returns other bits", one.name)
                 results[one.name] = found
         except Exception as error:
             return Finding("error", one.name, _line(error))
@@ -132,7 +132,7 @@ def _run_all(
         like = one.like or (REFERENCE if wanted.same_bits else "")
         for number, value in enumerate(found):
             if like in results and not _same(value, results[like][number]):
-                return Finding("bits", one.name, f"output {number} has other bits than {like} gives", like)
+                return Finding("bits", one.name, f"output {number} has other bits than that of {like}", like)
         if not all(map(_same, before, inputs)):
             return Finding("bits", one.name, "it wrote into its inputs")
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 NAME = re.compile(r"\b[xpcv]\d+\b")
@@ -33,6 +33,14 @@ class Leaf:
         numbers = NUMBERS[self.kind].format(f"rand({', '.join(map(str, (self.seed, *shape)))})", bound=self.bound)
         return f"({numbers}){wrap}" if wrap else numbers
 
+    @property
+    def oddness(self) -> int:
+        """Return how much of it needs an explanation."""
+        return (self.layout != "plain") + (self.kind not in PLAIN)
+
+
+PLAIN = ("float", "int64", "bool")
+"""Kinds of numbers that need no explanation."""
 
 NUMBERS = {
     "float": "{}",
@@ -114,6 +122,8 @@ class Graph:
     """Of ``atalla.compile``: ``bf16=True``."""
     precision: str = "float32"
     """A key of :data:`atalla.fuzz.values.NOISE`."""
+    functions: tuple[str, ...] = ()
+    """Sources of the functions that calls name, branches of ``torch.cond`` for example; callees come first."""
 
     @property
     def inputs(self) -> tuple[Leaf, ...]:
@@ -128,7 +138,14 @@ class Graph:
                 nodes.append(node)
                 needed.update(node.operands)
         leaves = tuple(leaf for leaf in self.leaves if leaf.name in needed)
-        return Graph(leaves, tuple(reversed(nodes)), self.outputs, self.options, self.precision)
+        functions: list[str] = []
+        callers = [node.call for node in nodes]
+        for source in reversed(self.functions):
+            name = source.removeprefix("def ").partition("(")[0]
+            if any(re.search(rf"\b{name}\b", text) for text in callers):
+                functions.append(source)
+                callers.append(source.partition("\n")[2])
+        return replace(self, leaves=leaves, nodes=tuple(reversed(nodes)), functions=tuple(reversed(functions)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
@@ -139,7 +156,8 @@ class Graph:
         """Return what :meth:`to_dict` was made of."""
         leaves = tuple(Leaf(**{**leaf, "shape": tuple(leaf["shape"])}) for leaf in given["leaves"])
         nodes = tuple(Node(**node) for node in given["nodes"])
-        return cls(leaves, nodes, tuple(given["outputs"]), given["options"], given["precision"])
+        functions = tuple(given.get("functions", ()))
+        return cls(leaves, nodes, tuple(given["outputs"]), given["options"], given["precision"], functions)
 
 
 PRELUDE = """import torch
@@ -161,9 +179,9 @@ def prelude(graph: Graph) -> str:
 
 
 def module_source(graph: Graph) -> str:
-    """Return the class ``Model``."""
+    """Return the functions that the program calls, and the class ``Model``."""
     own = [leaf for leaf in graph.leaves if not leaf.name.startswith("x")]
-    lines = ["class Model(torch.nn.Module):"]
+    lines = [*graph.functions, "class Model(torch.nn.Module):"]
     if own:
         lines += ["    def __init__(self):", "        super().__init__()"]
     for leaf in own:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from atalla.fuzz.graph import NAME, Graph, Leaf, Node
 from atalla.fuzz.values import RefusedError, Values
+
+if TYPE_CHECKING:
+    import torch
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 """A whole number in a call."""
@@ -16,34 +20,114 @@ Fails = Callable[[Graph], bool]
 """Whether a program fails in the way that is looked for; one that does not run does not."""
 
 
-def minimize(graph: Graph, fails: Fails, seconds: float = 60.0) -> Graph:
-    """Return the smallest program that was found within a time; at worst the one that was given."""
-    until = time.monotonic() + seconds
-    best, seen = graph, {graph}
+class Means(Protocol):
+    """What is known of the leaves of a program, which differs by where its programs come from."""
 
-    def tried(candidates: Iterator[Graph]) -> bool:
-        """Take the first candidate that fails, and return whether there was one."""
-        nonlocal best
-        for one in candidates:
-            if time.monotonic() > until:
-                return False
-            smaller = one.pruned()
-            if smaller in seen or _weight(smaller) >= _weight(best):
-                continue
-            seen.add(smaller)
-            if fails(smaller):
-                best = smaller
-                return True
-        return False
+    def values(self, graph: Graph) -> Mapping[str, torch.Tensor] | None:
+        """Return the value of each leaf and node in eager torch; None where it does not run."""
 
-    steps = (_without_waste, _single_outputs, _earlier_outputs, _cuts, _bypasses, _plain_leaves, _smaller_sizes)
+    def leaf_like(self, value: torch.Tensor, name: str, called: str) -> Leaf:
+        """Return a leaf named ``called`` that can stand for the value of the node ``name``."""
+
+    def plainer(self, graph: Graph) -> Iterator[Graph]:
+        """Yield the program with leaves that need less explanation."""
+
+
+class SeededLeaves:
+    """Means for the generator's own programs, whose leaves are drawn from seeds."""
+
+    def values(self, graph: Graph) -> Mapping[str, torch.Tensor] | None:
+        """Return the values in float32; None where nobody can be held to one of them."""
+        values = Values(graph.precision)
+        try:
+            for leaf in graph.leaves:
+                values.add_leaf(leaf)
+            for node in graph.nodes:
+                values.add_node(node)
+        except RefusedError:
+            return None
+        return {name: known.single for name, known in values.known.items()}
+
+    def leaf_like(self, value: torch.Tensor, name: str, called: str) -> Leaf:
+        """Return a leaf with numbers such as a value has."""
+        dtype, shape, bound = str(value.dtype).removeprefix("torch."), tuple(value.shape), 0
+        kind = {"float32": "float"}.get(dtype, dtype)
+        if value.numel() and dtype == "float32" and float(value.min()) > 0:
+            kind = "positive"
+        elif value.numel() and dtype in {"int64", "int32"} and int(value.min()) >= 0:
+            kind, bound = {"int64": "index", "int32": "index32"}[dtype], int(value.max()) + 1
+        return Leaf(called, kind, shape, "plain", int(name[1:]), bound)
+
+    def plainer(self, graph: Graph) -> Iterator[Graph]:
+        """Yield it without odd options, layouts, kinds of numbers and parameters, one after the other."""
+        if graph.options == "exact=True":
+            yield replace(graph, options="")
+        for leaf in graph.leaves:
+            if leaf.layout != "plain":
+                yield with_leaf(graph, leaf, replace(leaf, layout="plain"))
+            if leaf.kind in {"positive", "halves", "small", "grid"}:
+                yield with_leaf(graph, leaf, replace(leaf, kind="float"))
+            yield from as_input(graph, leaf)
+
+
+SEEDED = SeededLeaves()
+
+
+def minimize(
+    graph: Graph, fails: Fails, seconds: float = 60.0, means: Means = SEEDED, most: int | None = None
+) -> Graph:
+    """Return the smallest program that was found within a time; at worst the one that was given.
+
+    Args:
+        graph: it fails.
+        fails: called with candidates.
+        seconds: no candidate is tried later.
+        means: of its leaves.
+        most: candidates that are tried; as many as there is time for where None.
+    """
+    search = _Search(graph, fails, time.monotonic() + seconds, means, most)
+    steps: tuple[Callable[[Graph], Iterator[Graph]], ...] = (
+        *(_without_waste, _single_outputs, _earlier_outputs, _branches),
+        *(lambda graph: _cuts(graph, means), lambda graph: _bypasses(graph, means)),
+        *(means.plainer, _smaller_sizes),
+    )
     is_smaller = True
     while is_smaller:
         is_smaller = False
         for step in steps:
-            while tried(step(best)):
+            while search.takes_one_of(step(search.best)):
                 is_smaller = True
-    return best
+    return search.best
+
+
+class _Search:
+    """The smallest program until now, and what was tried."""
+
+    def __init__(self, graph: Graph, fails: Fails, until: float, means: Means, most: int | None) -> None:
+        self.best, self._fails, self._until, self._means, self._left = graph, fails, until, means, most
+        self._seen = {graph}
+
+    def takes_one_of(self, candidates: Iterator[Graph]) -> bool:
+        """Take the first candidate that fails, and return whether there was one."""
+        for one in candidates:
+            if time.monotonic() > self._until or self._left == 0:
+                return False
+            smaller = one.pruned()
+            if smaller in self._seen or _weight(smaller) >= _weight(self.best):
+                continue
+            self._seen.add(smaller)
+            if self._does_fail(smaller):
+                self.best = smaller
+                return True
+        return False
+
+    def _does_fail(self, graph: Graph) -> bool:
+        """Try a program; one that eager torch does not run costs none of a limited number of tries."""
+        if self._left is not None:
+            if self._means.values(graph) is None:
+                return False
+            self._left -= 1
+        return self._fails(graph)
 
 
 def _weight(graph: Graph) -> tuple[int, ...]:
@@ -54,13 +138,10 @@ def _weight(graph: Graph) -> tuple[int, ...]:
         for size in leaf.shape:
             count *= size
         elements += count
-        odd += (leaf.layout != "plain") + (leaf.kind not in PLAIN) + (not leaf.name.startswith("x")) + len(leaf.shape)
+        odd += leaf.oddness + (not leaf.name.startswith("x")) + len(leaf.shape)
     numbers = sum(map(int, NUMBER.findall(" ".join(node.call for node in graph.nodes))))
-    return len(graph.nodes), len(graph.outputs), len(graph.leaves), elements, odd + bool(graph.options), numbers
-
-
-PLAIN = ("float", "int64", "bool")
-"""Kinds of numbers that need no explanation."""
+    size = len(graph.nodes) + sum(source.count("\n") for source in graph.functions)
+    return size, len(graph.outputs), len(graph.leaves), elements, odd + bool(graph.options), numbers
 
 
 def _without_waste(graph: Graph) -> Iterator[Graph]:
@@ -80,48 +161,68 @@ def _earlier_outputs(graph: Graph) -> Iterator[Graph]:
             yield replace(graph, outputs=(name,))
 
 
-def _cuts(graph: Graph) -> Iterator[Graph]:
+def _branches(graph: Graph) -> Iterator[Graph]:
+    """Put the lines of one branch in the place of a condition, whatever the condition is."""
+    sources = {source.removeprefix("def ").partition("(")[0]: source for source in graph.functions}
+    for at, node in enumerate(graph.nodes):
+        found = re.fullmatch(r"torch\.cond\(\w+, (\w+), (\w+), \((.*?),?\)\)", node.call)
+        for branch in found.groups()[:2] if found else ():
+            yield _inlined(graph, at, sources[branch], found[3].split(", ") if found and found[3] else [])
+
+
+def _inlined(graph: Graph, at: int, source: str, operands: Sequence[str]) -> Graph:
+    """Return the program with a function's lines in the place of a node, whose parts are what it returns."""
+    head, *body, end = source.splitlines()
+    names = dict(zip(re.findall(r"\w+", head.partition("(")[2]), operands, strict=True))
+    free = 1 + max((int(node.name[1:]) for node in graph.nodes), default=0)
+    lines = []
+    for number, line in enumerate(body, free):
+        name, _, call = line.strip().partition(" = ")
+        lines.append(Node(f"v{number}", _replaced(call, names)))
+        names[name] = f"v{number}"
+    results = [_replaced(text, names) for text in re.findall(r"\w+", end.partition("return")[2])]
+    parts = {f"{graph.nodes[at].name}[{index}]": name for index, name in enumerate(results)}
+    renamed = {node.name: parts[node.call] for node in graph.nodes if node.call in parts}
+    later = [_renamed(node, renamed) for node in graph.nodes[at + 1 :] if node.call not in parts]
+    outputs = tuple(renamed.get(name, name) for name in graph.outputs)
+    return replace(graph, nodes=(*graph.nodes[:at], *lines, *later), outputs=outputs)
+
+
+def _replaced(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b[ab]\d+\b", lambda found: names[found[0]], text)
+
+
+def _cuts(graph: Graph, means: Means) -> Iterator[Graph]:
     """Put leaves in the place of nodes: of half of them, of a quarter, at last of each alone."""
-    values = _values(graph)
+    values = means.values(graph)
     names = [name for name in _tensors(graph) if name not in graph.outputs]
     size = len(names)
     while size and values:
         for first in range(0, len(names), size):
-            yield _cut(graph, names[first : first + size], values)
+            yield _cut(graph, names[first : first + size], values, means)
         size //= 2
 
 
-def _cut(graph: Graph, names: Sequence[str], values: Values) -> Graph:
+def _cut(graph: Graph, names: Sequence[str], values: Mapping[str, torch.Tensor], means: Means) -> Graph:
     leaves, renamed = list(graph.leaves), {}
     for name in names:
-        number = 1 + max((int(leaf.name[1:]) for leaf in leaves), default=0)
-        leaf = _leaf_like(values, name, f"x{number}")
-        leaves.append(leaf)
-        renamed[name] = leaf.name
+        if hasattr(values[name], "dtype"):
+            number = 1 + max((int(leaf.name[1:]) for leaf in leaves), default=0)
+            leaf = means.leaf_like(values[name], name, f"x{number}")
+            leaves.append(leaf)
+            renamed[name] = leaf.name
     nodes = tuple(_renamed(node, renamed) for node in graph.nodes if node.name not in renamed)
     return replace(graph, leaves=tuple(leaves), nodes=nodes)
 
 
-def _leaf_like(values: Values, name: str, called: str) -> Leaf:
-    """Return a leaf with numbers such as a value has."""
-    value = values.known[name].single
-    dtype, shape, bound = str(value.dtype).removeprefix("torch."), tuple(value.shape), 0
-    kind = {"float32": "float"}.get(dtype, dtype)
-    if value.numel() and dtype == "float32" and float(value.min()) > 0:
-        kind = "positive"
-    elif value.numel() and dtype in {"int64", "int32"} and int(value.min()) >= 0:
-        kind, bound = {"int64": "index", "int32": "index32"}[dtype], int(value.max()) + 1
-    return Leaf(called, kind, shape, "plain", int(name[1:]), bound)
-
-
-def _bypasses(graph: Graph) -> Iterator[Graph]:
+def _bypasses(graph: Graph, means: Means) -> Iterator[Graph]:
     """Put an operand in the place of a node."""
-    values = _values(graph)
+    values = means.values(graph)
     if values is None:
         return
     for node in reversed(graph.nodes):
         for operand in node.operands:
-            one, other = (values.known[name].single for name in (node.name, operand))
+            one, other = (values[name] for name in (node.name, operand))
             kinds = [(getattr(value, "shape", None), getattr(value, "dtype", None)) for value in (one, other)]
             if kinds[0] == kinds[1] and kinds[0][0] is not None:
                 renamed = {node.name: operand}
@@ -130,20 +231,14 @@ def _bypasses(graph: Graph) -> Iterator[Graph]:
                 yield replace(graph, nodes=nodes, outputs=outputs)
 
 
-def _plain_leaves(graph: Graph) -> Iterator[Graph]:
-    if graph.options == "exact=True":
-        yield replace(graph, options="")
-    for leaf in graph.leaves:
-        if leaf.layout != "plain":
-            yield _with(graph, leaf, replace(leaf, layout="plain"))
-        if leaf.kind in {"positive", "halves", "small", "grid"}:
-            yield _with(graph, leaf, replace(leaf, kind="float"))
-        if not leaf.name.startswith("x"):
-            number = 1 + max(int(one.name[1:]) for one in graph.leaves)
-            yield _with(graph, leaf, replace(leaf, name=f"x{number}"))
+def as_input(graph: Graph, leaf: Leaf) -> Iterator[Graph]:
+    """Yield the program with a parameter or constant as an input."""
+    if not leaf.name.startswith("x"):
+        number = 1 + max(int(one.name[1:]) for one in graph.leaves)
+        yield with_leaf(graph, leaf, replace(leaf, name=f"x{number}"))
 
 
-def _with(graph: Graph, old: Leaf, new: Leaf) -> Graph:
+def with_leaf(graph: Graph, old: Leaf, new: Leaf) -> Graph:
     """Return the program with another leaf for one of its own."""
     renamed = {old.name: new.name}
     leaves = tuple(new if leaf is old else leaf for leaf in graph.leaves)
@@ -163,7 +258,7 @@ def _smaller_sizes(graph: Graph) -> Iterator[Graph]:
     for leaf in graph.leaves:
         for place, size in enumerate(leaf.shape):
             for less in _less(size):
-                yield _with(graph, leaf, replace(leaf, shape=(*leaf.shape[:place], less, *leaf.shape[place + 1 :])))
+                yield with_leaf(graph, leaf, replace(leaf, shape=(*leaf.shape[:place], less, *leaf.shape[place + 1 :])))
     yield from _smaller_numbers(graph)
 
 
@@ -187,19 +282,6 @@ def _with_number(call: str, old: int, new: int) -> str:
 
 def _renamed(node: Node, names: dict[str, str]) -> Node:
     return replace(node, call=NAME.sub(lambda found: names.get(found[0], found[0]), node.call))
-
-
-def _values(graph: Graph) -> Values | None:
-    """Return the values of a program; nothing where it does not run."""
-    values = Values(graph.precision)
-    try:
-        for leaf in graph.leaves:
-            values.add_leaf(leaf)
-        for node in graph.nodes:
-            values.add_node(node)
-    except RefusedError:
-        return None
-    return values
 
 
 def _tensors(graph: Graph) -> list[str]:

@@ -40,11 +40,11 @@ def host_call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             if value is None:
                 return None
-            raise CompileError(f"{node.target} gives {type(value).__name__}, whose value decides shapes at run time")
+            raise CompileError(f"{node.target} returns {type(value).__name__}, whose value decides shapes at run time")
         try:
             dtype = dtype_of(value.dtype.to_real())
         except UnsupportedError as error:
-            raise CompileError(f"{node.target} gives a tensor that a blob cannot hold: {error}") from error
+            raise CompileError(f"{node.target} returns a tensor that a blob cannot hold: {error}") from error
         strides = tuple(map(dim, value.stride()))
         if value.dtype.is_complex:
             outputs.append(low.new(dtype, (*map(dim, value.shape), 2), _of_pairs(strides)))

@@ -16,6 +16,7 @@ from atalla.errors import CompileError, UnsupportedError
 from atalla.passes.host_calls import host_call
 from atalla.passes.lowering import Fallback, Lowering, constant, constant_data, line_of
 from atalla.passes.missing import what_is_missing
+from atalla.passes.rules.complex_numbers import on_complex
 from atalla.passes.signature import read_inputs, write_outputs
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
         return arguments[0][arguments[1]]
     if getattr(node.target, "__module__", "") in {"_operator", "math"} or "sym" in str(node.target):
         return _shape_arithmetic(node)
-    if _is_complex(node, arguments, named):
-        raise UnsupportedError("no instruction computes with complex numbers")
+    if is_complex(node, arguments, named):
+        return on_complex(lowering, node, arguments)
     rule = rules.get(str(node.target))
     folded = None if rule is not None and rule.folds else _folded(node, arguments, named)
     if folded is not None:
@@ -87,7 +88,8 @@ def value_of(node: Node, lowering: Lowering, rules: Mapping[str, Rule]) -> Any:
     return rule(lowering, *arguments, **named)
 
 
-def _is_complex(node: Node, arguments: Any, named: Any) -> bool:
+def is_complex(node: Node, arguments: Any, named: Any) -> bool:
+    """Whether a node takes or makes complex numbers."""
     import torch
     from torch.utils import _pytree as pytree
 

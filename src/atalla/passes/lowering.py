@@ -53,11 +53,12 @@ class Lowering:
         return self.new(dtype, shape, None if order is None else strides_in_order(shape, order))
 
     def output_type(self) -> tuple[Dtype, tuple[Any, ...]]:
-        """Return the element type and shape of the current node's first output."""
+        """Return the element type and shape of the current node's first output, of complex numbers as pairs."""
         assert self.node is not None, "only nodes have outputs"
         value = self.node.meta["val"]
         first = value[0] if isinstance(value, tuple | list) else value
-        return dtype_of(first.dtype), tuple(map(dim, first.shape))
+        pair = (2,) if first.dtype.is_complex else ()
+        return dtype_of(first.dtype.to_real()), (*map(dim, first.shape), *pair)
 
     def copy(self, tensor: ir.Tensor, strides: Iterable[Any] | None = None) -> ir.Tensor:
         """Return the same elements in a storage of their own."""

@@ -7,7 +7,6 @@ WORDS = {
     "_embedding_bag_forward_only": "sums of bags of embeddings",
     "_fft_c2c": "a Fourier transform",
     "_fft_c2r": "a Fourier transform",
-    "_fft_r2c": "a Fourier transform",
     "_histogramdd_from_bin_cts": "a histogram",
     "_linalg_det": "a determinant",
     "_linalg_eigh": "eigenvalues",

@@ -40,7 +40,7 @@ def pack(program: ir.Program, *, exact: bool, bf16: bool) -> None:
         data = constant_data(weight)
         assert weight is not None and data is not None, "weights are constants"
         places = None
-        if bf16 and math.prod(data.shape[1:]) <= MOST_DEPTH:
+        if bf16 and not weight.storage.is_exact and math.prod(data.shape[1:]) <= MOST_DEPTH:
             instruction.op = OF_BF16.get(instruction.op, instruction.op)
         elif instruction.op is Op.CONV2D and not exact and (places := winograd_places(instruction)):
             instruction.op = Op.CONV2D_WINO

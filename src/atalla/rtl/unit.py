@@ -166,7 +166,7 @@ class _Simulation:
         try:
             library = ctypes.CDLL(str(path))
         except OSError as error:
-            raise KernelError(0, f"{path} cannot be opened: {error}; delete it, and it is built anew") from error
+            raise KernelError(0, f"{path} cannot be opened: {error}; delete it, and it is built again") from error
         version = library.atalla_rtl_version()
         if version != ABI_VERSION:
             raise KernelError(0, f"{path} has version {version} of the ABI; this package needs {ABI_VERSION}")

@@ -2,6 +2,7 @@
 
 from cross_backend.backend.formats import BundledPrograms, ForeignFiles
 from cross_backend.backend.interface import Backend, Calibration, Feature, Gap, Lowered, Missing
+from cross_backend.backend.keeping import Keeper, SessionState
 from cross_backend.backend.lifecycle import Lifecycle
 from cross_backend.backend.options import THREADS, Option, Options
 from cross_backend.backend.profiles import Recorded
@@ -16,6 +17,7 @@ __all__ = [
     "Feature",
     "ForeignFiles",
     "Gap",
+    "Keeper",
     "Lifecycle",
     "Lowered",
     "Missing",
@@ -24,4 +26,5 @@ __all__ = [
     "Recorded",
     "Rejected",
     "Session",
+    "SessionState",
 ]

@@ -22,7 +22,7 @@ from cross_backend.tensors import Tensors
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
-    from cross_backend.program.capture import Program
+    from cross_backend.program.captured import Program
 
 Calibration = Sequence[Tensors]
 """Inputs on which a quantiser observes the range of activations; at least one."""
@@ -73,7 +73,14 @@ class Lowered:
 
 
 class Backend(ABC):
-    """Stateless; one file each. Four names and three methods are needed and stand first; the rest has an answer."""
+    """A runtime or compiler, stateless. Four names and three methods are abstract; the others have defaults.
+
+    Example:
+        >>> from cross_backend.registry import find_backend
+        >>> backend = find_backend("xnnpack")
+        >>> isinstance(backend, xb.Backend), backend.title, backend.suffix
+        (True, 'XNNPACK (CPU)', '.pte')
+    """
 
     name: ClassVar[str]
     """Its row in the registry."""
@@ -161,6 +168,10 @@ class Backend(ABC):
         """
         return None
 
+    takes_state: ClassVar[Literal["program", "tensors"]] = "program"
+    """How a program with state is lowered: as it is, its runtime keeping the buffers that a call changes; or with the
+    state as its last inputs and its next state as its last outputs, which the session hands on."""
+
     # --- May be added: what its runtime tells
 
     def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
@@ -179,20 +190,35 @@ class Backend(ABC):
         raise UnsupportedError(f"{self.name} has no profiler that this version reads.")
 
     def record_calls(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
-        """Return one row for each operator as a whole, where :meth:`record` takes operators apart."""
+        """Return one row for each operator as a whole, where ``record`` takes operators apart."""
         return self.record(artifact, options, inputs, runs)
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         """Return where the work really runs, from the runtime's own records; None where it cannot run elsewhere.
 
-        Arguments and errors are those of :meth:`record`; the inputs are for runtimes that only tell after a run.
+        Arguments and errors are those of ``record``; the inputs are for runtimes that only tell after a run.
         """
         return None
+
+    # --- May be added: how its vendor reproduces a fault
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        """Return lines of Python that run a program with the vendor's package alone, for its tracker.
+
+        They follow ``program``, a ``torch.export.ExportedProgram`` of float tensors, and ``inputs``, a tuple of
+        contiguous tensors. They leave the outputs in ``got``, a sequence of tensors or arrays, leave ``model``,
+        ``program``, ``inputs`` and ``expected`` as they are, and write temporary files only. They import torch and the
+        vendor's packages only.
+
+        Raises:
+            UnsupportedError: there are none for this backend or these options.
+        """
+        raise UnsupportedError(f"{self.title} cannot be called from a short script of its own yet.")
 
     # --- The same for all
 
     def profile(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> tuple[Timing, ...]:
-        """Return one row per kind of operator, most expensive first; see :meth:`record`."""
+        """Return one row per kind of operator, most expensive first; see ``record``."""
         return typical(self.record(artifact, options, inputs, runs))
 
     @property

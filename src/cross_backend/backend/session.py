@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from cross_backend.artifact import Artifact
+from cross_backend.backend.keeping import Keeper, SessionState
 from cross_backend.backend.options import Options
 from cross_backend.errors import CrossBackendError, RunError, one_line
 from cross_backend.structure import Structure
@@ -44,6 +45,13 @@ class Session(ABC):
 
     Threads may call one session at the same time: the calls take turns. A bound call belongs to one thread, which calls
     nothing else of its session meanwhile: it takes no turn, so that it can be timed.
+
+    Example:
+        >>> with xb.load(artifact) as session:
+        ...     run = session.bind((example,))  # converts and copies here
+        ...     outputs = run()  # only the runtime's own call
+        >>> outputs[0].shape
+        torch.Size([1, 2])
     """
 
     def __init__(self, artifact: Artifact, options: Options) -> None:
@@ -57,6 +65,8 @@ class Session(ABC):
         self.rejected: tuple[Rejected, ...] = ()
         self.why = ""
         """Which evidence ordered the candidates; empty where nothing was chosen."""
+        self.remembers = 0
+        """How many of the last inputs and outputs are state that this session is to keep; set before it is opened."""
         self.is_open = False
 
     def __enter__(self) -> Self:
@@ -72,12 +82,26 @@ class Session(ABC):
                 self.is_open = False
                 self._close()
 
+    def reset(self) -> None:
+        """Return to the program's initial state; one without state has nothing to reset.
+
+        Raises:
+            RunError: the session is not open.
+        """
+        if not self.is_open:
+            raise RunError("the session is closed; use it inside 'with xb.load(...) as session:'.")
+
+    @property
+    def state(self) -> SessionState:
+        """What the program remembers from call to call: read it, write it, fork the session."""
+        return SessionState((), None)
+
     def bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         """Check, convert and copy inputs; return a call that runs the program on them.
 
         The call does no conversion and returns when the outputs are there, as the runtime's own
         tensors, which may be overwritten by the next call. One of a program that runs outside
-        of this process is a :class:`CallElsewhere`.
+        of this process is a ``CallElsewhere``.
 
         Args:
             inputs: flat positional tensors, NumPy or torch.
@@ -123,6 +147,14 @@ class Session(ABC):
     @abstractmethod
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         """Do ``bind`` for inputs that were checked."""
+
+    def keeper(self, initial: Sequence[Any]) -> Keeper | None:
+        """Return what keeps the state of the program in this runtime; None where nothing of its own does.
+
+        Args:
+            initial: values with which a sequence of calls begins, NumPy arrays; the session was just opened.
+        """
+        return None
 
     def _close(self) -> None:  # noqa: B027  most runtimes free on garbage collection
         """Release the device."""

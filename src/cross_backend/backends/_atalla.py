@@ -17,6 +17,8 @@ PRECISION = Option(
     ("fp32", "bf16", "int8"),
 )
 
+NO_SCRIPT = "Atalla's compiler is part of this package, so no script shows its faults without it; file an issue here."
+
 
 def kernels_gap() -> Gap | None:
     """Return that the C kernels were not built; None where they are there."""

@@ -49,8 +49,24 @@ def quantize(model: Any, precision: str, calibration: Calibration) -> Any:
         elif precision == "int8dyn":
             quantised = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
         else:
-            mode = nncf.CompressWeightsMode.INT4_SYM
-            quantised = nncf.compress_weights(model, mode=mode, group_size=GROUP, ratio=1.0, all_layers=True)
+            quantised = nncf.compress_weights(
+                model,
+                mode=nncf.CompressWeightsMode.INT4_SYM,
+                group_size=GROUP,
+                ratio=1.0,
+                all_layers=True,
+                advanced_parameters=nncf.AdvancedCompressionParameters(
+                    group_size_fallback_mode=nncf.GroupSizeFallbackMode.IGNORE
+                ),
+            )
+            if not any(
+                op.get_element_type().get_type_name() in {"i4", "u4"}
+                for op in quantised.get_ops()
+                if op.get_output_size()
+            ):
+                raise UnsupportedError(
+                    f"it has no matrix product whose rows of weights hold a multiple of {GROUP} values."
+                )
     return quantised
 
 

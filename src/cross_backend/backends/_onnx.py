@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cross_backend.backend import Lowered
-from cross_backend.backend.interface import Feature
 from cross_backend.errors import LowerError, UnsupportedError, failing_as
 from cross_backend.placement import Placement, count_operators
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.onnx_export import export_onnx
 from cross_backend.tensors import TensorSpec
 
 SUFFIX = ".onnx"
-LIMITS: Mapping[Feature, str] = {"state": "ONNX programs keep nothing from one call to the next"}
 TO_LOWER = ("onnx", "onnxscript", "torch")
 """What writes the payload; no runtime takes part in that."""
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Recorded, Session
+from cross_backend.backend import (
+    THREADS,
+    Backend,
+    Calibration,
+    Keeper,
+    Lowered,
+    Missing,
+    Option,
+    Options,
+    Recorded,
+    Session,
+)
 from cross_backend.backends._atalla import (
+    NO_SCRIPT,
     PRECISION,
     compiler_digest,
     instruction_arithmetic,
@@ -23,7 +35,7 @@ from cross_backend.backends._simulated import EXECUTOR, check_tools, simulated
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.errors import LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.placement import Operators, Placement, count_operators, group_left
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 
@@ -59,6 +71,9 @@ class Atalla(Backend):
 
     def depends_on(self, options: Options) -> str | None:
         return compiler_digest()
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        raise UnsupportedError(NO_SCRIPT)
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         import atalla
@@ -208,7 +223,30 @@ class _AtallaSession(Session):
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
         return self._loaded.bind([to_torch(x) for x in inputs])
 
+    def keeper(self, initial: Sequence[Any]) -> Keeper:
+        """Keep the state in the blob's own memory."""
+        return _Blob(self._loaded, self.target, self.bind)
+
     def _close(self) -> None:
         del self._loaded
 
     _loaded: Loaded
+
+
+class _Blob(Keeper):
+    """Keeps the state in the memory of an open blob, which says itself how it begins."""
+
+    def __init__(self, loaded: Loaded, target: str, bind: Callable[[Tensors], Callable[[], Tensors]]) -> None:
+        self._loaded, self._target, self._bind = loaded, target, bind
+
+    def bind(self, inputs: Tensors) -> Callable[[], Tensors]:
+        return self._bind(inputs)
+
+    def reset(self) -> None:
+        self._loaded.reset()
+
+    def read(self) -> Sequence[Any]:
+        raise UnsupportedError(f"{self._target} keeps its state inside, and does not expose it.")
+
+    def write(self, values: Sequence[Any]) -> None:
+        self.read()

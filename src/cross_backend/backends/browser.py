@@ -24,12 +24,12 @@ from cross_backend.backend import (
     Options,
     Session,
 )
-from cross_backend.backends._onnx import LIMITS, REMEDY, SUFFIX, TO_LOWER, lower_to_onnx, operator_without_kernel
+from cross_backend.backends._onnx import REMEDY, SUFFIX, TO_LOWER, lower_to_onnx, operator_without_kernel
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.browser.page import Adapter, Page
 from cross_backend.browser.process import find_browser
 from cross_backend.errors import LoadError, RunError, UnavailableError, UnsupportedError
-from cross_backend.program.capture import Program
+from cross_backend.program.captured import Program
 from cross_backend.records import Execution
 from cross_backend.tensors import BFLOAT16, Tensors, to_numpy
 
@@ -56,7 +56,7 @@ class BrowserBackend(Backend):
     flags: ClassVar[tuple[str, ...]]
     """Of the browser's command line."""
     suffix = SUFFIX
-    limits = LIMITS
+    limits = {"state": "its page keeps nothing from one call to the next"}
     distributions = ("onnxruntime", *TO_LOWER)
     options = {"threads": THREADS}
     payload_of = "onnxruntime.cpu"

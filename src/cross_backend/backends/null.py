@@ -14,7 +14,7 @@ from cross_backend.tensors import Tensors, dtype_of
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
-    from cross_backend.program.capture import Program
+    from cross_backend.program.captured import Program
 
 _PAYLOAD = "null\n"
 

@@ -9,13 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Recorded, Session
+from cross_backend.backend import (
+    THREADS,
+    Backend,
+    Calibration,
+    Keeper,
+    Lowered,
+    Missing,
+    Option,
+    Options,
+    Recorded,
+    Session,
+)
 from cross_backend.backends._nncf import arithmetic_of, quantize, read_arithmetic
+from cross_backend.backends._openvino_state import Variables, stateful
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._scripts import ARRAYS, check_float32
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, failing_as, one_line
 from cross_backend.placement import Placement, count_operators
 from cross_backend.precisions import QUANTISED
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.flattening import distinct_outputs
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import BFLOAT16, Tensors, dtype_of, to_numpy
@@ -56,7 +69,7 @@ class OpenVino(Backend):
     name = "openvino"
     title = "OpenVINO"
     suffix = ""
-    limits = {"state": "its converter from PyTorch keeps nothing from one call to the next"}
+    takes_state = "tensors"
     distributions = ("openvino", "torch", "nncf")
     runtime_modules = ("openvino",)
     options = {
@@ -109,6 +122,19 @@ class OpenVino(Backend):
                 request.infer()
                 recorded.append([_timing(row) for row in request.get_profiling_info() if row.real_time])
         return recorded[1:]
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        check_float32(self.title, options, ("fp32", "fp16", "bf16"))
+        return [
+            'import sys; sys.modules["openvino_telemetry"] = None  # sends data, and may never end without a network',
+            "import openvino",
+            "converted = openvino.convert_model(program)",
+            "converted.reshape({port: list(x.shape) for port, x in zip(converted.inputs, inputs)})",
+            f'hints = {{"INFERENCE_PRECISION_HINT": "{_HINTS[options["precision"]]}"}}',
+            f'compiled = openvino.Core().compile_model(converted, "{options["device"].upper()}", hints)',
+            f"results = compiled({ARRAYS})",
+            "got = [results[port] for port in compiled.outputs]",
+        ]
 
     def execution(self, artifact: Artifact, options: Options, inputs: Tensors) -> Execution | None:
         """Run a few times; read the devices and, for each node that took time, its arithmetic."""
@@ -213,7 +239,10 @@ class _OpenVinoSession(Session):
             core = openvino.Core()
             if device != "cpu":
                 _require(core, device)
-            self._compiled = core.compile_model(self.artifact.payload_path / "model.xml", device.upper(), settings)
+            model: Any = self.artifact.payload_path / "model.xml"
+            if self._has_variables:
+                model = stateful(core.read_model(model), self.remembers)
+            self._compiled = core.compile_model(model, device.upper(), settings)
         taken = self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
         if (self.options["precision"], taken) == ("fp16", "bf16"):
             raise UnavailableError(
@@ -240,28 +269,34 @@ class _OpenVinoSession(Session):
 
     def request(self, inputs: Tensors) -> Any:
         """Return a request of its own, so that bindings live side by side."""
-        import numpy as np
-        import openvino
-
         request = self._compiled.create_infer_request()
-        for index, x in enumerate(inputs):
-            array = np.array(to_numpy(x), order="C")
-            if array.dtype.name == BFLOAT16:  # which its own conversion from NumPy does not know
-                tensor = openvino.Tensor(openvino.Type.bf16, array.shape)
-                tensor.data.view(np.uint16)[...] = array.view(np.uint16)
-            else:
-                tensor = openvino.Tensor(array)
+        for index, tensor in enumerate(_tensors(inputs)):
             request.set_input_tensor(index, tensor)
         return request
 
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
-        request, count = self.request(inputs), len(self.outputs)
+        return self._call(self.request(inputs))
+
+    @property
+    def _has_variables(self) -> bool:
+        """Whether the plugin keeps the state; its variables hold no int64 and no bfloat16 that can be set."""
+        kept = self.inputs[len(self.inputs) - self.remembers :]
+        return bool(kept) and all(spec.dtype == "float32" for spec in kept)
+
+    def keeper(self, initial: Sequence[Any]) -> Keeper | None:
+        """Keep the state in the plugin's variables."""
+        if not self._has_variables:
+            return None
+        return Variables(self._compiled.create_infer_request(), initial, _tensors, self._call)
+
+    def _call(self, request: Any) -> Callable[[], Tensors]:
+        count = len(self.outputs) - (self.remembers if self._has_variables else 0)
 
         def run() -> Tensors:
             request.infer()
             return [request.get_output_tensor(i).data for i in range(count)]
 
-        narrow = {i: dtype_of(BFLOAT16) for i, spec in enumerate(self.outputs) if spec.dtype == BFLOAT16}
+        narrow = {i: dtype_of(BFLOAT16) for i, spec in enumerate(self.outputs[:count]) if spec.dtype == BFLOAT16}
         if not narrow:
             return run
 
@@ -274,3 +309,20 @@ class _OpenVinoSession(Session):
         del self._compiled
 
     _compiled: Any
+
+
+def _tensors(inputs: Tensors) -> list[Any]:
+    """Return OpenVINO's tensors, which hold copies of the inputs."""
+    import numpy as np
+    import openvino
+
+    made = []
+    for x in inputs:
+        array = np.array(to_numpy(x), order="C")
+        if array.dtype.name == BFLOAT16:  # which its own conversion from NumPy does not know
+            tensor = openvino.Tensor(openvino.Type.bf16, array.shape)
+            tensor.data.view(np.uint16)[...] = array.view(np.uint16)
+        else:
+            tensor = openvino.Tensor(array)
+        made.append(tensor)
+    return made

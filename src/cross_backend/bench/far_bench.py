@@ -13,7 +13,7 @@ from cross_backend.bench.bench import Opened, Subject
 from cross_backend.bench.open_artifact import check_code
 from cross_backend.bench.there import Trust
 from cross_backend.bench.worker_bench import WorkerBench
-from cross_backend.bundle import find_artifact
+from cross_backend.bundling import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import PlaceLostError, UnsupportedError, WorkerError
 from cross_backend.places.place import Place

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options, Session
+from cross_backend.backend.remembering import load_session
 from cross_backend.cache import Cache
 from cross_backend.errors import LoadError, failing_as
 from cross_backend.foreign_files import can_others_write
@@ -57,6 +58,10 @@ class OpenArtifact:
         self.sample = sample
         self._run = self.session.bind(sample["input"])
 
+    def reset(self) -> None:
+        """Return to the program's initial state."""
+        self.session.reset()
+
     def close(self) -> None:
         """Close the session until the next use."""
         self._run = None
@@ -103,7 +108,7 @@ def settled(artifact: Artifact, cache: Cache) -> Artifact:
 def open_session(artifact: Artifact, resolved: Resolved, options: Options) -> Session:
     """Open a session."""
     with failing_as(LoadError, f"{resolved.target.name} cannot load {artifact.payload}"):
-        return resolved.backend.load(artifact, options).__enter__()
+        return load_session(resolved.backend, artifact, options).__enter__()
 
 
 def sample_of(artifact: Artifact) -> Sample:

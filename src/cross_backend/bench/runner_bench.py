@@ -14,7 +14,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.reading import Reading
 from cross_backend.bench.verification import Judged, verified
-from cross_backend.bundle import find_artifact
+from cross_backend.bundling import find_artifact
 from cross_backend.errors import ArtifactError, PlaceLostError, RunError, UnsupportedError, WorkerError, one_line
 from cross_backend.measure.latency import Samples
 from cross_backend.places.place import Place
@@ -265,21 +265,21 @@ class RunnerBench(Bench):
         import numpy as np
 
         if len(rows) > MOST_OUTPUTS:
-            raise RunError(f"the far side gives {len(rows)} outputs.")
+            raise RunError(f"the far side returns {len(rows)} outputs.")
         arrays = []
         for row in rows:
             try:
                 read_specs([{"name": "output", "dtype": row.dtype, "shape": row.shape}])
             except (TypeError, ValueError) as error:
-                raise RunError(f"the far side gives an output that is no tensor ({one_line(error)}).") from error
+                raise RunError(f"the far side returns an output that is no tensor ({one_line(error)}).") from error
             stored = dtype_of(row.dtype)
             size = math.prod(row.shape) * stored.itemsize
             if size > MOST_OUTPUT_BYTES:
-                raise RunError(f"the far side gives an output of shape {row.shape}.")
+                raise RunError(f"the far side returns an output of shape {row.shape}.")
             here = self._folder / "fetched.bin"
             self._place.pull(row.path, here, size)
             if here.stat().st_size != size:
-                raise RunError(f"the far side gives {here.stat().st_size} bytes where {size} are right.")
+                raise RunError(f"the far side returns {here.stat().st_size} bytes where {size} are right.")
             arrays.append(np.fromfile(here, np.uint8).view(stored.newbyteorder("<")).reshape(row.shape))
         return arrays
 
@@ -327,7 +327,7 @@ class _OpenThere:
         self.sample = sample
         self.session.bind(sample["input"])
 
-    def close(self) -> None:
+    def reset(self) -> None:
         """Open it again, in its initial state."""
         self.opened = self._opened()
 

@@ -10,14 +10,15 @@ from typing import Any, Protocol
 from cross_backend.errors import RunError, failing_as
 from cross_backend.measure.clock import timed
 from cross_backend.precisions import CALIBRATED
+from cross_backend.program.state import STATE
 from cross_backend.records import Comparison
 from cross_backend.tensors import TensorSpec, kind_of, to_numpy
 from cross_backend.verify.compare import compare_further, compare_outputs, says_nothing
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.probes import is_within
 
-SHARE, LEAST_S = 0.5, 0.03
-"""Further probes run only while all are to take less than this share of the sample's time, or so many seconds."""
+SHARE, LEAST_S = 0.5, 0.5
+"""Probes that reach nothing more run only while all take less than this share of the sample's time, or so long."""
 NARROW_RANGE = 2.0
 """How much larger than the sample's a probe's values may be for 16-bit arithmetic."""
 
@@ -68,8 +69,8 @@ class Verifiable(Protocol):
     def bind(self, sample: Mapping[str, Any]) -> None:
         """Bind other inputs."""
 
-    def close(self) -> None:
-        """Close the session until the next use."""
+    def reset(self) -> None:
+        """Return to the program's initial state."""
 
 
 def verified(one: Verifiable, precision: str) -> Judged:
@@ -82,9 +83,9 @@ def verified(one: Verifiable, precision: str) -> Judged:
     Raises:
         RunError: the target fails on an input.
     """
-    is_first, has_state = not one.was_called, f"{STEP}1" in one.sample
+    is_first, has_state = not one.was_called, STATE in one.sample
     if has_state and not is_first:
-        one.close()  # the next use opens it in its initial state
+        one.reset()
     run, started = one.run, time.perf_counter()
     with failing_as(RunError, "it failed"):
         produced, ns = timed(run)
@@ -96,8 +97,10 @@ def verified(one: Verifiable, precision: str) -> Judged:
     comparison = compare_outputs(one.sample, outputs, precision, names)
     if comparison.verdict:
         comparison = _further(one, comparison, precision, took_s)
+    if has_state and comparison.verdict:
+        comparison = _again(one, comparison, precision, names)
     if has_state:
-        one.close()
+        one.reset()
     one.bind(one.sample)
     return Judged(comparison, outputs[0], ns if is_first else None)
 
@@ -105,46 +108,68 @@ def verified(one: Verifiable, precision: str) -> Judged:
 def _further(one: Verifiable, comparison: Comparison, precision: str, sample_s: float) -> Comparison:
     """Return a right verdict on the sample, joined with those on the steps after it and on its probes."""
     for step in further_of(STEP, one.sample):
-        reason = compare_further(one.sample, step, _outputs(one, step), precision)
+        reason = compare_further(one.sample, step, outputs_on(one, step), precision)
         if reason is not None:
             return replace(comparison, verdict=False, reason=f"{reason}: it loses the program's state")
     for own in further_of(OWN, one.sample):
-        reason = compare_further(one.sample, own, _outputs(one, own), precision)
+        reason = compare_further(one.sample, own, outputs_on(one, own), precision)
         if reason is not None:
             return replace(comparison, verdict=False, reason=reason)
     started, run, unjudged = time.perf_counter(), 0, []
     for probe in further_of(PROBE, one.sample):
-        if run and (time.perf_counter() - started) * (run + 1) / run > max(SHARE * sample_s, LEAST_S):
-            break
-        if not _is_judged(one, probe, precision):
+        is_late = run and (time.perf_counter() - started) * (run + 1) / run > max(SHARE * sample_s, LEAST_S)
+        if is_late and not probe.reaches:
+            continue
+        if not is_judged(one.session.inputs, one.sample, probe, precision):
             continue
         nothing = says_nothing(probe, precision)
         if nothing is not None:
             unjudged.append(f"{probe.name}: {nothing}")
             continue
-        reason = compare_further(one.sample, probe, _outputs(one, probe), precision)
+        reason = compare_further(one.sample, probe, outputs_on(one, probe), precision)
         run += 1
         if reason is not None:
             return replace(comparison, verdict=False, reason=reason)
     return replace(comparison, probes=run, unjudged=tuple(unjudged))
 
 
-def _is_judged(one: Verifiable, probe: KnownInput, precision: str) -> bool:
+def _again(one: Verifiable, comparison: Comparison, precision: str, names: Sequence[str]) -> Comparison:
+    """Return a right verdict on a sequence, joined with that on its first calls once more, after a reset.
+
+    What a second sequence computes must not depend on the first one.
+    """
+    one.reset()
+    outputs = [_called(one, one.sample["input"], "it failed after reset()")]
+    reason = compare_outputs(one.sample, outputs, precision, names).reason
+    if reason is None and (step := next(further_of(STEP, one.sample), None)) is not None:
+        reason = compare_further(one.sample, step, outputs_on(one, step), precision)
+    if reason is not None:
+        reason = f"{reason}, in a second sequence after reset(): its state survives the reset"
+        return replace(comparison, verdict=False, reason=reason)
+    return comparison
+
+
+def is_judged(specs: Sequence[TensorSpec], sample: Mapping[str, Any], probe: KnownInput, precision: str) -> bool:
     """Whether a right target of this precision must be right on a probe: quantisers saw the sample's range only."""
-    if not all(spec.accepts(x) for spec, x in zip(one.session.inputs, probe.inputs, strict=True)):
+    if not all(spec.accepts(x) for spec, x in zip(specs, probe.inputs, strict=True)):
         return False
     if precision == "fp32":
         return True
     if precision in CALIBRATED:
-        return is_within(probe.inputs, one.sample["input"])
-    return _largest(probe.inputs) <= NARROW_RANGE * _largest(one.sample["input"])
+        return is_within(probe.inputs, sample["input"])
+    return _largest(probe.inputs) <= NARROW_RANGE * _largest(sample["input"])
 
 
 def _largest(arrays: Sequence[Any]) -> float:
     return max((float(abs(x).max()) for x in arrays if kind_of(x) == "f" and x.size), default=0.0)
 
 
-def _outputs(one: Verifiable, given: KnownInput) -> list[Any]:
+def outputs_on(one: Verifiable, given: KnownInput) -> list[Any]:
+    """Return the outputs for a probe or a step.
+
+    Raises:
+        RunError: the target fails on it.
+    """
     return _called(one, given.inputs, f"it failed on {given.name!r}")
 
 

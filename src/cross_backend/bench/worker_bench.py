@@ -10,6 +10,7 @@ from typing import Any
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
 from cross_backend.backend.profiles import in_order
+from cross_backend.backend.remembering import pure_call
 from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
@@ -22,7 +23,7 @@ from cross_backend.bench.open_artifact import (
 )
 from cross_backend.bench.reading import Reading
 from cross_backend.bench.verification import verified
-from cross_backend.bundle import find_artifact
+from cross_backend.bundling import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import RunError, failing_as
 from cross_backend.measure import latency
@@ -176,9 +177,9 @@ class FindExecution(Question[Execution | None]):
 
     def answer(self, _process: Answering) -> Execution | None:
         """Return what the runtime recorded."""
-        artifact, resolved, options = _prepared(self.subject)
+        artifact, resolved, options, inputs = _prepared(self.subject)
         with failing_as(RunError, "it failed while it was measured"):
-            return resolved.backend.execution(artifact, options, sample_of(artifact)["input"])
+            return resolved.backend.execution(artifact, options, inputs)
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,9 @@ class Profile(Question[tuple[Timing, ...]]):
 
     def answer(self, _process: Answering) -> tuple[Timing, ...]:
         """Return one row for each kind of operator."""
-        artifact, resolved, options = _prepared(self.subject)
+        artifact, resolved, options, inputs = _prepared(self.subject)
         with failing_as(RunError, "it failed while it was profiled"):
-            return resolved.backend.profile(artifact, options, sample_of(artifact)["input"], self.runs)
+            return resolved.backend.profile(artifact, options, inputs, self.runs)
 
 
 @dataclass(frozen=True)
@@ -204,14 +205,16 @@ class Steps(Question[tuple[Timing, ...]]):
 
     def answer(self, _process: Answering) -> tuple[Timing, ...]:
         """Return one row for each operator that ran, in their order."""
-        artifact, resolved, options = _prepared(self.subject)
+        artifact, resolved, options, inputs = _prepared(self.subject)
         with failing_as(RunError, "it failed while it was profiled"):
-            return in_order(resolved.backend.record_calls(artifact, options, sample_of(artifact)["input"], self.runs))
+            return in_order(resolved.backend.record_calls(artifact, options, inputs, self.runs))
 
 
-def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options]:
+def _prepared(subject: Subject) -> tuple[Artifact, Resolved, Options, Tensors]:
     resolved, options = resolve_with_threads(subject.target, subject.threads)
-    return _artifact(subject, resolved), resolved, options
+    artifact = _artifact(subject, resolved)
+    artifact, inputs = pure_call(resolved.backend, artifact, sample_of(artifact)["input"])
+    return artifact, resolved, options, inputs
 
 
 def _artifact(subject: Subject, resolved: Resolved) -> Artifact:

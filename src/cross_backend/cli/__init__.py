@@ -12,7 +12,8 @@ import shutil
 import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from cross_backend._version import __version__
@@ -27,8 +28,10 @@ COMMANDS = {
     "export": "capture a model once and lower it to several backends",
     "explain": "show what a backend takes of a model, what it leaves, why, and the Python lines",
     "inspect": "show what an artifact really holds, and check its digest",
+    "localize": "find the operator that a backend computes wrongly",
     "matrix": "measure models on every backend at every precision; resumable",
     "models": "list the built-in models",
+    "node": "print what this machine advertises to a Ray cluster, or join one",
     "run": "run an artifact: verify it on its sample, or give it your inputs",
     "serve": "open the playground and the results browser in your web browser",
     "study": "run a study from a YAML file; resume, report, compare and export studies",
@@ -132,6 +135,7 @@ def _main(arguments: Sequence[str]) -> int:
         parser.error(str(unknown_name("command", args.command, COMMANDS)))
     # SIGTERM ends like Ctrl-C, so that worker processes are stopped and what was finished is kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.unraisablehook = _raise_interrupts_again(sys.unraisablehook)
     try:
         return _run(args.command, args.rest)
     except StudyFileError as error:
@@ -148,10 +152,33 @@ def _main(arguments: Sequence[str]) -> int:
         return 130
 
 
-def _run(command: str, rest: Sequence[str]) -> int:
+def _raise_interrupts_again(usual: Callable[[sys.UnraisableHookArgs], Any]) -> Callable[[sys.UnraisableHookArgs], Any]:
+    """Return a hook that raises Ctrl-C again where Python drops it: in destructors, callbacks and around forks.
+
+    It does so a moment later, when the main thread is elsewhere; else the command would go on.
+    """
+
+    def hook(dropped: sys.UnraisableHookArgs) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            again = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT))
+            again.daemon = True
+            again.start()
+        else:
+            usual(dropped)
+
+    return hook
+
+
+def parser_of(command: str) -> Parser:
+    """Return the parser of one command's options."""
     module = importlib.import_module(f"{__name__}.{command}")
     parser = Parser(prog=f"cross-backend {command}", description=module.__doc__, allow_abbrev=False)
     module.configure(parser)
+    return parser
+
+
+def _run(command: str, rest: Sequence[str]) -> int:
+    module, parser = importlib.import_module(f"{__name__}.{command}"), parser_of(command)
     args, unknown = parser.parse_known_args(rest)
     if unknown:
         parser.unknown(unknown)

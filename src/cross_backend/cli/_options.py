@@ -16,8 +16,9 @@ from cross_backend.precisions import MEANINGS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cross_backend.export.export import Exported
+    from cross_backend.exporting.export import Exported
     from cross_backend.report.terminal import Terminal
+    from cross_backend.study.spec import StudySpec
 
 
 def add_model(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
@@ -46,7 +47,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH",
         help="verify on your own inputs, too: .npz files (input_0, input_1, …), pictures and other files that the "
-        "model's media read, and folders of them; bundles hold them with --ship-inputs only",
+        "model reads, and folders of them. Bundles hold them with --ship-inputs only",
     )
     add_calibration(parser)
 
@@ -57,8 +58,8 @@ def add_calibration(parser: argparse.ArgumentParser) -> None:
         "--calibration",
         type=Path,
         metavar="PATH",
-        help="inputs on which int8 is calibrated, not the model's own: an .npz file (input_0 may hold many rows) "
-        "or a folder of files; of more than 128 a seeded choice",
+        help="calibration inputs of int8, in place of the model's own: an .npz file (input_0 may hold many rows) "
+        "or a folder of files. Of more than 128, a seeded choice",
     )
 
 
@@ -67,7 +68,7 @@ def add_task(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task",
         metavar="FILE.py:FUNC",
-        help="what your model is for: a function that returns (samples, labels), or (samples, labels, metric) with "
+        help="your model's task: a function that returns (samples, labels) or (samples, labels, metric). The metric is "
         "'top-1 accuracy' (the default), 'top-5 accuracy' or a function of outputs and labels; larger is better",
     )
 
@@ -170,6 +171,54 @@ def add_timeout(parser: argparse.ArgumentParser, default_s: float = 1800.0) -> N
     )
 
 
+def add_launcher(parser: argparse.ArgumentParser) -> None:
+    """Declare who measures a study, and how a cluster is found."""
+    parser.add_argument(
+        "--launcher",
+        choices=("here", "ray"),
+        default="here",
+        metavar="WHO",
+        help="here: this machine, or those of --on; ray: the machines of a Ray cluster (default: here)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="head of the Ray cluster (default: RAY_ADDRESS, or the one of this machine)",
+    )
+    parser.add_argument(
+        "--shared-cache",
+        metavar="URL",
+        help="folder that all nodes reach, through which artifacts travel: file:///mnt/x, s3://x, gs://x "
+        "(default: Ray's object store)",
+    )
+    parser.add_argument(
+        "--max-noise",
+        type=share,
+        default=0.2,
+        metavar="20%",
+        help="noise floor from which on a machine of the cluster is set aside after three panels (default: 20%%)",
+    )
+
+
+def check_launcher(args: argparse.Namespace, study: StudySpec) -> None:
+    """Refuse options and keys that do not fit the launcher.
+
+    Raises:
+        UsageError: as it says.
+    """
+    if args.launcher == "ray":
+        if study.places != ("local",) or args.via:
+            raise UsageError("places and --via are not for --launcher ray: name a place in machines: {name, place}.")
+        if args.pause:
+            raise UsageError("--pause is for --launcher here.")
+        return
+    given = [name for name in ("address", "shared_cache") if getattr(args, name) is not None]
+    if given:
+        raise UsageError(f"--{given[0].replace('_', '-')} goes with --launcher ray.")
+    if study.machines and not args.dry_run:
+        raise UsageError("the study names machines: of a cluster. Add --launcher ray, or --on local to measure here.")
+
+
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Declare ``--trust``."""
     parser.add_argument(
@@ -266,14 +315,14 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
         UsageError: both or neither are given and there is no default, an unknown platform, or one that is no target.
     """
     from cross_backend.platforms import PLATFORMS, find_platform
-    from cross_backend.registry import check_targets
+    from cross_backend.registry import check_targets, expand_all
 
     if args.backends and args.platform:
         raise UsageError("give --backends or --platform, not both.")
     if args.platform:
         return list(find_platform(args.platform).backends)
     if args.backends:
-        targets = [text for given in args.backends for text in _expanded(given, args.backends)]
+        targets = expand_all(args.backends)
         check_targets(targets)
         return targets
     if default is None:
@@ -281,20 +330,10 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
     return list(default)
 
 
-def _expanded(text: str, given: list[str]) -> list[str]:
-    """Return what ``all`` stands for: every backend that is not given by name beside it."""
-    if text != "all":
-        return [text]
-    from cross_backend.registry import rows
-
-    names = [row.aliases[0] if row.aliases else name for name, row in rows().items() if row.in_all]
-    return [name for name in names if name not in given]
-
-
 @contextmanager
 def export_progress(terminal: Terminal) -> Iterator[Callable[[str, str, Exported | None], None]]:
     """Return an observer of exports that shows a line per target."""
-    from cross_backend.export.export import lines
+    from cross_backend.exporting.export import lines
 
     with terminal.progress() as show:
         yield lines(show)

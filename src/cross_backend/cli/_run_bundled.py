@@ -134,7 +134,7 @@ def _measure(work: Work, artifact: Artifact, cases: Sequence[Path]) -> Result:
             verified.append(bench.verify(precision_of(resolved.options)).comparison)
             if not verified[-1].verdict:
                 break
-        result = measure_alone(bench, artifact, resolved, settings, opened)
+        result = measure_alone(bench, artifact, resolved, settings, opened, work.cache)
         if result.outcome is not Outcome.OK:
             return replace(result, reason=f"test case {index}: {result.reason}")
         if output is not None:

@@ -49,7 +49,7 @@ class Given:
 def foreign_reader(path: Path) -> Backend | None:
     """Return who reads a file that others made: a program without a manifest beside it, its own or a bundle's."""
     from cross_backend.bench.foreign import reader_of
-    from cross_backend.bundle.manifest import MANIFEST
+    from cross_backend.bundling.manifest import MANIFEST
 
     manifests = (path.with_suffix(".json"), path.with_name(MANIFEST))
     alone = path.is_file() and not any(manifest.is_file() for manifest in manifests)
@@ -129,8 +129,8 @@ def _inputs_file(text: str, given: Given, folder: Path, *, is_file: bool) -> Pat
         return Path(text)
     if is_file:
         raise UsageError(
-            f"--input {text}: {given.name} does not say what its inputs are made of, so it takes numbers or a .npz "
-            "file. Models of the toolkit's own say it, exported anew."
+            f"--input {text}: {given.name} does not name the kind of its inputs, so it takes numbers or a .npz "
+            "file. Built-in models name it; export yours again."
         )
     try:
         numbers = np.array([float(part) for part in text.split(",")])

@@ -9,9 +9,9 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cross_backend.cli import COMPLAINT, UNPROVED, positive_int, print_json
+from cross_backend.cli import COMPLAINT, UNPROVED, positive_float, positive_int, print_json
 from cross_backend.cli._options import (
     add_batch,
     add_inputs,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
     from cross_backend.comparison.site import Site
-    from cross_backend.export.export import Exported, ExportSettings
-    from cross_backend.program.capture import Captured
+    from cross_backend.exporting.export import Exported, ExportSettings
+    from cross_backend.program.captured import Captured
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
@@ -69,9 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--launches",
         type=positive_int,
         metavar="N",
-        help="how often every target is started anew; runs and seconds are spread over them (default: until every "
-        "place is decided: far apart, or a difference of 8 %% is detected with 95 %% power; no launch begins after "
-        "60 s, which for several models are 50 s together)",
+        help="process launches of each target; runs and seconds are spread over them (default: until every place is "
+        "decided: far apart, or a difference of 8 %% is detected with 95 %% power). By default no launch begins "
+        "after 60 s; for several models, after 50 s together",
     )
     parser.add_argument(
         "--margin",
@@ -83,6 +83,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--skip-throttled",
         action="store_true",
         help="leave out rounds in which a phone (adb:) slowed its processor down",
+    )
+    parser.add_argument(
+        "--adversarial",
+        type=positive_float,
+        metavar="SECONDS",
+        help="search so long for inputs on which a target is wrong; they become probes of this and later comparisons",
+    )
+    parser.add_argument(
+        "--generate",
+        nargs="+",
+        metavar="PROMPT:NEW",
+        help="generate text greedily instead: time to the first token, latency per token, tokens per second",
     )
     parser.add_argument("--output-dir", type=Path, metavar="DIR", help="also keep the artifacts and results.json here")
     add_work(parser)
@@ -101,12 +113,17 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.decision}: its folder does not exist.")
     from cross_backend.cache import Cache
     from cross_backend.comparison.settings import Settings
-    from cross_backend.export.export import ExportSettings
+    from cross_backend.exporting.export import ExportSettings
     from cross_backend.report.printed import print_devices
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
     trust_files(args, args.models)
+    if args.generate:
+        from cross_backend.cli._generate import generate
+
+        settings = Settings(threads=args.threads, timeout_s=args.timeout, seed=args.seed)
+        return generate(args, targets, settings, ExportSettings(Cache(), args.jobs or 0, args.timeout))
     sources = [
         find_workload(model, args.weights, args.batch, args.inputs, args.calibration, args.task)
         for model in args.models
@@ -126,7 +143,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         with ExitStack() as stack:
             sites = _connect(args, addresses, exporting.cache, stack, found, terminal)
-            _compare_all(sources, targets, settings, exporting, terminal, found, sites)
+            _compare_all(sources, targets, settings, exporting, terminal, found, sites, args.adversarial)
     except KeyboardInterrupt:
         found.interrupted = True
     finally:
@@ -167,7 +184,11 @@ class _Found:
     panels: list[Panel] = field(default_factory=list)
     failed: list[tuple[str, Exception]] = field(default_factory=list)
     """Models of which there is no panel, and why."""
+    hunted: list[dict[str, Any]] | None = None
+    """What searches for inputs found, where they were asked for."""
     interrupted: bool = False
+    model: str | None = None
+    """What the user wrote for the model that is compared now."""
 
 
 def _compare_all(
@@ -178,14 +199,23 @@ def _compare_all(
     terminal: Terminal,
     found: _Found,
     sites: Sequence[Site],
+    adversarial: float | None = None,
 ) -> None:
     """Compare model after model, each lowered once, machine after machine, and print each, until one is interrupted."""
-    from cross_backend.export.export import export, lines
+    from cross_backend.exporting.export import export, lines
 
     for source in sources if sites else ():
+        found.model = source.text
         try:
             with terminal.progress() as show:
                 captured, rows = export(source, targets, exporting, lines(show))
+            if adversarial is not None:
+                from cross_backend.cli._adversarial import show_hunt
+
+                hunted = show_hunt(captured, rows, adversarial, settings, exporting.cache, terminal)
+                found.hunted = (found.hunted or []) + [
+                    {"workload": captured.workload, **one.to_json()} for one in hunted
+                ]
         except (CrossBackendError, OSError) as error:
             found.failed.append((source.name, error))
             if len(sources) > 1 and not terminal.quiet:
@@ -221,7 +251,7 @@ def _measure(
         return
     found.panels.append(panel)
     if not terminal.quiet:
-        print_panel(terminal, panel)
+        print_panel(terminal, panel, found.model)
     if panel.lost is not None:
         found.failed.append((name, PlaceError(f"{panel.lost}. What was measured until then is kept.")))
     elif panel.interrupted:
@@ -232,6 +262,8 @@ def _write(found: _Found, folder: Path | None, decision: Path | None, *, as_json
     """Write the document beside the artifacts, where there are some, and print it where it was asked for."""
     failed = [{"workload": name, "reason": one_line(error, COMPLAINT)} for name, error in found.failed]
     whole = {**document(found.panels, Machine.here()), "interrupted": found.interrupted, "failed": failed}
+    if found.hunted is not None:
+        whole["adversarial"] = found.hunted
     try:
         if decision is not None and found.panels:
             from cross_backend.report import devices

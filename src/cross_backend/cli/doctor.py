@@ -45,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
 def _examine(args: argparse.Namespace, site: Site, cache: Cache, terminal: Terminal) -> int:
     from cross_backend.comparison.panel import compare
     from cross_backend.comparison.settings import Settings
-    from cross_backend.export.export import ExportSettings
+    from cross_backend.exporting.export import ExportSettings
     from cross_backend.registry import find_backend, rows
     from cross_backend.report.outcomes import sentence
     from cross_backend.workloads import find_workload

@@ -1,4 +1,4 @@
-"""Explain what a backend takes of a model: what is inside, what was left, why, and from which line of your Python."""
+"""Explain what a backend delegates of a model, what it does not, why, and which line of your Python made it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from cross_backend.cli._options import (
     export_progress,
     trust_files,
 )
-from cross_backend.errors import LowerError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="TARGET",
-        help="a second backend: profile both, and lay side by side what each part of the model and each line of "
-        "Python takes, the largest difference first",
+        help="a second backend: profile both, and print the times of each part of the model and each line of Python "
+        "side by side, largest difference first",
     )
     parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="CPU threads of both (default: 1)")
     add_calibration(parser)
@@ -34,8 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Lower (or take it from the cache) and print the placement."""
+    from cross_backend.api.export import explain_source
     from cross_backend.cache import Cache
-    from cross_backend.export.export import ExportSettings, export
+    from cross_backend.comparison.settings import Settings
     from cross_backend.registry import resolve
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
@@ -46,35 +46,11 @@ def main(args: argparse.Namespace) -> int:
     terminal = Terminal(quiet=args.json)
     trust_files(args, [args.model])
     source = find_workload(args.model, args.weights, calibration=args.calibration)
-    settings = ExportSettings(Cache(), timeout_s=args.timeout, only_explained=True)
+    settings = Settings(threads=args.threads, timeout_s=args.timeout)
     with export_progress(terminal) as observe:
-        captured, rows = export(source, targets, settings, observe)
-    artifacts = []
-    for target, row in zip(targets, rows, strict=True):
-        if row.artifact is None:
-            raise LowerError(f"{source.name} on {target}: {row.outcome}: {row.reason}")
-        artifacts.append(row.artifact)
-    artifact, *others = artifacts
-    placement = artifact.placement
-    against = None
-    if others:
-        from cross_backend.comparison.settings import Settings
-        from cross_backend.comparison.side_by_side import compared
-
-        against = compared(artifact, others[0], Settings(threads=args.threads, timeout_s=args.timeout), settings.cache)
+        found = explain_source(source, targets, settings, Cache(), observe)
     if args.json:
-        document = {"workload": source.name, "target": artifact.target, "flops": captured.flops}
-        more = {} if against is None else {"against": against.to_json()}
-        print_json({"schema": 1, **document, "placement": placement.to_json(), **more})
-        return 0
-    from cross_backend.report.placement import facts, print_operators
-
-    terminal.text(f"📦 {source.name} on {artifact.target}", style="bold")
-    work: list[tuple[str, str]] = [("FLOPs", f"{captured.flops:,} an inference")] if captured.flops else []
-    terminal.table(("", ""), [*work, *facts(placement)])
-    print_operators(terminal, placement)
-    if against is not None:
-        from cross_backend.report.side_by_side import print_side_by_side
-
-        print_side_by_side(terminal, against)
+        print_json(found.to_json())
+    else:
+        found.print(terminal)
     return 0

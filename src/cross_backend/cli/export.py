@@ -26,7 +26,7 @@ from cross_backend.report.files import writable_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cross_backend.export.export import Exported
+    from cross_backend.exporting.export import Exported
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import Source
 
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
     named = _named_models(args)
     chosen = chosen_targets(args, () if args.onnx else EXPORTED)
     from cross_backend.cache import Cache
-    from cross_backend.export.export import Exported, ExportSettings, export, outcome_of
+    from cross_backend.exporting.export import Exported, ExportSettings, export, outcome_of
     from cross_backend.registry import with_precision
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import WORKLOADS, find_workload
@@ -122,7 +122,7 @@ def _write_onnx(terminal: Terminal, sources: Sequence[Source], args: argparse.Na
         CrossBackendError: it cannot be written.
     """
     from cross_backend.cache import Cache
-    from cross_backend.export.onnx_file import export_onnx_file
+    from cross_backend.exporting.onnx_file import export_onnx_file
     from cross_backend.lowering.free_batch import CHECKED
     from cross_backend.report import tables
 

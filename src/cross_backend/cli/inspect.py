@@ -12,7 +12,7 @@ from cross_backend.cli._options import add_json
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
-    from cross_backend.bundle import Bundle, Evidence
+    from cross_backend.bundling import Bundle, Evidence
     from cross_backend.report.terminal import Terminal
 
 
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the manifest; the payload must be the one that it describes."""
-    from cross_backend.bundle import find_artifact, is_bundle, open_bundle
+    from cross_backend.bundling import find_artifact, is_bundle, open_bundle
     from cross_backend.cache import Cache
 
     if is_bundle(args.artifact):

@@ -1,4 +1,4 @@
-"""Run an artifact, or the best of a folder, in a worker: verified on its sample and timed, or on your inputs."""
+"""Run an artifact, or the best of a folder, in a worker: verified and timed, on your inputs, or to continue a text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cross_backend.cli import positive_int
 from cross_backend.cli._options import add_json, add_measuring, add_place, add_timeout, add_trust, check_threads
 from cross_backend.cli._run_bundled import is_bundled, run_bundled
 from cross_backend.cli._run_given import Given, foreign_reader, run_foreign, run_given
+from cross_backend.cli._run_prompt import BrokenTextError, check_prompt, read_prompt, run_prompt
 from cross_backend.cli._run_steps import Work, finish, run_once
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
 from cross_backend.places.address import parse
@@ -18,6 +20,10 @@ from cross_backend.platforms import find_platform
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.records import Result
+
+
+NOT_WITH_PROMPT = ("input", "output", "profile", "bundled_program")
+"""Options that measure or run one call."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +39,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input",
         metavar="NUMBERS|FILE",
-        help="run once on these: numbers such as 1,2,3,4, a .npz file with input_0, input_1, …, or what the model "
-        "works on: a picture, a text, a .wav file",
+        help="run once on these: numbers such as 1,2,3,4, a .npz file with input_0, input_1, …, a picture, a text, "
+        "or a .wav file",
+    )
+    parser.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        help="continue this text, token after token, with a model that generates; token ids such as '5 17 4' where it "
+        "has no tokenizer",
+    )
+    parser.add_argument(
+        "--new-tokens",
+        type=positive_int,
+        metavar="N",
+        help="most tokens after the prompt (default: 64, or as many as its caches hold)",
     )
     parser.add_argument(
         "--output",
@@ -86,6 +104,8 @@ def main(args: argparse.Namespace) -> int:
         if args.bundled_program:
             return run_bundled(work)
         reader = foreign_reader(args.artifact)
+        if reader is not None and args.prompt is not None:
+            raise UsageError(f"{args.artifact.name} has no manifest that describes its state; --prompt needs one.")
         return run_foreign(work, reader) if reader is not None else _run_first(work)
 
 
@@ -97,7 +117,7 @@ def _run_first(work: Work) -> int:
     for artifact in candidates:
         try:
             result = _run(work, artifact, last=artifact == candidates[-1])
-        except UsageError:
+        except (UsageError, BrokenTextError):
             raise
         except CrossBackendError as error:
             if alone:
@@ -122,8 +142,10 @@ def _check_combination(args: argparse.Namespace) -> None:
     """
     if args.input is not None and args.profile:
         raise UsageError("--profile measures on the sample, and --input runs your own inputs once; give one of them.")
-    if args.tokenizer is not None and args.input is None:
-        raise UsageError("--tokenizer makes token ids of a text; give the text with --input.")
+    if args.tokenizer is not None and args.input is None and args.prompt is None:
+        raise UsageError("--tokenizer makes token ids of a text; give the text with --input or --prompt.")
+    others = {f"--{name.replace('_', '-')}": getattr(args, name) for name in NOT_WITH_PROMPT}
+    check_prompt(args.prompt, args.new_tokens, others)
     if args.bundled_program:
         given = [f"--{name}" for name in ("input", "model", "platform") if getattr(args, name) is not None]
         if given:
@@ -133,7 +155,7 @@ def _check_combination(args: argparse.Namespace) -> None:
 
 
 def _candidates(work: Work) -> tuple[list[Artifact], list[str]]:
-    from cross_backend.bundle import find_artifact, is_bundle, is_payload
+    from cross_backend.bundling import find_artifact, is_bundle, is_payload
     from cross_backend.loading.order import in_order
 
     args, path = work.args, work.args.artifact
@@ -155,15 +177,19 @@ def _run(work: Work, artifact: Artifact, *, last: bool) -> Result | None:
     artifact.check()
     resolved = work.site.check_runs(resolve_artifact(artifact))
     check_code(artifact, resolved, cache, trust=args.trust)
+    prompt = None if args.prompt is None else read_prompt(args, artifact)
     with ExitStack() as stack:
         bench, opened = open_bench(artifact.payload_path, artifact.target, settings, cache, stack, work.site)
+        if prompt is not None:
+            run_prompt(work, artifact, resolved, bench, prompt)
+            return None
         if args.input is not None or artifact.sample is None:
             media = media_of(artifact, args.tokenizer)
             unverified = artifact.sample is None
             given = Given(artifact.name, artifact.workload, artifact.target, artifact.inputs, unverified, media)
             run_given(args, given, bench, work.terminal)
             return None
-        result = measure_alone(bench, artifact, resolved, settings, opened)
+        result = measure_alone(bench, artifact, resolved, settings, opened, cache)
         if result.outcome != "OK" and not last:  # the next candidate's document is the one
             raise RunError(f"{result.outcome}: {result.reason}")
         if args.output is not None:

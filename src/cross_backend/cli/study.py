@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
-from cross_backend.cli._options import add_json, add_places, add_trust, margin, trust_files
+from cross_backend.cli._options import (
+    add_json,
+    add_launcher,
+    add_places,
+    add_trust,
+    check_launcher,
+    margin,
+    trust_files,
+)
 from cross_backend.errors import UsageError
 from cross_backend.foreign_text import plain
 
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
     from cross_backend.store import Store
     from cross_backend.study.cells import Cell
-    from cross_backend.study.spec import Study
+    from cross_backend.study.spec import StudySpec
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--dry-run", action="store_true", help="print the cells and the estimated time; measure nothing")
     add_trust(run)
     add_places(run, default=None)
+    add_launcher(run)
+    run.add_argument("--name", metavar="NAME", help="what the study is called (default: the study file's name)")
+    run.add_argument(
+        "--pause",
+        action="store_true",
+        help="measure one launch of each panel and stop; the same command goes on (two studies in turn)",
+    )
     run.add_argument("--margin", metavar="1%", help="stop a panel when its ratios are this precise")
     run.add_argument(
         "--output-dir", type=Path, metavar="DIR", help="folder of what the study file names (default: the file's own)"
@@ -39,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     status = _action(actions, "status", "show the studies that are stored, and how far they are")
     status.add_argument("study", nargs="?", metavar="STUDY", help="name or number; all where not given")
     report = _action(actions, "report", "print a stored study, or write its report")
-    report.add_argument("study", metavar="STUDY", help="name or number")
+    report.add_argument("study", metavar="STUDY", help="name, for all its machines; or the number of one of them")
     report.add_argument("-o", "--output", type=Path, nargs="+", metavar="FILE", help=".html, .md or .json")
     diff = _action(actions, "diff", "compare two stored studies; exit status 1 if something became slower or wrong")
     diff.add_argument("before", metavar="A", help="name or number")
@@ -56,9 +71,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("never", "wrong", "slower", "cannot-tell"),
         default="slower",
         metavar="WHEN",
-        help="exit status 1 if something is wrong or fails now (wrong), or is slower (slower), or can be neither "
-        "proved nor ruled out, or is gone (cannot-tell); never (default: slower)",
+        help="when to exit with status 1: never; wrong: something is wrong or fails now; slower: also slower; "
+        "cannot-tell: also undecided or gone (default: slower)",
     )
+    diff.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     export = _action(actions, "export", "write every sample of a stored study as a table")
     export.add_argument("study", metavar="STUDY", help="name or number")
     export.add_argument("table", type=Path, metavar="FILE", help=".parquet or .csv")
@@ -80,9 +96,8 @@ def _run(args: argparse.Namespace) -> int:
     from cross_backend.cache import Cache
     from cross_backend.report.terminal import Terminal
     from cross_backend.store import Store
-    from cross_backend.study.driver import joined
     from cross_backend.study.reports import check_places, confined, named_places, write_report
-    from cross_backend.study.watching import run_at
+    from cross_backend.study.watching import run_by_machines, run_everywhere
     from cross_backend.study.yaml_file import read_study
 
     study = _adjusted(read_study(args.file), args)
@@ -98,14 +113,21 @@ def _run(args: argparse.Namespace) -> int:
     check_places(places)
     with Store.open(db) as store:
         try:
-            found = [run_at(study.at(place), store, cache, terminal, args.via) for place in study.places]
+            if args.launcher == "ray":
+                given = (args.address, args.shared_cache, args.max_noise)
+                results, missing = run_by_machines(study, store, cache, terminal, *given)
+            else:
+                results, missing = run_everywhere(study, store, cache, terminal, args.via, pauses=args.pause), ()
         finally:
             _tell(store)
-    results = joined(found)
     _print(results, args, terminal)
     for place in places:
         terminal.note(f"📊 {write_report(results, place)}")
-    return 0 if judged(results) else 1
+    for line in missing:
+        terminal.note(f"❌ {line}")
+    if missing:
+        terminal.note("What is missing is measured by the same command, when there are machines for it.")
+    return 0 if judged(results) and not missing else 1
 
 
 def _tell(store: Store) -> None:
@@ -124,12 +146,15 @@ def _stored(args: argparse.Namespace) -> Iterator[Store]:
         yield store
 
 
-def _adjusted(study: Study, args: argparse.Namespace) -> Study:
+def _adjusted(study: StudySpec, args: argparse.Namespace) -> StudySpec:
     """Return the study with what the command line asks for instead."""
     from dataclasses import replace
 
     if args.on is not None:
-        study = replace(study, places=tuple(dict.fromkeys(args.on)))
+        study = replace(study, places=tuple(dict.fromkeys(args.on)), machines=())
+    check_launcher(args, study)
+    if args.name is not None:
+        study = replace(study, name=args.name)
     if args.margin is None:
         return study
     try:
@@ -138,7 +163,7 @@ def _adjusted(study: Study, args: argparse.Namespace) -> Study:
         raise UsageError(f"--{error}") from error
 
 
-def _dry_run(study: Study, args: argparse.Namespace, terminal: Terminal, cache: Cache) -> int:
+def _dry_run(study: StudySpec, args: argparse.Namespace, terminal: Terminal, cache: Cache) -> int:
     from cross_backend.study.cells import table
     from cross_backend.study.estimate import plan
 
@@ -204,12 +229,12 @@ def _status(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from cross_backend.report.terminal import Terminal
-    from cross_backend.study.spec import Study
+    from cross_backend.study.spec import StudySpec
 
     with _stored(args) as store:
         rows = [store.find(args.study)] if args.study else store.studies()
         begun = [store.study(row.id) for row in rows]
-    asked = [len(Study.from_json(one.spec).panels()) for one in begun]
+    asked = [len(StudySpec.from_json(one.spec).panels()) for one in begun]
     if args.json:
         found = [{**asdict(row), "panels_asked": count} for row, count in zip(rows, asked, strict=True)]
         print_json({"schema": 1, "studies": found})
@@ -238,14 +263,14 @@ def _status(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
-    from cross_backend.study.driver import read
+    from cross_backend.study.by_machine import read_by_machine
     from cross_backend.study.reports import check_places, write_report
 
     places = args.output or []
     check_places(places)
     terminal = Terminal(quiet=args.json)
     with _stored(args) as store:
-        results = read(store, store.find(args.study).id)
+        results = read_by_machine(store, args.study)
     for place in places:
         terminal.note(f"📊 {write_report(results, place)}")
     if args.json or not places:
@@ -266,6 +291,11 @@ def _diff(args: argparse.Namespace) -> int:
         print_json(found.to_json())
         return 1 if failed else 0
     terminal, shown = Terminal(), found.table()
+    if args.markdown:
+        from cross_backend.report.markdown import section
+
+        print("\n".join([*section(shown), f"{'❌' if failed else '✅'} {found.summary}"]))
+        return 1 if failed else 0
     terminal.table(shown.headers, shown.rows, right=shown.numeric)
     terminal.text(f"{'❌' if failed else '✅'} {found.summary}")
     for caveat in found.caveats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import UNPROVED, positive_float, positive_int, print_json
@@ -21,7 +20,6 @@ from cross_backend.cli._options import (
     size,
     trust_files,
 )
-from cross_backend.errors import UsageError
 from cross_backend.foreign_text import plain
 from cross_backend.records import Outcome
 
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
     from cross_backend.comparison.site import Site
     from cross_backend.report.terminal import Terminal
     from cross_backend.store import Store
-    from cross_backend.tune.search import Asked
-    from cross_backend.tune.tuned import Tuned
+    from cross_backend.tuning.search import Asked
+    from cross_backend.tuning.tuned import Tuned
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=share,
         default=0.01,
         metavar="SHARE",
-        help="largest loss against float32, 0.005 or 0.5%%: points of the model's task metric; without one, of top-1 "
-        "agreement on the calibration inputs; of outputs that are no classes, the relative error (default: 1%%)",
+        help="largest loss against float32, 0.005 or 0.5%%: points of the model's task metric, or else of top-1 "
+        "agreement on the calibration inputs. For outputs that are no classes, the relative error (default: 1%%)",
     )
     parser.add_argument("--max-ms", type=positive_float, metavar="MS", help="longest median of a call, milliseconds")
     parser.add_argument("--max-size", type=size, metavar="SIZE", help="largest file: 20MB")
@@ -102,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Search; 0 if there is a winner on every machine, 1 if not, 3 if nothing was proved."""
     from cross_backend.study.fields import known_precision
-    from cross_backend.tune.space import default_targets
+    from cross_backend.tuning.space import default_targets
 
     for precision in args.precision:
         known_precision(precision)
@@ -112,7 +110,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.places.address import parse
     from cross_backend.report.terminal import Terminal
     from cross_backend.store import Store
-    from cross_backend.tune.shown import print_tuned
+    from cross_backend.tuning.shown import print_tuned
 
     trust_files(args, [args.model])
     addresses = [parse(text) for text in dict.fromkeys(args.on)]
@@ -136,8 +134,8 @@ def main(args: argparse.Namespace) -> int:
 def _search(
     args: argparse.Namespace, texts: list[str], store: Store, cache: Cache, site: Site, terminal: Terminal
 ) -> Tuned:
-    from cross_backend.export.export import lines
-    from cross_backend.tune.search import Told, tune
+    from cross_backend.exporting.export import lines
+    from cross_backend.tuning.search import Told, tune
 
     asked = _asked(args, texts, site)
     try:
@@ -159,52 +157,28 @@ def _asked(args: argparse.Namespace, texts: list[str], site: Site) -> Asked:
     Raises:
         UsageError: a value that is not allowed.
     """
-    from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
-    from cross_backend.tune.bounds import Bounds
-    from cross_backend.tune.halving import Rungs
-    from cross_backend.tune.search import Asked
-    from cross_backend.tune.space import expanded, thread_counts
-    from cross_backend.tune.tuned import export_command
-    from cross_backend.workloads import find_workload
+    from cross_backend.api.tune import asked_of
+    from cross_backend.tuning.bounds import Bounds
 
-    workload = WorkloadSpec.find(args.model, args.weights, Path(), inputs=[str(path) for path in args.inputs])
-    try:
-        settings = StudySettings(
-            seconds=args.seconds,
-            launches=args.launches,
-            max_launches=max(args.launches, 15),
-            seed=args.seed,
-            timeout_s=args.timeout,
-            instruments=("memory",),
-            jobs=args.jobs or 0,
-        )
-        targets = expanded(texts, args.precision, args.threads or thread_counts(site.machine.usable_cpus))
-        study = Study(
-            f"tune {workload.name}"[:100],
-            (workload,),
-            targets,
-            tuple(args.batch) or (1,),
-            settings=settings,
-            places=(site.name,),
-        )
-    except UsageError as error:
-        raise UsageError(f"--{error}") from error
-    return Asked(
-        study,
-        lambda batch: find_workload(
-            args.model, args.weights, batch if args.batch else None, args.inputs, args.calibration, args.task
-        ),
-        lambda one: export_command(
-            args.model,
-            one.target,
-            batch=one.batch if args.batch else None,
-            weights=args.weights,
-            inputs=args.inputs,
-            calibration=args.calibration,
-        ),
+    return asked_of(
+        args.model,
+        texts,
+        site,
         Bounds(args.max_drop, args.max_ms, args.max_size, args.max_memory),
-        Rungs(args.launches),
-        args.num_runs,
+        weights=args.weights,
+        inputs=args.inputs,
+        calibration=args.calibration,
+        task=args.task,
+        precisions=args.precision,
+        threads=args.threads,
+        batch_sizes=args.batch,
+        seconds=args.seconds,
+        num_runs=args.num_runs,
+        launches=args.launches,
+        seed=args.seed,
+        timeout_s=args.timeout,
+        jobs=args.jobs or 0,
+        prefix="--",
     )
 
 

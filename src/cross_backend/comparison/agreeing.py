@@ -11,7 +11,7 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.entrant import Entrant
 from cross_backend.errors import CrossBackendError, WorkerError, one_line
 from cross_backend.instruments.agreement import INPUTS, MOST_BYTES, SECONDS, Answers, agreement, many_inputs
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.records import Outcome
 from cross_backend.tensors import load_tensors, save_tensors
 
@@ -22,14 +22,11 @@ def agree(entrants: Sequence[Entrant], captured: Captured, cache: Cache) -> None
     """Run the fastest float32 target and every target of lower precision on many inputs, and compare the answers."""
     running = [one for one in entrants if one.bench is not None and one.result.outcome is Outcome.OK]
     low = [one for one in running if one.result.precision not in {None, "fp32"}]
-    full = sorted((one for one in running if one not in low), key=lambda one: one.estimate_ms)
+    full = sorted((one for one in running if one.result.precision in {None, "fp32"}), key=lambda one: one.estimate_ms)
     if not low:
         return
     if not full:
-        for one in low:
-            one.result = replace(
-                one.result, absent={**one.result.absent, NAME: "no float32 target that runs was asked for beside it"}
-            )
+        _leave_out(low, "no float32 target runs beside it")
         return
     with cache.scratch() as folder:
         inputs = folder / "inputs.npz"
@@ -39,16 +36,22 @@ def agree(entrants: Sequence[Entrant], captured: Captured, cache: Cache) -> None
         reference = full[0]
         most = _affordable(captured, [reference, *low])
         wanted = _answers(reference, inputs, folder / "reference", most)
+        if wanted is None:
+            _leave_out(low, f"{reference.result.target}: {reference.result.absent[NAME]}")
+            return
         for number, one in enumerate(low):
-            if wanted is None:
-                continue
             found = _answers(one, inputs, folder / str(number), most)
             if found is not None:
                 try:
                     told = agreement(reference.result.target, wanted, found, most)
                     one.result = replace(one.result, agreement=told)
                 except CrossBackendError as error:
-                    one.result = replace(one.result, absent={**one.result.absent, NAME: one_line(error)})
+                    _leave_out([one], one_line(error))
+
+
+def _leave_out(entrants: Sequence[Entrant], why: str) -> None:
+    for one in entrants:
+        one.result = replace(one.result, absent={**one.result.absent, NAME: why})
 
 
 def _affordable(captured: Captured, entrants: Sequence[Entrant]) -> int:

@@ -6,11 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cross_backend.bench.bench import Bench, Opened, Subject
+from cross_backend.bench.judging import JudgeOn
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site
 from cross_backend.errors import CrossBackendError
 from cross_backend.machine import Machine
+from cross_backend.program.kept_probes import kept_probes
 from cross_backend.registry import Resolved
 
 
@@ -37,6 +39,22 @@ def open_on(bench: Bench, payload: Path, target: str, settings: Settings) -> Ope
     except CrossBackendError:
         bench.close()
         raise
+
+
+def wrong_on_kept(bench: Bench, program: str, precision: str, cache: Cache) -> str:
+    """Return why an open artifact is wrong on an input that an earlier search kept; empty where it is right on all.
+
+    Args:
+        bench: the artifact is right on its sample.
+        program: digest of the captured program.
+        precision: of the target.
+        cache: where the search kept its inputs.
+
+    Raises:
+        RunError, WorkerError: it fails on one.
+    """
+    kept = kept_probes(cache, program)
+    return "" if kept is None else bench.take(JudgeOn(kept, precision))
 
 
 def too_few_processors(resolved: Resolved, threads: int, machine: Machine) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from cross_backend.bench.bench import Bench
 from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.export.export import Exported, outcome_of
+from cross_backend.exporting.export import Exported, outcome_of
 from cross_backend.measure.disturbance import SWITCHES_PER_S
 from cross_backend.measurement import Measurement
 from cross_backend.records import Execution, Outcome, Result

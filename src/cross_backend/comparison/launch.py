@@ -34,10 +34,10 @@ from cross_backend.comparison.site import HERE, Site
 from cross_backend.comparison.visits import ROUNDS, plan_visits
 from cross_backend.comparison.warm_up import WARM_UP_S
 from cross_backend.errors import CrossBackendError, PlaceLostError, WorkerError, one_line
-from cross_backend.export.export import Exported
+from cross_backend.exporting.export import Exported
 from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.measurement import Measurement
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.records import Launch, Outcome
 from cross_backend.registry import Resolved
 
@@ -269,12 +269,14 @@ def _visit(entrant: Entrant, runs: int) -> tuple[int, ...]:
     return tuple(samples.ns)
 
 
-def launch_alone(bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened) -> Launch:
+def launch_alone(
+    bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened, cache: Cache
+) -> Launch:
     """Verify one open artifact, see where it runs, and measure it by itself where that tells something."""
     row = Exported(artifact.target, Outcome.OK, None, resolved, artifact)
     result = replace(described(artifact.workload, row), target=artifact.target, load_s=opened.load_s)
     entrant = Entrant(row, result, bench)
-    verify(entrant, bench, resolved)
+    verify(entrant, bench, resolved, cache)
     if entrant.result.outcome is Outcome.OK:
         find_where_it_runs(entrant, bench, settings)
     if not entrant.running:

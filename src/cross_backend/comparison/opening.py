@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 from cross_backend.bench.bench import Bench, Subject, Verified
 from cross_backend.cache import Cache
-from cross_backend.comparison.benches import open_bench, open_on, too_few_processors
+from cross_backend.comparison.benches import open_bench, open_on, too_few_processors, wrong_on_kept
 from cross_backend.comparison.entrant import Entrant, described, unranked
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site
 from cross_backend.comparison.warm_up import WARM_AGAIN_S, WARM_UP_S, warm_up
 from cross_backend.errors import CrossBackendError, WorkerError
-from cross_backend.export.export import Exported
+from cross_backend.exporting.export import Exported
 from cross_backend.instruments import cold_start
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.records import Launch, Outcome
 from cross_backend.registry import Resolved
 from cross_backend.verify.compare import precision_of
@@ -79,7 +79,7 @@ def open_alone(
 ) -> None:
     """Open and verify; see where it runs, if it is new; and warm it up. What fails keeps its reason."""
     _start(entrant, settings, cache, stack, site)
-    prove(entrant, settings)
+    prove(entrant, settings, cache)
     _prepare(entrant, settings, WARM_UP_S, admit)
 
 
@@ -100,7 +100,7 @@ def open_together(
     copies = [replace(entrant) for entrant in entrants]  # an interrupt leaves the entrants as they are
     pool = ThreadPoolExecutor(site.machine.usable_cpus)
     try:
-        list(pool.map(lambda one: prove(one, settings), copies))
+        list(pool.map(lambda one: prove(one, settings, cache), copies))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # whoever waits for a worker ends with it, when the stack does
     for entrant, copy in zip(entrants, copies, strict=True):
@@ -124,7 +124,7 @@ def _start(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack,
         entrant.fail(error, Outcome.LOAD_FAIL)
 
 
-def prove(entrant: Entrant, settings: Settings) -> None:
+def prove(entrant: Entrant, settings: Settings, cache: Cache) -> None:
     """Open an artifact on the bench that was started for it, and compare its outputs with the reference."""
     row = entrant.exported
     if entrant.bench is None or row.artifact is None or row.resolved is None:
@@ -137,7 +137,7 @@ def prove(entrant: Entrant, settings: Settings) -> None:
         entrant.fail(error, Outcome.LOAD_FAIL)
         return
     try:
-        verified = verify(entrant, entrant.bench, row.resolved)
+        verified = verify(entrant, entrant.bench, row.resolved, cache)
         entrant.result = replace(entrant.result, measurements=cold_start.anatomy(opened, verified))
         if entrant.result.outcome is not Outcome.OK:
             entrant.bench.close()
@@ -145,10 +145,18 @@ def prove(entrant: Entrant, settings: Settings) -> None:
         entrant.fail(error, Outcome.RUN_FAIL)
 
 
-def verify(entrant: Entrant, bench: Bench, resolved: Resolved) -> Verified:
+def verify(entrant: Entrant, bench: Bench, resolved: Resolved, cache: Cache) -> Verified:
     """Compare its outputs with the reference; where they are wrong or prove nothing, that is how it ends."""
-    verified = bench.verify(precision_of(resolved.options))
+    precision = precision_of(resolved.options)
+    verified = bench.verify(precision)
     comparison = verified.comparison
+    artifact = entrant.exported.artifact
+    if (
+        artifact is not None
+        and comparison.verdict
+        and (reason := wrong_on_kept(bench, artifact.program, precision, cache))
+    ):
+        comparison = replace(comparison, verdict=False, reason=reason)
     told = (f"proof: not judged on {'; '.join(comparison.unjudged)}",) if comparison.unjudged else ()
     entrant.result = replace(
         entrant.result,

@@ -17,17 +17,20 @@ from cross_backend.comparison.joined import deduplicate_warnings, merged, twins
 from cross_backend.comparison.launch import Look, Progress, launch_alone, run_launch, silent, unseen
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site
-from cross_backend.export.export import Exported, ExportSettings, Observe, export, ignore
+from cross_backend.exporting.export import Exported, ExportSettings, Observe, export, ignore
 from cross_backend.machine import Machine
 from cross_backend.measure.precision import precision_reached
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import latency_ms, noise_floor
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.records import INTERRUPTED, TOO_FEW, Launch, Outcome, Panel, Result
 from cross_backend.registry import Resolved, check_targets
 from cross_backend.remembered import Measured, Memory
 from cross_backend.workloads import Source
 from cross_backend.workloads.batching import unbatched_name
+
+RunLaunch = Callable[..., tuple[Launch, bool]]
+"""Does one launch; takes what :func:`run_launch` takes."""
 
 
 def compare(
@@ -82,6 +85,7 @@ def run_launches(
     progress: Progress = silent,
     look: Look = unseen,
     site: Site = HERE,
+    run: RunLaunch = run_launch,
 ) -> tuple[list[Launch], bool]:
     """Launch until it is enough; return all launches, those of ``before`` first, and whether that was interrupted.
 
@@ -95,6 +99,7 @@ def run_launches(
         progress: told of every step; of all that may come, with a margin.
         look: told what is known of the targets at every step.
         site: machine that measures.
+        run: what one launch does.
     """
     launches, parts = list(before), _parts([row.artifact is not None for row in rows], settings)
     while not enough(launches, settings):
@@ -108,7 +113,7 @@ def run_launches(
         wanted = undecided(launches, settings) if launches and settings.deciding else None
         if parts > 1:
             wanted = _part([row.artifact is not None for row in rows], launches, settings)
-        launch, interrupted = run_launch(captured, rows, settings, cache, launches, show, wanted, look, site)
+        launch, interrupted = run(captured, rows, settings, cache, launches, show, wanted, look, site)
         launches.append(launch)
         if interrupted:
             return launches, True
@@ -116,10 +121,12 @@ def run_launches(
     return launches, False
 
 
-def measure_alone(bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened) -> Result:
+def measure_alone(
+    bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened, cache: Cache
+) -> Result:
     """Verify and measure one open artifact by itself, without a ranking."""
     settings = replace(settings, launches=1, margin=None)
-    launch = launch_alone(bench, artifact, resolved, settings, opened)
+    launch = launch_alone(bench, artifact, resolved, settings, opened, cache)
     result = conclude(artifact.workload, [launch], settings, 1, Machine.here()).results[0]
     return replace(result, rank=None, ratio=None)
 

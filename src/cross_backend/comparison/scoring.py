@@ -9,7 +9,7 @@ from pathlib import Path
 from cross_backend.bench.bench import Bench
 from cross_backend.errors import RunError, failing_as
 from cross_backend.instruments.accuracy import Predictions, Score
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads.task import TOP, read_task
 
@@ -33,5 +33,5 @@ def scored(bench: Bench, captured: Captured) -> float:
     with failing_as(RunError, f"{captured.task_from}: {metric} failed"):
         value = float(measure(outputs[0] if len(outputs) == 1 else outputs, labels))
     if not math.isfinite(value):
-        raise RunError(f"{captured.task_from}: {metric} gives {value}.")
+        raise RunError(f"{captured.task_from}: {metric} returns {value}.")
     return value

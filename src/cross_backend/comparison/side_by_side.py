@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend.profiles import in_order, typical
@@ -18,7 +19,7 @@ from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE
-from cross_backend.export.operations import Operation, operations
+from cross_backend.exporting.operations import Operation, operations_in
 from cross_backend.records import Part, SideBySide, Spent, Timing
 
 RUNS, ROUNDS = 10, 3
@@ -39,8 +40,8 @@ _OF_ACTIVATIONS = re.compile(
 """In the name of a product of two activations; many runtimes join those of an attention with what lies between."""
 
 
-def compared(a: Artifact, b: Artifact, settings: Settings, cache: Cache) -> SideBySide:
-    """Profile two artifacts of one program in turns, and lay the profiles side by side.
+def compared(a: Artifact, b: Artifact, capture: Path, settings: Settings, cache: Cache) -> SideBySide:
+    """Profile two artifacts of one program, captured in a folder, in turns, and lay the profiles side by side.
 
     Raises:
         UnsupportedError: a runtime has no profiler whose order is read.
@@ -48,11 +49,11 @@ def compared(a: Artifact, b: Artifact, settings: Settings, cache: Cache) -> Side
     """
     both = profiled((a, b), settings, cache)
     totals = [typical([steps]) for steps in both]
-    made = operations(a, cache)
+    made = operations_in(capture, a)
     found = [by_operation(steps, made) for steps in both]
     reason = None
     if not made:
-        reason = "operators of ONNX files have no lines of Python"
+        reason = "its captured program lists no operators (an ONNX file, or one that cannot be read)"
     for artifact, rows in zip((a, b), found, strict=True):
         if reason is None and rows is None:
             reason = f"{artifact.target} joins products of the model, or runs others"

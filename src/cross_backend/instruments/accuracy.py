@@ -79,7 +79,9 @@ def predicted(session: Session, samples: Sequence[Array]) -> list[Array]:
         found = []
         for output in outputs:
             if output.ndim == 0 or output.size % batch or (batch > 1 and output.shape[0] != batch):
-                raise RunError(f"{session.target} gives {list(output.shape)} for {batch} samples; it cannot be scored.")
+                raise RunError(
+                    f"{session.target} returns {list(output.shape)} for {batch} samples; it cannot be scored."
+                )
             per_sample = output if output.shape[0] == batch else output[None]
             found.append(np.array(per_sample[:count]))  # the last batch was filled up
         rows.append(found)

@@ -56,8 +56,8 @@ def many_inputs(calibration: Sequence[Sequence[Any]], sample: Sequence[Any]) -> 
 
     Args:
         calibration: flat arrays of each; the sample alone where the model brings none.
-        sample: flat arrays. Floats are drawn anew with their mean and spread, whole numbers from among them; what has
-            two values only is a mask, and stays.
+        sample: flat arrays. Floats are drawn from a normal distribution of the same mean and spread, whole numbers
+            from those of the sample. An array of two different values is a mask, and stays.
     """
     import numpy as np
 
@@ -107,7 +107,7 @@ def agreement(target: str, wanted: Path, found: Path, count: int) -> Agreement:
     for index in range(count):
         a, b = (load_tensors(folder / f"{index}.npz")["output"] for folder in (wanted, found))
         if [x.shape for x in a] != [x.shape for x in b]:
-            raise RunError(f"it gives other outputs than {target}.")
+            raise RunError(f"it returns other outputs than {target}.")
         signal, noise = signal or [0.0] * len(a), noise or [0.0] * len(a)
         powers = []
         for place, (want, have) in enumerate(zip(a, b, strict=True)):

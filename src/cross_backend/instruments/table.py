@@ -110,6 +110,7 @@ def with_further(panel: Panel, found: Mapping[int, Further]) -> Panel:
             task={**result.task, **further.task},
             notes={**result.notes, **further.notes},
             failures={**result.failures, **further.failures},
+            localized=further.localized or result.localized,
             warnings=(*result.warnings, *broken),
         )
     return replace(panel, results=tuple(results))

@@ -38,6 +38,10 @@ def load_best(
 ) -> Session:
     """Open the first artifact that works here, in fallback order.
 
+    Example:
+        >>> with xb.load_best("bundles/mobilenet_v3_small") as session:  # doctest: +SKIP
+        ...     print(session.target, [f"{one.target}: {one.reason}" for one in session.rejected])
+
     An artifact is first opened in a child process and verified on its sample; what came of it is remembered for this
     machine, these versions and these files. One that failed, crashed or hung is tried again only when nothing else
     works; one that gave wrong outputs never. The session is open when it comes back; use it in ``with``, which closes

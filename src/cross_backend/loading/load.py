@@ -9,8 +9,9 @@ from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Session
+from cross_backend.backend.remembering import load_session
 from cross_backend.bench.open_artifact import check_code, settled
-from cross_backend.bundle import find_artifact
+from cross_backend.bundling import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UnavailableError, UsageError
 from cross_backend.registry import Resolved, check_runs, resolve
@@ -19,6 +20,12 @@ from cross_backend.target import Target
 
 def load(artifact: Artifact | Path | str, *, trust: bool = False, **options: Any) -> Session:
     """Return a session for an artifact; ``with`` opens it.
+
+    Example:
+        >>> with xb.load(artifact) as session:
+        ...     output = session(example)
+        >>> output.shape
+        torch.Size([1, 2])
 
     Args:
         artifact: an artifact, or the path of its payload or manifest.
@@ -48,7 +55,7 @@ def load(artifact: Artifact | Path | str, *, trust: bool = False, **options: Any
     artifact.check()
     artifact = settled(artifact, Cache())
     check_code(artifact, resolved, Cache(), trust=trust)
-    return resolved.backend.load(replace(artifact, target=str(resolved.target)), resolved.options)
+    return load_session(resolved.backend, replace(artifact, target=str(resolved.target)), resolved.options)
 
 
 def resolve_artifact(artifact: Artifact) -> Resolved:

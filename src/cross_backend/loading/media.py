@@ -27,13 +27,27 @@ def media_of(artifact: Artifact, tokenizer: Path | None = None) -> Media | None:
         media = read_media(artifact.media)
     except ArtifactError as error:
         raise ArtifactError(f"{artifact.manifest_path}: {error}") from error
+    path = tokenizer
+    if path is None and isinstance(media, TextMedia) and (artifact.folder / TOKENIZER).is_file():
+        path = artifact.folder / TOKENIZER
+    return media if path is None else with_tokenizer_of(path, media, artifact.workload)
+
+
+def with_tokenizer_of(path: Path, media: Media | None, workload: str) -> TextMedia:
+    """Return media with the tokenizer of a file.
+
+    Args:
+        path: a ``tokenizer.json`` of transformers.
+        media: of the model.
+        workload: its name, for the reader.
+
+    Raises:
+        UsageError: the model takes no text, or the file is no tokenizer of it.
+        ArtifactError: the file cannot be read.
+        UnavailableError: the package that reads tokenizers is not installed.
+    """
     if not isinstance(media, TextMedia):
-        if tokenizer is not None:
-            raise UsageError(f"{artifact.workload} takes {media.what if media else 'tensors'}, and needs no tokenizer.")
-        return media
-    path = tokenizer or artifact.folder / TOKENIZER
-    if tokenizer is None and not path.is_file():
-        return media
+        raise UsageError(f"{workload} takes {media.what if media else 'tensors'}, and needs no tokenizer.")
     try:
         text = read_regular(path).decode()
     except UnicodeDecodeError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Rejected
-from cross_backend.bundle import Evidence, is_bundle, open_bundle
+from cross_backend.bundling import Evidence, is_bundle, open_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError
 from cross_backend.loading.found import artifacts_in

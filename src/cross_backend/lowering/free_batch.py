@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, LowerError, failing_as
-from cross_backend.program.capture import capture, check_has_inputs, example_inputs
+from cross_backend.program.capture import capture, example_inputs
 from cross_backend.program.flattening import flat_call, flat_tensors, flatten
 from cross_backend.program.layout import row_major
 from cross_backend.program.onnx_export import export_onnx
 from cross_backend.program.pt2 import load_pt2
 from cross_backend.program.reference import run_eagerly
+from cross_backend.program.writing import check_has_inputs
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.compare import compare_outputs
 from cross_backend.worker.question import Answering, Question

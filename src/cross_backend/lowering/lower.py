@@ -15,6 +15,7 @@ from pathlib import Path
 from cross_backend import trust
 from cross_backend._version import __version__
 from cross_backend.artifact import Artifact, digest_path, size_of
+from cross_backend.backend import Calibration
 from cross_backend.cache import Cache, key_of
 from cross_backend.errors import (
     ArtifactError,
@@ -27,10 +28,12 @@ from cross_backend.errors import (
 from cross_backend.machine import Machine, version_of
 from cross_backend.placement import Placement
 from cross_backend.precisions import CALIBRATED
-from cross_backend.program.capture import Captured, OnnxProgram
+from cross_backend.program.captured import Captured, OnnxProgram, Program
+from cross_backend.program.explicit import explicit
 from cross_backend.program.ranges import NARROW, out_of_range
+from cross_backend.program.state import state_of, value_of
 from cross_backend.registry import Resolved, missing_here, resolve
-from cross_backend.tensors import load_tensors
+from cross_backend.tensors import load_tensors, to_numpy
 from cross_backend.toolchains import TOOLCHAINS
 from cross_backend.worker.question import Answering, Question
 
@@ -86,9 +89,9 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
     with cache.scratch() as folder:
         started = time.perf_counter()
         try:
-            program = captured.program()
+            program, calibration = _as_taken(captured, resolved)
             with _root_logger_kept():
-                lowered = resolved.backend.lower(program, resolved.options, folder / "artifact", captured.calibration())
+                lowered = resolved.backend.lower(program, resolved.options, folder / "artifact", calibration)
         except (CrossBackendError, OSError):
             raise
         except Exception as error:
@@ -108,6 +111,7 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
             size_bytes=size_of(lowered.payload),
             inputs=captured.inputs,
             outputs=captured.outputs,
+            state=captured.state,
             structure=captured.structure,
             media=captured.media,
             placement=lowered.placement.weighed(captured.flops),
@@ -125,16 +129,26 @@ def lower(captured: Captured, resolved: Resolved, cache: Cache, *, bundled: bool
     return LoweredTo(_own(Artifact.read(place / "artifact.json"), captured, resolved, cache), cached=False)
 
 
+def _as_taken(captured: Captured, resolved: Resolved) -> tuple[Program, Calibration]:
+    """Return the program as the backend takes its state, and inputs for quantisers to observe."""
+    program, calibration = captured.program(), captured.calibration()
+    if isinstance(program, OnnxProgram) or not captured.state or resolved.backend.takes_state == "program":
+        return program, calibration
+    initial = [to_numpy(value_of(program, name)) for name in state_of(program)]
+    return explicit(program), [(*row, *initial) for row in calibration]
+
+
 def _ranges(captured: Captured, resolved: Resolved) -> tuple[str, ...]:
-    """Return what a narrow type cannot hold of a torch program; nothing where the program cannot be run for it."""
+    """Return what a narrow type cannot hold of a torch program, or why that is not known."""
     precision = str(resolved.options.get("precision", "fp32"))
     program = captured.program() if precision in NARROW else None
     if program is None or isinstance(program, OnnxProgram):
         return ()
     sample = load_tensors(captured.sample_path)["input"]
-    with contextlib.suppress(RuntimeError, TypeError, NotImplementedError):  # it tells more; nothing depends on it
+    try:
         return out_of_range(program, precision, captured.calibration(), sample)
-    return ()
+    except Exception as error:  # the payload is good without
+        return (f"ranges were not checked: {one_line(error)}",)
 
 
 @contextlib.contextmanager
@@ -236,6 +250,7 @@ def artifact_key(captured: Captured, resolved: Resolved, *, bundled: bool = Fals
     return key_of(
         {
             "program": captured.digest,
+            "lines": captured.lines,
             "target": str(resolved.lowering),
             "versions": versions(resolved),
             "source": _source_digest(),
@@ -259,6 +274,6 @@ def versions(resolved: Resolved) -> dict[str, str]:
 def _source_digest() -> str:
     """Digest our own lowering code, so that a change to it is never served from the cache."""
     root = Path(__file__).parents[1]
-    beside = ("artifact.py", "program/capture.py", "program/onnx_export.py", "program/pt2.py")
+    beside = ("artifact.py", "program/capture.py", "program/onnx_export.py", "program/pt2.py", "program/explicit.py")
     files = [*sorted((root / "backends").rglob("*.py")), *(root / name for name in beside)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -113,7 +113,7 @@ class AmdSmi(Driver):
         for key in ("current_socket_power", "socket_power", "average_socket_power"):  # which one depends on the GPU
             if isinstance(row.get(key), int | float):
                 return float(row[key])
-        raise UnavailableError("amdsmi tells no power of this GPU")
+        raise UnavailableError("amdsmi reports no power of this GPU")
 
 
 def drivers() -> tuple[list[Driver], list[str]]:

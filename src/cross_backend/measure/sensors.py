@@ -175,7 +175,7 @@ def combined_power_w(plist: bytes) -> float:
         return float(processor["combined_power"]) / 1e3
     if "package_watts" in processor:  # Intel
         return float(processor["package_watts"])
-    raise UnavailableError("powermetrics tells no power of this processor")
+    raise UnavailableError("powermetrics reports no power of this processor")
 
 
 def _text(path: Path) -> str:

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cross_backend.cache import Cache, key_of
 from cross_backend.errors import ArtifactError
-from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.captured import Captured
+from cross_backend.program.writing import write_capture
 from cross_backend.worker.question import Answering, Question
 from cross_backend.workloads import Source, find_workload
 
 KIND = "captures"
+
+
+def capture_of(program: str, cache: Cache) -> Path | None:
+    """Return the folder of a captured program.
+
+    Args:
+        program: its digest.
+        cache: where captures lie.
+    """
+    for record in sorted((cache.root / KIND).glob("*/capture.json")):
+        try:
+            if json.loads(record.read_text())["digest"] == program:
+                return record.parent
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,7 @@ def capture_workload(
     with cache.scratch() as folder:
         workload = source.build()
         captured = write_capture(workload, folder)
-        stored = Captured.read(cache.publish(folder, KIND, _capture_key(source) or captured.digest[:32]))
+        stored = Captured.read(cache.publish(folder, KIND, _capture_key(source) or captured.cache_key))
         return replace(stored, was_training=workload.was_training)
 
 

@@ -59,19 +59,26 @@ def plain_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Compute softmax(q·kᵀ·scale + mask)·v, as torch's documentation defines it; dropout is off in inference."""
+    """Compute softmax(q·kᵀ·scale + mask)·v as torch does; dropout is off in inference.
+
+    A row that the mask hides whole is 0.
+    """
     import torch
 
     if enable_gqa:
         key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
     scores = query @ key.transpose(-2, -1) * (query.size(-1) ** -0.5 if scale is None else scale)
-    if is_causal:
-        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
-    elif attn_mask is not None:
-        scores = scores + attn_mask
-    return torch.softmax(scores, -1) @ value
+    least = torch.finfo(scores.dtype).min  # not −inf, of which a row alone is 0/0
+    if is_causal:  # each row sees its first column at least
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+        return torch.softmax(scores.masked_fill(~seen, least), -1) @ value
+    if attn_mask is None:
+        return torch.softmax(scores, -1) @ value
+    if attn_mask.dtype == torch.bool:
+        seen, scores = attn_mask, scores.masked_fill(~attn_mask, least)
+    else:
+        seen, scores = attn_mask > float("-inf"), (scores + attn_mask).clamp(min=least)
+    return (torch.softmax(scores, -1) * seen.to(scores.dtype).amax(-1, keepdim=True)) @ value
 
 
 def _prelu(x: Any, weight: Any) -> Any:

@@ -55,6 +55,12 @@ def distinct_outputs(program: ExportedProgram) -> tuple[ExportedProgram, list[in
     return _rebuilt(program, module, signature, calls, program.example_inputs), places
 
 
+def with_graph(program: ExportedProgram, module: Any) -> ExportedProgram:
+    """Return a program with a changed copy of its graph, node for node, and the same signature and state."""
+    signature = _renamed(program, module.graph)
+    return _rebuilt(program, module, signature, program.module_call_graph, program.example_inputs)
+
+
 def structure_of(program: ExportedProgram) -> Structure:
     """Read what a program takes and gives.
 
@@ -72,7 +78,7 @@ def structure_of(program: ExportedProgram) -> Structure:
     ]
     outputs = _node(out_spec, lambda where: _leaf(next(made), values, f"output{where}", _OUTPUT_REMEDY), "")
     if not outputs.count:
-        raise CaptureError("the model gives no tensor; give one.")
+        raise CaptureError("the model returns no tensor; return one.")
     return Structure(tuple(arguments), outputs)
 
 
@@ -96,7 +102,7 @@ def flat_call(module: Any, program: ExportedProgram, *, any_constants: bool = Fa
         kept = [leaf for leaf, arg in zip(made, outputs, strict=False) if _is_tensor(arg)]
         if len(made) != len(outputs) or not (any_constants or _same_constants(made, outputs)):
             raise CaptureError(
-                "what the model gives beside tensors is not what it gave when it was captured: it depends on more than "
+                "the model returns other values beside tensors than when it was captured, so it depends on more than "
                 "its inputs. Make it a pure function."
             )
         return tuple(kept)

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 _PACKAGES = {"site-packages", "dist-packages"}
+
+
+def digest_lines(program: ExportedProgram) -> str:
+    """Return a digest of the lines that made the nodes, those of branches and loops included."""
+    from torch.fx import GraphModule
+
+    graphs = [one.graph for one in program.graph_module.modules() if isinstance(one, GraphModule)]
+    lines = [user_line(node.meta.get("stack_trace")) or "" for graph in graphs for node in graph.nodes]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def user_line(trace: str | None) -> str | None:

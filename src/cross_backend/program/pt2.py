@@ -8,6 +8,7 @@ import io
 import logging
 import tempfile
 from collections.abc import Iterator
+from copy import copy as shallow_copy
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -62,13 +63,12 @@ def save_pt2(program: ExportedProgram, path: Path, *, examples: bool = False) ->
     """
     import torch
 
-    given = program.example_inputs
-    program.example_inputs = given if examples else None
-    try:
-        buffer = io.BytesIO()
-        torch.export.save(program, buffer)
-    finally:
-        program.example_inputs = given
+    saved = program
+    if not examples:
+        saved = shallow_copy(program)  # the caller's own stays as it is: other threads may use it
+        saved.example_inputs = None
+    buffer = io.BytesIO()
+    torch.export.save(saved, buffer)
     path.write_bytes(buffer.getbuffer())
     trust.keep(Cache(), path)
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError
-from cross_backend.program.flops import count_accumulations, count_flops
+from cross_backend.program.flops import count_accumulations
 from cross_backend.program.hints import hints_of, shapes_of
 from cross_backend.program.layout import row_major
 from cross_backend.program.running import Conditions, run_disturbed, run_wide
 from cross_backend.program.stability import JUMP_STEPS, noises_on, scales_of, stability_on, unstable
-from cross_backend.program.state import state_of
+from cross_backend.program.state import name_of, state_of
 from cross_backend.tensors import from_numpy, kind_of, to_numpy
 from cross_backend.verify.deviation import deviation, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_groups
@@ -26,9 +26,6 @@ from cross_backend.workloads.user_code import with_place
 if TYPE_CHECKING:
     import numpy as np
     from torch.export import ExportedProgram
-
-    from cross_backend.program.running import Runs
-    from cross_backend.program.stability import Stability
 
     Arrays = Sequence[np.ndarray[Any, Any]]
 
@@ -85,6 +82,8 @@ def reference_sample(
     expected: Any,
     reference: Reference,
     own: Sequence[ProbeInput] = (),
+    steps: Sequence[Arrays] = (),
+    flops: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the sample's groups and what they prove; the captured program must agree with the eager model.
 
@@ -95,6 +94,8 @@ def reference_sample(
         expected: what the model gives for them.
         reference: the eager model.
         own: the user's own inputs, which join the probes.
+        steps: inputs of the calls after the sample's, of a program with state; made up where there are none.
+        flops: floating point operations of a call, if they are known: large programs get fewer probes.
 
     Raises:
         CaptureError: it does not.
@@ -115,18 +116,24 @@ def reference_sample(
     jumps = [outputs for outputs in [run_disturbed(runs, leaves, 2, steps=JUMP_STEPS)] if outputs]
     groups = make_sample(inputs, wanted, run, again, count_accumulations(program), may_move=not has_state, jumps=jumps)
     groups["fixed"] = [_fixed(program)]
-    groups["narrow"] = narrow_group(noises_on(runs, leaves, wanted, groups["scale"]))
     tolerance = min(max(1e-4, 16 * float(groups["rounding"][0])), 1e-2)  # random numbers look like large rounding
     _check_same(name, wanted, conditions.run(tensors(inputs)), tolerance)
     if "input2" in groups:
         _check_same(name, groups["expected2"], conditions.run(tensors(groups["input2"])), tolerance)
+    sampled = leaves, wanted, groups["scale"]
     if has_state:
-        groups |= further_groups(STEP, _steps(inputs, reference, tensors))
-        names = [one.removeprefix("inner.") for one in state_of(program)]  # of a program that was traced again
+        groups["narrow"] = narrow_group(*noises_on(runs, [sampled]))
+        groups |= further_groups(STEP, _steps(inputs, reference, tensors, steps))
+        names = [name_of(one) for one in state_of(program)]
         return groups, _proof(conditions, state=names)
-    groups |= further_groups(OWN, _owned(name, groups, own, run, tensors, conditions))
-    kept, dropped = _probed(program, name, groups, run, tensors, conditions)
-    groups |= further_groups(PROBE, kept)
+    owned = _owned(name, groups, own, run, tensors, conditions)
+    work = flops if flops is not None else 2.0 * sum(one.numel() for one in program.state_dict.values())
+    kept, dropped = _probed(program, name, groups, run, tensors, conditions, work)
+    further = [(tensors(one.inputs), one.expected, _scales(one, wanted)) for one in (*owned, *kept)]
+    narrow, *noises = noises_on(runs, [sampled, *further])
+    groups["narrow"] = narrow_group(narrow)
+    known = [replace(one, narrow=row) for one, row in zip((*owned, *kept), noises, strict=True)]
+    groups |= further_groups(OWN, known[: len(owned)]) | further_groups(PROBE, known[len(owned) :])
     given = [one.name for one in own]
     return groups, _proof(conditions, inputs=given, probes=[one.name for one in kept], dropped=dropped)
 
@@ -153,16 +160,20 @@ def _fixed(program: ExportedProgram) -> Any:
     return np.array([node not in moving for node in outputs])
 
 
-def _steps(inputs: Arrays, reference: Reference, tensors: Callable[[Arrays], list[Any]]) -> list[KnownInput]:
+def _steps(
+    inputs: Arrays, reference: Reference, tensors: Callable[[Arrays], list[Any]], wanted: Sequence[Arrays]
+) -> list[KnownInput]:
     """Return further calls in order, each on the state that the one before left; single whole numbers count on."""
     found: list[KnownInput] = []
     reference.reset()
     run_eagerly(reference.call, tensors(inputs))
-    for step in range(1, STEPS + 1):
-        given = [_at_step(x, step) for x in inputs]
+    made = wanted or [[_at_step(x, step) for x in inputs] for step in range(1, STEPS + 1)]
+    for step, given in enumerate(made, 1):
         try:
             outputs = [to_numpy(y) for y in run_eagerly(reference.call, tensors(given))]
         except CaptureError:
+            if wanted:
+                raise
             break
         found.append(KnownInput(f"call {step + 1}", given, outputs))
     reference.reset()
@@ -191,12 +202,12 @@ def _probed(
     run: Callable[[Arrays], list[Any]],
     tensors: Callable[[Arrays], list[Any]],
     conditions: Conditions,
+    work: float,
 ) -> tuple[list[KnownInput], dict[str, str]]:
     """Return the probes that work, with reference and rounding, and why others were dropped.
 
     The first on which rounding changes the outputs too much is tried again with smaller values.
     """
-    work = _work(program, tensors(groups["input"]))
     most = next((count for limit, count in FEW if work <= limit), 1)
     kept: list[KnownInput] = []
     dropped: dict[str, str] = {}
@@ -224,14 +235,9 @@ def _probed(
         _check_same(name, outputs, captured, min(max(1e-4, 16 * found.rounding), 1e-2))
         before, missed = missed, len(conditions.missed())
         if len(kept) < most or missed < before:
-            kept.append(_known(conditions.runs, groups, probe, outputs, tensors, found))
+            row = KnownInput(probe.name, probe.inputs, outputs, found.rounding, found.scale, reaches=missed < before)
+            kept.append(row)
     return kept, dropped
-
-
-def _work(program: ExportedProgram, leaves: Sequence[Any]) -> float:
-    """Return the floating point operations of a call; where they are not counted, at least two for each weight."""
-    found = count_flops(program, leaves)
-    return found if found is not None else 2.0 * sum(one.numel() for one in program.state_dict.values())
 
 
 def _owned(
@@ -252,27 +258,17 @@ def _owned(
         captured = conditions.run(tensors(one.inputs))
         stable = stability_on(conditions.runs, groups["expected"], tensors(one.inputs), outputs)
         _check_same(f"{name} ({one.name})", outputs, captured, min(max(1e-4, 16 * stable.rounding), 1e-2))
-        stable = replace(stable, rounding=min(stable.rounding, unstable(conditions.runs)))
-        found.append(_known(conditions.runs, groups, one, outputs, tensors, stable))
+        rounding = min(stable.rounding, unstable(conditions.runs))
+        found.append(KnownInput(one.name, one.inputs, outputs, rounding, stable.scale))
     return found
 
 
-def _known(
-    runs: Runs,
-    groups: Mapping[str, Any],
-    given: ProbeInput,
-    outputs: Arrays,
-    tensors: Callable[[Arrays], list[Any]],
-    stable: Stability,
-) -> KnownInput:
-    """Return an input with its reference, and by what targets are judged on it."""
+def _scales(known: KnownInput, first: Arrays) -> Arrays:
+    """Return the scales by which targets are judged on an input; ``first``: reference outputs of the sample."""
     import numpy as np
 
-    scales = scales_of(outputs, groups["expected"])
-    if stable.scale:
-        scales = [np.maximum(*row) for row in zip(scales, stable.scale, strict=True)]
-    noises = noises_on(runs, tensors(given.inputs), outputs, scales)
-    return KnownInput(given.name, given.inputs, outputs, stable.rounding, stable.scale, noises)
+    scales = scales_of(known.expected, first)
+    return [np.maximum(*row) for row in zip(scales, known.scale, strict=True)] if known.scale else scales
 
 
 def _check_same(name: str, expected: Arrays, captured: Arrays, tolerance: float) -> None:
@@ -317,6 +313,6 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
     for output in outputs:
         if not isinstance(output, torch.Tensor):
             raise CaptureError(
-                f"the model gives a {type(output).__name__} among its outputs; only tensors can be shipped."
+                f"the model returns a {type(output).__name__} among its outputs; only tensors can be shipped."
             )
     return outputs

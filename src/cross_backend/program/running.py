@@ -77,22 +77,22 @@ def run_disturbed(runs: Runs, leaves: Sequence[Any], seed: int, steps: int = 1) 
                 return result
             return tree_map(noise.disturbed, result)
 
-    def run(module: Any) -> Any:
-        return Disturbed(module, garbage_collect_values=True).run(*map(noise.disturbed, leaves))
+    def run(module: Any, given: Sequence[Any]) -> Any:
+        return Disturbed(module, garbage_collect_values=True).run(*map(noise.disturbed, given))
 
     with _flushed():
-        return _run(runs, run, noise.disturbed)
+        return _run(runs, run, noise.disturbed, [leaves])[0]
 
 
-def run_narrow(runs: Runs, leaves: Sequence[Any], precision: str) -> list[Any] | None:
+def run_narrow(runs: Runs, inputs: Sequence[Sequence[Any]], precision: str) -> list[list[Any] | None]:
     """Run with all weights, inputs and intermediate values of float32 rounded to a 16-bit type, as it exactly does.
 
     Values become infinite from a quarter of the type's range on: a target may hold larger ones beside those that the
-    program names. None where it cannot be run so.
+    program names. None for inputs that it cannot be run so on.
 
     Args:
-        runs: of the program.
-        leaves: tensors of the input.
+        runs: of the program; where it has state, one input only.
+        inputs: tensors of each.
         precision: key of :data:`~cross_backend.verify.narrow.NARROW`.
     """
     import torch
@@ -113,10 +113,10 @@ def run_narrow(runs: Runs, leaves: Sequence[Any], precision: str) -> list[Any] |
             result = super().run_node(n)
             return result if n.op != "call_function" or name_of(n) in _VIEWS else tree_map(change, result)
 
-    def run(module: Any) -> Any:
-        return Narrowed(module, garbage_collect_values=True).run(*map(change, leaves))
+    def run(module: Any, given: Sequence[Any]) -> Any:
+        return Narrowed(module, garbage_collect_values=True).run(*map(change, given))
 
-    return _run(runs, run, change)
+    return _run(runs, run, change, inputs)
 
 
 def _normalised(name: str, args: Sequence[Any]) -> int:
@@ -149,19 +149,31 @@ def run_wide(runs: Runs, leaves: Sequence[Any]) -> list[Any] | None:
                 runs.met_constants |= bool(nearly.any())
             return super().call_function(target, args, kwargs)
 
-    return _run(runs, lambda module: Watched(module).run(*map(change, leaves)), change)
+    return _run(runs, lambda module, given: Watched(module).run(*map(change, given)), change, [leaves])[0]
 
 
-def _run(runs: Runs, run: Callable[[Any], Any], change: Callable[[Any], Any]) -> list[Any] | None:
+def _run(
+    runs: Runs, run: Callable[[Any, Sequence[Any]], Any], change: Callable[[Any], Any], inputs: Sequence[Sequence[Any]]
+) -> list[list[Any] | None]:
+    """Change the weights once, and run on each input; None for those on which it fails."""
     import torch
     from torch.utils import _pytree
 
-    try:
-        with torch.no_grad():
-            outputs = _pytree.tree_leaves(run(runs.module(change)))
-    except Exception:
-        return None
-    return [to_numpy(y.to(dtype)) for y, dtype in zip(outputs, runs.output_types, strict=True)]
+    found: list[list[Any] | None] = []
+    with torch.no_grad():
+        try:
+            module = runs.module(change)
+        except Exception:
+            return [None] * len(inputs)
+        for given in inputs:
+            try:
+                outputs = _pytree.tree_leaves(run(module, given))
+            except Exception:
+                found.append(None)
+            else:
+                rows = zip(outputs, runs.output_types, strict=True)
+                found.append([to_numpy(y.to(dtype)) for y, dtype in rows])
+    return found
 
 
 class Runs:

@@ -101,13 +101,19 @@ def _most(runs: Runs, of_float32: float, steps: int) -> float:
     return max(of_float32, min(steps * max(narrow, default=0.0), 1.0))
 
 
-def noises_on(runs: Runs, leaves: Sequence[Any], outputs: Arrays, scales: Arrays) -> dict[str, float]:
-    """Return 16-bit precision → what exact rounding to its type changes on an input; see ``verify.narrow``."""
-    found = {}
+def noises_on(runs: Runs, rows: Sequence[tuple[Sequence[Any], Arrays, Arrays]]) -> list[dict[str, float]]:
+    """Return for each input: 16-bit precision → what exact rounding to its type changes; see ``verify.narrow``.
+
+    Args:
+        runs: of the program; where it has state, one row only.
+        rows: tensors of an input, reference outputs for it, and their scales.
+    """
+    found: list[dict[str, float]] = [{} for _ in rows]
     for precision in NARROW:
-        again = run_narrow(runs, leaves, precision)
-        if again is not None:
-            found[precision] = noise_of([(outputs, again, scales)])
+        runs_on_all = run_narrow(runs, [leaves for leaves, _, _ in rows], precision)
+        for noises, again, (_, outputs, scales) in zip(found, runs_on_all, rows, strict=True):
+            if again is not None:
+                noises[precision] = noise_of([(outputs, again, scales)])
     return found
 
 

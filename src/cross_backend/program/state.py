@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
     from torch.export import ExportedProgram
+
+STATE = "state"
+"""Group of a sample file that holds the initial values; one that is all zeros is stored as an empty array."""
 
 
 def state_of(program: ExportedProgram) -> tuple[str, ...]:
@@ -29,3 +35,19 @@ def state_of(program: ExportedProgram) -> tuple[str, ...]:
                 found[owner[value]] = None
             owner[node] = owner[value]
     return tuple(found)
+
+
+def value_of(program: ExportedProgram, name: str) -> Any:
+    """Return the initial value of a buffer, a torch tensor."""
+    table = program.state_dict if name in program.state_dict else program.constants
+    return table[name].detach()
+
+
+def name_of(buffer: str) -> str:
+    """Return a buffer's name for readers; a program that was traced again lies in another."""
+    return buffer.removeprefix("inner.")
+
+
+def stored(values: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """Return initial values as a sample file holds them."""
+    return [value if value.any() else value.reshape(-1)[:0] for value in values]

@@ -48,7 +48,14 @@ def _identity(here: Machine) -> tuple[tuple[str, str], ...]:
 
 def versions(results: StudyResults) -> Table:
     """Return the versions of what took part."""
-    rows = tuple(sorted((name, version) for name, version in results.versions.items()))
+    found: dict[str, dict[str, list[str]]] = {}
+    for part in results.parts or (results,):
+        for name, version in part.versions.items():
+            found.setdefault(name, {}).setdefault(version, []).append(getattr(part, "place", ""))
+    rows = tuple(
+        (name, next(iter(by))) if len(by) == 1 else (name, "; ".join(f"{v} on {', '.join(at)}" for v, at in by.items()))
+        for name, by in sorted(found.items())
+    )
     return Table("Versions", ("distribution", "version"), rows)
 
 

@@ -1,11 +1,12 @@
-"""Devices: what to ship on each machine of a comparison, and what changes between machines; as table and as page."""
+"""Devices: what to ship on each machine of a comparison; as table and as page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cross_backend.records import Outcome, Panel, Result
+from cross_backend.records import Outcome, Panel
 from cross_backend.report import figures, outcomes, tables, verdicts
+from cross_backend.report.machines import changes
 from cross_backend.report.markdown import escaped, section
 from cross_backend.report.tables import NONE, Table
 
@@ -34,40 +35,6 @@ def summary(panels: Sequence[Panel]) -> Table:
 def _verified(panel: Panel) -> str:
     right = sum(result.outcome is Outcome.OK for result in panel.results)
     return f"{right} of {len(panel.results)}"
-
-
-def changes(panels: Sequence[Panel]) -> list[str]:
-    """Return what differs between the machines of one model: the fastest target, what fails on some only."""
-    found = []
-    for workload in dict.fromkeys(panel.workload for panel in panels):
-        of_model = [panel for panel in panels if panel.workload == workload]
-        leaders = {panel.place: verdicts.listed(first) for panel in of_model if (first := _first(panel))}
-        if len(set(leaders.values())) > 1:
-            told = "; ".join(f"{names} on {place}" for place, names in leaders.items())
-            found.append(f"{workload}: the fastest differs by device: {told}.")
-        elif len(leaders) > 1:
-            found.append(f"{workload}: {next(iter(leaders.values()))} is the fastest on {_places(list(leaders))}.")
-        found += [f"{workload}: {text}" for text in _outcomes(of_model)]
-    return found
-
-
-def _first(panel: Panel) -> list[Result]:
-    return [result for result in panel.ranked if result.rank == 1]
-
-
-def _places(names: Sequence[str]) -> str:
-    return "both devices" if len(names) == 2 else f"all {len(names)} devices"
-
-
-def _outcomes(panels: Sequence[Panel]) -> list[str]:
-    """Return which targets end otherwise on one machine than on another."""
-    found = []
-    for results in zip(*(panel.results for panel in panels), strict=True):
-        ends = {panel.place: result.outcome for panel, result in zip(panels, results, strict=True)}
-        if len(set(ends.values())) > 1:
-            told = ", ".join(f"{outcome} on {place}" for place, outcome in ends.items())
-            found.append(f"{results[0].title} is {told}.")
-    return found
 
 
 def decision(panels: Sequence[Panel], command: str) -> str:

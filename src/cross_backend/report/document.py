@@ -15,7 +15,7 @@ def document(results: StudyResults) -> dict[str, Any]:
     """Return the JSON document of a study: ``records.document`` of its panels, extended.
 
     Every result has its percentiles beside its latency; ``study``, ``versions``, ``started`` and ``finished`` say of
-    what study. Values that are not known are null.
+    what study, and ``machines`` what each machine has of it. Values that are not known are null.
     """
     plain = records.document(results.panels, results.machine)
     rows = iter(plain["results"])
@@ -27,6 +27,7 @@ def document(results: StudyResults) -> dict[str, Any]:
         "finished": results.finished,
         "settings": dict(results.settings),
         "versions": dict(results.versions),
+        "machines": [part.to_json() for part in results.parts],
         "results": [
             {**next(rows), "title": result.title, "percentiles_ms": _percentiles(result)}
             for panel in results.panels

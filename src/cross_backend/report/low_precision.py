@@ -60,16 +60,16 @@ def agreements(panel: Panel) -> list[str]:
         if found is None:
             continue
         other = next((one.title for one in panel.results if one.target == found.reference), found.reference)
-        on = f"on {found.inputs} input{'s' if found.inputs > 1 else ''}"
+        count = f"{found.inputs} input{'s' if found.inputs > 1 else ''}"
         first = ""
         if found.top1 is not None:
-            near = "" if found.top5 is None else f" (top-5 {tables.percent(found.top5)})"
-            first = f"gives the class of {other} {on} in {tables.percent(found.top1)}{near}"
+            near = "" if found.top5 is None else f" (top-5: {tables.percent(found.top5)})"
+            first = f"agrees with {other} on the top class of {tables.percent(found.top1)} of {count}{near}"
         outputs = ", ".join(tables.sqnr(db) for db in found.sqnr_db[:SHOWN])
         more = ", …" if len(found.sqnr_db) > SHOWN else ""
         noise = f"SQNR {'of each output ' if len(found.sqnr_db) > 1 else ''}{outputs}{more}"
-        noise = f"{noise}, of input {found.worst} alone {tables.sqnr(found.worst_db)}"
-        told.append(f"{result.title} {first}; {noise}." if first else f"{result.title} beside {other} {on}: {noise}.")
+        noise = f"{noise}, worst input ({found.worst}): {tables.sqnr(found.worst_db)}"
+        told.append(f"{result.title} {first or f'beside {other} on {count}'}; {noise}.")
     return told
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cross_backend.foreign_text import plain
 from cross_backend.instruments.table import tables as instrument_tables
 from cross_backend.records import StudyResults
-from cross_backend.report import circumstances, study_tables, verdicts
+from cross_backend.report import circumstances, machines, study_tables, verdicts
 from cross_backend.report.tables import Table
 from cross_backend.report.views import View, views
 
@@ -27,6 +27,8 @@ def text(results: StudyResults) -> str:
     if not results.finished:
         lines += ["**Not finished: this is what was measured until now.**", ""]
     lines += [f"Begun {escaped(results.started)}.", ""]
+    if len(results.places) > 1:
+        lines += [*(f"- {escaped(text)}" for text in machines.changes(results.panels, "machine")), ""]
     if not shown:
         lines += ["No panel was begun, so there is nothing to compare.", ""]
     for table in tables(results, shown):
@@ -50,6 +52,7 @@ def tables(results: StudyResults, shown: Sequence[View]) -> list[Table]:
     """Return all tables of a study in the order in which they are read; those without rows are left out."""
     found = [
         study_tables.overview(shown),
+        *((machines.by_machine(results.panels), machines.machines(results)) if len(results.places) > 1 else ()),
         *(_named("Ranking", study_tables.ranking(view).filled, view) for view in shown),
         study_tables.stopped(shown),
         *(study_tables.instrument(shown, metrics) for metrics in instrument_tables()),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 
-from cross_backend.records import Outcome, Result
+from cross_backend.records import LOCALIZED, Outcome, Result
 
 MARKS: Mapping[str, str] = {
     **dict.fromkeys(Outcome, "❌"),
@@ -34,11 +35,23 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…", ")", "]", "'")) else f"{text}."
 
 
+def reason_of(result: Result) -> str:
+    """Return why a result is not OK, with the operator that went wrong where that was sought."""
+    reason = result.reason or "no reason was given"
+    return f"{reason}. {result.notes[LOCALIZED]}" if LOCALIZED in result.notes else reason
+
+
+def to_localize(results: Iterable[Result], model: str) -> list[str]:
+    """Return the commands that find the operators which targets compute wrongly."""
+    wrong = [one for one in results if one.outcome is Outcome.MISMATCH and LOCALIZED not in one.notes]
+    return [f"cross-backend localize {shlex.quote(model)} --backend {shlex.quote(one.target)}" for one in wrong]
+
+
 def reasons(results: Iterable[Result]) -> list[tuple[Outcome, str, str]]:
     """Return (outcome, reason, targets) of what did not end well, each reason once, by its first target."""
     found: dict[tuple[Outcome, str], list[str]] = {}
     for result in results:
         if result.outcome is not Outcome.OK:
-            key = (result.outcome, result.reason or "no reason was given")
+            key = (result.outcome, reason_of(result))
             found.setdefault(key, []).append(result.title)
     return [(outcome, text, ", ".join(dict.fromkeys(titles))) for (outcome, text), titles in found.items()]

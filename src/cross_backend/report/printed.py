@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cross_backend.records import Outcome, Panel, Result, StudyResults
-from cross_backend.report import circumstances, devices, figures, outcomes, study_tables, tables, verdicts
+from cross_backend.report import circumstances, devices, figures, machines, outcomes, study_tables, tables, verdicts
 from cross_backend.report.low_precision import agreements, not_faster
 from cross_backend.report.placement import TELLING, left_by_delegate
 from cross_backend.report.tables import Table
@@ -18,8 +18,14 @@ from cross_backend.report.views import functional, threads, views
 _MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
 
 
-def print_panel(terminal: Terminal, panel: Panel) -> None:
-    """Print a comparison: a line per target, the ranking, the summary."""
+def print_panel(terminal: Terminal, panel: Panel, model: str | None = None) -> None:
+    """Print a comparison: a line per target, the ranking, the summary.
+
+    Args:
+        terminal: where to.
+        panel: the comparison.
+        model: what the command line takes for the model; the workload's name where None.
+    """
     batch = f", batch {panel.batch}" if panel.batch > 1 else ""
     place = f" on {panel.place}" if panel.place != "local" else ""
     terminal.text(f"🚀 cross-backend: {panel.workload}{batch}{place}", style="bold")
@@ -33,6 +39,7 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
             terminal.text(_ended_well(result))
     for outcome, why, titles in outcomes.reasons(panel.results):
         terminal.text(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {outcomes.sentence(why)}")
+    _print_commands(terminal, [panel], model)
     terminal.text()
     if panel.ranked:
         terminal.text("🏆 Performance Ranking:", style="bold")
@@ -49,6 +56,13 @@ def print_panel(terminal: Terminal, panel: Panel) -> None:
         terminal.text("⚠️ Interrupted: this is what was finished until then.")
 
 
+def _print_commands(terminal: Terminal, panels: Sequence[Panel], model: str | None = None) -> None:
+    """Print how to find the operators that are wrong."""
+    commands = (text for one in panels for text in outcomes.to_localize(one.results, model or one.workload))
+    for command in dict.fromkeys(commands):
+        terminal.text(f"   find the operator: {command}")
+
+
 def _ended_well(result: Result) -> str:
     if result.latency_ms is None or result.mean_ms is None:
         if functional(result):
@@ -61,12 +75,15 @@ def _ended_well(result: Result) -> str:
 
 def text(shown: Panel | StudyResults) -> str:
     """Return what is printed of a panel or a study, as plain text as wide as the terminal."""
-    into = io.StringIO()
-    terminal = Terminal(into=into, width=shutil.get_terminal_size().columns)
     if isinstance(shown, Panel):
-        print_panel(terminal, shown)
-    else:
-        print_study(terminal, shown)
+        return written(lambda terminal: print_panel(terminal, shown))
+    return written(lambda terminal: print_study(terminal, shown))
+
+
+def written(show: Callable[[Terminal], None]) -> str:
+    """Return what a function prints, as plain text as wide as the terminal."""
+    into = io.StringIO()
+    show(Terminal(into=into, width=shutil.get_terminal_size().columns))
     return "\n".join(line.rstrip() for line in into.getvalue().splitlines())
 
 
@@ -114,7 +131,7 @@ def print_devices(terminal: Terminal, panels: Sequence[Panel]) -> None:
     table = devices.summary(panels)
     terminal.text(f"🎯 {table.title}:", style="bold")
     terminal.table(table.headers, table.rows)
-    for text in devices.changes(panels):
+    for text in machines.changes(panels):
         terminal.text(f"   {text}")
 
 
@@ -132,6 +149,7 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
         terminal.text("❌ No panel was begun.")
         return
     _print_table(terminal, study_tables.overview(shown))
+    _print_machines(terminal, results)
     for view in shown:
         if view.panel.ranked:
             terminal.text()
@@ -140,7 +158,17 @@ def print_study(terminal: Terminal, results: StudyResults) -> None:
             for text in filter(None, (verdicts.ship(view.panel), verdicts.lead(view.panel))):
                 terminal.text(f"   🎯 {text}")
     _print_stopped(terminal, study_tables.stopped(shown))
+    _print_commands(terminal, results.panels)
     _print_table(terminal, circumstances.warnings(shown))
+
+
+def _print_machines(terminal: Terminal, results: StudyResults) -> None:
+    """Print the fastest of each panel by machine, and what changes between machines, where there are several."""
+    if len(results.places) > 1:
+        _print_table(terminal, machines.by_machine(results.panels))
+        for text in machines.changes(results.panels, "machine"):
+            terminal.text(f"   {text}")
+        _print_table(terminal, machines.machines(results))
 
 
 def _machines(results: StudyResults) -> list[str]:

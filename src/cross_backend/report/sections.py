@@ -13,7 +13,7 @@ from cross_backend.instruments.memory import MEMORY
 from cross_backend.instruments.open_loop import OPEN_LOOP
 from cross_backend.instruments.throughput import THROUGHPUT
 from cross_backend.records import StudyResults
-from cross_backend.report import circumstances, study_tables
+from cross_backend.report import circumstances, machines, study_tables
 from cross_backend.report.charts import cost, latency, load
 from cross_backend.report.charts.plots import Chart, for_both
 from cross_backend.report.looks import Look
@@ -71,7 +71,21 @@ _Draw = Callable[[View], Sequence[Chart | None]]
 def sections(results: StudyResults, views: Sequence[View]) -> list[Section]:
     """Build all chapters between the ranking and the re-analysis."""
     looks = looks_of(views)
-    return [*_measured(views, looks), *_instruments(views, looks), *_circumstances(results, views)]
+    return [
+        *_machines(results),
+        *_measured(views, looks),
+        *_instruments(views, looks),
+        *_circumstances(results, views),
+    ]
+
+
+def _machines(results: StudyResults) -> list[Section]:
+    """Return the chapter of a study that several machines measured; none of another."""
+    if len(results.places) < 2:
+        return []
+    shown = (machines.by_machine(results.panels), machines.differences(results.panels), machines.machines(results))
+    lead = "The fastest verified target of each panel on each machine, and what changes between machines."
+    return [Section("by-machine", "Results by machine", lead, (Block(tables=shown),))]
 
 
 def _measured(views: Sequence[View], looks: Mapping[str, Look]) -> list[Section]:
@@ -167,10 +181,10 @@ def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section
         Section(
             "placement",
             "Placement",
-            "What each finished artifact really hands to its backend, read back from the file; what was left, and why; "
-            "and where the runtime says that the work was done.",
+            "What each finished artifact delegates to its backend, read back from the file. What is not, and why. "
+            "Where the runtime reports that the work was done.",
             tuple(Block(view.label, view.key, tables=(study_tables.placement(view),)) for view in views),
-            "No artifact tells what it holds.",
+            "No artifact reports what it holds.",
         ),
         Section(
             "machine",

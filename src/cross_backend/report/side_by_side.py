@@ -10,6 +10,7 @@ from cross_backend.report.terminal import Terminal
 
 SHOWN = 12
 """Parts and lines of a table; ``--json`` has all."""
+COUNTED = "A convolution or product counts with the operators that follow it, up to the next one."
 OPERATORS = 2
 """Kinds of operators of a part that are shown."""
 
@@ -20,6 +21,7 @@ def print_side_by_side(terminal: Terminal, found: SideBySide) -> None:
     terminal.text(f"📊 {found.a} against {found.b}: milliseconds of each profile", style="bold")
     terminal.text(answer(found))
     if found.reason is None:
+        terminal.text(COUNTED)
         _print(terminal, "part of the model", found, found.modules, [part.name for part in found.modules])
         _print(terminal, "line of Python", found, found.lines, [part.name for part in found.lines])
         return

@@ -9,13 +9,14 @@ from cross_backend.instruments.instrument import Metrics
 from cross_backend.measure.percentiles import percentiles as estimated
 from cross_backend.measurement import Interval, Measurement
 from cross_backend.report import figures, tables
+from cross_backend.report.outcomes import reason_of
 from cross_backend.report.tables import NONE, Table
 from cross_backend.report.views import Row, View, proved, timed
 
 PERCENTS = (90.0, 99.0, 99.9)
 _PERCENTILES = tuple(f"P{percent:g}" for percent in PERCENTS)
 WHERE = ("workload", "batch", "threads")
-"""What tells panels apart; columns of tables that hold several."""
+"""What tells panels of one machine apart; columns of tables that hold several."""
 RANKING = (
     "rank",
     "backend",
@@ -38,6 +39,19 @@ RANKING = (
 def where(view: View) -> tuple[str, str, str]:
     """Return the cells of :data:`WHERE`."""
     return view.panel.workload, str(view.panel.batch), str(view.panel.settings.get("threads", NONE))
+
+
+def by_machine(table: Table, places: Sequence[str]) -> Table:
+    """Return a table whose rows are of panels with the machine of each, where there are several.
+
+    Args:
+        table: begins with :data:`WHERE`.
+        places: of each row.
+    """
+    if len(set(places)) < 2:
+        return table
+    rows = tuple((place, *row) for place, row in zip(places, table.rows, strict=True))
+    return Table(table.title, ("machine", *table.headers), rows, tuple(index + 1 for index in table.numeric))
 
 
 def ranking(view: View) -> Table:
@@ -83,7 +97,7 @@ def percentiles(latency: Measurement) -> tuple[str, ...]:
 def note(row: Row) -> str:
     """Return why a result has no rank, and what else a reader should know of it."""
     result = row.result
-    parts = [f"{result.outcome}: {result.reason or 'no reason was given'}"] if result.outcome != "OK" else []
+    parts = [f"{result.outcome}: {reason_of(result)}"] if result.outcome != "OK" else []
     if result.outcome == "OK":
         parts += [text for text in (result.unranked, result.reason) if text]
         if result.comparison is None:
@@ -116,7 +130,8 @@ def overview(views: Sequence[View]) -> Table:
             )
         )
     headers = (*WHERE, "fastest", "median", "ratio of the next", "speedup", "smallest detectable difference", "ranked")
-    return Table("Fastest of each panel", headers, tuple(rows), (1, 2, 4, 7, 8))
+    table = Table("Fastest of each panel", headers, tuple(rows), (1, 2, 4, 7, 8))
+    return by_machine(table, [view.panel.place for view in views])
 
 
 def stopped(views: Sequence[View]) -> Table:
@@ -132,14 +147,19 @@ def stopped(views: Sequence[View]) -> Table:
 
 def _once(found: Iterable[tuple[View, str, tuple[str, ...]]], panels: int) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return what was found of (panel, target) once: all targets that have it in the same panels, and in which."""
-    places: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    panels_at: dict[tuple[tuple[str, ...], str], list[View]] = {}
     for view, title, what in found:
-        places.setdefault((what, title), []).append(f"{view.panel.workload} ×{view.panel.batch}")
+        panels_at.setdefault((what, title), []).append(view)
     titles: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for (what, title), at in places.items():
-        where_text = "all panels" if len(at) == panels > 1 else ", ".join(dict.fromkeys(at))
+    for (what, title), at in panels_at.items():
+        where_text = "all panels" if len(at) == panels > 1 else ", ".join(dict.fromkeys(_short(view) for view in at))
         titles.setdefault((what, where_text), []).append(title)
     return [(", ".join(named), at, what) for (what, at), named in titles.items()]
+
+
+def _short(view: View) -> str:
+    place = f" on {view.panel.place}" if view.panel.place != "local" else ""
+    return f"{view.panel.workload} ×{view.panel.batch}{place}"
 
 
 def instrument(views: Sequence[View], metrics: Metrics, title: str = "") -> Table | None:
@@ -154,7 +174,7 @@ def instrument(views: Sequence[View], metrics: Metrics, title: str = "") -> Tabl
     parts = _parts(views, prefix, tuple(metrics.parts))
     if not parts:
         return _nothing_measured(views, title, prefix)
-    rows = []
+    rows, places = [], []
     for view in views:
         for row in view.rows:
             why = _why_not(row, prefix)
@@ -164,8 +184,9 @@ def instrument(views: Sequence[View], metrics: Metrics, title: str = "") -> Tabl
                 medians.append(tables.quantity(found.median, found.unit) if found else NONE)
             if why or any(text != NONE for text in medians):
                 rows.append((*where(view), row.label, *medians, why))
+                places.append(view.panel.place)
     headers = (*WHERE, "backend", *(metrics.parts.get(part, part.replace("_", " ")) for part in parts), "why not")
-    return Table(title, headers, tuple(rows), (1, 2, *range(4, 4 + len(parts))))
+    return by_machine(Table(title, headers, tuple(rows), (1, 2, *range(4, 4 + len(parts)))), places)
 
 
 def _nothing_measured(views: Sequence[View], title: str, prefix: str) -> Table | None:

@@ -53,6 +53,12 @@ class Terminal:
         for part in fitting.folded(shown, self.width, _below(shown)) if self.width else [shown]:
             self.out.print(part, style=style, soft_wrap=True)
 
+    def piece(self, text: str) -> None:
+        """Print a piece of a text at once, without a line's end; its own line ends stay."""
+        if not self.quiet:
+            self.out.print("\n".join(map(plain, text.split("\n"))), end="", soft_wrap=True)
+            self.out.file.flush()
+
     def table(
         self,
         headers: Sequence[str],

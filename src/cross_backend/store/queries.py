@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, case, func, select, text
+from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, case, func, select, text
 
 from cross_backend.machine import Machine
 from cross_backend.records import PanelKey
@@ -19,6 +19,15 @@ from cross_backend.store.spool import Entry
 
 LAUNCH = "launch"
 INSTRUMENTS = "instruments"
+
+# Built once: building a statement takes longer than running it, and these run for every record.
+_OF_PANEL = [
+    PANELS.c[name] == bindparam(f"of_{name}") for name in ("study_id", *(one.name for one in fields(PanelKey)))
+]
+_PANEL = select(PANELS.c.id).where(*_OF_PANEL)
+_RECORD = select(RECORDS.c.id).where(*(RECORDS.c[name] == bindparam(name) for name in ("panel_id", "kind", "number")))
+_FINISH = PANELS.update().where(*_OF_PANEL)
+_INSERT = {table: table.insert() for table in (STUDIES, PANELS, RECORDS, SAMPLES)}
 
 
 def now() -> str:
@@ -58,6 +67,19 @@ def study(connection: Connection, study_id: int) -> StoredStudy:
     return typed(StoredStudy, *connection.execute(row).one())
 
 
+def named(connection: Connection, name: str) -> list[StoredStudy]:
+    """Return the studies of a name, oldest first."""
+    rows = select(*_columns(STUDIES, StoredStudy)).filter_by(name=name).order_by(STUDIES.c.id)
+    return [typed(StoredStudy, *row) for row in connection.execute(rows)]
+
+
+def unfinished(connection: Connection, name: str, digest: str) -> list[StoredStudy]:
+    """Return the unfinished studies that ask for the same on any machine, oldest first."""
+    rows = select(*_columns(STUDIES, StoredStudy)).filter_by(name=name, digest=digest)
+    rows = rows.where(STUDIES.c.finished.is_(None)).order_by(STUDIES.c.id)
+    return [typed(StoredStudy, *row) for row in connection.execute(rows)]
+
+
 def study_of_uid(connection: Connection, uid: str) -> int | None:
     """Return the number of a study."""
     return connection.execute(select(STUDIES.c.id).where(STUDIES.c.uid == uid)).scalar()
@@ -73,9 +95,9 @@ def take_over(connection: Connection, study_id: int, driver: str) -> bool:
     )
 
 
-def finish_study(connection: Connection, study_id: int) -> None:
-    """Write down that all is there."""
-    connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(finished=now()))
+def finish_studies(connection: Connection, studies: Sequence[int]) -> None:
+    """Write down that all of these is there."""
+    connection.execute(STUDIES.update().where(STUDIES.c.id.in_(studies)).values(finished=now()))
 
 
 def studies(connection: Connection) -> list[StudyRow]:
@@ -117,14 +139,14 @@ def panels(connection: Connection, study_id: int) -> list[PanelRow]:
 def finish_panel(connection: Connection, study_id: int, panel: PanelKey, note: Mapping[str, Any]) -> None:
     """Write down that a panel needs nothing more."""
     values = {"finished": now(), "note": dict(note)}
-    panel_id = _panel_id(connection, study_id, panel)
-    connection.execute(PANELS.update().where(PANELS.c.id == panel_id).values(values))
+    if connection.execute(_FINISH, _of(study_id, panel) | values).rowcount == 0:
+        _insert(connection, PANELS, {"study_id": study_id, **vars(panel)} | values)
 
 
 def keep(connection: Connection, study_id: int, entry: Entry) -> bool:
     """Write a record, or find that it is there already; False where another one stands in its place."""
     place = {"panel_id": _panel_id(connection, study_id, entry.panel), "kind": entry.kind, "number": entry.number}
-    before = connection.execute(select(RECORDS.c.id).filter_by(**place)).scalar()
+    before = connection.execute(_RECORD, place).scalar()
     if before is not None:
         kept = next(packets(connection, RECORDS.c.id == before))[1]
         return kept == entry.packet
@@ -135,7 +157,7 @@ def keep(connection: Connection, study_id: int, entry: Entry) -> bool:
         for position, packed in enumerate(entry.packet.series)
     ]
     if series:
-        connection.execute(SAMPLES.insert(), series)
+        connection.execute(_INSERT[SAMPLES], series)
     return True
 
 
@@ -155,14 +177,17 @@ def packets(connection: Connection, which: ColumnElement[bool]) -> Iterator[tupl
 
 def _panel_id(connection: Connection, study_id: int, panel: PanelKey) -> int:
     """Return the number of a panel, which is begun where it was not."""
-    row = {"study_id": study_id, **vars(panel)}
-    found = connection.execute(select(PANELS.c.id).filter_by(**row)).scalar()
-    return _insert(connection, PANELS, row) if found is None else int(found)
+    found = connection.execute(_PANEL, _of(study_id, panel)).scalar()
+    return _insert(connection, PANELS, {"study_id": study_id, **vars(panel)}) if found is None else int(found)
+
+
+def _of(study_id: int, panel: PanelKey) -> dict[str, Any]:
+    return {"of_study_id": study_id, **{f"of_{name}": value for name, value in vars(panel).items()}}
 
 
 def _insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
     """Insert a row; return its number."""
-    key = connection.execute(table.insert().values(row)).inserted_primary_key
+    key = connection.execute(_INSERT[table], row).inserted_primary_key
     assert key is not None
     return int(key[0])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -34,6 +34,8 @@ class Store:
         self._database = database
         self._claims: dict[int, Claim] = {}
         self._uids: dict[int, str] = {}
+        self._joint: list[spool.Entry] | None = None
+        """Records of the transaction that is open; None where each has its own."""
 
     @classmethod
     def open(cls, where: str | None = None, *, create: bool = True, busy_s: float = BUSY_S) -> Self:
@@ -121,14 +123,35 @@ class Store:
         """
         self._keep(study_id, panel, "instruments", target, 1, further)
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Write what is kept and finished inside in one transaction: it is on the disk when this ends.
+
+        Raises:
+            StoreError: it could not be written; each record waits in a file, or is lost, as :meth:`keep_launch` says.
+        """
+        with contextlib.ExitStack() as transaction:
+            with contextlib.suppress(StoreError):  # then each record has its own, which says why it cannot be written
+                transaction.enter_context(self._database.together())
+                self._joint = []
+            try:
+                yield
+                transaction.close()
+            except StoreError as error:
+                raise (self._spooled(self._joint, error) if self._joint else error) from error
+            finally:
+                self._joint = None
+        self._settle()
+
     def finish_panel(self, study_id: int, panel: PanelKey, note: Mapping[str, Any] | None = None) -> None:
         """Write down that a panel needs nothing more, and whatever is to be known of it; JSON can hold the note."""
         self._database.write(queries.finish_panel, study_id, panel, note or {})
 
-    def finish(self, study_id: int) -> None:
-        """Write down that all panels are there, and return the study back."""
-        self._database.write(queries.finish_study, study_id)
-        self._release(study_id, for_good=True)
+    def finish(self, *studies: int) -> None:
+        """Write down that all panels of these are there, at once, and return them back."""
+        self._database.write(queries.finish_studies, studies)
+        for study_id in studies:
+            self._release(study_id, for_good=True)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -154,6 +177,14 @@ class Store:
         study = self._database.read(queries.study, study_id)
         self._uids[study_id] = study.uid
         return study
+
+    def named(self, name: str) -> list[StoredStudy]:
+        """Return the studies of a name, oldest first, without reading their samples."""
+        return self._database.read(queries.named, name)
+
+    def unfinished(self, name: str, digest: str) -> list[StoredStudy]:
+        """Return the studies of a name and digest that lack panels, of all machines and versions, oldest first."""
+        return self._database.read(queries.unfinished, name, digest)
 
     def panels(self, study_id: int) -> list[PanelRow]:
         """Return the panels that were begun, in that order, without reading their samples."""
@@ -195,27 +226,38 @@ class Store:
         """Write a record, or put it into a file and say so."""
         uid = self._uids.get(study_id) or self.study(study_id).uid
         entry = spool.Entry(uid, panel, kind, number, trials, to_packet(record))
+        if self._joint is not None:
+            self._joint.append(entry)
         try:
             if study_id in self._claims:
                 with explained(self.place, "write"):
                     self._claims[study_id].renew()
             fits = self._database.write(queries.keep, study_id, entry)
         except StoreError as error:
-            raise self._spooled(entry, error) from error
+            if self._joint is not None:
+                raise
+            raise self._spooled([entry], error) from error
         if not fits:
+            if self._joint is not None:
+                self._joint.remove(entry)
             raise StoreError(
                 f"{kind} {number} of {panel} in study {study_id} is stored already, with other samples; "
                 "let only one process run a study."
             )
-        self._settle()
+        if self._joint is None:
+            self._settle()
 
-    def _spooled(self, entry: spool.Entry, error: StoreError) -> StoreError:
-        what = f"The {entry.kind} that was just measured"
-        try:
-            path = spool.spool(self.place, entry)
-        except StoreError as second:
-            return StoreError(f"{error} {what} is lost: {second}.")
-        return StoreError(f"{error} {what} is kept in {path}; the next command that can write takes it in.", path)
+    def _spooled(self, entries: Sequence[spool.Entry], error: StoreError) -> StoreError:
+        text, path = str(error), None
+        for entry in entries:
+            what = f"The {entry.kind} that was just measured"
+            try:
+                path = spool.spool(self.place, entry)
+            except StoreError as second:
+                text += f" {what} is lost: {second}."
+            else:
+                text += f" {what} is kept in {path}; the next command that can write takes it in."
+        return StoreError(text, path)
 
     def _settle(self) -> None:
         """Take in what waits, where that is possible now."""

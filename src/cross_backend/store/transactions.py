@@ -26,6 +26,8 @@ class Transactions:
         self._writer = engine.execution_options(writing=True)
         self._refusal = refusal
         """Why nothing can be written."""
+        self._joint: Connection | None = None
+        """Of the transaction that everything is part of that is written now."""
 
     @classmethod
     def open(cls, place: Database, *, create: bool, busy_s: float) -> Self:
@@ -93,8 +95,26 @@ class Transactions:
         """
         if self._refusal is not None:
             raise self._refusal
+        if self._joint is not None:
+            with explained(self.place, "write"):
+                yield self._joint
+            return
         with explained(self.place, "write"), self._writer.begin() as connection:
             yield connection
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Make one transaction of all that this thread writes inside.
+
+        Raises:
+            StoreError: it cannot be written; then nothing of it is.
+        """
+        with self.writing() as connection:
+            self._joint = connection
+            try:
+                yield
+            finally:
+                self._joint = None
 
     def read(self, ask: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
         """Ask one thing of a connection."""

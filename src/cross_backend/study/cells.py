@@ -11,14 +11,14 @@ from cross_backend.backend import Backend, Missing
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import too_few_processors
 from cross_backend.errors import CrossBackendError
-from cross_backend.export.export import outcome_of
+from cross_backend.exporting.export import outcome_of
 from cross_backend.lowering.lower import check_lowers, find
 from cross_backend.machine import Machine
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.records import Outcome
 from cross_backend.registry import missing_here, resolve
 from cross_backend.report.tables import Table
-from cross_backend.study.spec import PanelSpec, Study
+from cross_backend.study.spec import PanelSpec, StudySpec
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Cell:
 
 
 def cells(
-    study: Study, captured: Callable[[PanelSpec], Captured | None], cache: Cache, machine: Machine
+    study: StudySpec, captured: Callable[[PanelSpec], Captured | None], cache: Cache, machine: Machine
 ) -> tuple[Cell, ...]:
     """Return every cell in the order in which a study goes; imports no vendor.
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass as plain_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
+    GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     PlainValidator,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.dataclasses import dataclass
 
 from cross_backend.errors import CrossBackendError, UsageError
-from cross_backend.study.fields import shown
+from cross_backend.study.fields import FieldReader, shown
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    from pydantic_core import CoreSchema, ErrorDetails
 
 STRICT = ConfigDict(extra="forbid")
 T = TypeVar("T")
@@ -74,7 +77,7 @@ class Nothing(str):
     __slots__ = ()
 
 
-def read_by(read: Callable[[Any], Any], known: Callable[[str], None] | None = None) -> PlainValidator:
+def read_by(read: FieldReader[Any], known: Callable[[str], None] | None = None) -> PlainValidator:
     """Return what converts and checks one value of a field.
 
     Args:
@@ -93,7 +96,7 @@ def read_by(read: Callable[[Any], Any], known: Callable[[str], None] | None = No
             raise ValueError(str(error)) from error
         return value
 
-    return PlainValidator(check)
+    return PlainValidator(check, json_schema_input_type=Annotated[Any, WithJsonSchema(dict(read.schema))])
 
 
 def _listed(given: Any) -> tuple[Any, ...]:
@@ -117,11 +120,24 @@ def _nothing_is(default: Any) -> BeforeValidator:
     return BeforeValidator(lambda given: default if isinstance(given, Nothing) else given)
 
 
+@plain_dataclass(frozen=True)
+class _Described:
+    """Changes the JSON Schema of a field, which does not see what validators do."""
+
+    change: Callable[[dict[str, Any]], dict[str, Any]]
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return self.change(handler(core))
+
+
+NULLABLE = _Described(lambda schema: {"anyOf": [schema, {"type": "null"}]})
+"""Marks a field that a file may leave empty."""
+_FILLED = _Described(lambda schema: schema | {"minItems": 1})
 Maybe = Annotated[T | None, _nothing_is(None)]
 """One value or none."""
-Many = Annotated[tuple[T, ...], BeforeValidator(_listed), AfterValidator(_once), _nothing_is(())]
+Many = Annotated[tuple[T, ...], BeforeValidator(_listed), AfterValidator(_once), _nothing_is(()), NULLABLE]
 """A list without duplicates."""
-Some = Annotated[tuple[T, ...], BeforeValidator(_listed), AfterValidator(_once), AfterValidator(_filled)]
+Some = Annotated[tuple[T, ...], BeforeValidator(_listed), AfterValidator(_once), AfterValidator(_filled), _FILLED]
 """A list without duplicates that is not empty."""
 EMPTY = _nothing_is({})
 """Marks a mapping whose keys all have defaults."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from cross_backend.cache import Cache
 from cross_backend.instruments.table import INSTRUMENTS
 from cross_backend.machine import Machine
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.program.captures import find_capture
 from cross_backend.study.cells import Cell, cells
-from cross_backend.study.spec import PanelSpec, Study, StudySettings
+from cross_backend.study.spec import PanelSpec, StudySettings, StudySpec
 from cross_backend.workloads import WORKLOADS
 
 
@@ -102,7 +102,7 @@ class Estimate:
         return Seconds(max(rest.low * factor, middle / spread), min(rest.high * factor, middle * spread))
 
 
-def plan(study: Study, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
+def plan(study: StudySpec, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
     """Return the cells of a study and the estimated durations of its panels; imports no torch."""
 
     def captured(panel: PanelSpec) -> Captured | None:
@@ -120,7 +120,7 @@ def plan(study: Study, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
 
 
 def estimate(
-    study: Study,
+    study: StudySpec,
     planned: Sequence[Cell],
     flops: Callable[[PanelSpec], float | None],
 ) -> Estimate:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from cross_backend.errors import UnavailableError, UsageError, unknown_name
+from cross_backend.generation.rows import Length
 from cross_backend.places.address import parse
 from cross_backend.precisions import MEANINGS
 
@@ -20,8 +22,32 @@ REPORTS = (".html", ".json", ".md")
 """Endings of the reports that a study writes."""
 ALWAYS = ("latency", "cold_start")
 """Instruments that every study takes, named or not."""
+T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class FieldReader(Generic[T]):
+    """A function that reads one value of a field and raises UsageError, with the JSON Schema of such values."""
+
+    read: Callable[[Any], T]
+    schema: Mapping[str, Any]
+
+    def __call__(self, given: Any) -> T:
+        """Read a value."""
+        return self.read(given)
+
+
+def reads(**schema: Any) -> Callable[[Callable[[Any], T]], FieldReader[T]]:
+    """Return a decorator that makes a function a reader of such values."""
+    return lambda function: FieldReader(function, schema)
+
+
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 500}
+_SIZES = {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]?[iI]?[bB])?\s*$"}
+_PERCENT = {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*%\s*$"}
+
+
+@reads(**_TEXT)
 def text(given: Any) -> str:
     """Check a text of one line."""
     if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > 500:
@@ -29,6 +55,13 @@ def text(given: Any) -> str:
     return given.strip()
 
 
+@reads(type="string", pattern=r"^\s*\d+:\d+\s*$")
+def length(given: Any) -> str:
+    """Check a length of generated text: ``128:64``."""
+    return str(Length.parse(text(given)))
+
+
+@reads(**_TEXT)
 def place(given: Any) -> str:
     """Check the address of a machine: ``local``, ``ssh://pi``."""
     value = text(given)
@@ -36,6 +69,7 @@ def place(given: Any) -> str:
     return value
 
 
+@reads(type="string", minLength=1, maxLength=100, pattern=r"^[^-/\\][^/\\]*$")
 def name(given: Any) -> str:
     """Check the name of a study: what reports and ``study status`` call it."""
     value = text(given)
@@ -44,9 +78,20 @@ def name(given: Any) -> str:
     return value
 
 
-def whole(low: int, high: int) -> Callable[[Any], int]:
+@reads(enum=[True, False, "yes", "no"])
+def truth(given: Any) -> bool:
+    """Read yes or no, as YAML and people write it."""
+    known = {"yes": True, "true": True, "no": False, "false": False}
+    found = given if isinstance(given, bool) else known.get(str(given).strip().lower())
+    if found is None:
+        raise UsageError(f"yes or no is expected, not {shown(given)}.")
+    return found
+
+
+def whole(low: int, high: int) -> FieldReader[int]:
     """Return a reader of whole numbers."""
 
+    @reads(type="integer", minimum=low, maximum=high)
     def read(given: Any) -> int:
         digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""
         value = int(digits) if re.fullmatch(r"\d{1,15}", digits, re.ASCII) else math.nan
@@ -55,14 +100,17 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
     return read
 
 
-def number(low: float, high: float) -> Callable[[Any], float]:
+def number(low: float, high: float) -> FieldReader[float]:
     """Return a reader of numbers."""
-    return lambda given: _within(low, _float(given), high, f"a number from {low:g} to {high:g}", given)
+    wanted = f"a number from {low:g} to {high:g}"
+    schema = {"type": "number", "minimum": low, "maximum": high}
+    return FieldReader(lambda given: _within(low, _float(given), high, wanted, given), schema)
 
 
-def share(low: float, high: float, example: str) -> Callable[[Any], float]:
+def share(low: float, high: float, example: str) -> FieldReader[float]:
     """Return a reader of shares: ``1%`` or ``0.01``."""
 
+    @reads(anyOf=[{"type": "number", "minimum": low, "maximum": high}, _PERCENT])
     def read(given: Any) -> float:
         percent = isinstance(given, str) and given.rstrip().endswith("%")
         value = _float(given.rstrip().removesuffix("%").rstrip()) / 100 if percent else _float(given)
@@ -75,9 +123,10 @@ MARGIN = share(0.001, 0.5, "1%")
 """Reads how precise ratios shall be."""
 
 
-def size(low: int) -> Callable[[Any], int]:
+def size(low: int) -> FieldReader[int]:
     """Return a reader of sizes in bytes: ``4 GB``, ``512 MiB`` or a whole number of bytes."""
 
+    @reads(anyOf=[{"type": "integer", "minimum": low}, _SIZES])
     def read(given: Any) -> int:
         digits = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""
         match = _SIZE.fullmatch(digits.strip())
@@ -110,6 +159,7 @@ def shown(given: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
+@reads(**_TEXT, pattern=r"^\s*[a-z0-9_]+(\.[a-z0-9_]+)*(\?.+)?\s*$")
 def target(given: Any) -> str:
     """Check the form of a target's text."""
     from cross_backend.target import Target
@@ -163,6 +213,7 @@ def without_always(instruments: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one for one in instruments if one not in ALWAYS)
 
 
+@reads(**_TEXT, pattern=r"\.([hH][tT][mM][lL]|[jJ][sS][oO][nN]|[mM][dD])\s*$")
 def report(given: Any) -> str:
     """Check the path of a report: its ending says its kind."""
     value = text(given)
@@ -171,6 +222,7 @@ def report(given: Any) -> str:
     return value
 
 
+@reads(**_TEXT)
 def database(given: Any) -> str:
     """Check where results are stored: a file of SQLite, or PostgreSQL's URL without a password: studies are shared."""
     value = text(given)

@@ -16,7 +16,7 @@ from cross_backend.report.markdown import escaped
 from cross_backend.report.outcomes import MEANINGS, sentence
 from cross_backend.report.tables import NONE
 from cross_backend.serialization import from_json
-from cross_backend.study.spec import HERE, Study, StudySettings, WorkloadSpec
+from cross_backend.study.spec import HERE, StudySettings, StudySpec, WorkloadSpec
 from cross_backend.workloads.table import WORKLOADS
 
 NAME = "matrix"
@@ -55,7 +55,7 @@ def layout(
     targets: Sequence[str] = (),
     settings: StudySettings | None = None,
     places: Sequence[str] = HERE,
-) -> Study:
+) -> StudySpec:
     """Return the study: every model on every backend at every precision that it has.
 
     Args:
@@ -68,7 +68,7 @@ def layout(
         UsageError: a model or target that does not exist.
     """
     chosen = targets or [name for name, row in rows().items() if row.in_all]
-    return Study(
+    return StudySpec(
         NAME,
         tuple(WorkloadSpec.find(model) for model in dict.fromkeys(models)),
         tuple(one for text in chosen for one in at_every_precision(text)),

@@ -1,52 +1,46 @@
-"""ComparisonRunner: a study from Python, in three lines; its results write reports."""
+"""Studies from Python: a file, a mapping or three lines; what they gave is shown, converted and written."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import UsageError, unknown_name
 from cross_backend.records import Panel, StudyResults
-from cross_backend.study.spec import HERE, Study, StudySettings, WorkloadSpec
+from cross_backend.study.fields import shown
+from cross_backend.study.module_file import module_file
+from cross_backend.study.spec import HERE, StudySettings, StudySpec, WorkloadSpec
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import torch
 
+logger = logging.getLogger(__name__)
 
-def _store_module(module: torch.nn.Module, inputs: Sequence[Any] | None, batch_sizes: tuple[int, ...]) -> Path:
-    """Capture a module into a ``.pt2`` file in the cache, with a free batch where sizes beside 1 are asked for."""
-    import torch
-    from torch.utils import _pytree
 
+def _read(source: Any) -> tuple[Path, StudySpec]:
+    """Return where a study's relative paths begin, and the study."""
+    from cross_backend.study.yaml_file import read_mapping, read_study
+
+    if isinstance(source, Mapping):
+        return Path(), read_mapping(source, Path())
+    if isinstance(source, str | PathLike):
+        return Path(source).parent, read_study(Path(source))
+    given = shown(source)
+    raise UsageError(f"source: the path of a study file or a mapping with its keys is expected, not {given}.")
+
+
+def _trust(path: Path) -> None:
     from cross_backend.cache import Cache
-    from cross_backend.lowering.free_batch import capture_free
-    from cross_backend.program.capture import capture, digest_program
-    from cross_backend.program.flattening import flatten
-    from cross_backend.program.pt2 import save_pt2
-    from cross_backend.workloads import Workload
+    from cross_backend.trust import keep
 
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"model is a {type(module).__name__}; give a name, a path or a torch.nn.Module.")
-    if inputs is None:
-        raise UsageError("a torch module needs its example inputs: ComparisonRunner(model=module, inputs=(x,), …).")
-    inputs = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)  # a bare tensor is one input
-    strange = [type(x).__name__ for x in _pytree.tree_leaves(inputs) if not isinstance(x, torch.Tensor)]
-    if strange:
-        raise UsageError(f"inputs are torch tensors, not {strange[0]}: ComparisonRunner(model=module, inputs=(x,), …).")
-    name = type(module).__name__
-    captured = capture(module, inputs) if batch_sizes == (1,) else capture_free(Workload(name, module.eval(), inputs))
-    program = flatten(captured)  # its file can be read where the classes of its own structure are not known
-    cache = Cache()
-    path = cache.root / "modules" / digest_program(program)[:32] / f"{name}.pt2"
-    if not path.is_file():
-        with cache.scratch() as folder:
-            save_pt2(program, folder / path.name, examples=True)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            (folder / path.name).replace(path)
-    return path
+    keep(Cache(), path)
 
 
 def _settings(given: Mapping[str, Any]) -> StudySettings:
@@ -57,13 +51,109 @@ def _settings(given: Mapping[str, Any]) -> StudySettings:
     return StudySettings(**given)
 
 
-class ComparisonRunner:
+class Study:
+    """Models × targets × batch sizes × precisions × threads: measured, stored, resumed where it was cut off.
+
+    Example:
+        >>> rows = {"workloads": ["digits_cnn"], "targets": ["xnnpack", "cpu"], "batch_sizes": [1, 8]}
+        >>> study = xb.Study.load(rows)
+        >>> len(study.spec.panels())
+        2
+        >>> results = study.run()  # doctest: +SKIP
+        >>> results.generate_report("report.html")  # doctest: +SKIP
+    """
+
+    def __init__(self, spec: StudySpec, *, db: str | None = None, quiet: bool = True) -> None:
+        """Hold what is asked for; nothing is measured yet.
+
+        Args:
+            spec: what is measured.
+            db: where every sample is stored: a file or ``postgresql://…``; the default place where None.
+            quiet: show no progress on standard error. The logger ``cross_backend`` has it.
+        """
+        self.spec = spec
+        self._db, self._quiet = db, quiet
+
+    @classmethod
+    def load(
+        cls,
+        source: str | PathLike[str] | Mapping[str, Any],
+        *,
+        db: str | None = None,
+        quiet: bool = True,
+        trust: bool = False,
+    ) -> Study:
+        """Read a study file, or a mapping with its keys.
+
+        Args:
+            source: path of a YAML file, or a mapping; its models' relative paths begin at the file or here.
+            db: where every sample is stored; what ``output`` names where None.
+            quiet: show no progress on standard error.
+            trust: open ``.pt2`` files although they hold code that was not made here; remembered by their digests.
+
+        Raises:
+            UsageError: it cannot be read, or holds mistakes; each line names its key.
+        """
+        from cross_backend.study.reports import confined
+
+        folder, spec = _read(source)
+        named = spec.output.db
+        if db is None and named is not None:
+            db = named if "://" in named else str(confined(named, folder, "db"))
+        for one in spec.workloads if trust else ():
+            _trust(Path(one.model))
+        return cls(spec, db=db, quiet=quiet)
+
+    def run(self) -> Results:
+        """Run it, or go on where an earlier run of the same study on this machine was cut off.
+
+        Raises:
+            UsageError: it names machines of a cluster.
+            PlaceError: a machine cannot be reached.
+            CrossBackendError: the store cannot be used.
+        """
+        from cross_backend.cache import Cache
+        from cross_backend.report.terminal import Terminal
+        from cross_backend.store import Store
+        from cross_backend.study.watching import run_everywhere
+
+        if self.spec.machines:
+            raise UsageError("machines: a cluster is measured by 'cross-backend study run FILE --launcher ray'.")
+        terminal = Terminal(quiet=self._quiet)
+        with Store.open(self._db) as store:
+            try:
+                return Results(run_everywhere(self.spec, store, Cache(), terminal))
+            finally:
+                for text in store.told:
+                    logger.warning("%s", text)
+                    terminal.note(f"note: {text}")
+
+    def results(self) -> Results:
+        """Return what is stored of it, finished or not; nothing is measured.
+
+        Raises:
+            UsageError: nothing is stored.
+            StoreError: the store cannot be used.
+        """
+        from cross_backend.store import Store
+        from cross_backend.study.driver import joined, read
+
+        wanted = [self.spec.at(place).digest for place in self.spec.places]
+        with Store.open(self._db, create=False) as store:
+            rows = {StudySpec.from_json(row.spec).digest: row.id for row in store.named(self.spec.name)}
+            found = [read(store, rows[digest]) for digest in wanted if digest in rows]
+        if not found:
+            raise UsageError(f"nothing is stored of the study {self.spec.name!r}. Measure it with run().")
+        return Results(joined(found))
+
+
+class ComparisonRunner(Study):
     """Compare one model on several backends: verified, measured in interleaved rounds, ranked, stored.
 
     Example:
-        >>> runner = ComparisonRunner(model="models/resnet50.onnx", backends=["cpu", "cuda"], batch_sizes=[1, 4])
-        >>> results = runner.run()
-        >>> results.generate_report("comparison_report.html")
+        >>> runner = ComparisonRunner(model="net.onnx", backends=["cpu", "cuda"], batch_sizes=[1, 4])  # doctest: +SKIP
+        >>> results = runner.run()  # doctest: +SKIP
+        >>> results.generate_report("comparison_report.html")  # doctest: +SKIP
     """
 
     def __init__(
@@ -99,7 +189,7 @@ class ComparisonRunner:
             quiet: show no progress on standard error.
             trust: open a ``.pt2`` file although it holds code that was not made here; remembered by its digest.
             places: machines that measure, each the whole study: ``local``, ``ssh://user@host``.
-            settings: fields of :class:`cross_backend.study.spec.StudySettings`: seconds, margin, launches, …
+            settings: fields of ``StudySettings``: seconds, margin, launches, …
 
         Raises:
             UsageError: an unknown model, target or setting, or a value that is not allowed.
@@ -110,43 +200,23 @@ class ComparisonRunner:
         )  # the model's: a module is captured once all else is right, for that may take minutes
         try:
             given = (backends, batch_sizes, precisions, threads, _settings(settings))
-            asked = Study(name or "study", some, *given, places=places)  # type: ignore[arg-type]
+            asked = StudySpec(name or "study", some, *given, places=places)  # type: ignore[arg-type]
             asked.check_names()
         except UsageError as error:
             raise UsageError(re.sub(r"^targets: ", "backends: ", str(error))) from error
         if not isinstance(model, str | Path):
-            model = _store_module(model, inputs, asked.batch_sizes)
+            model = module_file(model, inputs, asked.batch_sizes)
         elif inputs is not None:
             raise UsageError("inputs go with a torch module; names and files bring their own.")
         if trust:
-            from cross_backend.cache import Cache
-            from cross_backend.trust import keep
-
-            keep(Cache(), Path(model))
+            _trust(Path(model))
         workload = WorkloadSpec.find(str(model), weights, Path())
-        self.study = replace(asked, name=name or workload.name, workloads=(workload,))
-        self._db, self._quiet = db, quiet
+        super().__init__(replace(asked, name=name or workload.name, workloads=(workload,)), db=db, quiet=quiet)
 
-    def run(self) -> Results:
-        """Run it, or go on where an earlier run of the same study on this machine was cut off.
-
-        Raises:
-            CrossBackendError: the store cannot be used.
-        """
-        from cross_backend.cache import Cache
-        from cross_backend.report.terminal import Terminal
-        from cross_backend.store import Store
-        from cross_backend.study.driver import joined
-        from cross_backend.study.watching import run_at
-
-        cache, terminal = Cache(), Terminal(quiet=self._quiet)
-        with Store.open(self._db) as store:
-            try:
-                found = [run_at(self.study.at(place), store, cache, terminal) for place in self.study.places]
-                return Results(joined(found))
-            finally:
-                for text in store.told:
-                    terminal.note(f"note: {text}")
+    @property
+    def study(self) -> StudySpec:
+        """What is measured: ``spec``."""
+        return self.spec
 
 
 class Results:
@@ -173,6 +243,30 @@ class Results:
         from cross_backend.report.document import document
 
         return document(self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as :meth:`to_json`."""
+        return self.to_json()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row a target of each panel; units are in the names of the columns.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        from cross_backend.report import frames
+
+        return frames.pandas(self.panels)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a row a target of each panel; units are in the names of the columns.
+
+        Raises:
+            UnavailableError: Polars is not installed.
+        """
+        from cross_backend.report import frames
+
+        return frames.polars(self.panels)
 
     def generate_report(self, path: str | Path) -> Path:
         """Write a report: ``.html``, ``.md`` or ``.json`` by the file's ending.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import hashlib
 import json
@@ -16,10 +17,13 @@ from pydantic import AfterValidator, TypeAdapter, WrapValidator
 from pydantic.dataclasses import dataclass
 
 from cross_backend.errors import CrossBackendError, UsageError
+from cross_backend.generation.rows import PARTS
+from cross_backend.places.address import parse
 from cross_backend.records import PanelKey
 from cross_backend.study import fields
-from cross_backend.study.checked import EMPTY, STRICT, Checked, Many, Maybe, Some, read_by
+from cross_backend.study.checked import EMPTY, NULLABLE, STRICT, Checked, Many, Maybe, Some, read_by
 from cross_backend.study.fields import number, share, whole
+from cross_backend.study.machines import AnyClass, MachineClass
 
 if TYPE_CHECKING:
     from cross_backend.workloads import Source
@@ -44,35 +48,37 @@ class StudySettings(Checked):
     where: ClassVar[str] = "settings"
 
     seconds: Annotated[float, read_by(number(0.1, 86_400))] = 5.0
-    """Time box of the timed calls of each target in each panel, all launches together."""
+    """Seconds of timed calls of each target in each panel, all launches together."""
     margin: Maybe[Annotated[float, read_by(fields.MARGIN)]] = None
-    """Half the width of the interval of each target's ratio to the fastest, at which launching stops, or where that is
-    clearly apart; a target that is alone stops after ``launches``. None: ``launches``, no more."""
+    """Launches repeat until the ratio of every target to the fastest has an interval of this half width, or is clearly
+    apart from 1. A panel of one target stops after ``launches``. None: ``launches``, no more."""
     launches: Annotated[int, read_by(whole(1, 1000))] = 3
-    """Fewest times that every target is started anew."""
+    """Minimum process launches per target."""
     max_launches: Annotated[int, read_by(whole(1, 1000))] = 15
-    """Most launches where the margin is not reached."""
+    """Maximum process launches per target where ``margin`` is not reached."""
     seed: Annotated[int, read_by(whole(0, 2**31 - 1))] = 0
-    """Of the order of turns."""
+    """Seed of the visiting order."""
     timeout_s: Annotated[float, read_by(number(1, 604_800))] = 600.0
-    """Longest lowering, or answer of a worker."""
+    """Seconds to wait for a lowering or an answer of a worker."""
     memory_limit: Maybe[Annotated[int, read_by(fields.size(64_000_000))]] = None
-    """Most memory of a worker, bytes; None for no limit."""
+    """Maximum memory of a worker, in bytes or as ``4 GB``. None: no limit."""
     instruments: Annotated[Many[_Instrument], AfterValidator(fields.without_always)] = (
         "accuracy",
         "energy",
         "memory",
         "throughput",
     )
-    """Taken after the last launch; latency and cold start are always taken."""
+    """Measured after the last launch. Latency and cold start are always measured."""
     min_on_device: Annotated[float, read_by(share(0, 1, "90%"))] = 0.9
-    """Smallest share of the work on the asked device with which a target is ranked."""
+    """A target with a smaller share of its work on the requested device is shown, not ranked."""
     min_coverage: Annotated[float, read_by(share(0, 1, "50%"))] = 0.0
-    """Smallest share of a program that a backend must take itself."""
+    """A backend that delegates a smaller share of the program fails."""
     together: Maybe[Annotated[int, read_by(whole(1, 1000))]] = None
-    """Most targets of a panel that are open at once: a launch of more is taken in parts; None for all."""
+    """Maximum targets of a panel that are open at once; a larger launch runs in parts. None: all."""
+    localize: Annotated[bool, read_by(fields.truth)] = False
+    """Find the operator that each target with wrong outputs computes wrongly."""
     jobs: Annotated[int, read_by(whole(0, 4096))] = 0
-    """Most worker processes that lower; 0 for one per processor."""
+    """Maximum worker processes that lower. 0: one per processor."""
 
     def __post_init__(self) -> None:
         if self.margin is not None and self.max_launches < self.launches:
@@ -86,9 +92,9 @@ class StudyOutput(Checked):
     where: ClassVar[str] = "output"
 
     reports: Many[Annotated[str, read_by(fields.report)]] = ()
-    """Files, relative to the current folder; the ending says the kind: .html, .md, .json."""
+    """Files that end in .html, .md or .json, in the folder of the study file or in ``--output-dir``."""
     db: Maybe[Annotated[str, read_by(fields.database)]] = None
-    """A file of SQLite or a URL; None for the default place."""
+    """A SQLite file or ``postgresql://HOST/NAME``. None: SQLite in the user data folder."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -109,6 +115,8 @@ class WorkloadSpec(Checked):
     """Instead of the study's, where a model is too large for them; empty: the study's."""
     inputs: Many[str] = ()
     """Absolute paths of inputs of the user's own, which are verified, too."""
+    generate: Many[Annotated[str, read_by(fields.length)]] = ()
+    """``PROMPT:NEW``: text is generated instead of single calls, and prefill and decode are panels of their own."""
 
     @classmethod
     def find(
@@ -118,15 +126,16 @@ class WorkloadSpec(Checked):
         folder: Path = Path(),
         batch_sizes: Sequence[int] = (),
         inputs: Sequence[str] = (),
+        generate: Sequence[str] = (),
     ) -> WorkloadSpec:
         """Look a model up; relative paths start at ``folder``. Imports no torch.
 
         Raises:
             UsageError: there is no such model, file or ending.
         """
-        from cross_backend.workloads import file_of, find_workload
+        from cross_backend.workloads import decoder_of, file_of, find_workload
 
-        model = fields.text(model)
+        model = decoder_of(fields.text(model)) if generate else fields.text(model)
         file = file_of(model)
         if file is not None:
             _, mark, function = model.rpartition(":") if file.suffix == ".py" else ("", "", "")
@@ -143,7 +152,7 @@ class WorkloadSpec(Checked):
         source = find_workload(model, weights, own=own)
         read = [path for path in (file_of(model), checkpoint, *own) if path is not None and path.exists()]
         content = _digest(read) if read else None
-        return cls(model, source.name, weights, content, tuple(batch_sizes), tuple(map(str, own)))
+        return cls(model, source.name, weights, content, tuple(batch_sizes), tuple(map(str, own)), tuple(generate))
 
     def source(self, batch: int) -> Source:
         """Find the workload at a batch size."""
@@ -176,11 +185,18 @@ class PanelSpec:
     threads: int
     targets: tuple[str, ...]
     """Targets with their precisions, without duplicates."""
+    generate: str | None = None
+    """``PROMPT:NEW`` of a panel that generates text."""
+    part: str | None = None
+    """Which part of its sequences is ranked: ``prefill`` or ``decode``."""
 
-    @property
+    @functools.cached_property
     def key(self) -> PanelKey:
         """Under which it is stored, and what progress calls it."""
-        return PanelKey(self.workload.name, self.batch, self.threads)
+        name = self.workload.name
+        if self.generate is not None:
+            name = f"{name}_{self.generate.replace(':', '_')}_{self.part}"
+        return PanelKey(name, self.batch, self.threads)
 
 
 def _expanded(targets: Sequence[str], precisions: Sequence[str]) -> tuple[str, ...]:
@@ -202,40 +218,54 @@ def _expanded(targets: Sequence[str], precisions: Sequence[str]) -> tuple[str, .
 
 
 @dataclass(frozen=True, config=STRICT)
-class Study(Checked):
+class StudySpec(Checked):
     """Pure data; equal values measure the same."""
 
     where: ClassVar[str] = "a study"
 
     name: Annotated[str, read_by(fields.name)]
-    """What reports and ``study status`` call it; the file's name where not given."""
+    """Name in reports and in ``study status``. Default: the name of the file."""
     workloads: Some[Annotated[WorkloadSpec, WrapValidator(lambda row, check, info: (info.context or check)(row))]]
-    """A file's are found by what the context of its validation is."""
+    """Models: a built-in name, a file, or a mapping with ``model``. Paths are relative to the study file."""
     targets: Some[Annotated[str, read_by(fields.target, fields.known_target)]]
-    """As the user wrote them."""
+    """Backends with options, as ``xnnpack?threads=2``."""
     batch_sizes: Some[Batch] = (1,)
-    """Extents of the batch dimension."""
+    """Batch sizes."""
     precisions: Many[Annotated[str, read_by(fields.text, fields.known_precision)]] = ()
-    """Asked of every target that names none; empty: each target's own."""
+    """Precisions of every target that names none. Empty: each target's own."""
     threads: Some[Annotated[int, read_by(whole(1, 4096))]] = (1,)
     """CPU threads of every target that names none."""
-    settings: Annotated[StudySettings, EMPTY] = field(default_factory=StudySettings)
-    output: Annotated[StudyOutput, EMPTY] = field(default_factory=StudyOutput)
+    settings: Annotated[StudySettings, EMPTY, NULLABLE] = field(default_factory=StudySettings)
+    """How to measure."""
+    output: Annotated[StudyOutput, EMPTY, NULLABLE] = field(default_factory=StudyOutput)
+    """Where results go."""
     places: Some[Annotated[str, read_by(fields.place)]] = HERE
-    """Machines that measure, each the whole study."""
+    """Machines that measure; each measures the whole study."""
+    machines: Many[AnyClass] = ()
+    """Classes of a cluster's machines; each class measures the whole study."""
 
     def __post_init__(self) -> None:
-        cells = sum(len(one.batch_sizes or self.batch_sizes) for one in self.workloads) * len(self.threads)
+        cells = sum(
+            len(PARTS) * len(one.generate) or len(one.batch_sizes or self.batch_sizes) for one in self.workloads
+        )
+        cells *= len(self.threads)
         cells *= len(self.targets) * max(1, len(self.precisions))
         if cells > MAX_CELLS:
             raise ValueError(f"workloads: {cells:,} cells are more than the {MAX_CELLS:,} that a study may have.")
         seen: dict[str, WorkloadSpec] = {}
+        names = [one.name for one in self.machines]
+        if len(set(names)) < len(names):
+            raise ValueError("machines: two classes have the same name, by which results tell them apart.")
         for one in self.workloads:
             if one.name in seen:
                 raise ValueError(
                     f"workloads: {seen[one.name].model} and {one.model} are both called {one.name!r} in results; "
                     "put them into two studies."
                 )
+            if one.generate and one.batch_sizes not in {(), (1,)}:
+                raise ValueError(f"workloads: {one.name} generates text with a batch of 1. Leave out batch_sizes.")
+            if one.generate and (self.places != HERE or self.machines):
+                raise ValueError(f"workloads: {one.name} generates text on this machine only. Leave out generate.")
             seen[one.name] = one
 
     def check_names(self) -> None:
@@ -255,17 +285,28 @@ class Study(Checked):
                 except UsageError as error:
                     raise UsageError(f"{key}: {error}") from error
 
-    def at(self, place: str) -> Study:
+    def at(self, place: str) -> StudySpec:
         """Return the study of one machine."""
         return replace(self, places=(place,))
+
+    def of(self, machine: MachineClass) -> StudySpec:
+        """Return the study of one class of machines."""
+        return replace(self, machines=(machine,))
+
+    @property
+    def where_measured(self) -> str:
+        """What results call the machine of a study of one machine or class."""
+        return self.machines[0].name if self.machines else str(parse(self.places[0]))
 
     def panels(self) -> tuple[PanelSpec, ...]:
         """Return what is measured, in order: workload by workload, batch by batch, threads by threads."""
         targets = _expanded(self.targets, self.precisions)
         return tuple(
-            PanelSpec(workload, batch, threads, targets)
+            PanelSpec(workload, batch, threads, targets, length, part)
             for workload in self.workloads
-            for batch in workload.batch_sizes or self.batch_sizes
+            for batch in ((1,) if workload.generate else workload.batch_sizes or self.batch_sizes)
+            for length in workload.generate or (None,)
+            for part in (PARTS if length is not None else (None,))
             for threads in self.threads
         )
 
@@ -273,6 +314,7 @@ class Study(Checked):
     def digest(self) -> str:
         """Sixteen hexadecimal digits of what is measured: not the name, the outputs, the jobs, or where files lie."""
         settings = asdict(replace(self.settings, jobs=0))
+        settings.pop("localize")  # it changes nothing of what is measured
         settings |= {} if settings.pop("together") is None else {"together": self.settings.together}  # as before it was
         panels = [
             {
@@ -282,11 +324,13 @@ class Study(Checked):
                 "batch": one.batch,
                 "threads": one.threads,
                 "targets": one.targets,
+                **({"generate": one.generate, "part": one.part} if one.generate else {}),
             }
             for one in self.panels()
         ]
         row = {"schema": SCHEMA, "settings": settings, "panels": panels}
         row |= {"places": self.places} if self.places != HERE else {}
+        row |= {"machines": [asdict(one) for one in self.machines]} if self.machines else {}
         text = json.dumps(row, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -295,7 +339,7 @@ class Study(Checked):
         return {"schema": SCHEMA, **json.loads(json.dumps(asdict(self)))}
 
     @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Study:
+    def from_json(cls, row: Mapping[str, Any]) -> StudySpec:
         """Read what :meth:`to_json` gave; names are not looked up, for what was measured may be gone since.
 
         Raises:

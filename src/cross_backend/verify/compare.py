@@ -142,7 +142,7 @@ def compare_outputs(
     try:
         for turn, (expected, got) in enumerate(zip(references, outputs, strict=True)):
             if len(expected) != len(got):
-                raise _WrongError(f"gives {len(got)} output(s) instead of {len(expected)}")
+                raise _WrongError(f"returns {len(got)} output(s) instead of {len(expected)}")
             scales = _scales(sample, references)
             which = "" if turn == 0 else " for the second input"
             for index, (want, have) in enumerate(zip(expected, got, strict=True)):
@@ -177,7 +177,7 @@ def compare_further(sample: Mapping[str, Arrays], one: KnownInput, got: Arrays, 
     rounding = max(one.rounding, _rounding(sample) or 0.0)
     tolerance = tolerance_of(precision, rounding)
     if len(one.expected) != len(got):
-        return f"gives {len(got)} output(s) instead of {len(one.expected)} on {one.name!r}"
+        return f"returns {len(got)} output(s) instead of {len(one.expected)} on {one.name!r}"
     found: list[_Found] = []
     try:
         for index, (want, have) in enumerate(zip(one.expected, got, strict=True)):

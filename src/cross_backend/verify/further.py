@@ -29,6 +29,8 @@ class KnownInput:
     """Smallest scale of each element, one array per output; empty where no element jumps."""
     narrow: Mapping[str, float] = field(default_factory=dict)
     """16-bit precision → what exact rounding to it changes; see ``verify.narrow``."""
+    reaches: bool = False
+    """Whether a condition of the program is reached by it, and by no input before it."""
 
 
 def further_groups(kind: str, rows: Iterable[KnownInput]) -> dict[str, Arrays]:
@@ -48,6 +50,8 @@ def further_groups(kind: str, rows: Iterable[KnownInput]) -> dict[str, Arrays]:
             groups[f"{group}.scale"] = row.scale
         if row.narrow:
             groups[f"{group}.narrow"] = narrow_group(row.narrow)
+        if row.reaches:
+            groups[f"{group}.reaches"] = [np.ones((), bool)]
     return groups
 
 
@@ -63,5 +67,6 @@ def further_of(kind: str, sample: Mapping[str, Arrays]) -> Iterator[KnownInput]:
             float(sample[f"{group}.rounding"][0]),
             sample.get(f"{group}.scale", ()),
             narrow_of(sample.get(f"{group}.narrow", ())),
+            f"{group}.reaches" in sample,
         )
         index += 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 LARGE, SMALL, TAME = 16.0, 1 / 64, 1 / 4
-"""Factors of the probes that are scaled."""
+"""Factors of the probes that are scaled; thresholds that these do not reach are tried with the largest squared."""
 GRID = 8
 """Ties of rounding are sought among multiples of 1/8."""
 
@@ -67,6 +67,8 @@ def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> 
         ProbeInput("mask of one", tuple(_one(x) for x in inputs)),
         ProbeInput("small", tuple(_times(x, SMALL) for x in drawn)),
         ProbeInput("zeros", tuple(np.zeros_like(x) if kind_of(x) in "fc" else x for x in inputs)),
+        ProbeInput("larger and positive", tuple(_times(x, LARGE**2, of_size=True) for x in drawn)),
+        ProbeInput("larger and negative", tuple(_times(x, -(LARGE**2), of_size=True) for x in drawn)),
     ]
     before: list[Sequence[Array]] = [inputs]
     for probe in made:
@@ -147,7 +149,10 @@ def _times(x: Array, factor: float, *, of_size: bool = False) -> Array:
     """Return floats times a factor; of their size alone, so that all have one sign, where that is asked for."""
     import numpy as np
 
-    return np.asarray((np.abs(x) if of_size else x) * factor, x.dtype) if kind_of(x) == "f" else x
+    if kind_of(x) != "f":
+        return x
+    with np.errstate(over="ignore"):  # beyond float16's range
+        return np.asarray((np.abs(x) if of_size else x) * factor, x.dtype)
 
 
 def _filled(x: Array, hint: Hint, *, first: bool) -> Array:

@@ -18,11 +18,13 @@ from starlette.routing import Route
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.web import pages, study_api
+from cross_backend.web import generate_api, localized_pages, pages, study_api
 from cross_backend.web.api import ENDPOINTS, GONE, status_of
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue, Choice
+from cross_backend.web.following import Following
 from cross_backend.web.guard import Access, Guard
+from cross_backend.web.localizing import Localizing
 from cross_backend.web.shelf import NotFoundError, Shelf
 from cross_backend.web.state import Events, State
 from cross_backend.web.studying import Studying
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
 
 STATIC = (
     "artifact.js",
+    "generating.js",
     "inputs.js",
+    "localizing.js",
     "overlay.js",
     "playground.js",
     "report.css",
     "results.js",
+    "running.js",
     "studying.js",
     "visitor.js",
     "web.css",
@@ -62,17 +67,23 @@ def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, t
     def tell(event: str, choice: Choice, text: str) -> None:
         events.tell(event, artifact=choice.key, title=choice.title, text=text)
 
-    studying = Studying(db, events.tell)
+    studying, localizing = Studying(db, events.tell), Localizing(cache, threads, events.tell)
+    following = Following(cache, db, events.tell)
     benches = Benches(cache, tell, threads)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        with benches, contextlib.closing(studying):
+        with benches, contextlib.closing(studying), contextlib.closing(localizing), following:
             yield
 
-    endpoints = (*ENDPOINTS, *study_api.ENDPOINTS)
+    endpoints = (*ENDPOINTS, *generate_api.ENDPOINTS, *study_api.ENDPOINTS, *localized_pages.ENDPOINTS)
     app = Starlette(
-        routes=[*(one.route for one in endpoints), *pages.PAGES, Route("/static/{name}", _static)],
+        routes=[
+            *(one.route for one in endpoints),
+            *localized_pages.PAGES,
+            *pages.PAGES,
+            Route("/static/{name}", _static),
+        ],
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
             CrossBackendError: _failed,
@@ -82,7 +93,9 @@ def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, t
         },
         lifespan=lifespan,
     )
-    app.state.shared = State(catalogue, benches, Shelf(db), access, cache, studying, events=events)
+    app.state.shared = State(
+        catalogue, benches, Shelf(db), access, cache, studying, localizing, following, events=events
+    )
     app.state.endpoints = endpoints
     return app
 

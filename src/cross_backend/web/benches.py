@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from cross_backend.bench.bench import Bench, Subject
 from cross_backend.bench.call import Call, Called
+from cross_backend.bench.reading import Reading
 from cross_backend.bench.shared import Reader, Writer
 from cross_backend.cache import Cache
-from cross_backend.comparison.benches import open_bench
+from cross_backend.comparison.benches import open_bench, wrong_on_kept
 from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError, LoadError, UnavailableError, WorkerError
 from cross_backend.loading.load import resolve_artifact
@@ -25,6 +27,7 @@ from cross_backend.tensors import load_tensors
 from cross_backend.verify.compare import precision_of
 from cross_backend.web.catalogue import Choice
 from cross_backend.web.turns import Turns
+from cross_backend.worker.question import Answer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +64,19 @@ class Ran:
     proof: Proof
     opened: bool
     """Whether it was opened for this call."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A bench that is open, for as long as the turn is kept."""
+
+    proof: Proof
+    opened: bool
+    """Whether it was opened for this turn."""
+    take: Callable[[Reading[Any]], Any]
+    """Return what a reading finds; after a crash the bench is gone."""
+    rss_bytes: Callable[[], int | None]
+    """Return the resident memory of its process; None where it is on another machine."""
 
 
 @dataclass
@@ -158,17 +174,45 @@ class Benches:
     @contextlib.contextmanager
     def _seated(self, choice: Choice) -> Iterator[tuple[_Seat, bool]]:
         """Wait for a turn, with the choice's bench open; yield whether it was opened for that."""
-        if choice.artifact is None or choice.gap:
-            raise UnavailableError(f"{choice.target} cannot be run here: {choice.gap}")
+        _check_usable(choice)
         with self._turns:
-            seat = self._seats.get(choice.key)
-            if seat is None:
-                seat = self._seats[choice.key] = _Seat(choice, self._folder / choice.key)
-            opened = seat.bench is None
-            if opened:
-                self._make_room()
-                self._open(seat)
-            yield seat, opened
+            yield self._seat_of(choice)
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[Callable[[Choice], Held]]:
+        """Wait for a turn, and keep it; yield what opens the benches of up to :data:`MOST_OPEN` choices.
+
+        Nobody else's call comes between two of theirs, so that the state of a program stays its own.
+        """
+        with self._turns:
+
+            def hold(choice: Choice) -> Held:
+                _check_usable(choice)
+                seat, opened = self._seat_of(choice)
+                seat.used = time.monotonic()
+                assert seat.proof is not None, "it was just opened"
+                return Held(seat.proof, opened, functools.partial(self._take, seat), seat.rss_bytes)
+
+            yield hold
+
+    def _take(self, seat: _Seat, reading: Reading[Answer]) -> Answer:
+        assert seat.bench is not None, "it is held"
+        try:
+            return seat.bench.take(reading)
+        except WorkerError as error:
+            self._lose(seat, error)
+            raise
+
+    def _seat_of(self, choice: Choice) -> tuple[_Seat, bool]:
+        """Return a choice's seat, opened, and whether it was opened for that; whoever asks has a turn."""
+        seat = self._seats.get(choice.key)
+        if seat is None:
+            seat = self._seats[choice.key] = _Seat(choice, self._folder / choice.key)
+        opened = seat.bench is None
+        if opened:
+            self._make_room()
+            self._open(seat)
+        return seat, opened
 
     def _make_room(self) -> None:
         """Close what was longest unused."""
@@ -193,9 +237,12 @@ class Benches:
             if artifact.sample is None:
                 bench.run(None)
             else:
-                comparison = bench.verify(precision_of(resolved.options)).comparison
+                precision = precision_of(resolved.options)
+                comparison = bench.verify(precision).comparison
                 why = f"On the sample input: {comparison.why}" if comparison.why else "Verified on the sample input"
                 verdict, text = comparison.verdict, why
+                if verdict and (wrong := wrong_on_kept(bench, artifact.program, precision, self._cache)):
+                    verdict, text = False, f"On an input that an earlier search kept: wrong outputs: {wrong}"
         except CrossBackendError as error:
             self._lose(seat, error)
             raise
@@ -233,6 +280,11 @@ class Benches:
             self._lose(seat, error)
             raise
         return Ran(given, produced, called, seat.rss_bytes(), seat.proof, opened)
+
+
+def _check_usable(choice: Choice) -> None:
+    if choice.artifact is None or choice.gap:
+        raise UnavailableError(f"{choice.target} cannot be run here: {choice.gap}")
 
 
 def sample_of(choice: Choice) -> Sequence[Any]:

@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cross_backend.artifact import Artifact
-from cross_backend.bundle import is_bundle, is_payload, open_bundle
-from cross_backend.bundle.manifest import MANIFEST
+from cross_backend.bundling import is_bundle, is_payload, open_bundle
+from cross_backend.bundling.manifest import MANIFEST
 from cross_backend.cache import Cache
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, one_line
+from cross_backend.generation.continuing import prompts_of
 from cross_backend.loading.found import is_other_json
 from cross_backend.loading.load import resolve_artifact
 from cross_backend.loading.media import media_of
@@ -138,7 +139,10 @@ def _media(choices: Sequence[Choice]) -> Media | None:
     for choice in choices:
         assert choice.artifact is not None, "these were exported"
         with contextlib.suppress(CrossBackendError):
-            if (media := media_of(choice.artifact)) is not None:
+            media = media_of(choice.artifact)
+            if choice.artifact.state:
+                return prompts_of(choice.artifact, media)
+            if media is not None:
                 return media
     return None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from markupsafe import Markup
 
-from cross_backend.export.operations import BESIDE, INSIDE, LEFT, Operation
+from cross_backend.exporting.operations import BESIDE, INSIDE, LEFT, Operation
 from cross_backend.report.charts.svg import escape, number, shortened
 from cross_backend.web.layering import HEIGHT, WIDTH, laid_out
 
@@ -17,6 +17,32 @@ MOST_BOXES = 48
 WORDS = {INSIDE: "inside", LEFT: "left to other kernels", BESIDE: "inside, but something of its line was left"}
 """How places are called."""
 EDGE = 8.0
+
+
+def _said(found: Sequence[Operation]) -> str:
+    return WORDS[found[0].place]
+
+
+def _label(text: str, _found: Sequence[Operation]) -> str:
+    return text
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What a graph says of its boxes; places are the classes of the boxes."""
+
+    said: Callable[[Sequence[Operation]], str] = _said
+    """Returns what the name for screen readers says of the operations of a box."""
+    label: Callable[[str, Sequence[Operation]], str] = _label
+    """Returns the text in a box."""
+    address: str = "?"
+    """Of the page: what its links begin with."""
+    opens: Callable[[Sequence[Operation]], bool] = lambda _found: False
+    """Whether a run is drawn operation by operation, whatever is opened."""
+
+
+PLACED = Wording()
+"""Where each operation went."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +56,8 @@ class Stretch:
     is_open: bool = False
 
     @property
-    def said(self) -> str:
-        """What the closed box says."""
+    def name(self) -> str:
+        """Name of the closed box."""
         return f"{self.title} · {len(self.operations)}"
 
 
@@ -46,21 +72,22 @@ class Graph:
     operations: tuple[Operation, ...]
 
 
-def graph(found: Sequence[Operation], opened: Iterable[int] | None) -> Graph | None:
+def graph(found: Sequence[Operation], opened: Iterable[int] | None, wording: Wording = PLACED) -> Graph | None:
     """Draw a program; None where nothing is known of it.
 
     Args:
         found: its operations.
         opened: numbers of the runs that are drawn operation by operation; all where None.
+        wording: what the boxes say.
     """
     if not found:
         return None
     numbers = None if opened is None else set(opened)
     runs = tuple(
-        Stretch(at, title, place, rows, is_open=numbers is None or at in numbers or len(rows) == 1)
+        Stretch(at, title, place, rows, numbers is None or at in numbers or len(rows) == 1 or wording.opens(rows))
         for at, (title, place, rows) in enumerate(_runs(found))
     )
-    return Graph(_picture(runs), runs, len(runs) < len(found), tuple(found))
+    return Graph(_picture(runs, wording), runs, len(runs) < len(found), tuple(found))
 
 
 def _runs(found: Sequence[Operation]) -> list[tuple[str, str, tuple[Operation, ...]]]:
@@ -89,7 +116,7 @@ def _title(rows: Sequence[Operation], depth: int) -> str:
     return ".".join(common) or "the model"
 
 
-def _picture(runs: Sequence[Stretch]) -> Markup:
+def _picture(runs: Sequence[Stretch], wording: Wording) -> Markup:
     boxes: list[tuple[Stretch, Operation | None]] = []
     box_of: dict[int, int] = {}
     for run in runs:
@@ -106,20 +133,22 @@ def _picture(runs: Sequence[Stretch]) -> Markup:
     parts = [f'<path class="arrow" d="{_curve(points)}"/>' for points in layout.arrows]
     open_now = [run.number for run in runs if run.is_open and len(run.operations) > 1]
     for (x, y), (run, single) in zip(layout.boxes, boxes, strict=True):
-        parts.append(_box(x, y, run, single, open_now))
+        parts.append(_box(x, y, run, single, open_now, wording))
     width, height = number(layout.width + 2 * EDGE), number(layout.height + 2 * EDGE)
     size = f'viewBox="{number(-EDGE)} {number(-EDGE)} {width} {height}" width="{width}" height="{height}"'
     head = f'<svg class="graph" role="group" aria-label="Operations by place" {size}>'
     return Markup("".join([head, *parts, "</svg>"]))  # noqa: S704  every part is a number, a word of ours, or escaped
 
 
-def _box(x: float, y: float, run: Stretch, one: Operation | None, open_now: Sequence[int]) -> str:
+def _box(x: float, y: float, run: Stretch, one: Operation | None, open_now: Sequence[int], wording: Wording) -> str:
     if one is None:
-        text, what = run.said, f"{len(run.operations)} operations of {run.title}, {WORDS[run.place]}: open"
+        text = wording.label(run.name, run.operations)
+        what = f"{text} operations, {wording.said(run.operations)}: open"
         wanted = ",".join(map(str, sorted({*open_now, run.number})))
-        link, place = f'href="?open={wanted}#graph"', run.place
+        link, place = f'href="{escape(wording.address)}open={wanted}#graph"', run.place
     else:
-        text, what = one.name, f"{one.name} of {run.title}, {WORDS[one.place]}"
+        text = wording.label(one.name, [one])
+        what = f"{text}, in {run.title}, {wording.said([one])}"  # begins as what is seen, for those who speak to it
         link, place = f'href="#op-{one.index}" data-op="{one.index}"', one.place
     kind = f"{place} run" if one is None else place
     rect = f'<rect x="{number(x)}" y="{number(y)}" width="{number(WIDTH)}" height="{number(HEIGHT)}" rx="6"/>'

@@ -148,7 +148,7 @@ class Guard:
         if self.access.token is not None and _same(bearer, self.access.token):
             return
         if not _same(shown, self.access.page_token):
-            raise RefusedError(403, f"the header {TOKEN_HEADER} is missing or wrong; GET /api/token tells it.")
+            raise RefusedError(403, f"the header {TOKEN_HEADER} is missing or wrong; GET /api/token returns it.")
 
     async def _redirected(self, scope: Scope, send: Send) -> bool:
         """Turn ``?token=…`` into a cookie that no script and no other site can use; whether that was done."""

@@ -16,7 +16,8 @@ from starlette.routing import Route
 
 from cross_backend._version import __version__
 from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
-from cross_backend.export.operations import operations
+from cross_backend.exporting.operations import operations
+from cross_backend.generation.continuing import NEW_TOKENS
 from cross_backend.platforms import COMPARED
 from cross_backend.report import html
 from cross_backend.report.charts.plots import for_both
@@ -33,10 +34,12 @@ from cross_backend.web.api import asked, history_asked, state_of, whole
 from cross_backend.web.catalogue import Playable
 from cross_backend.web.graphing import WORDS, graph
 from cross_backend.web.guard import HEADERS
+from cross_backend.web.mismatches import mismatches
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
 from cross_backend.web.study_api import LAUNCHES, SECONDS
 from cross_backend.web.tracing import history_chart
+from cross_backend.workloads.media import PromptMedia
 from cross_backend.workloads.table import WORKLOADS
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ HINTS = {
     "boxes": "Drop a picture, or run the sample input.",
     "numbers": "Move a slider, or run the sample input.",
     "text": "Press Run, or run the sample input.",
+    "prompt": "Press Generate: the text is continued here, token by token.",
     "audio": "Record a sound, or run the sample input.",
     "tensors": "Press Run: this model runs on its sample input.",
 }
@@ -63,6 +67,8 @@ GUIDES = {
     "android": "Ship to Android",
 }
 """Short pages, by the names of their files in ``guides/``."""
+PROMPT = "The"
+"""Text that a model is asked to continue where nobody wrote one."""
 MOST_LETTERS = 48
 """Of a short reason."""
 PLAY_POLICY = HEADERS["content-security-policy"].replace(
@@ -118,11 +124,21 @@ async def playground(request: Request) -> Response:
         look_of=look_of,
         key=key,
         media=model.media,
+        **_prompt(model),
         ticked=ticked,
         absent=absent,
     )
     answer.headers.update({**ISOLATION, "content-security-policy": PLAY_POLICY})
     return answer
+
+
+def _prompt(model: Playable) -> dict[str, Any]:
+    """Return what stands in the fields of a model that continues texts."""
+    media = model.media
+    if not isinstance(media, PromptMedia):
+        return {}
+    takes_text = media.tokenizer is not None or media.has_bytes
+    return {"prompt": PROMPT if takes_text else "1 2 3", "new": min(NEW_TOKENS, media.tokens // 2)}
 
 
 async def browser_file(request: Request) -> Response:
@@ -176,8 +192,20 @@ async def study(request: Request) -> Response:
     found = await to_thread.run_sync(state_of(request).shelf.results, number)
     parts = await to_thread.run_sync(html.study_parts, found)
     del parts["version"], parts["hatches"]
+    wrong = await to_thread.run_sync(
+        mismatches, state_of(request), number, [(view.label, view.panel) for view in parts["views"]]
+    )
     others = [row for row in await to_thread.run_sync(state_of(request).shelf.studies) if row.id != number]
-    return page(request, "study.page", here="results", number=number, others=others, downloads=DOWNLOADS, **parts)
+    return page(
+        request,
+        "study.page",
+        here="results",
+        number=number,
+        others=others,
+        downloads=DOWNLOADS,
+        mismatches=wrong,
+        **parts,
+    )
 
 
 async def matrix(request: Request) -> Response:
@@ -283,14 +311,26 @@ async def artifact(request: Request) -> Response:
     state = state_of(request)
     choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
     found = () if choice.artifact is None else await to_thread.run_sync(operations, choice.artifact, state.cache)
-    wanted = request.query_params.get("open", "")
-    numbers = (
-        None
-        if wanted == "all"
-        else [int(one) for one in wanted.split(",")[:1000] if one.isascii() and one.isdecimal() and len(one) < 6]
+    drawn = await to_thread.run_sync(graph, found, opened_runs(request))
+    kept = await to_thread.run_sync(state.localizing.kept, choice)
+    return page(
+        request,
+        "artifact",
+        here="artifacts",
+        choice=choice,
+        shown=placed(choice),
+        graph=drawn,
+        words=WORDS,
+        localized=kept,
     )
-    drawn = await to_thread.run_sync(graph, found, numbers)
-    return page(request, "artifact", here="artifacts", choice=choice, shown=placed(choice), graph=drawn, words=WORDS)
+
+
+def opened_runs(request: Request) -> list[int] | None:
+    """Return the numbers of the boxes of a graph that are to be opened; None for all."""
+    wanted = request.query_params.get("open", "")
+    if wanted == "all":
+        return None
+    return [int(one) for one in wanted.split(",")[:1000] if one.isascii() and one.isdecimal() and len(one) < 6]
 
 
 async def artifact_operations(request: Request) -> Response:

@@ -51,7 +51,7 @@ def play(
     began = time.perf_counter()
     if data is not None:
         if media is None:
-            raise UsageError(f"{model.name} runs on its own sample here; send no input.")
+            raise UsageError(f"{model.name} runs on the sample input here; send no input.")
         prepared = media.prepare(data, name)
     prepare_ms = (time.perf_counter() - began) * 1e3
     rows: list[dict[str, Any]] = []

@@ -15,7 +15,9 @@ from cross_backend.cache import Cache
 from cross_backend.web.benches import Benches
 from cross_backend.web.catalogue import Catalogue
 from cross_backend.web.counters import Counters
+from cross_backend.web.following import Following
 from cross_backend.web.guard import Access
+from cross_backend.web.localizing import Localizing
 from cross_backend.web.shelf import Shelf
 from cross_backend.web.studying import Studying
 from cross_backend.web.visitor import Tickets
@@ -81,6 +83,8 @@ class State:
     access: Access
     cache: Cache
     studying: Studying
+    localizing: Localizing
+    following: Following
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events)
     tickets: Tickets = field(default_factory=Tickets)

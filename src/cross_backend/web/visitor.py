@@ -78,7 +78,7 @@ class Tickets:
 def can_run(model: Playable) -> Choice | None:
     """Return a choice whose file a browser can open; None where the model has none."""
     for choice in model.choices:
-        if choice.artifact is not None and choice.artifact.payload_path.suffix == ".onnx":
+        if choice.artifact is not None and not choice.artifact.state and choice.artifact.payload_path.suffix == ".onnx":
             return choice
     return None
 

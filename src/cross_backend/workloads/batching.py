@@ -222,8 +222,8 @@ def check_row(
             is_same = rounded is not None and _is_rounding(got, single, rounded[index])
         if not is_same:
             raise CaptureError(
-                f"{name} cannot be run in batches of {batch}: row {row} of output {index} is not what its input gives "
-                "alone, so the leading axis is no batch axis."
+                f"{name} cannot be run in batches of {batch}: row {row} of output {index} differs from that of its "
+                "input alone. The leading axis is no batch axis."
             )
     if not found:
         shapes = ", ".join(str(list(array.shape)) for array in outputs)

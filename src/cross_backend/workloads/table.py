@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,45 @@ class BuiltIn:
     """Floating point operations of one inference of batch 1, counted as ``Captured.flops``."""
     requires: tuple[tuple[str, str], ...] = ()
     """(distribution, extra) pairs that the builder imports."""
+    options: Mapping[str, int] = field(default_factory=dict)
+    """Sizes that may follow the name, ``llama?layers=2&context=512``, with their defaults."""
+    decoder: str | None = None
+    """Workload with the same weights that keeps caches from call to call, for generating text."""
 
 
 def _ours(family: str, build: str, summary: str, parameters: int, flops: int, *requires: tuple[str, str]) -> BuiltIn:
     return BuiltIn(
         family, f"cross_backend.workloads.{build}", summary, "cross-backend", "MIT", parameters, flops, requires
     )
+
+
+def _decoder(name: str, build: str, summary: str, options: Mapping[str, int], parameters: int, flops: int) -> BuiltIn:
+    row = _ours("nlp", f"decoder:{build}", summary, parameters, flops, ("torch", "torch"))
+    return replace(row, options=options, decoder=name)
+
+
+_LLAMA = {
+    "layers": 6,
+    "hidden": 288,
+    "heads": 6,
+    "kv_heads": 6,
+    "inner": 768,
+    "vocabulary": 32_000,
+    "context": 256,
+    "prompts": 1,
+}
+_QWEN = {**_LLAMA, "kv_heads": 2}
+"""About the 15 million parameters of llama2.c's smallest story teller."""
+_GPT2 = {
+    "layers": 12,
+    "hidden": 768,
+    "heads": 12,
+    "kv_heads": 12,
+    "inner": 3072,
+    "vocabulary": 50_257,
+    "context": 1024,
+    "prompts": 1,
+}
 
 
 def _vision(parameters: int, flops: int, size: int = 224) -> BuiltIn:
@@ -72,9 +106,14 @@ WORKLOADS: dict[str, BuiltIn] = {
     "efficientnet_b5": _vision(30_389_784, 20_532_769_504, 456),
     "efficientnet_b6": _vision(43_040_704, 38_135_187_072, 528),
     "efficientnet_b7": _vision(66_347_960, 75_491_768_384, 600),
-    "gpt2": _transformer(
-        "nlp", "gpt2", "language model, prefill of 128 tokens: next token, keys and values", 124_439_808, 22_424_446_464
+    "gpt2": replace(
+        _transformer(
+            *("nlp", "gpt2", "language model, prefill of 128 tokens: next token, keys and values"),
+            *(124_439_808, 22_424_446_464),
+        ),
+        decoder="gpt2_decoder",
     ),
+    "gpt2_decoder": _decoder("gpt2_decoder", "gpt2", "GPT-2 with caches", _GPT2, 124_439_808, 1_115_284_992),
     "linear_regression": _ours(
         "tabular",
         "linear:linear_regression",
@@ -83,9 +122,13 @@ WORKLOADS: dict[str, BuiltIn] = {
         8,
         ("torch", "torch"),
     ),
+    "llama": _decoder(
+        "llama", "llama", "Llama-shaped decoder of any size, with caches", _LLAMA, 15_191_712, 86_999_040
+    ),
     "mobilenet_v2": _vision(3_504_872, 601_548_544),
     "mobilenet_v3_large": _vision(5_483_032, 433_179_520),
     "mobilenet_v3_small": _vision(2_542_856, 113_020_800),
+    "qwen": _decoder("qwen", "qwen", "Qwen-shaped decoder of any size, with caches", _QWEN, 14_531_040, 80_363_520),
     "resnet101": _vision(44_549_160, 15_602_810_880),
     "resnet50": _vision(25_557_032, 8_178_368_512),
     "t5_encoder": _transformer("nlp", "t5_encoder", "text encoder of T5-small, 128 tokens", 35_330_816, 5_033_164_800),

@@ -9,8 +9,9 @@ from typing import Any
 
 from cross_backend.errors import CaptureError, UsageError
 from cross_backend.tensors import TensorSpec, kind_of, to_numpy
-from cross_backend.workloads import Task, call_function
 from cross_backend.workloads.own_inputs import digest_of
+from cross_backend.workloads.user_files import call_function
+from cross_backend.workloads.workload import Task
 
 TOP = ("top-1 accuracy", "top-5 accuracy")
 """Metrics that need no code: among how many largest outputs the label is."""

@@ -22,7 +22,7 @@ from atalla.rtl.unit import CTile
 from atalla.run import rtl as run_rtl
 from atalla.run.runtime import Loaded
 from cross_backend.cache import Cache
-from cross_backend.export.export import ExportSettings, export
+from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import find_workload
 from tests.atalla import bf16_programs, f32_programs, int8_programs

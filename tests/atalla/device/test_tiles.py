@@ -64,7 +64,7 @@ def test_parts_give_the_bits_of_the_whole(op: Op) -> None:
 @pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("op", CUT, ids=lambda op: op.name)
 def test_many_calls_in_parts_give_the_bits_of_the_whole(op: Op, isa: str) -> None:
-    count = 300 if op in {Op.BMM, Op.ATTENTION} else 1000
+    count = 100 if op in {Op.BMM, Op.ATTENTION} else 300
     assert run(FAST, "random", isa, str(int(op)), "1000", str(count)).calls == count
 
 
@@ -74,7 +74,7 @@ def test_many_calls_in_parts_give_the_bits_of_the_whole(op: Op, isa: str) -> Non
 @pytest.mark.parametrize("op", CUT, ids=lambda op: op.name)
 def test_no_part_reaches_out_of_its_copies(op: Op, isa: str) -> None:
     """Under sanitizers: copies have not one byte more."""
-    assert run(ADDRESS, "random", isa, str(int(op)), "0", "60").calls == 60
+    assert run(ADDRESS, "random", isa, str(int(op)), "0", "30").calls == 30
 
 
 @pytest.mark.parametrize("op", [Op.EW, Op.COPY, Op.SOFTMAX, Op.CUMSUM], ids=lambda op: op.name)

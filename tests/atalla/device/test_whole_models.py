@@ -11,17 +11,19 @@ import atalla
 from atalla.device import Hardware, estimate
 from atalla.run.device import DryProgram
 from cross_backend.cache import Cache
-from cross_backend.export.export import ExportSettings, export
+from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import find_workload
 from tests.atalla.device.runs import agree, bits
 
-pytestmark = pytest.mark.slow
 SIZES = [size << 10 for size in (32, 64, 128, 256, 512, 1024, 2048, 4096)]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-@pytest.mark.parametrize("model", ["mobilenet_v3_small", "resnet50"])
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param("mobilenet_v3_small", marks=pytest.mark.slow), pytest.param("resnet50", marks=pytest.mark.nightly)],
+)
 def test_a_whole_model(model: str, precision: str, tmp_path: Path) -> None:
     target = f"atalla?precision={precision}"
     captured, (row,) = export(find_workload(model), [target], ExportSettings(Cache(tmp_path)))

@@ -111,7 +111,7 @@ def test_the_smallest_program_is_what_matters_alone() -> None:
 
 @pytest.fixture
 def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
-    patience_s = 10 if request.param == "waits" else 120  # a busy machine takes seconds for what is no hang
+    patience_s = 25 if request.param == "waits" else 120  # a busy machine takes seconds for what is no hang
     made = Worker("float32", (f"{PLANTED}:{request.param}",), patience_s=patience_s)
     yield made
     made.close()

@@ -26,7 +26,7 @@ BF16_ODD = torch.tensor(
 """Zeros, the smallest normal number, subnormals, what multiplies to them, and what overflows."""
 
 
-@pytest.fixture(params=SIZES)
+@pytest.fixture(params=[SIZES[0], *(pytest.param(size, marks=pytest.mark.nightly) for size in SIZES[1:])])
 def unit(request: pytest.FixtureRequest) -> Iterator[MatrixUnit]:
     with MatrixUnit(request.param) as made:
         yield made
@@ -184,6 +184,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))

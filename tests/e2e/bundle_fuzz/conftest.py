@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend.bundle import find_artifact, open_bundle
+from cross_backend.bundling import find_artifact, open_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UsageError
 from tests.e2e.bundle_fuzz.cases import CASES, LABELS, LIMIT_S, OPENVINO, PORTABLE, XNNPACK, content, manifest, sha256

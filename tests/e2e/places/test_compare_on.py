@@ -36,6 +36,7 @@ def both(linear, cli, far, there, tmp_path_factory):
     return result, page
 
 
+@pytest.mark.slow
 def test_each_machine_has_its_panel(both, document, far):
     found = document(both[0])
     assert [panel["place"] for panel in found["panels"]] == ["local", "ssh://there"]
@@ -50,6 +51,7 @@ def test_each_machine_has_its_panel(both, document, far):
     assert not ours(far) and not list(far.cache.glob("scratch/*")) and not list(far.cache.glob("blobs/*.part"))
 
 
+@pytest.mark.slow
 def test_the_page_says_what_to_ship_where(both):
     page = both[1].read_text()
     assert page.startswith("# Which backend to ship\n")
@@ -57,6 +59,7 @@ def test_the_page_says_what_to_ship_where(both):
         assert words in page
 
 
+@pytest.mark.slow
 def test_text_has_a_table_a_machine_and_a_summary(both, cli, far, there, plain):
     command = ("compare", MODEL, "--backends", "portable", "atalla", "--on", there, "local", *QUICK)
     result = cli(*command, CROSS_BACKEND_SSH=far.command)
@@ -67,6 +70,7 @@ def test_text_has_a_table_a_machine_and_a_summary(both, cli, far, there, plain):
     assert "What to ship on each device" in result.stdout and "fastest" in result.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_what_was_measured_there_orders_a_bundle(linear, cli, far, there, new_memory, document, tmp_path):
     cache = new_memory()
     result = cli(
@@ -107,6 +111,7 @@ def test_one_machine_that_is_gone_stops_no_other(cli, far, there, document):
     assert [one["workload"] for one in found["failed"]] == ["ssh://nowhere.invalid"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", ["client", "command"])
 def test_a_connection_that_breaks_leaves_nothing_there(killed, start, streams, until, far, there):
     """What was measured is kept, and told; every process there ends."""
@@ -129,6 +134,7 @@ def test_a_connection_that_breaks_leaves_nothing_there(killed, start, streams, u
     until(lambda: not list(far.cache.glob("scratch/*")), "the scratch folder is gone", seconds=40)
 
 
+@pytest.mark.slow
 def test_another_version_there_is_a_warning(cli, far, document, tmp_path):
     """An interpreter whose packages say another version than those that lowered."""
     site = tmp_path / "site"

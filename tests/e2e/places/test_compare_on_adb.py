@@ -2,13 +2,9 @@
 
 import contextlib
 import os
-import platform
-import shutil
 
 import pytest
 
-from cross_backend.toolchains import RUNNERS, VARIABLE, add
-from tests import surroundings
 from tests.adb_device import Device, adb_server
 
 MODEL = "linear_regression"
@@ -23,25 +19,6 @@ case "$1" in
 esac
 """
 """It is hot after the ninth round, and cool again at the third look from there."""
-
-
-@pytest.fixture(scope="module")
-def toolchains(tmp_path_factory):
-    """A folder of toolchains in which this machine's runner stands for Android's, which cannot be built here."""
-    machine, folder = platform.machine(), tmp_path_factory.mktemp("toolchains")
-    android = next(one for one in RUNNERS.values() if (one.system, one.architecture) == ("Android", machine))
-    kept = surroundings.KEPT / "runners"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(kept))
-        native = RUNNERS[f"runner-{machine}"]
-        add(native, print)
-        out = native.folder / "out"
-        patch.setenv(VARIABLE, str(folder))
-        shutil.copytree(out, android.folder / "out")
-        (android.folder / "ready").touch()
-        shutil.copytree(out, native.folder / "out")
-        (native.folder / "ready").touch()
-    return str(folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Machines without Python: the C++ runner measures there; an emulated one shows right or wrong."""
 
-import os
+import platform
 
 import pytest
 
@@ -8,20 +8,6 @@ from cross_backend.toolchains import VARIABLE
 from tests.needs import program
 
 QUICK = ("--num-runs", "40", "--seconds", "1", "--launches", "1")
-
-
-@pytest.fixture(scope="session")
-def runner_for(cli, kept_folder):
-    """Give a function that builds the runner for an architecture, once for all; it returns the toolchains' folder."""
-
-    def build(architecture):
-        program("g++" if architecture == os.uname().machine else f"{architecture}-linux-gnu-g++")
-        folder = kept_folder / "runners"
-        result = cli("toolchain", "add", f"runner-{architecture}", **{VARIABLE: str(folder)})
-        assert result.returncode == 0, result.stderr
-        return str(folder)
-
-    return build
 
 
 def test_a_place_without_the_runner_says_how_to_build_it(cli, far, complaint, tmp_path):
@@ -40,11 +26,10 @@ def test_an_emulated_machine_that_is_not_there(architecture, cli, complaint):
 
 
 @pytest.mark.slow
-def test_over_ssh_it_ranks_what_it_holds(cli, far, document, runner_for):
-    folder = runner_for(os.uname().machine)
+def test_over_ssh_it_ranks_what_it_holds(cli, far, document, toolchains):
     command = ("compare", "mobilenet_v3_small", "--backends", "xnnpack", "atalla", "openvino", *QUICK, "--json")
     result = cli(
-        *command, "--on", "ssh://there", "--via", "runner", **{VARIABLE: folder, "CROSS_BACKEND_SSH": far.command}
+        *command, "--on", "ssh://there", "--via", "runner", **{VARIABLE: toolchains, "CROSS_BACKEND_SSH": far.command}
     )
     rows = {row["target"]: row for row in document(result)["results"]}
     for target in ("executorch.xnnpack", "atalla"):
@@ -59,9 +44,13 @@ def test_over_ssh_it_ranks_what_it_holds(cli, far, document, runner_for):
 
 
 @pytest.mark.slow
-def test_arm_programs_are_verified_under_emulation_and_never_ranked(cli, document, runner_for):
+@pytest.mark.timeout(1500)  # a build with all kernels, beside other tests
+def test_arm_programs_are_verified_under_emulation_and_never_ranked(cli, document, kept_folder):
     program("qemu-aarch64")
-    folder = runner_for("aarch64")
+    program("aarch64-linux-gnu-g++")
+    folder = str(kept_folder / "runners")
+    result = cli("toolchain", "add", "runner-aarch64", timeout=1200, **{VARIABLE: folder})
+    assert result.returncode == 0, result.stderr
     command = ("compare", "mobilenet_v3_small", "--backends", "xnnpack", "portable", "atalla", *QUICK, "--json")
     result = cli(*command, "--on", "qemu:aarch64", **{VARIABLE: folder})
     found = document(result)
@@ -73,8 +62,8 @@ def test_arm_programs_are_verified_under_emulation_and_never_ranked(cli, documen
 
 
 @pytest.mark.slow
-def test_run_says_what_the_runner_says(cli, far, document, runner_for, linear):
-    more = {VARIABLE: runner_for(os.uname().machine), "CROSS_BACKEND_SSH": far.command}
+def test_run_says_what_the_runner_says(cli, far, document, toolchains, linear):
+    more = {VARIABLE: toolchains, "CROSS_BACKEND_SSH": far.command}
     artifact = linear / "linear_regression_xnnpack.pte"
     result = cli("run", artifact, "--on", "ssh://there", "--via", "runner", "--profile", "--json", *QUICK[:2], **more)
     found = document(result)
@@ -82,3 +71,14 @@ def test_run_says_what_the_runner_says(cli, far, document, runner_for, linear):
     assert any(row["name"] == "XnnpackBackend" for row in found["profile"])
     result = cli("run", artifact, "--input", "1,2,3,4", "--on", "ssh://there", "--via", "runner", **more)
     assert "2.718" in result.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1500)  # as above
+def test_the_runner_that_users_build_for_such_a_machine_measures_there(cli, far, document, kept_folder, linear):
+    folder = str(kept_folder / "runners")
+    result = cli("toolchain", "add", f"runner-{platform.machine()}", timeout=1200, **{VARIABLE: folder})
+    assert result.returncode == 0, result.stderr
+    artifact, more = linear / "linear_regression_xnnpack.pte", {VARIABLE: folder, "CROSS_BACKEND_SSH": far.command}
+    found = document(cli("run", artifact, "--on", "ssh://there", "--via", "runner", "--json", *QUICK[:2], **more))
+    assert found["place"] == "ssh://there" and found["results"][0]["outcome"] == "OK"

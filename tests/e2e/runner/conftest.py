@@ -1,55 +1,21 @@
 """What the runner's tests share: the program, built once, and a sound bundle."""
 
-import fcntl
 import os
-import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from atalla.library import library_path
 from tests import needs
-from tests.e2e.runner.bundles import PORTABLE, ROOT, artifact, edit
-from tests.surroundings import digest_of
-
-
-def once(parent, name, make):
-    """Make a folder once for all processes that use its parent."""
-    folder = parent / name
-    with (parent / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (parent / f"{name}.done").exists():
-            make(folder)
-            (parent / f"{name}.done").touch()
-    return folder
+from tests.e2e.runner.build import build_runner, once
+from tests.e2e.runner.bundles import PORTABLE, artifact, edit
 
 
 @pytest.fixture(scope="session")
 def built(kept_folder):
-    """The build folder of the runner and of the probe that shows its arithmetic.
-
-    It takes the checkout's own library of Atalla, and is optimised little; ``test_build.py`` builds it as users do.
-    """
-    needs.program("c++")
-    sources = [*(ROOT / "runner").rglob("*"), *(ROOT / "src/atalla/csrc").rglob("*")]
-    sources = [path for path in sources if path.is_file() and "build" not in path.relative_to(ROOT).parts]
-    name = f"runner-{digest_of([*sources, ROOT / 'constraints.txt', ROOT / 'src/cross_backend/_version.py'])}"
-
-    def build(folder):
-        def run(*command):
-            environment = {**os.environ, "PYTHON": sys.executable}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-
-        quick = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS_RELEASE=-O1")
-        run(ROOT / "runner" / "build.sh", folder, f"-DRUNNER_ATALLA_LIBRARY={library_path()}", *quick)
-        cmake = re.search("^CMAKE_COMMAND:INTERNAL=(.*)", (folder / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
-        run(cmake, "--build", folder, "--target", "runner_probe")
-
-    return once(kept_folder, name, build)
+    """The build folder of the runner and of the probe that shows its arithmetic."""
+    return build_runner(kept_folder)
 
 
 def bundled(cli, folder, name, targets):

@@ -51,7 +51,7 @@ def shell(*command, **extra):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1000, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_own_build_of_executorch_brings_its_delegates(sound, accelerated, tmp_path):
     """Bare target names, and a static library that only registers itself, as an ExecuTorch build installs them."""
     package = Path(importlib.util.find_spec("executorch").submodule_search_locations[0])
@@ -78,7 +78,7 @@ def test_own_build_of_executorch_brings_its_delegates(sound, accelerated, tmp_pa
     assert found[XNNPACK]["outcome"] == "OK"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_it_compiles_atallas_sources_itself(accelerated, tmp_path):
     done = shell(BUILD, tmp_path / "build", PYTHON=sys.executable)

@@ -36,7 +36,7 @@ COMPILE = (
     *("-isystem", f"{Path(nlohmann_json.__file__).parent}/include"),
 )
 SANITIZERS = {"ASAN_OPTIONS": "quarantine_size_mb=8:detect_leaks=1"}
-COUNT = 10_000
+FEW, MANY = 2000, 10_000
 GROWTH_BYTES = 64 << 20
 DTYPES = ("bool", "int8", "uint16", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
 SHAPES = ((), (0,), (1,), (3, 0), (4,), (2, 3), (9,), (1, 16), (3, 9), (2, 9, 8), (1,) * 32)
@@ -184,9 +184,10 @@ def packed(found: Iterable[Files]) -> Iterator[bytes]:
 
 
 @pytest.mark.slow
-def test_hostile_bundles_are_refused_or_judged(program: Path, sound: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.nightly)])
+def test_hostile_bundles_are_refused_or_judged(program: Path, sound: Path, tmp_path: Path, count: int) -> None:
     with (tmp_path / "records").open("wb") as file:
-        file.writelines(packed(records(sound, COUNT)))
+        file.writelines(packed(records(sound, count)))
     with (tmp_path / "records").open("rb") as given:
         done = subprocess.run(
             [program, sound], stdin=given, capture_output=True, text=True, timeout=500, check=False,
@@ -194,7 +195,7 @@ def test_hostile_bundles_are_refused_or_judged(program: Path, sound: Path, tmp_p
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     said = json.loads(done.stdout)
-    assert said["read"] + said["refused"] == COUNT
-    assert said["read"] > COUNT / 4 and said["refused"] > COUNT / 4, said
+    assert said["read"] + said["refused"] == count
+    assert said["read"] > count / 4 and said["refused"] > count / 4, said
     assert set(said["outcomes"]) >= {"OK", "LOAD_FAIL", "MISMATCH", "NOT_PROVED", "UNAVAILABLE"}, said
     assert said["grown_bytes"] < GROWTH_BYTES, said

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cross_backend.bench.open_artifact import open_session, resolve_with_threads
-from cross_backend.bundle import find_artifact
+from cross_backend.bundling import find_artifact
 from cross_backend.tensors import dtype_of, load_tensors, to_numpy
 from tests.e2e.runner.bundles import QUICK
 from tests.e2e.runner.conftest import once

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from cross_backend.bench.open_artifact import open_session, resolve_with_threads
-from cross_backend.bundle import find_artifact
+from cross_backend.bundling import find_artifact
 from cross_backend.measure.latency import Samples
 from cross_backend.records import Timing
 from cross_backend.serialization import from_json

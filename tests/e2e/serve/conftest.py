@@ -1,4 +1,4 @@
-"""What the tests of the server share: models and studies to show, and a server in a thread of this process."""
+"""What the tests of the server share: models and studies to show, a server in a thread of this process, a browser."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from cross_backend.cache import Cache
 from cross_backend.machine import Machine
 from cross_backend.records import Launch
 from cross_backend.store import Store
-from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+from cross_backend.study.spec import StudySettings, StudySpec, WorkloadSpec
 from cross_backend.web.app import build
 from cross_backend.web.guard import TOKEN_HEADER, Access
 from cross_backend.web.server import bound, server
+from tests.browser import chromium
+from tests.e2e.serve.visits import visiting
 from tests.unit.report import studies
 
 TARGETS = ("onnxruntime.cpu", "openvino")
@@ -57,7 +59,7 @@ def db(tmp_path_factory):
     """Three studies of one name; in the last one a target became slower."""
     path = tmp_path_factory.mktemp("db") / "studies.sqlite"
     settings = StudySettings(seconds=0.1, launches=3, max_launches=3, instruments=(), timeout_s=60)
-    study = Study("nightly", (WorkloadSpec.find("linear_regression"),), TARGETS, (1,), settings=settings)
+    study = StudySpec("nightly", (WorkloadSpec.find("linear_regression"),), TARGETS, (1,), settings=settings)
     key = study.panels()[0].key
     with Store.open(str(path)) as store:
         for night, second_ms in enumerate(NIGHTS_MS):
@@ -132,3 +134,15 @@ def served(models, db):
     """The server with those models and studies."""
     with serving(models, db) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser, served):
+    with visiting(browser, served) as go:
+        yield go

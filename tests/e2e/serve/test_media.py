@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.browser import chromium
 from tests.e2e.serve.conftest import serving
-from tests.e2e.serve.test_pages import figures, visiting
+from tests.e2e.serve.visits import figures, visiting
 from tests.e2e.test_cli_run_media import MODELS
 
 pytestmark = pytest.mark.slow

@@ -12,10 +12,9 @@ import pytest
 from PIL import Image
 
 from tests.e2e.serve.conftest import serving
-from tests.e2e.serve.test_pages import browser, draw, tick, visiting
+from tests.e2e.serve.visits import draw, tick, visiting
 from tests.runtimes import bring
 
-__all__ = ["browser"]
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "images"
 KEPT = ROOT / "build" / "screenshots"

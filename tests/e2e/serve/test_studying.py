@@ -8,12 +8,9 @@ import sys
 import pytest
 
 from cross_backend.store import Store
-from cross_backend.study.spec import Study
+from cross_backend.study.spec import StudySpec
 from cross_backend.web.guard import TOKEN_HEADER
 from cross_backend.web.studying import asked_study
-from tests.e2e.serve.test_pages import browser, visit
-
-__all__ = ["browser", "visit"]
 
 
 def begin(served, text):
@@ -41,7 +38,7 @@ def test_what_is_asked_wrongly_begins_nothing(served, text, told):
 
 def test_who_asked_is_gone_and_the_study_ends(tmp_path):
     study = asked_study(["linear_regression"], ["onnxruntime.cpu"], 60, 3)
-    assert Study.from_json(study.to_json()) == study
+    assert StudySpec.from_json(study.to_json()) == study
     line = json.dumps({"study": study.to_json(), "db": str(tmp_path / "s.sqlite")}) + "\n"
     command = [sys.executable, "-m", "cross_backend.study.telling"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -7,7 +7,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.backends import _torch_device
+from cross_backend.backends.torch import _device as _torch_device
 from cross_backend.errors import UnavailableError, UnsupportedError
 from cross_backend.records import Execution, Outcome
 from cross_backend.registry import resolve

@@ -139,6 +139,17 @@ def test_a_program_without_matrix_products_is_unsupported(target: str) -> None:
         xb.lower(program, target)
 
 
+def test_openvino_leaves_rows_that_are_no_whole_groups_in_float() -> None:
+    torch.manual_seed(0)
+    layers, x = (torch.nn.Linear(10, 64).eval(), torch.nn.Linear(64, 4).eval()), torch.randn(1, 10)
+    with pytest.raises(UnsupportedError, match="multiple of 32 values"):
+        xb.lower(xb.capture(layers[0], (x,)), "openvino?precision=int4w")
+    both = torch.nn.Sequential(*layers).eval()
+    artifact = xb.lower(xb.capture(both, (x,)), "openvino?precision=int4w")
+    with xb.load(artifact) as session, torch.no_grad():
+        np.testing.assert_allclose(session(x), both(x), atol=0.2)
+
+
 def test_sums_of_eight_bits_do_not_overflow_without_vnni() -> None:
     """Sums of products of 8 bits at the ends of the range: where the processor saturates them, a third is lost."""
     torch.manual_seed(0)

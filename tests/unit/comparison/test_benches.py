@@ -21,7 +21,7 @@ from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE
 from cross_backend.comparison.warm_up import WARM_SERIES, WARM_UP_CALLS, until_steady, warm_up
 from cross_backend.errors import ArtifactError, CrossBackendError, LoadError, RunError, UsageError
-from cross_backend.export.export import Exported
+from cross_backend.exporting.export import Exported
 from cross_backend.records import Outcome, Result
 from cross_backend.registry import resolve
 from cross_backend.tensors import TensorSpec
@@ -61,7 +61,7 @@ def test_long_outputs_are_not_shown(make_artifact: Callable[..., Artifact], cach
     bench, _ = open_bench(artifact.manifest_path, "null", QUICK, cache, stack)
     verified = bench.verify("fp32")
     entrant = Entrant(Exported("null", Outcome.OK), Result("w", "null", "Null", Outcome.OK))
-    assert len(verified.head) == 5 and verify(entrant, bench, resolve("null")).head == verified.head
+    assert len(verified.head) == 5 and verify(entrant, bench, resolve("null"), cache).head == verified.head
     assert entrant.result.sample_output == ()
     assert verified.comparison.reason == "output 0 has shape [1, 5] instead of [1, 1]"
 

@@ -12,7 +12,7 @@ from cross_backend.comparison.entrant import Entrant, described
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Here
 from cross_backend.comparison.visits import ROUNDS
-from cross_backend.export.export import Exported
+from cross_backend.exporting.export import Exported
 from cross_backend.places.condition import Condition
 from cross_backend.records import Outcome
 

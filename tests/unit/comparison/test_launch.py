@@ -20,9 +20,9 @@ from cross_backend.comparison.launch import plan_visits, run_launch
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.visits import ROUNDS
 from cross_backend.errors import LoadError, UnavailableError, WorkerTimeoutError
-from cross_backend.export.export import Exported
+from cross_backend.exporting.export import Exported
 from cross_backend.measure.paired import MIN_ROUNDS
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.records import Execution, Launch, Outcome, Result
 from cross_backend.registry import resolve
 from cross_backend.tensors import TensorSpec

@@ -1,9 +1,8 @@
-"""Panel: launches are joined, failures stay alone, ties and doubt are honest, and an interrupt keeps the rest."""
+"""A panel at work: targets are verified, measured and ranked; failures stay alone, and an interrupt keeps the rest."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,294 +15,18 @@ import pytest
 from cross_backend.artifact import Artifact, digest_path
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
-from cross_backend.comparison import opening
 from cross_backend.comparison.benches import open_bench
-from cross_backend.comparison.entrant import Entrant
-from cross_backend.comparison.joined import deduplicate_warnings, merge, twins
-from cross_backend.comparison.launch import run_launch
-from cross_backend.comparison.opening import Aside
-from cross_backend.comparison.panel import compare, conclude, enough, measure_alone, run_launches, run_panel, undecided
-from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.panel import compare, measure_alone, run_panel
 from cross_backend.comparison.visits import ROUNDS
-from cross_backend.errors import UsageError, WorkerError
-from cross_backend.export.export import Exported, ExportSettings, export
-from cross_backend.machine import Machine
-from cross_backend.measure.paired import resolution
-from cross_backend.measurement import Interval, Measurement
-from cross_backend.program.capture import Captured
+from cross_backend.errors import UsageError
+from cross_backend.exporting.export import Exported, ExportSettings
+from cross_backend.program.captured import Captured
 from cross_backend.program.captures import capture_workload
-from cross_backend.records import Comparison, Execution, Launch, Outcome, Panel, Result
+from cross_backend.records import Execution, Outcome
 from cross_backend.registry import resolve
 from cross_backend.tensors import load_tensors, save_tensors
-
-QUICK = Settings(num_runs=90, seconds=1.0, timeout_s=120.0, launches=1)
-
-
-def result(latency: Measurement | None = None, **changes: object) -> Result:
-    """Give a result that is right."""
-    right = Comparison(0.0, 0.0, math.inf, 1.0, 1e-4, verdict=True)
-    return replace(Result("net_batch4", "cpu", "CPU", Outcome.OK, comparison=right, latency=latency), **changes)
-
-
-def times(*rounds: float) -> Measurement:
-    """Give a launch of one call a round."""
-    return Measurement("latency", "ns", tuple((ns,) for ns in rounds), (len(rounds),))
-
-
-SIX = times(*range(100, 106))
-NOISY = times(90, 95, 100, 120, 90, 99)
-
-
-def test_a_failure_in_any_launch_is_the_end() -> None:
-    good, bad = result(SIX), result(SIX, outcome=Outcome.RUN_FAIL, reason="it died")
-    assert merge([bad, good], [6, 6]) == replace(bad, latency=None)
-    found = merge([good, good, bad], [6, 6, 6])
-    assert (found.outcome, found.latency, found.reason) == (Outcome.RUN_FAIL, None, "in launch 3: it died")
-
-
-def test_launches_are_joined() -> None:
-    cold = Measurement("cold_start.load", "ns", ((5.0,),), (1,))
-    first = result(SIX, measurements=(cold,), load_s=1.0, warnings=("busy",), unranked="not on GPU: 0.7 %")
-    second = result(SIX, measurements=(cold,), load_s=3.0, warnings=("busy", "hot"))
-    found = merge([first, second], [6, 6])
-    assert found.latency == Measurement.joined([SIX, SIX]) and found.latency.launches == (6, 6)
-    assert found.measurements == (Measurement("cold_start.load", "ns", ((5.0,), (5.0,)), (1, 1)),)
-    assert (found.load_s, found.warnings, found.unranked) == (2.0, ("busy", "hot"), "not on GPU: 0.7 %")
-
-
-def test_an_interrupt_before_the_first_visit_of_a_launch_leaves_its_rounds_empty() -> None:
-    """All targets of a panel have the same rounds, or they could not be compared."""
-    visited, waiting = result(SIX), result(None)
-    launches = [Launch((result(SIX), result(SIX))), Launch((visited, waiting)), Launch((waiting, waiting))]
-    panel = conclude("net", launches, QUICK, 1, Machine.here(), interrupted=True)
-    one, two = (found.latency for found in panel.results)
-    assert one is not None and two is not None
-    assert one.launches == two.launches == (6, 6) and two.rounds[6:] == ((),) * 6
-    assert [found.rank for found in panel.results] == [1, 1] and panel.launches == 3
-
-
-def test_what_has_no_rank_keeps_its_latency_and_is_no_contest(draw: Callable[..., list[Measurement]]) -> None:
-    fast, middle, slow = draw(1, 2, 4)
-    rows = (result(fast, unranked="not on GPU: 0.7 %"), result(middle), result(slow))
-    panel = conclude("net", [Launch(rows, result(middle), 1)], QUICK, 4, Machine.here())
-    assert [found.rank for found in panel.results] == [None, 1, 2]
-    assert all(found.latency_ms is not None and found.workload == "net" for found in panel.results)
-    assert (panel.workload, panel.batch) == ("net", 4)
-    assert panel.noise_floor == pytest.approx(resolution(1), rel=0.05)
-    assert [found.ratio is not None for found in panel.results] == [False, True, True]
-    assert panel.results[1].ratio == Interval(1.0, 1.0, 1.0)
-    assert panel.results[2].ratio is not None and panel.results[2].ratio.low > 1 and panel.found_from is not None
-    assert panel.ranked == [panel.results[1], panel.results[2]]
-
-
-@pytest.mark.parametrize(
-    ("launches", "settings", "answer"),
-    [
-        ([], QUICK, False),
-        ([Launch((result(None, outcome=Outcome.LOAD_FAIL),))], Settings(launches=5), True),
-        ([Launch((result(SIX, outcome=Outcome.RUN_FAIL),))], Settings(launches=5), True),
-        ([Launch((result(SIX),))], Settings(launches=2), False),
-        ([Launch((result(SIX),))] * 2, Settings(launches=2), True),
-        ([Launch((result(SIX),))] * 2, Settings(launches=2, margin=0.01), True),
-        ([Launch((result(SIX), result(NOISY)))] * 2, Settings(launches=2, margin=0.001), False),
-        ([Launch((result(SIX), result(NOISY)))] * 3, Settings(launches=2, margin=0.001, max_launches=3), True),
-    ],
-    ids=["none", "nothing opens", "nothing runs", "too few", "as asked", "alone", "not precise", "too many"],
-)
-def test_launching_ends_when_it_is_enough(launches: list[Launch], settings: Settings, answer: bool) -> None:
-    assert enough(launches, settings) is answer
-
-
-def lasting(seconds: float, *milliseconds: float | None, twin_of: int = 0) -> Launch:
-    """Give a launch that took so long; None where a target was not started."""
-    rows = [result(None if ms is None else times(*[ms * 1e6] * 8)) for ms in milliseconds]
-    return Launch(tuple(rows), rows[twin_of], twin_of, (), seconds)
-
-
-FAR, NEAR = (1.0, 1.5, 3.0), (1.0, 1.01, 3.0)
-AGAIN = (1.0, 1.01, None)
-
-
-@pytest.mark.parametrize(
-    ("launches", "answer", "again"),
-    [
-        ([lasting(9, *FAR)], True, []),
-        ([lasting(9, *NEAR)], False, [0, 1]),
-        ([lasting(9, *NEAR), lasting(6, *AGAIN)], False, [0, 1]),
-        ([lasting(9, *NEAR)] + [lasting(6, *AGAIN)] * 3, True, []),
-        ([lasting(41, *NEAR)], True, [0, 1]),
-        ([lasting(39, *NEAR)], False, [0, 1]),
-        ([lasting(39, *NEAR), lasting(20, *AGAIN)], True, [0, 1]),
-    ],
-    ids=["clear", "near", "not yet", "surely found", "long", "less long", "the box is full"],
-)
-def test_launching_goes_on_until_every_place_is_decided(launches: list[Launch], answer: bool, again: list[int]) -> None:
-    """What is clearly apart from its neighbours is not started again, and nothing is that would end after 60 s."""
-    settings = Settings()
-    assert enough(launches, settings) is answer
-    assert undecided(launches, settings) == again
-
-
-def test_no_more_launches_than_share_the_runs() -> None:
-    alike = [lasting(1, 1.0, 1.0), lasting(1, 1.0, 1.3), lasting(1, 1.0, 0.8)]
-    assert not enough(alike, Settings())
-    assert enough(alike, Settings(num_runs=20)), "six rounds each, at least"
-
-
-def test_what_was_started_once_keeps_its_place() -> None:
-    """The machine became twice as slow after the first launch, and only the first two saw it."""
-    launches = [lasting(9, *NEAR), *[lasting(6, 2.0, 2.02, None)] * 3]
-    panel = conclude("net", launches, Settings(), 1, Machine.here())
-    assert [found.rank for found in panel.results] == [1, 1, 3] and panel.launches == 4
-    first, second, third = panel.results
-    assert third.latency is not None and third.latency.launches == (8,) * 4 and third.latency.count == 8
-    assert first.ratio == Interval(1.0, 1.0, 1.0)
-    assert second.ratio is not None and second.ratio.value == pytest.approx(1.01) and second.ratio.low < 1
-    assert third.ratio is not None and third.ratio.value == pytest.approx(3.0)
-    assert panel.found_from is not None and panel.found_from <= 0.08
-    assert panel.settings["launches"] is None and panel.settings["found_from"] == 0.08
-
-
-def test_the_twin_may_be_of_another_target_in_every_launch() -> None:
-    launches = [lasting(9, 1.0, 1.5), lasting(6, 1.1, 1.4, twin_of=1), replace(lasting(6, 1.0, 1.0), twin=None)]
-    pair = twins(launches)
-    assert pair is not None and pair[0] == pair[1] and pair[0].launches == (8, 8)
-    assert pair[0].rounds[8] == (1.4e6,) and twins(launches[2:]) is None
-
-
-def test_only_what_is_wanted_is_started(linear: Captured) -> None:
-    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
-    rows = rows_of(linear, "cpu", "torch", "cpu?threads=1")
-    steps: list[str] = []
-    first, _ = run_launch(linear, rows, settings, Cache())
-    second, _ = run_launch(linear, rows, settings, Cache(), [first], lambda doing, *_: steps.append(doing), [2, 0])
-    assert [one.latency is not None for one in second.results] == [True, False, True]
-    assert second.twin_of == 2 and second.twin is not None and second.twin.latency is not None
-    assert [one for one in steps if "open" in one] == ["open and verify 2 targets"]
-    cold = [[one.metric for one in row.measurements] for row in (*first.results, *second.results)]
-    assert all(cold[:3]) and not any(cold[3:]), "who shares the machine with another tells nothing of a cold start"
-    panel = conclude("net", [first, second], settings, 1, Machine.here())
-    assert outcomes(panel) == [Outcome.OK] * 3 and all(found.rank for found in panel.results)
-    assert panel.results[1].comparison is not None and panel.results[1].comparison.verdict
-
-
-def test_a_target_may_begin_in_a_later_launch(linear: Captured) -> None:
-    """It is looked at then as the others were in the first one, and its row is whole."""
-    settings = Settings(num_runs=30, seconds=0.3, timeout_s=120.0, launches=1)
-    rows = rows_of(linear, "cpu", "torch")
-    admitted, finished = list[str](), list[str]()
-
-    def admit(entrant: Entrant) -> None:
-        assert entrant.result.comparison is not None and not entrant.rounds
-        admitted.append(entrant.result.target)
-
-    def finish(entrant: Entrant) -> None:
-        assert any(entrant.rounds)
-        finished.append(entrant.result.target)
-
-    launches: list[Launch] = []
-    for wanted in ([0], [0, 1]):
-        launch, _ = run_launch(linear, rows, settings, Cache(), launches, wanted=wanted, aside=Aside(admit, finish))
-        launches.append(launch)
-    assert admitted == finished == ["onnxruntime.cpu", "torch.eager"], "each once, and no twin"
-    panel = conclude("net", launches, settings, 1, Machine.here())
-    assert outcomes(panel) == [Outcome.OK] * 2 and all(found.rank for found in panel.results)
-    assert all(found.comparison is not None for found in panel.results)
-    first, second = (found.latency for found in panel.results)
-    assert first is not None and second is not None and (first.count, second.count) == (60, 30)
-
-
-def test_who_is_not_admitted_is_not_measured(linear: Captured) -> None:
-    settings = Settings(num_runs=30, seconds=0.3, timeout_s=120.0, launches=1)
-    rows = rows_of(linear, "cpu", "torch")
-
-    def admit(entrant: Entrant) -> None:
-        if entrant.result.target == "torch.eager":
-            assert entrant.bench is not None
-            entrant.result = replace(entrant.result, unranked="too inexact")
-            entrant.bench.close()
-            entrant.bench = None
-
-    launch, _ = run_launch(linear, rows, settings, Cache(), wanted=[0, 1], aside=Aside(admit))
-    panel = conclude("net", [launch], settings, 1, Machine.here())
-    assert [found.latency is not None for found in panel.results] == [True, False]
-    assert (panel.results[1].outcome, panel.results[1].unranked) == (Outcome.OK, "too inexact")
-
-
-def test_a_target_that_fails_in_its_first_launch_names_no_launch(linear: Captured) -> None:
-    settings = Settings(num_runs=30, seconds=0.3, timeout_s=120.0, launches=1)
-    rows = rows_of(linear, "cpu", "torch")
-    assert rows[1].artifact is not None
-    rows[1] = replace(rows[1], artifact=replace(rows[1].artifact, sha256="0" * 64))
-    launches: list[Launch] = []
-    for wanted in ([0], [0, 1]):
-        launches.append(run_launch(linear, rows, settings, Cache(), launches, wanted=wanted)[0])
-    failed = conclude("net", launches, settings, 1, Machine.here()).results[1]
-    assert failed.outcome is Outcome.LOAD_FAIL and not (failed.reason or "").startswith("in launch")
-
-
-def test_an_interrupt_while_several_are_opened_blames_none(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their workers are ended with them, which is no failure of theirs."""
-    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
-    rows = rows_of(linear, "cpu", "torch")
-    first, _ = run_launch(linear, rows, settings, Cache())
-
-    def interrupted(entrant: Entrant, asked: Settings) -> None:
-        entrant.fail(WorkerError("it ended with the others"), Outcome.LOAD_FAIL)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(opening, "prove", interrupted)
-    second, stopped = run_launch(linear, rows, settings, Cache(), [first], wanted=[0, 1])
-    assert stopped and [one.latency for one in second.results] == [None, None]
-    panel = conclude("net", [first, second], settings, 1, Machine.here(), interrupted=True)
-    assert outcomes(panel) == [Outcome.OK] * 2 and all(found.rank for found in panel.results)
-
-
-def test_a_target_that_fails_among_several_fails_alone(linear: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
-    rows = rows_of(linear, "cpu", "torch")
-    first, _ = run_launch(linear, rows, settings, Cache())
-    assert rows[0].artifact is not None
-    broken = replace(rows[0].artifact, sha256="0" * 64)
-    second, _ = run_launch(
-        linear, [replace(rows[0], artifact=broken), rows[1]], settings, Cache(), [first], wanted=[0, 1]
-    )
-    panel = conclude("net", [first, second], settings, 1, Machine.here())
-    assert outcomes(panel) == [Outcome.LOAD_FAIL, Outcome.OK]
-    assert (panel.results[0].reason or "").startswith("in launch 2: ") and panel.results[1].rank == 1
-
-
-def test_a_target_that_is_alone_has_all_runs(linear: Captured) -> None:
-    """There is no place to decide."""
-    settings = Settings(num_runs=60, seconds=1.0, timeout_s=120.0)
-    panel = run_panel(linear, rows_of(linear, "cpu"), settings, Cache())
-    (found,) = panel.results
-    assert panel.launches == 1 and found.latency is not None and found.latency.count == 60
-    assert (found.rank, found.ratio, panel.found_from) == (1, Interval(1.0, 1.0, 1.0), None)
-
-
-def test_several_launches_are_kept_one_by_one_and_gone_on_with(linear: Captured) -> None:
-    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0, launches=3)
-    rows, kept = rows_of(linear, "cpu"), list[tuple[int, Launch]]()
-    seen: set[str] = set()
-    first = run_launch(linear, rows, settings, Cache())[0]
-    launches, interrupted = run_launches(
-        linear, rows, settings, Cache(), [first], lambda *one: kept.append(one), lambda doing, *_: seen.add(doing)
-    )
-    assert not interrupted and launches[0] is first
-    assert kept == list(enumerate(launches))[1:] and len(kept) == 2
-    assert {"launch 2: measure, round 30 of 30", "launch 3: measure, round 1 of 30"} <= seen
-    panel = conclude("net", launches, settings, 1, Machine.here())
-    (found,) = panel.results
-    assert found.latency is not None and found.latency.launches == (ROUNDS,) * 3 and found.latency.count == 60
-    assert found.rank == 1 and panel.launches == 3 and panel.noise_floor is not None
-    assert all(one.twin is not None and one.twin_of == 0 for one in launches)
-    assert {m.metric: m.count for m in found.measurements}["cold_start.load"] == 3
-
-
-def rows_of(linear: Captured, *targets: str) -> list[Exported]:
-    """Export to backends that cost little."""
-    return export(linear, targets, ExportSettings(Cache(), jobs=1))[1]
+from tests.unit.comparison.panels import QUICK, outcomes, rows_of
+from tests.zygote import Forked
 
 
 def children() -> list[psutil.Process]:
@@ -318,11 +41,10 @@ def children() -> list[psutil.Process]:
 
 @pytest.fixture
 def own_children() -> list[psutil.Process]:
+    """Give the children that this process has before a test; what forks workers is one of them, and stays."""
+    if Forked.zygote:
+        Forked.zygote()
     return children()
-
-
-def outcomes(panel: Panel) -> list[Outcome]:
-    return [result.outcome for result in panel.results]
 
 
 def test_a_comparison_verifies_measures_and_ranks(linear: Captured, own_children: list[psutil.Process]) -> None:
@@ -458,25 +180,6 @@ def test_an_interrupt_before_anything_was_measured_gives_no_rank(linear: Capture
     assert panel.interrupted and panel.ranked == [] and panel.noise_floor is None
 
 
-def test_an_interrupt_between_the_first_visits_ranks_none() -> None:
-    """Once all shared the first rank, with medals, because nothing told them apart."""
-    two = (result(times(100, 101)), result(times(300, 301)))
-    panel = conclude("net", [Launch((*two, result(None, comparison=None)))], QUICK, 1, Machine.here(), interrupted=True)
-    assert [found.rank for found in panel.results] == [None] * 3 and panel.found_from is None
-    assert [found.unranked for found in panel.results[:2]] == ["interrupted"] * 2
-    assert (panel.results[2].outcome, panel.results[2].reason) == (Outcome.NOT_MEASURED, "interrupted")
-    assert all(found.unfinished for found in panel.results)
-    late = result(Measurement("latency", "ns", (*((900,),) * 5, ()), (6,)))
-    panel = conclude("net", [Launch((result(SIX), result(NOISY), late))], QUICK, 1, Machine.here(), interrupted=True)
-    assert [found.rank for found in panel.results] == [1, 1, None] and panel.results[2].unranked == "interrupted"
-
-
-def test_calls_that_are_too_few_rank_none() -> None:
-    panel = conclude("net", [Launch((result(times(1, 1)), result(times(9, 9))))], QUICK, 1, Machine.here())
-    assert panel.ranked == [] and {found.unranked for found in panel.results} == {"too few calls for a comparison"}
-    assert conclude("net", [Launch((result(times(1)),))], QUICK, 1, Machine.here()).ranked, "alone there is no other"
-
-
 def test_a_task_is_scored() -> None:
     captured = capture_workload("digits_cnn", None, Cache())
     assert captured.metric == "top-1 accuracy"
@@ -503,7 +206,7 @@ def test_an_emulator_alone_is_verified_and_not_timed(linear: Captured, monkeypat
     cache = Cache()
     with ExitStack() as stack:
         bench, opened = open_bench(row.artifact.payload_path, "cpu", QUICK, cache, stack)
-        found = measure_alone(bench, row.artifact, row.resolved, QUICK, opened)
+        found = measure_alone(bench, row.artifact, row.resolved, QUICK, opened, cache)
     assert (found.outcome, found.latency_ms, found.unranked) == (Outcome.OK, None, "an emulator stands in for it")
 
 
@@ -511,23 +214,3 @@ def test_more_threads_than_processors_are_not_available(linear: Captured) -> Non
     panel = run_panel(linear, rows_of(linear, "torch?threads=4096", "cpu"), QUICK, Cache())
     assert outcomes(panel) == [Outcome.UNAVAILABLE, Outcome.OK]
     assert (panel.results[0].reason or "").startswith("4096 threads are asked for; this process may use")
-
-
-def test_warnings_that_differ_in_their_numbers_are_told_once() -> None:
-    texts = ("steal: 3.5 % of it", "it computes bf16", "steal: 4 % of it", "it computes bf16", "steal: 1,000 % of it")
-    assert deduplicate_warnings(texts) == ("steal: 3.5 % of it (the first of 3 such warnings)", "it computes bf16")
-
-
-def test_a_launch_of_many_targets_is_taken_in_parts(linear: Captured) -> None:
-    settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0, launches=2, together=2)
-    rows = rows_of(linear, "cpu", "torch", "cpu?threads=1", "mps")
-    first, interrupted = run_launches(linear, rows, settings, Cache())
-    assert not interrupted and len(first) == 4, "two launches in two parts each"
-    started = [[result.latency is not None for result in launch.results] for launch in first]
-    assert started[0] == [True, False, True, False] and started[1][1]
-    assert all(sum(one) <= 3 for one in started), "two, and the fastest so far"
-    assert not enough(first[:3], settings) and enough(first, settings)
-    panel = conclude("net", first, settings, 1, Machine.here())
-    assert outcomes(panel) == [Outcome.OK, Outcome.OK, Outcome.OK, Outcome.UNAVAILABLE]
-    assert all(found.rank and found.comparison for found in panel.results[:3]) and panel.launches == 2
-    assert first == run_launches(linear, rows, settings, Cache(), first)[0], "nothing is left to do"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cross_backend.comparison.side_by_side import NOWHERE, by_operation, parts
-from cross_backend.export.operations import Operation
+from cross_backend.exporting.operations import Operation
 from cross_backend.records import SideBySide, Timing
 from cross_backend.report.side_by_side import answer
 

@@ -31,7 +31,13 @@ Read = Callable[[Path], object]
 Survive = Callable[[makers.Maker, Read, int], int]
 
 
-@pytest.fixture(params=[100, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        100,
+        pytest.param(1000, marks=pytest.mark.slow),
+        pytest.param(10_000, marks=pytest.mark.nightly),
+    ]
+)
 def count(request: pytest.FixtureRequest) -> int:
     """How many files of a kind."""
     return int(request.param)

@@ -11,13 +11,13 @@ import pytest
 
 from cross_backend.artifact import Artifact
 from cross_backend.backends.executorch._bundled import read_bundled
-from cross_backend.bundle import find_artifact, open_bundle
-from cross_backend.bundle.write import write_bundle
+from cross_backend.bundling import find_artifact, open_bundle
+from cross_backend.bundling.write import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.cli import print_json
 from cross_backend.cli.inspect import _inspect_bundle, _print
 from cross_backend.loading.order import in_order
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.program.onnx_file import read_onnx
 from cross_backend.report import html, markdown
 from cross_backend.report.printed import print_study

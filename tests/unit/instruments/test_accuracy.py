@@ -47,5 +47,5 @@ def test_outputs_that_are_not_a_row_a_sample_cannot_be_scored(tmp_path: Path) ->
             return x.sum(0)
 
     artifact = xb.lower(xb.capture(Sums(), (torch.ones(3, 4),)), "cpu", name="sums", output_dir=tmp_path)
-    with xb.load(artifact) as session, pytest.raises(RunError, match=r"gives \[4\] for 3 samples"):
+    with xb.load(artifact) as session, pytest.raises(RunError, match=r"returns \[4\] for 3 samples"):
         score(session, [SAMPLES], np.zeros(11, np.int64))

@@ -18,11 +18,11 @@ import pytest
 import cross_backend as xb
 from cross_backend import load_best
 from cross_backend.artifact import Artifact, digest_path
-from cross_backend.bundle import write_bundle
+from cross_backend.bundling import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, LoadError, UsageError
 from cross_backend.lowering.lower import lower
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured, Memory
 

@@ -14,7 +14,7 @@ from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.loading.media import media_of
 from cross_backend.lowering.lower import lower, relabelled
-from cross_backend.program.capture import write_capture
+from cross_backend.program.writing import write_capture
 from cross_backend.registry import resolve
 from cross_backend.workloads import Workload, find_workload
 from cross_backend.workloads.media import NumbersMedia, TextMedia

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.bundle import Evidence, write_bundle
-from cross_backend.bundle.evidence import EvidenceRow
+from cross_backend.bundling import Evidence, write_bundle
+from cross_backend.bundling.evidence import EvidenceRow
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UsageError
 from cross_backend.loading.order import Candidates, in_order, measured_first
 from cross_backend.lowering.lower import lower
 from cross_backend.machine import Machine, MachineIdentity
 from cross_backend.placement import Placement
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.registry import resolve
 from cross_backend.remembered import Measured, Memory
 

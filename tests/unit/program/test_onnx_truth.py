@@ -89,7 +89,7 @@ def test_what_nothing_runs_is_said_with_each_reason(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_sample_file_of_a_doubted_reference_reads_back(tmp_path: Path) -> None:
-    from cross_backend.program.capture import write_capture
+    from cross_backend.program.writing import write_capture
     from cross_backend.workloads import find_workload
 
     captured = write_capture(find_workload(str(CASES / "resize10.onnx")).build(), tmp_path)

@@ -15,7 +15,8 @@ from cross_backend.bench.open_artifact import OpenArtifact, open_session, resolv
 from cross_backend.bench.verification import verified
 from cross_backend.cache import Cache
 from cross_backend.lowering.lower import lower
-from cross_backend.program.capture import PROOF, write_capture
+from cross_backend.program.captured import PROOF
+from cross_backend.program.writing import write_capture
 from cross_backend.records import Outcome
 from cross_backend.tensors import load_tensors
 from cross_backend.verify.compare import PRECISIONS, compare_further, compare_outputs, says_nothing, tolerances_of

@@ -14,13 +14,14 @@ import torch
 from torch import nn
 
 import cross_backend as xb
-from cross_backend.bundle import write_bundle
+from cross_backend.bundling import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError
 from cross_backend.lowering.free_batch import capture_free
 from cross_backend.lowering.lower import lower
-from cross_backend.program.capture import Captured, write_capture, write_program
+from cross_backend.program.captured import Captured
 from cross_backend.program.flattening import flatten
+from cross_backend.program.writing import write_capture, write_program
 from cross_backend.registry import resolve
 from cross_backend.workloads import Workload, find_workload
 from cross_backend.workloads.batching import batched

@@ -84,9 +84,11 @@ def test_agreement_with_float32_is_a_sentence() -> None:
         results = (of("X", 1, "x"), replace(of("X int8", 2, "x?precision=int8"), agreement=found))
         return agreements(Panel("net", results, 0.03, {"threads": 1, "platform": None}, MACHINE, found_from=0.05))
 
-    assert said(Agreement("x", 32, 0.96875, 1.0, (21.4,), 7, 9.6)) == [
-        "X int8 gives the class of X on 32 inputs in 96.9 % (top-5 100 %); SQNR 21 dB, of input 7 alone 10 dB."
-    ]
+    (scores,) = said(Agreement("x", 32, 0.96875, 1.0, (21.4,), 7, 9.6))
+    assert scores == (
+        "X int8 agrees with X on the top class of 96.9 % of 32 inputs (top-5: 100 %); "
+        "SQNR 21 dB, worst input (7): 10 dB."
+    )
     assert said(Agreement("x", 1, None, None, (math.inf, -math.inf), 0, -math.inf)) == [
-        "X int8 beside X on 1 input: SQNR of each output equal, none, of input 0 alone none."
+        "X int8 beside X on 1 input; SQNR of each output equal, none, worst input (0): none."
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cross_backend.study.diff import CellVerdict
-from cross_backend.study.spec import Study, StudyOutput, StudySettings
+from cross_backend.study.spec import StudyOutput, StudySettings, StudySpec
 from cross_backend.study.yaml_file import read_study
 
 PAGE = (Path(__file__).parents[3] / "docs" / "study.md").read_text(encoding="utf-8")
@@ -25,7 +25,10 @@ def test_every_setting_has_a_row(key: str) -> None:
 @pytest.mark.parametrize("key", [key for key in SETTINGS if ROWS.get(key) != "none"])
 def test_the_defaults_are_those_of_the_code(key: str) -> None:
     default = getattr(StudySettings(), key)
-    assert ROWS[key] == (", ".join(default) if isinstance(default, tuple) else f"{default:g}")
+    if isinstance(default, bool):
+        assert ROWS[key] == ("yes" if default else "no")
+    else:
+        assert ROWS[key] == (", ".join(default) if isinstance(default, tuple) else f"{default:g}")
 
 
 def test_what_has_no_default_says_none() -> None:
@@ -41,7 +44,7 @@ def test_every_key_of_a_study_is_in_the_example(tmp_path: Path) -> None:
     example = re.search(r"```yaml\n(name: nightly.*?)```", PAGE, re.DOTALL)
     assert example is not None
     keys = set(re.findall(r"^(\w+):", example[1], re.MULTILINE))
-    assert keys == {one.name for one in fields(Study)}
+    assert keys == {one.name for one in fields(StudySpec)}
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "detector.onnx").write_bytes(b"onnx")
     (tmp_path / "studies" / "checkpoints").mkdir(parents=True)

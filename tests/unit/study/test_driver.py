@@ -13,7 +13,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
 from cross_backend.errors import CrossBackendError
-from cross_backend.export.export import Exported
+from cross_backend.exporting.export import Exported
 from cross_backend.instruments.instrument import Instrument, Pass
 from cross_backend.instruments.table import INSTRUMENTS, loop_s, with_further
 from cross_backend.machine import Machine
@@ -21,9 +21,12 @@ from cross_backend.measurement import Measurement
 from cross_backend.records import Further, Launch, Outcome, PanelKey, Result
 from cross_backend.registry import resolve
 from cross_backend.store import Store
-from cross_backend.study import driver
-from cross_backend.study.driver import MOST_RUNS, Watch, read, run, settings_of, take_further, versions
-from cross_backend.study.spec import Study, StudySettings, WorkloadSpec
+from cross_backend.study import measuring
+from cross_backend.study.driver import read, run
+from cross_backend.study.kinds import versions_of
+from cross_backend.study.measuring import MOST_RUNS, settings_of, take_further
+from cross_backend.study.spec import StudySettings, StudySpec, WorkloadSpec
+from cross_backend.study.watch import Watch
 from cross_backend.toolchains import FILES, find_toolchain
 from tests.unit.report.studies import panel
 
@@ -33,11 +36,11 @@ LOUD = "import os\ndef model():\n    raise RuntimeError(f'no checkpoint, says pr
 
 
 @pytest.fixture
-def broken(tmp_path: Path) -> Study:
+def broken(tmp_path: Path) -> StudySpec:
     """Ask for a model that cannot be built, and gives another reason every time."""
     (tmp_path / "loud.py").write_text(LOUD)
     workload = WorkloadSpec.find(f"{tmp_path / 'loud.py'}:model")
-    return Study("broken", (workload,), ("null", "mps"), (1, 2), settings=QUICK)
+    return StudySpec("broken", (workload,), ("null", "mps"), (1, 2), settings=QUICK)
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_model_that_cannot_be_captured_gives_every_target_the_reason(
-    broken: Study, store: Store, cache: Cache
+    broken: StudySpec, store: Store, cache: Cache
 ) -> None:
     told: list[str] = []
     with store:
@@ -60,7 +63,7 @@ def test_a_model_that_cannot_be_captured_gives_every_target_the_reason(
         assert found.workload == found.results[0].workload == "loud_model"
 
 
-def test_a_study_that_was_cut_off_goes_on_behind_what_is_stored(broken: Study, store: Store, cache: Cache) -> None:
+def test_a_study_that_was_cut_off_goes_on_behind_what_is_stored(broken: StudySpec, store: Store, cache: Cache) -> None:
     """The first panel's launch is stored, and its end is not; its reason would be another one now."""
 
     def cut(key: PanelKey, what: str) -> None:
@@ -73,7 +76,7 @@ def test_a_study_that_was_cut_off_goes_on_behind_what_is_stored(broken: Study, s
         before = store.launches(1, key)
         assert len(before) == 1 and store.finished_panels(1) == set() and not read(store, 1).finished
         left: list[int] = []
-        results = run(broken, store, cache, Watch(begin=left.extend))
+        results = run(broken, store, cache, Watch(begin=lambda indices, _: left.extend(indices)))
         assert left == [0, 1] and store.launches(1, key) == before
         assert results.finished and len(results.panels) == 2
         run(broken, store, cache)
@@ -88,7 +91,7 @@ def test_launches_of_two_models_are_never_joined(store: Store, cache: Cache, tmp
     (tmp_path / "helping.py").write_text(HELPED)
     (tmp_path / "helped.py").write_text("factor = 1.0\n")
     workload = WorkloadSpec.find(f"{tmp_path / 'helping.py'}:model")
-    study = Study("helped", (workload,), ("torch",), (1,), settings=replace(QUICK, launches=2, max_launches=2))
+    study = StudySpec("helped", (workload,), ("torch",), (1,), settings=replace(QUICK, launches=2, max_launches=2))
 
     def cut(key: PanelKey, what: str) -> None:
         raise KeyboardInterrupt
@@ -100,7 +103,7 @@ def test_launches_of_two_models_are_never_joined(store: Store, cache: Cache, tmp
         before = store.launches(1, key)
         assert len(before) == 1 and before[0].program
         (tmp_path / "helped.py").write_text("factor = 2.00\n")  # of another size: bytecode of this second is stale
-        with pytest.raises(CrossBackendError, match="the model is another one"):
+        with pytest.raises(CrossBackendError, match="the model changed since"):
             run(study, store, cache)
         assert store.launches(1, key) == before
         (tmp_path / "helped.py").write_text("factor = 1.0\n")
@@ -109,14 +112,14 @@ def test_launches_of_two_models_are_never_joined(store: Store, cache: Cache, tmp
 
 
 def test_a_capture_that_fails_later_takes_nothing_from_what_is_stored(
-    broken: Study, store: Store, cache: Cache
+    broken: StudySpec, store: Store, cache: Cache
 ) -> None:
     """The model was captured when its launches were stored: what is in the way now is no verdict on it."""
     study = replace(broken, settings=replace(QUICK, launches=3, max_launches=3))
     spec = study.panels()[0]
     good = Launch(tuple(Result("loud_model", text, text, Outcome.OK, latency=LATENCY) for text in spec.targets))
     with store:
-        row = store.begin(study.name, study.to_json(), study.digest, Machine.here(), versions(study.panels()))
+        row = store.begin(study.name, study.to_json(), study.digest, Machine.here(), versions_of(study.targets))
         store.keep_launch(row.id, spec.key, 0, good)
         with pytest.raises(CrossBackendError, match="no checkpoint"):
             run(study, store, cache)
@@ -147,7 +150,7 @@ def test_the_throughput_of_a_tiny_program_takes_a_second_and_not_four(
 
         monkeypatch.setitem(cast("dict[str, Instrument]", INSTRUMENTS), name, replace(INSTRUMENTS[name], take=note))
     row = Exported("torch", Outcome.OK, None, resolve("torch"), make_artifact(target="torch.eager"))
-    monkeypatch.setattr(driver, "open_again", lambda *_arguments, **_named: None)
+    monkeypatch.setattr(measuring, "open_again", lambda *_arguments, **_named: None)
     take_further(row, ["throughput", "energy"], Settings(), cache, batch=1, task=None, call_s=5e-6)
     assert asked == {"throughput": 0.5, "energy": 2.0}
 
@@ -155,9 +158,9 @@ def test_the_throughput_of_a_tiny_program_takes_a_second_and_not_four(
 def test_settings_are_those_of_the_study() -> None:
     workload = WorkloadSpec.find("linear_regression")
     asked = replace(QUICK, margin=0.02, seed=7, launches=3, max_launches=9, memory_limit=10**9, min_on_device=0.5)
-    study = Study("s", (workload,), ("null", "cpu"), settings=asked)
-    assert settings_of(study, 2) == Settings(MOST_RUNS, 0.1, 2, 60, 7, 3, 9, 0.02, 0.5, 10**9)
-    assert {"cross-backend", "numpy", "onnxruntime"} <= versions(study.panels()).keys()
+    study = StudySpec("s", (workload,), ("null", "cpu"), settings=asked)
+    assert settings_of(study.settings, 2) == Settings(MOST_RUNS, 0.1, 2, 60, 7, 3, 9, 0.02, 0.5, 10**9)
+    assert {"cross-backend", "numpy", "onnxruntime"} <= versions_of(study.targets).keys()
 
 
 def test_further_measurements_are_added_to_their_result() -> None:
@@ -190,24 +193,26 @@ def test_a_target_that_is_wrong_in_a_further_process_gives_no_figure(
 
 def test_versions_name_the_pin_of_a_runtime_that_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CROSS_BACKEND_TOOLCHAINS", str(tmp_path))
-    specs = Study("s", (WorkloadSpec("linear_regression", "linear"),), targets=("browser.wasm",)).panels()
+    specs = StudySpec("s", (WorkloadSpec("linear_regression", "linear"),), targets=("browser.wasm",)).panels()
     ((name, pin),) = FILES["browser"].pins
-    assert f"{name} (browser)" not in versions(specs)
+    assert f"{name} (browser)" not in versions_of(specs[0].targets)
     for path in (*FILES["browser"].files, FILES["browser"].folder / "ready"):
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    assert versions(specs)[f"{name} (browser)"] == pin
+    assert versions_of(specs[0].targets)[f"{name} (browser)"] == pin
 
 
 def test_versions_name_the_pins_of_a_toolchain_that_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CROSS_BACKEND_TOOLCHAINS", str(tmp_path))
-    specs = Study("s", (WorkloadSpec("linear_regression", "linear"),), targets=("cpu", "onnxruntime.openvino")).panels()
+    specs = StudySpec(
+        "s", (WorkloadSpec("linear_regression", "linear"),), targets=("cpu", "onnxruntime.openvino")
+    ).panels()
     pins = {f"{name} (onnxruntime_openvino)": pin for name, pin in find_toolchain("onnxruntime_openvino").pins}
-    assert not pins.keys() & versions(specs).keys(), "nothing is installed there"
+    assert not pins.keys() & versions_of(specs[0].targets).keys(), "nothing is installed there"
     folder = find_toolchain("onnxruntime_openvino").folder
     (folder / "bin").mkdir(parents=True)
     (folder / "ready").touch()
-    assert not pins.keys() & versions(specs).keys(), "the Python that it was made of is gone"
+    assert not pins.keys() & versions_of(specs[0].targets).keys(), "the Python that it was made of is gone"
     (folder / "bin" / "python").touch()
-    found = versions(specs)
+    found = versions_of(specs[0].targets)
     assert pins.items() <= found.items() and {"cross-backend", "onnxruntime"} <= found.keys()

@@ -13,19 +13,19 @@ from cross_backend.backends._packages import space_gap
 from cross_backend.cache import Cache
 from cross_backend.lowering.lower import lower
 from cross_backend.machine import Machine
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.records import Outcome
 from cross_backend.registry import resolve
 from cross_backend.study.cells import Cell, cells, table
 from cross_backend.study.estimate import EARLIER, Estimate, Seconds, estimate
-from cross_backend.study.spec import PanelSpec, Study, StudySettings, WorkloadSpec
+from cross_backend.study.spec import PanelSpec, StudySettings, StudySpec, WorkloadSpec
 
 LINEAR = WorkloadSpec("linear_regression", "linear_regression")
 MACHINE = Machine.here()
 
 
-def study(*targets: str, **given: object) -> Study:
-    return Study(**{"name": "s", "workloads": (LINEAR,), "targets": targets, **given})  # type: ignore[arg-type]
+def study(*targets: str, **given: object) -> StudySpec:
+    return StudySpec(**{"name": "s", "workloads": (LINEAR,), "targets": targets, **given})  # type: ignore[arg-type]
 
 
 def not_captured(panel: PanelSpec) -> None:
@@ -40,7 +40,7 @@ def unknown_flops(panel: PanelSpec) -> None:
 def planned(cache: Cache, linear: Captured):
     """Give a function that plans a study of the captured linear regression."""
 
-    def plan(one: Study, *, captured: bool = True) -> tuple[Cell, ...]:
+    def plan(one: StudySpec, *, captured: bool = True) -> tuple[Cell, ...]:
         return cells(one, lambda panel: linear if captured else None, cache, MACHINE)
 
     return plan

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from cross_backend.errors import UnsupportedError, UsageError
 from cross_backend.registry import resolve
-from cross_backend.study.spec import Study, StudyOutput, StudySettings, WorkloadSpec
+from cross_backend.study.spec import StudyOutput, StudySettings, StudySpec, WorkloadSpec
 
 DIGITS = WorkloadSpec("digits_cnn", "digits_cnn")
 LINEAR = WorkloadSpec("linear_regression", "linear_regression")
 
 
-def study(**given: object) -> Study:
-    return Study(**{"name": "s", "workloads": (DIGITS,), "targets": ("cpu", "torch"), **given})  # type: ignore[arg-type]
+def study(**given: object) -> StudySpec:
+    return StudySpec(**{"name": "s", "workloads": (DIGITS,), "targets": ("cpu", "torch"), **given})  # type: ignore[arg-type]
 
 
 def test_panels_go_workload_by_workload_then_batch_then_threads() -> None:
@@ -270,7 +270,7 @@ SETTINGS = st.builds(
     jobs=st.integers(0, 4096),
 )
 STUDIES = st.builds(
-    Study,
+    StudySpec,
     name=NAMES,
     workloads=WORKLOADS,
     targets=st.lists(st.sampled_from(("cpu", "torch", "xnnpack?threads=2", "gone.backend")), min_size=1).map(tuple),
@@ -287,9 +287,9 @@ STUDIES = st.builds(
 
 
 @given(STUDIES)
-def test_round_trip_through_json(one: Study) -> None:
+def test_round_trip_through_json(one: StudySpec) -> None:
     text = json.dumps(one.to_json(), allow_nan=False)
-    again = Study.from_json(json.loads(text))
+    again = StudySpec.from_json(json.loads(text))
     assert again == one
     assert again.digest == one.digest
     assert again.panels() == one.panels()
@@ -302,6 +302,37 @@ def test_round_trip_through_json(one: Study) -> None:
 )
 def test_another_versions_json_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        Study.from_json({**study().to_json(), **change})
+        StudySpec.from_json({**study().to_json(), **change})
     with pytest.raises(UsageError, match="not a study"):
-        Study.from_json({})
+        StudySpec.from_json({})
+
+
+def test_generated_text_has_panels_for_prefill_and_decode() -> None:
+    one = study(workloads=(WorkloadSpec.find("gpt2", generate=["128:64", "16:8"]), LINEAR), batch_sizes=(1, 2))
+    assert [(p.key.workload, p.batch, p.generate, p.part) for p in one.panels()] == [
+        ("gpt2_decoder_128_64_prefill", 1, "128:64", "prefill"),
+        ("gpt2_decoder_128_64_decode", 1, "128:64", "decode"),
+        ("gpt2_decoder_16_8_prefill", 1, "16:8", "prefill"),
+        ("gpt2_decoder_16_8_decode", 1, "16:8", "decode"),
+        ("linear_regression", 1, None, None),
+        ("linear_regression", 2, None, None),
+    ]
+    assert StudySpec.from_json(json.loads(json.dumps(one.to_json()))) == one
+    longer = study(workloads=(WorkloadSpec.find("gpt2", generate=["128:65", "16:8"]), LINEAR), batch_sizes=(1, 2))
+    assert one.digest != longer.digest and one.digest != study(workloads=(LINEAR,), batch_sizes=(1, 2)).digest
+
+
+@pytest.mark.parametrize(
+    ("workload", "more", "says"),
+    [
+        ({"generate": ("128",)}, {}, "generate: '128' is not PROMPT:NEW"),
+        ({"generate": ("1:64",)}, {}, "two numbers of at least 2"),
+        ({"generate": ("8:8",), "batch_sizes": (4,)}, {}, "generates text with a batch of 1"),
+        ({"generate": ("8:8",)}, {"places": ("ssh://pi",)}, "generates text on this machine only"),
+    ],
+)
+def test_what_cannot_be_generated_is_refused(
+    workload: dict[str, tuple[object, ...]], more: dict[str, object], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        study(workloads=(WorkloadSpec("llama", "llama", **workload),), **more)  # type: ignore[arg-type]

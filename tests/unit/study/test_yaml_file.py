@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cross_backend.errors import StudyFileError
 from cross_backend.study import yaml_nodes
-from cross_backend.study.spec import Study, StudyOutput, StudySettings, WorkloadSpec
+from cross_backend.study.spec import StudyOutput, StudySettings, StudySpec, WorkloadSpec
 from cross_backend.study.yaml_file import read_study
 from tests.unit.study.test_spec import STUDIES
 
@@ -42,7 +42,7 @@ output:
 def read(tmp_path: Path):
     """Give a function that reads a text as a study file called ``s.yaml``."""
 
-    def from_text(text: str | bytes) -> Study:
+    def from_text(text: str | bytes) -> StudySpec:
         path = tmp_path / "s.yaml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return read_study(path)
@@ -70,7 +70,7 @@ def lines(body: str) -> str:
 
 
 def test_everything_that_a_file_can_say(read) -> None:
-    assert read(GOOD) == Study(
+    assert read(GOOD) == StudySpec(
         name="quick",
         workloads=(
             WorkloadSpec("digits_cnn", "digits_cnn"),
@@ -87,13 +87,19 @@ def test_everything_that_a_file_can_say(read) -> None:
 
 def test_the_least_that_a_file_can_say(read) -> None:
     found = read("\ufeffworkloads: [digits_cnn]\ntargets: [cpu]\nprecisions:\nsettings:\n")
-    assert found == Study("s", (WorkloadSpec("digits_cnn", "digits_cnn"),), ("cpu",))
+    assert found == StudySpec("s", (WorkloadSpec("digits_cnn", "digits_cnn"),), ("cpu",))
 
 
 def test_nothing_is_typed_by_guess(read) -> None:
     """In YAML 1.1 these are a Boolean, a number in base 60, an octal number, and a date."""
     for name in ("no", "1:30", "012", "2026-11-21"):
         assert read(lines(f"name: {name}\n")).name == name
+
+
+def test_lengths_of_text_are_texts(read) -> None:
+    """In YAML 1.1 the first of these is a number in base 60."""
+    found = read(lines("workloads: [{model: llama, generate: [128:32, 16:64]}]\n"))
+    assert found.workloads == (WorkloadSpec("llama", "llama", generate=("128:32", "16:64")),)
 
 
 def test_models_are_relative_to_the_file(tmp_path: Path) -> None:
@@ -256,7 +262,7 @@ def test_an_endless_device_is_refused() -> None:
 
 @given(STUDIES)
 def test_what_another_writer_wrote_is_read_as_it_was_meant(
-    tmp_path_factory: pytest.TempPathFactory, one: Study
+    tmp_path_factory: pytest.TempPathFactory, one: StudySpec
 ) -> None:
     """PyYAML's own writer quotes and folds as it likes; the texts of every field come back."""
     mistakes = yaml_nodes.Mistakes(Path("s"))
@@ -286,7 +292,7 @@ def test_any_mixture_of_yaml_is_a_study_or_a_complaint(tmp_path_factory: pytest.
     path = tmp_path_factory.getbasetemp() / "mixture.yaml"
     path.write_text(text)
     try:
-        assert isinstance(read_study(path), Study)
+        assert isinstance(read_study(path), StudySpec)
     except StudyFileError as error:
         assert error.lines  # noqa: PT017  either is right
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from cross_backend.program.capture import write_capture
+from cross_backend.program.writing import write_capture
 from cross_backend.records import Comparison, Outcome
 from cross_backend.tensors import load_tensors
 from cross_backend.verify.compare import compare_outputs

@@ -28,6 +28,16 @@ def test_floats_get_both_signs_other_sizes_and_ties(sample: np.ndarray) -> None:
     assert np.abs(probes["small"][0]).max() < np.abs(sample).max() and not probes["zeros"][0].any()
 
 
+def test_sums_above_a_far_threshold_are_reached() -> None:
+    found = made(np.full((1, 8), 0.25, np.float32))
+    assert found["large and positive"][0].sum() < 30 < found["larger and positive"][0].sum()
+    assert found["larger and negative"][0].sum() < -30
+
+
+def test_a_probe_beyond_float16_warns_of_nothing() -> None:
+    assert np.isinf(made(np.full((1, 8), 3e3, np.float16))["larger and positive"][0]).any()
+
+
 def test_thresholds_are_met_and_passed_on_both_sides() -> None:
     hint = Hint(thresholds=(6.0, -0.5))
     found = made(np.ones((8, 64), np.float32), hints=(hint,))["thresholds"][0]

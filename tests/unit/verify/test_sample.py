@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 from cross_backend.errors import CaptureError
-from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.captured import Captured
 from cross_backend.program.flops import count_accumulations
+from cross_backend.program.writing import write_capture
 from cross_backend.records import Outcome
 from cross_backend.tensors import dtype_of, load_tensors
 from cross_backend.verify.compare import compare_outputs

@@ -264,7 +264,7 @@ def test_a_wrong_dtype_is_wrong(want: str, got: str) -> None:
 def test_a_wrong_count_is_wrong(count: int) -> None:
     found = compare_outputs(sample(REFERENCE, REFERENCE), [[REFERENCE] * count])
     assert not found.verdict
-    assert found.reason == f"gives {count} output(s) instead of 2"
+    assert found.reason == f"returns {count} output(s) instead of 2"
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int8", "uint8", "bool"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cross_backend.cache import Cache
-from cross_backend.export.operations import BESIDE, INSIDE, LEFT, operations, parsed, placed
+from cross_backend.exporting.operations import BESIDE, INSIDE, LEFT, operations, parsed, placed
 from cross_backend.placement import Operators
 from cross_backend.web.graphing import MOST_BOXES, graph
 from cross_backend.web.layering import GAP, HEIGHT, LANE, WIDTH, laid_out

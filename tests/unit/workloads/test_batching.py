@@ -15,8 +15,9 @@ from torch.export import Dim
 
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError
-from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.captured import Captured
 from cross_backend.program.captures import capture_workload, find_capture
+from cross_backend.program.writing import write_capture
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import Workload, find_workload
 from cross_backend.workloads.batching import batched, check_row, numpy_rows, torch_rows
@@ -112,7 +113,7 @@ def test_a_task_stays_with_its_batches(tmp_path: Path) -> None:
     [
         (linear, (torch.ones(2, 4),), r"example input 0 has the shape \[2, 4\]; .*leading extent of 1"),
         (lambda m, x, s: linear(m, x) * s, (X, torch.tensor(2.0)), r"example input 1 has the shape \[\]"),
-        (lambda m, x: linear(m, x - x.mean(0)), (X,), "row 0 of output 0 is not what its input gives alone"),
+        (lambda m, x: linear(m, x - x.mean(0)), (X,), "row 0 of output 0 differs from that of its input alone"),
         (lambda m, x: linear(m, x.flip(0)), (X,), "row 0 of output 0"),
         (lambda m, x: linear(m, x).cumsum(0), (X,), "row 2 of output 0"),
         (lambda m, x: x - x.mean(0), (torch.ones(1, 4),), "row 0 of output 0"),
@@ -240,7 +241,7 @@ def test_an_onnx_file_whose_rows_depend_on_each_other_is_refused(
     onnx_file: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = onnx_file(("n", 4), (helper.make_node("Softmax", ["h"], ["y"], axis=0),))
-    with pytest.raises(CaptureError, match="row 0 of output 0 is not what its input gives alone"):
+    with pytest.raises(CaptureError, match="row 0 of output 0 differs from that of its input alone"):
         capture_workload(str(path), None, Cache(tmp_path / "cache"), 4)
 
 

@@ -11,7 +11,8 @@ import pytest
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CaptureError, UsageError
 from cross_backend.lowering.lower import lower
-from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.captured import Captured
+from cross_backend.program.writing import write_capture
 from cross_backend.registry import resolve
 from cross_backend.tensors import TensorSpec
 from cross_backend.workloads import find_workload
@@ -88,6 +89,7 @@ def captured(folder: Path, **options: Path) -> Captured:
     return write_capture(find_workload("linear_regression", **options).build(), folder)
 
 
+@pytest.mark.slow
 def test_it_changes_the_file_and_the_manifest_says_on_what(tmp_path: Path) -> None:
     own = saved(tmp_path / "own.npz", input_0=np.linspace(-50, 50, 12, dtype=np.float32).reshape(3, 4))
     plain, calibrated = captured(tmp_path / "plain"), captured(tmp_path / "own", calibration=own)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cross_backend.cache import Cache
-from cross_backend.program.capture import Captured
+from cross_backend.program.captured import Captured
 from cross_backend.program.captures import capture_workload
 from cross_backend.workloads import WORKLOADS
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cross_backend.bundle.write import write_bundle
+from cross_backend.bundling.write import write_bundle
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, CaptureError, UsageError
-from cross_backend.program.capture import Captured, write_capture
+from cross_backend.program.captured import Captured
 from cross_backend.program.captures import capture_workload
+from cross_backend.program.writing import write_capture
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import find_workload
 from cross_backend.workloads.own_inputs import MOST, read_own

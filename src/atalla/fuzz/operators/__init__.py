@@ -17,6 +17,7 @@ UNREACHED = {
     "aten._assert_scalar.default": "export writes it only for sizes that depend on data",
     "aten.sym_constrain_range.default": "export writes it only for sizes that depend on data",
     "aten.sym_constrain_range_for_size.default": "export writes it only for sizes that depend on data",
+    "aten._fft_r2c.default": "its result is complex; a blob holds complex numbers between two operators only",
     "aten._to_dim_order_copy.default": "an operator of ExecuTorch's edge dialect, which torch alone does not have",
 }
 """Native operators that no program here has, each with the reason."""

@@ -20,6 +20,7 @@ from atalla.passes.rules import (  # noqa: F401  each enters its rules
     reductions,
     resizing,
     scattering,
+    spectra,
     views,
 )
 

@@ -16,6 +16,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Recorded, Session
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._quantize import GROUP, four_bits, quantize, with_low_products
+from cross_backend.backends._scripts import check_float32
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.backends.executorch._bundled import BUNDLED, input_orders
 from cross_backend.backends.executorch._half import decomposed, to_half
@@ -24,7 +25,7 @@ from cross_backend.backends.executorch._profile import record
 from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as, one_line
 from cross_backend.placement import Arithmetic, Operators, Placement, join_arithmetic, split_arithmetic
 from cross_backend.precisions import QUANTISED
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.composites import without_composites
 from cross_backend.program.state import state_of
 from cross_backend.tensors import Tensors
@@ -137,6 +138,23 @@ class ExecuTorchBackend(Backend):
         if self.toolchain is None:
             placement = replace(placement, without_kernel=_without_kernel(placement))
         return Lowered(payload, placement)
+
+    partitioner_source: ClassVar[tuple[str, str] | None] = None
+    """Line that imports what makes the vendor's partitioners, and the list of them; None for no short script."""
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        if self.partitioner_source is None:
+            return super().reproduction(options)
+        check_float32(self.title, options)
+        imports, partitioners = self.partitioner_source
+        return [
+            *filter(None, [imports]),
+            "from executorch.exir import to_edge_transform_and_lower",
+            "from executorch.runtime import Runtime",
+            f"lowered = to_edge_transform_and_lower(program, partitioner={partitioners}).to_executorch()",
+            "loaded = Runtime.get().load_program(lowered.buffer)",
+            'got = loaded.load_method("forward").execute(inputs)',
+        ]
 
     def load(self, artifact: Artifact, options: Options) -> PteSession:
         return PteSession(artifact, options)

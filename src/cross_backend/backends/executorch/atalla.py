@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Gap, Missing, Option, Options
 from cross_backend.backends._atalla import (
+    NO_SCRIPT,
     PRECISION,
     compiler_digest,
     instruction_arithmetic,
@@ -17,7 +18,7 @@ from cross_backend.backends._atalla import (
 )
 from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
-from cross_backend.errors import LoadError, one_line
+from cross_backend.errors import LoadError, UnsupportedError, one_line
 from cross_backend.placement import Arithmetic
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class AtallaDelegate(ExecuTorchBackend):
 
     def depends_on(self, options: Options) -> str | None:
         return compiler_digest()
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        raise UnsupportedError(NO_SCRIPT)
 
     def quantizer(self, options: Options) -> Any:
         return int8_quantizer()

@@ -17,6 +17,7 @@ class Portable(ExecuTorchBackend):
     name = "executorch.portable"
     title = "Portable (Reference)"
     takes_half = True
+    partitioner_source = ("", "[]")
     foreign = ForeignFiles(".pte", describe)
     options = {"precision": Option("float32, or float16 inside", "fp32", ("fp32", "fp16")), "threads": THREADS}
 

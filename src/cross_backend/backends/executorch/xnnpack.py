@@ -32,6 +32,10 @@ class Xnnpack(ExecuTorchBackend):
     delegate_id = "XnnpackBackend"
     preload = ("executorch.exir", "executorch.backends.xnnpack.partition.xnnpack_partitioner")
     takes_half = True
+    partitioner_source = (
+        "from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner",
+        "[XnnpackPartitioner()]",
+    )
     rejections = "executorch.exir.backend.utils:WhyNoPartition.__call__"
     options = {
         "precision": Option("arithmetic", "fp32", ("fp32", "fp16", "int8", "int8dyn", "int4w")),

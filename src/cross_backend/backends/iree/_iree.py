@@ -16,7 +16,7 @@ from cross_backend.backends.iree._types import Types, types_in
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact
     from cross_backend.machine import Machine
-    from cross_backend.program.capture import Program
+    from cross_backend.program.captured import Program
 
 
 class IreeBackend(Backend):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import LowerError, failing_as
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.composites import has_attention, plain_attention, without_composites
 
 ENTRY = "main"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -19,13 +20,14 @@ from cross_backend.backend import (
     Session,
 )
 from cross_backend.backends._packages import missing_packages, missing_toolchain
+from cross_backend.backends._scripts import check_float32
 from cross_backend.backends.litert._convert import convert
 from cross_backend.backends.litert._foreign import describe
 from cross_backend.backends.litert._placement import read_placement
 from cross_backend.backends.litert._quantize import quantize
 from cross_backend.backends.litert._session import LiteRtSession
 from cross_backend.errors import LoadError, UnsupportedError
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 
@@ -84,6 +86,21 @@ class LiteRt(Backend):
             return Lowered(payload, replace(read_placement(payload, graph), arithmetic=arithmetic))
         except LoadError as error:
             raise UnsupportedError(f"LiteRT's runtime cannot run what its converter wrote: {error}") from error
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        check_float32(self.title, options)
+        return [
+            "import litert_torch",
+            "from ai_edge_litert.interpreter import Interpreter",
+            "file = litert_torch.convert(program.module(), inputs).model_content()",
+            "interpreter = Interpreter(model_content=file)",
+            "interpreter.allocate_tensors()",
+            "for port, x in zip(interpreter.get_input_details(), inputs):",
+            '    interpreter.set_tensor(port["index"], x.numpy().astype(port["dtype"]))',
+            "interpreter.invoke()",
+            'got = [interpreter.get_tensor(port["index"]) for port in interpreter.get_output_details()]',
+            "got = [torch.from_numpy(x).to(want.dtype) for x, want in zip(got, expected)]",
+        ]
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return LiteRtSession(artifact, options)

@@ -16,7 +16,7 @@ from pathlib import Path
 from cross_backend.backends._onnx import lower_to_onnx, tensors_of_file
 from cross_backend.backends.mnn._types import first_node, last_node, widen
 from cross_backend.errors import LowerError, UnsupportedError, failing_as
-from cross_backend.program.capture import OnnxProgram, Program
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.composites import with_plain_attention
 
 _CONVERTER = "import sys, _tools; _tools.mnnconvert(sys.argv)"

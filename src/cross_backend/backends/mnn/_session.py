@@ -139,5 +139,5 @@ def _shape(spec: TensorSpec, given: tuple[int, ...]) -> tuple[int, ...]:
     if len(spec.shape) != len(given) or any(
         isinstance(n, int) and n != m for n, m in zip(spec.shape, given, strict=True)
     ):
-        raise RunError(f"MNN gives {list(given)} for {spec.name!r}, which is {spec}.")
+        raise RunError(f"MNN returns {list(given)} for {spec.name!r}, which is {spec}.")
     return given

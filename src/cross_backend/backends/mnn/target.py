@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Recorded, Session
-from cross_backend.backends._onnx import LIMITS, TO_LOWER
+from cross_backend.backends._onnx import TO_LOWER
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._scripts import check_float32
 from cross_backend.backends.mnn._convert import convert
 from cross_backend.backends.mnn._placement import read_placement
 from cross_backend.backends.mnn._session import PROCESSOR, MnnSession
 from cross_backend.errors import LoadError, LowerError, RunError
-from cross_backend.program.capture import Program
+from cross_backend.program.captured import Program
+from cross_backend.program.onnx_export import OPSET
 from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 
@@ -29,7 +32,7 @@ class Mnn(Backend):
     title = "Alibaba MNN"
     suffix = ".mnn"
     distributions = ("MNN", *TO_LOWER)
-    limits = LIMITS
+    takes_state = "tensors"
     preload = ("onnxscript",)
     runtime_modules = ("MNN",)
     options = {
@@ -47,6 +50,25 @@ class Mnn(Backend):
             return Lowered(payload, read_placement(payload, calibration[0], options["precision"]))
         except (LoadError, RunError) as error:
             raise LowerError(f"MNN converts it, but cannot run the file: {error}") from error
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        check_float32(self.title, options)
+        convert = '[sys.executable, "-c", "import sys, _tools; _tools.mnnconvert(sys.argv)", "-f", "ONNX"]'
+        return [
+            "import MNN, subprocess, sys, tempfile",
+            f"exported = torch.onnx.export(program, dynamo=True, opset_version={OPSET}, verbose=False)",
+            "folder = tempfile.mkdtemp()",
+            'exported.save(f"{folder}/m.onnx")',
+            'files = ["--modelFile", "m.onnx", "--MNNModel", "m.mnn", "--bizCode", "m"]',
+            f"subprocess.run([*{convert}, *files], cwd=folder, capture_output=True)",
+            "ports = [[x.name for x in many] for many in (exported.model.graph.inputs, exported.model.graph.outputs)]",
+            'net = MNN.nn.load_module_from_file(f"{folder}/m.mnn", *ports, precision_mode=MNN.expr.PrecisionMode.High)',
+            "kinds = {torch.float32: MNN.expr.float, torch.int32: MNN.expr.int}",
+            "given = [x if x.dtype in kinds else x.int() for x in inputs]",
+            "given = [MNN.expr.const(x.numpy(), list(x.shape), MNN.expr.NCHW, kinds[x.dtype]) for x in given]",
+            "got = [MNN.expr.convert(x, MNN.expr.NCHW).read() for x in net.forward(given)]",
+            "got = [torch.as_tensor(x).reshape(want.shape).to(want.dtype) for x, want in zip(got, expected)]",
+        ]
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return MnnSession(artifact, options)

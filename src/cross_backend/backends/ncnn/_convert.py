@@ -17,7 +17,8 @@ from cross_backend.backends.ncnn._attention import with_added_masks
 from cross_backend.backends.ncnn._casts import without_input_casts
 from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, Port, Ports, layers_of
 from cross_backend.errors import LowerError, UnsupportedError, failing_as
-from cross_backend.program.capture import OnnxProgram, Program, example_inputs
+from cross_backend.program.capture import example_inputs
+from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.tensors import TensorSpec
 
 TAKEN = ("float32", "int8", "int16", "int32", "int64", "uint8")

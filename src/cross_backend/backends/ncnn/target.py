@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._scripts import check_float32, check_processor
 from cross_backend.backends.ncnn._convert import convert
 from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, layers_of
 from cross_backend.backends.ncnn._session import NcnnSession, is_software
 from cross_backend.errors import UnsupportedError, failing_as
 from cross_backend.placement import Placement, count_operators
-from cross_backend.program.capture import Program
+from cross_backend.program.captured import Program
 from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 
@@ -37,8 +39,8 @@ class Ncnn(Backend):
     runtime_modules = ("ncnn",)
     limits = {
         "dynamic_shapes": "its converter reads a trace, which holds one size of every tensor",
-        "state": "its converter reads a trace, which keeps nothing from one call to the next",
     }
+    takes_state = "tensors"
     options = {
         "device": Option("which processor runs it", "cpu", ("cpu", "vulkan"), at="load"),
         "precision": Option("storage of weights and tensors, and arithmetic where it exists", "fp32", ("fp32", "fp16")),
@@ -54,6 +56,27 @@ class Ncnn(Backend):
         with failing_as(UnsupportedError, "ncnn's graph cannot be read back"):
             inside = layers_of(stem / PARAM)
         return Lowered(stem, Placement(inside=count_operators(inside), constant_bytes=(stem / WEIGHTS).stat().st_size))
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        check_float32(self.title, options)
+        check_processor(self.title, options)
+        return [
+            "import ncnn, pathlib, pnnx, re, subprocess, tempfile",
+            "folder = pathlib.Path(tempfile.mkdtemp())",
+            'torch.jit.trace(program.module(check_guards=False), inputs).save(folder / "m.pt")',
+            'subprocess.run([pnnx.EXEC_PATH, "m.pt", "fp16=0"], cwd=folder, capture_output=True)',
+            "net = ncnn.Net()",
+            "net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = False",
+            'net.load_param(str(folder / "m.ncnn.param")), net.load_model(str(folder / "m.ncnn.bin"))',
+            r'batches = [int(n) for n in re.findall(r"batch_index=(\d+)", (folder / "m_ncnn.py").read_text())]',
+            "arrays = [(x if x.is_floating_point() else x.int()).numpy() for x in inputs]",
+            "call = net.create_extractor()",
+            "for at, x in enumerate(arrays):",
+            '    call.input(f"in{at}", ncnn.Mat(x, batch_index=batches[at]).clone())',
+            'got = [call.extract(f"out{at}")[1] for at in range(len(expected))]',
+            "got = [x.numpy(batch_index=n) for x, n in zip(got, batches[len(inputs):])]",
+            "got = [torch.as_tensor(x).reshape(want.shape) for x, want in zip(got, expected)]",
+        ]
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return NcnnSession(artifact, options)

@@ -7,15 +7,16 @@ import importlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Options, Session
+from cross_backend.backend import Keeper, Options, Session
 from cross_backend.backends._onnx import REMEDY, operator_without_kernel
 from cross_backend.backends.onnxruntime import _values as values
 from cross_backend.backends.onnxruntime._providers import Provider
+from cross_backend.backends.onnxruntime._state import Slots
 from cross_backend.errors import LoadError, UnsupportedError, failing_as
 from cross_backend.tensors import BFLOAT16, Tensors, to_numpy
 
@@ -135,7 +136,7 @@ class OnnxRuntimeSession(Session):
             if not own:
                 operators = ", ".join(operator for (_, operator), _ in assigned.most_common(5))
                 raise LoadError(
-                    f"{self._provider.device} took none of the {assigned.total()} nodes ({operators}); "
+                    f"{self._provider.device} delegates 0 of the {assigned.total()} nodes ({operators}); "
                     "everything would run on the CPU."
                 )
             share = f"{assigned.total() - own} of {assigned.total()} nodes"
@@ -158,6 +159,10 @@ class OnnxRuntimeSession(Session):
         if BFLOAT16 in {spec.dtype for spec in (*self.inputs, *self.outputs)}:
             return values.bind(self._session, feed)
         return functools.partial(self._session.run, None, feed)
+
+    def keeper(self, initial: Sequence[Any]) -> Keeper:
+        """Keep the state in tensors of the runtime, which are the outputs of one call and the inputs of the next."""
+        return Slots(self._session, initial, [spec.dtype for spec in self.outputs], self._provider.name == "cpu")
 
     def end_trace(self) -> list[dict[str, Any]]:
         """Return the events that were recorded since the session was opened with ``trace``."""

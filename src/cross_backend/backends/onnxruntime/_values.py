@@ -1,4 +1,4 @@
-"""Calls with ONNX Runtime's own tensors: for bfloat16, which its Python package cannot convert from and to NumPy."""
+"""Calls with ONNX Runtime's own tensors: for state, and for bfloat16, which its package converts from no NumPy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _BFLOAT16 = 16
 
 
 class Output:
-    """An output of bfloat16 in the runtime's memory; reading it as an array copies it."""
+    """An output in the runtime's memory; reading it as an array copies it."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, dtype: str = BFLOAT16) -> None:
         self._value = value
         self.shape = tuple(value.shape())
         """Extents."""
-        self.dtype = dtype_of(BFLOAT16)
+        self.dtype = dtype_of(dtype)
         """Element type."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -37,7 +37,7 @@ class Output:
 
 def bind(session: Any, feed: Mapping[str, np.ndarray[Any, Any]]) -> Callable[[], Tensors]:
     """Return a call of an open session on inputs, by their names."""
-    given = {name: _value(array) for name, array in feed.items()}
+    given = {name: value_of(array) for name, array in feed.items()}
 
     def run() -> Tensors:
         return [_array(value) for value in session.run_with_ort_values(None, given)]
@@ -45,7 +45,8 @@ def bind(session: Any, feed: Mapping[str, np.ndarray[Any, Any]]) -> Callable[[],
     return run
 
 
-def _value(array: np.ndarray[Any, Any]) -> Any:
+def value_of(array: np.ndarray[Any, Any]) -> Any:
+    """Return a tensor of the runtime; on the processor it is the array's own memory."""
     import numpy as np
     from onnxruntime import OrtValue
 

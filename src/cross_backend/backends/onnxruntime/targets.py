@@ -6,22 +6,25 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, ForeignFiles, Lowered, Missing, Options, Recorded, Session
-from cross_backend.backends._onnx import LIMITS, TO_LOWER, read_onnx_placement, write_onnx
+from cross_backend.backends._onnx import TO_LOWER, read_onnx_placement, write_onnx
+from cross_backend.backends._scripts import ARRAYS, check_float32
 from cross_backend.backends.onnxruntime._foreign import describe
 from cross_backend.backends.onnxruntime._providers import PROVIDERS, Provider
 from cross_backend.backends.onnxruntime._quantize import quantize
 from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
+from cross_backend.backends.onnxruntime._state import mark_in_place
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
 from cross_backend.errors import UnsupportedError
 from cross_backend.precisions import QUANTISED
-from cross_backend.program.capture import Program
+from cross_backend.program.captured import Program
+from cross_backend.program.onnx_export import OPSET
 from cross_backend.records import Execution
 from cross_backend.tensors import Tensors
 from cross_backend.toolchains import find_toolchain
@@ -49,7 +52,7 @@ class OnnxRuntimeBackend(Backend):
 
     provider: ClassVar[Provider]
     suffix = ".onnx"
-    limits = LIMITS
+    takes_state = "tensors"
     distributions = ("onnxruntime", *TO_LOWER)
     preload = ("torch.onnx", "onnxscript")
     runtime_modules = ("onnxruntime",)
@@ -76,7 +79,23 @@ class OnnxRuntimeBackend(Backend):
         payload = write_onnx(program, stem)
         precision = options.get("precision")
         arithmetic = quantize(payload, precision, calibration) if precision in QUANTISED else None
+        mark_in_place(payload)
         return Lowered(payload, replace(read_onnx_placement(payload), arithmetic=arithmetic))
+
+    def reproduction(self, options: Options) -> Sequence[str]:
+        if self.provider.plugin:
+            return super().reproduction(options)
+        check_float32(self.title, options)
+        settings = dict(self.provider.settings(options))
+        providers = [(self.provider.identifier, settings) if settings else self.provider.identifier]
+        return [
+            "import onnxruntime",
+            f"exported = torch.onnx.export(program, dynamo=True, opset_version={OPSET}, verbose=False)",
+            "file = exported.model_proto.SerializeToString()",
+            f"session = onnxruntime.InferenceSession(file, providers={providers})",
+            "names = [one.name for one in session.get_inputs()]",
+            f"got = session.run(None, dict(zip(names, {ARRAYS})))",
+        ]
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         if artifact.target.partition("?")[0] != self.name:  # a file of the cache, which says who wrote it

@@ -1,5 +1,6 @@
 // Artifact: asks the runtime's profiler what each operator takes, and shows the shares.
 
+import { finder, follow, reproducer } from "/static/localizing.js";
 import { element, ms } from "/static/overlay.js";
 
 const button = document.getElementById("profile"), said = document.getElementById("said");
@@ -76,6 +77,17 @@ for (const link of document.querySelectorAll("svg.graph [data-op]")) {
     link.setAttribute("aria-current", "true");
     tell();
   });
+}
+
+document.querySelector("svg.graph .first[data-op]")?.dispatchEvent(new MouseEvent("click", { cancelable: true }));
+
+const sought = document.getElementById("finder"), shown = document.getElementById("reproducer");
+if (sought) finder(sought.dataset.artifact, sought);
+if (shown) reproducer(shown.dataset.artifact, shown);
+if (sought || shown) {
+  const events = new EventSource("/api/events");
+  follow(events);
+  addEventListener("pagehide", () => events.close());
 }
 
 // Words by which runtimes call an operator of the program; what none of these names is told as it is.

@@ -30,7 +30,7 @@ const FIGURES = ["inference", "pre-processing", "post-processing", "end to end",
 const COMPARED = 20;  // calls of each backend before one is compared with another
 
 export class Card {
-  constructor(key, title, colour, look, hint) {
+  constructor(key, title, colour, look, hint, figures = FIGURES, what = "Inference times") {
     this.samples = [];
     this.calls = 0;
     this.root = element("article", undefined, "card");
@@ -43,13 +43,13 @@ export class Card {
     this.figures = element("dl", undefined, "overlay");
     this.figures.setAttribute("aria-label", `Performance of ${title}`);
     this.values = {};
-    for (const name of FIGURES) {
+    for (const name of figures) {
       const pair = element("div");
       this.values[name] = element("dd", "–");
       pair.append(element("dt", name), this.values[name]);
       this.figures.append(pair);
     }
-    this.chart = drawn("svg", { class: `live s${colour}`, viewBox: "0 0 240 60", role: "img", "aria-label": `Inference times of ${title}` });
+    this.chart = drawn("svg", { class: `live s${colour}`, viewBox: "0 0 240 60", role: "img", "aria-label": `${what} of ${title}` });
     this.line = drawn("polyline", { class: "line", points: "" });
     this.median = drawn("line", { class: "reference", x1: 0, x2: 240, y1: -9, y2: -9 });
     this.top = drawn("text", { class: "most", x: 2, y: 9 });
@@ -91,14 +91,18 @@ export class Card {
     set("post-processing", `${ms(run.present_ms)} ms`);
     set("end to end", total === null ? "–" : `${ms(total)} ms`);
     set("end-to-end fps", total === null ? "–" : (1000 / total).toFixed(1));
-    for (const [name, least] of Object.entries(NEEDED)) {
-      const enough = sorted.length >= least;
-      set(name, enough ? `${ms(quantile(sorted, Number(name.slice(1)) / 100))} ms` : `needs ${least} calls`);
-      this.values[name].classList.toggle("few", !enough);
-    }
+    this.percentiles(sorted);
     set("memory", run.memory_bytes === null ? "–" : `${(run.memory_bytes / 1e6).toFixed(0)} MB`);
     set("calls", String(this.calls));
     this.draw(sorted);
+  }
+
+  percentiles(sorted) {
+    for (const [name, least] of Object.entries(NEEDED)) {
+      const enough = sorted.length >= least;
+      this.values[name].textContent = enough ? `${ms(quantile(sorted, Number(name.slice(1)) / 100))} ms` : `needs ${least} calls`;
+      this.values[name].classList.toggle("few", !enough);
+    }
   }
 
   /** Return the median with its 95 % interval by order statistics; null below the calls that a comparison needs. */

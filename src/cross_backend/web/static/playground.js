@@ -1,6 +1,8 @@
 // Playground: the chosen backends run on the chosen input; each shows its answer and its overlay.
 
 import { inputOf } from "/static/inputs.js";
+import { TextCard, generate } from "/static/generating.js";
+import { finder, follow } from "/static/localizing.js";
 import { Card } from "/static/overlay.js";
 import { visit } from "/static/visitor.js";
 
@@ -17,7 +19,8 @@ function arrange() {
   for (const box of chosen) {
     if (cards.has(box.value)) continue;
     const look = box.parentElement.querySelector(".key")?.cloneNode(true);
-    cards.set(box.value, new Card(box.value, box.dataset.title, box.dataset.colour, look, $("play").dataset.hint));
+    const kind = $("generate") ? TextCard : Card;
+    cards.set(box.value, new kind(box.value, box.dataset.title, box.dataset.colour, look, $("play").dataset.hint));
   }
   $("cards").replaceChildren(...chosen.map((box) => cards.get(box.value).root));
   const address = new URL(location.href);
@@ -76,7 +79,11 @@ function show(runs, total) {
   const own = fine.reduce((sum, run) => sum + run.bind_ms + run.inference_ms + run.present_ms, 0);
   const overhead = Math.max(0, total - own - (fine[0]?.prepare_ms ?? 0));
   const opened = runs.some((run) => run.opened || run.outcome !== "OK");
-  for (const run of runs) cards.get(run.artifact)?.show({ ...run, opened }, overhead);
+  for (const run of runs) {
+    const card = cards.get(run.artifact);
+    card?.show({ ...run, opened }, overhead);
+    if (card && run.proof?.verdict === false && !card.finder) card.proof.after(card.finder = finder(run.artifact));
+  }
   if (runs.length > 1) {
     const medians = fine.map((run) => cards.get(run.artifact).middle());
     const fastest = medians.every(Boolean) ? medians.reduce((best, one) => (one.value < best.value ? one : best)) : null;
@@ -119,6 +126,27 @@ async function run() {
   $("run").removeAttribute("aria-busy");
 }
 
+/** Continue the text of the box on all ticked backends, until the end or Stop. */
+async function write() {
+  const chosen = ticked(), stop = new AbortController();
+  if (!chosen.length) {
+    said.textContent = "Tick a backend.";
+    return;
+  }
+  const sides = new Map(chosen.map((box) => [box.value, cards.get(box.value)]));
+  $("stop").onclick = () => stop.abort();
+  $("generate").disabled = true;
+  $("stop").disabled = false;
+  try {
+    said.textContent = "Generating …";
+    said.textContent = await generate(sides, $("text").value, $("new").value, token, stop.signal);
+  } catch {
+    said.textContent = stop.signal.aborted ? "Stopped." : "The server does not answer.";
+  }
+  $("generate").disabled = false;
+  $("stop").disabled = true;
+}
+
 const fresh = () => { useSample = false; return run(); };
 const input = $("play") ? inputOf($("play").dataset.kind, fresh) : null;
 
@@ -129,13 +157,15 @@ if ($("play")) {
       if (ran && ticked().length) run();
     });
   }
-  $("run").addEventListener("click", fresh);
-  $("again").addEventListener("change", () => { if ($("again").checked) run(); });
+  $("generate")?.addEventListener("click", write);
+  $("run")?.addEventListener("click", fresh);
+  $("again")?.addEventListener("change", () => { if ($("again").checked) run(); });
   $("sample")?.addEventListener("click", () => { useSample = true; run(); });
   $("model").addEventListener("change", () => $("model").form.submit());
   $("model-go").hidden = true;
   arrange();
   const events = new EventSource("/api/events");
+  follow(events);
   events.addEventListener("opening", (event) => { said.textContent = `Opening ${JSON.parse(event.data).title} …`; });
   events.addEventListener("lost", (event) => { said.textContent = `${JSON.parse(event.data).title} is gone; the next run opens it again.`; });
   addEventListener("pagehide", () => events.close());

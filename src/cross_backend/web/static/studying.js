@@ -27,9 +27,7 @@ form?.addEventListener("submit", async (event) => {
   } else show(answer);
 });
 
-if (form) {
-  const events = new EventSource("/api/events");
-  events.addEventListener("study", (event) => show(JSON.parse(event.data)));
-  events.addEventListener("open", async () => show(await (await fetch("/api/running")).json()));
-  addEventListener("pagehide", () => events.close());
-}
+export const events = new EventSource("/api/events");
+events.addEventListener("study", (event) => show(JSON.parse(event.data)));
+events.addEventListener("open", async () => show(await (await fetch("/api/running")).json()));
+addEventListener("pagehide", () => events.close());

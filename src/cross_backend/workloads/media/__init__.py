@@ -13,6 +13,7 @@ from cross_backend.workloads.media.boxes import BoxesMedia
 from cross_backend.workloads.media.digit import DigitMedia
 from cross_backend.workloads.media.image import ImageMedia
 from cross_backend.workloads.media.numbers import NumbersMedia
+from cross_backend.workloads.media.prompt import PromptMedia
 from cross_backend.workloads.media.shown import Box, Share, Shown, Token
 from cross_backend.workloads.media.text import TextMedia
 
@@ -26,6 +27,7 @@ __all__ = [
     "Media",
     "NumbersMedia",
     "Prepared",
+    "PromptMedia",
     "Share",
     "Shown",
     "TextMedia",
@@ -35,7 +37,7 @@ __all__ = [
 ]
 
 KINDS: dict[str, type[Media]] = {
-    kind.kind: kind for kind in (AudioMedia, BoxesMedia, DigitMedia, ImageMedia, NumbersMedia, TextMedia)
+    kind.kind: kind for kind in (AudioMedia, BoxesMedia, DigitMedia, ImageMedia, NumbersMedia, PromptMedia, TextMedia)
 }
 """Kind → its class."""
 

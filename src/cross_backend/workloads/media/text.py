@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from tokenizers import Tokenizer
 
-MAX_TEXT_BYTES = 1 << 20
+MAX_TEXTBYTES = 1 << 20
 MAX_TOKENS = 65_536
 MAX_IDS = 1 << 24
 """Largest vocabulary."""
@@ -59,7 +59,7 @@ class TextMedia(Media):
             UsageError: it is not one, or is of a larger vocabulary than the model.
             UnavailableError: the package that reads it is not installed.
         """
-        size = _open_tokenizer(text).get_vocab_size()
+        size = open_tokenizer(text).get_vocab_size()
         if size > self.ids:
             raise UsageError(f"the tokenizer has {size} tokens, and the model knows {self.ids}: it is another model's.")
         return replace(self, tokenizer=text)
@@ -72,7 +72,7 @@ class TextMedia(Media):
         """Return ``(1, tokens)`` ids in int64."""
         import numpy as np
 
-        ids, full = self._encoded(_decoded(data, name), name)
+        ids, full = self._encoded(self.read(data, name), name)
         caveats = self.caveats()
         if full > len(ids):
             caveats += (f"Only {len(ids)} of {full} tokens are read.",)
@@ -98,20 +98,37 @@ class TextMedia(Media):
             tokens=tuple(replace(one, length=float(n)) for one, n in zip(tokens, own, strict=False)),
         )
 
+    def read(self, data: bytes, name: str | None = None) -> str:
+        """Return the text of a file.
+
+        Raises:
+            UsageError: too long, empty, or no text in UTF-8.
+        """
+        return _decoded(data, name)
+
+    def ids_of(self, text: str, name: str | None) -> list[int]:
+        """Return the ids of a text without a tokenizer.
+
+        Raises:
+            UsageError: it needs one.
+        """
+        ids = _listed(text)
+        if ids is not None:
+            return ids
+        if not self.has_bytes:
+            raise UsageError(
+                f"{called(name)} needs the model's own tokenizer: give the {TOKENIZER} of its weights, "
+                "or token ids such as 101 7592 102."
+            )
+        return [BYTES.index(byte) for byte in text.encode()]
+
     def _encoded(self, text: str, name: str | None) -> tuple[list[int], int]:
         """Return the ids that fit, and how many there were."""
         if self.tokenizer is not None:
             with failing_as(UsageError, f"{TOKENIZER} cannot read {called(name)}"):
-                full = len(_open_tokenizer(self.tokenizer).encode(text).ids)
-                return list(_open_tokenizer(self.tokenizer, self.tokens, self._end).encode(text).ids), full
-        ids = _listed(text)
-        if ids is None:
-            if not self.has_bytes:
-                raise UsageError(
-                    f"{called(name)} needs the model's own tokenizer: give the {TOKENIZER} of its weights, "
-                    "or token ids such as 101 7592 102."
-                )
-            ids = [_BYTES.index(byte) for byte in text.encode()]
+                full = len(open_tokenizer(self.tokenizer).encode(text).ids)
+                return list(open_tokenizer(self.tokenizer, self.tokens, self._end).encode(text).ids), full
+        ids = self.ids_of(text, name)
         if max(ids) >= self.ids:
             raise UsageError(f"{called(name)} holds token {max(ids)}; the vocabulary has {self.ids}.")
         kept = ids[-self.tokens :] if self.predicts else ids[: self.tokens]
@@ -125,10 +142,10 @@ class TextMedia(Media):
     def _piece(self, index: int) -> str:
         if self.tokenizer is not None:
             with failing_as(UsageError, f"{TOKENIZER} cannot write token {index}"):
-                tokenizer = _open_tokenizer(self.tokenizer)
+                tokenizer = open_tokenizer(self.tokenizer)
                 return tokenizer.decode([index]) or tokenizer.id_to_token(index) or f"#{index}"
-        if self.has_bytes and index < len(_BYTES):
-            return bytes([_BYTES[index]]).decode("ascii", "backslashreplace")
+        if self.has_bytes and index < len(BYTES):
+            return bytes([BYTES[index]]).decode("ascii", "backslashreplace")
         return f"#{index}"
 
 
@@ -138,7 +155,8 @@ def _byte_order() -> tuple[int, ...]:
     return (*printed, *(byte for byte in range(256) if byte not in printed))
 
 
-_BYTES = _byte_order()
+BYTES = _byte_order()
+"""GPT-2's token → its byte, of the first 256."""
 
 
 def _decoded(data: bytes, name: str | None) -> str:
@@ -147,8 +165,8 @@ def _decoded(data: bytes, name: str | None) -> str:
     Raises:
         UsageError: too long, empty, or no text in UTF-8.
     """
-    if len(data) > MAX_TEXT_BYTES:
-        raise UsageError(f"{called(name)} is longer than {MAX_TEXT_BYTES >> 20} MiB.")
+    if len(data) > MAX_TEXTBYTES:
+        raise UsageError(f"{called(name)} is longer than {MAX_TEXTBYTES >> 20} MiB.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -167,8 +185,13 @@ def _listed(text: str) -> list[int] | None:
 
 
 @lru_cache(maxsize=8)
-def _open_tokenizer(text: str, most: int | None = None, end: str = "right") -> Tokenizer:
-    """Open the content of a ``tokenizer.json``; it fills nothing up, and cuts off only what is beyond ``most``."""
+def open_tokenizer(text: str, most: int | None = None, end: str = "right") -> Tokenizer:
+    """Open the content of a ``tokenizer.json``; it fills nothing up, and cuts off only what is beyond ``most``.
+
+    Raises:
+        UsageError: it is none.
+        UnavailableError: the package that reads it is not installed.
+    """
     try:
         import tokenizers
     except ImportError as error:

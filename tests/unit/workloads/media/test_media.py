@@ -20,6 +20,7 @@ from cross_backend.workloads.media import (
     Media,
     NumbersMedia,
     Prepared,
+    PromptMedia,
     Shown,
     TextMedia,
     fitted,
@@ -32,6 +33,7 @@ ALL = [
     DigitMedia(labels=("0", "1")),
     ImageMedia(labels=("a", "ü"), crop=240, resize=255, interpolation="bicubic", mean=(0, 0, 0), std=(1, 1, 1)),
     NumbersMedia(names=("x",)),
+    PromptMedia(tokens=64, ids=100, end=99),
     TextMedia(ids=100, padding=3, pads_before=True, predicts=True, has_bytes=True),
 ]
 

@@ -25,7 +25,7 @@ from mychip.errors import CompileError, MychipError
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
-    from cross_backend.program.capture import Program
+    from cross_backend.program.captured import Program
 
     from mychip.executors import Executor
 
@@ -56,7 +56,7 @@ class Mychip(Backend):
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         """Compile, and read back from the file what is in it."""
-        from cross_backend.program.capture import OnnxProgram
+        from cross_backend.program.captured import OnnxProgram
 
         from mychip.blob import write
         from mychip.compiler import compile_program, normalize

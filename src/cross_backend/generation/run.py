@@ -1,0 +1,200 @@
+"""One panel of generation: open and verify every target, then whole sequences in shuffled rounds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cross_backend.bench.bench import Bench
+from cross_backend.cache import Cache
+from cross_backend.comparison.entrant import Entrant, described
+from cross_backend.comparison.opening import prove
+from cross_backend.comparison.settings import Settings
+from cross_backend.comparison.site import HERE
+from cross_backend.errors import CrossBackendError, UsageError
+from cross_backend.exporting.export import Exported
+from cross_backend.generation.energy import Meter
+from cross_backend.generation.rows import GenerationPanel, GenerationRow, Length
+from cross_backend.generation.sequence import Generate, Generated, check_generates
+from cross_backend.generation.teaching import JudgeSequence, Teach
+from cross_backend.measurement import Measurement
+from cross_backend.program.captured import Captured
+from cross_backend.records import Outcome
+from cross_backend.verify.compare import precision_of
+from cross_backend.worker.process import Worker
+
+SEQUENCES = 7
+"""Timed sequences of each target and length, after one that warms up."""
+
+Told = Callable[[str, int, int], None]
+"""Called with (what is being done, steps done, steps in all)."""
+
+
+@dataclass
+class TargetTexts:
+    """A target on its way."""
+
+    entrant: Entrant
+    sequences: list[Generated] = field(default_factory=list)
+    """Those that were timed, of the length that is measured now."""
+    verified: int = 0
+    """Calls of the reference's sequence whose outputs are right."""
+    meter: Meter | None = None
+    joules: list[float] = field(default_factory=list)
+    """Of each timed sequence; empty where nothing counts them."""
+
+
+def run_generation(
+    captured: Captured,
+    rows: Sequence[Exported],
+    lengths: Sequence[Length],
+    settings: Settings,
+    cache: Cache,
+    context: int | None,
+    sequences: int = SEQUENCES,
+    told: Told = lambda *_: None,
+) -> list[GenerationPanel]:
+    """Measure all targets for each length in turn; a target that fails is told with its reason.
+
+    Args:
+        captured: the model.
+        rows: what was exported, one a target.
+        lengths: of prompt and new tokens.
+        settings: threads, time-outs, seed.
+        cache: where the workers' logs go.
+        context: positions of the model's caches; None where that is not known.
+        sequences: timed ones of each target and length.
+        told: told of every step.
+
+    Raises:
+        UsageError: the model does not generate, or a length is longer than its caches.
+    """
+    found = sequences_of(captured, rows, lengths, settings, cache, context, sequences, told)
+    return [GenerationPanel(captured.workload, length, tuple(map(_row, runs))) for length, runs in found]
+
+
+def sequences_of(
+    captured: Captured,
+    rows: Sequence[Exported],
+    lengths: Sequence[Length],
+    settings: Settings,
+    cache: Cache,
+    context: int | None,
+    sequences: int,
+    told: Told = lambda *_: None,
+) -> Iterator[tuple[Length, list[TargetTexts]]]:
+    """Yield each length with what all targets generated of it; see :func:`run_generation`."""
+    vocabulary = check_generates(captured.workload, captured.inputs, captured.outputs, captured.state)
+    for length in lengths:
+        if context is not None and length.prompt + length.new > context:
+            raise UsageError(
+                f"--generate {length} needs {length.prompt + length.new} positions, and the caches of "
+                f"{captured.workload} hold {context}. Say a shorter one, or a larger context: MODEL?context=…"
+            )
+    runs = [TargetTexts(Entrant(row, described(captured.workload, row, rows[:i]))) for i, row in enumerate(rows)]
+    steps = len(runs) + len(lengths) * (sequences + 2) * len(runs)
+    done = 0
+    with ExitStack() as stack:
+        for run in runs:
+            told(f"open and verify {run.entrant.result.target}", done, steps)
+            done += 1
+            _open(run.entrant, settings, cache, stack)
+        folder = stack.enter_context(cache.scratch())
+        reference = stack.enter_context(Worker(cache.log("reference")))
+        for length in lengths:
+            order, rng = list(runs), random.Random(settings.seed)  # noqa: S311  an order and a prompt, no secret
+            prompt = [rng.randrange(vocabulary) for _ in range(length.prompt)]
+            question = Generate(prompt, length.new)
+            calls = folder / f"{length.prompt}_{length.new}.npz"
+            told(f"{length} on the reference", done, steps)
+            reference.ask(Teach(captured.folder, prompt, length.new, calls), settings.timeout_s)
+            for run in runs:
+                run.sequences.clear()
+                run.joules.clear()
+                told(f"verify {length} on {run.entrant.result.target}", done, steps)
+                done += 1
+                _verify(run, calls)
+            for turn in range(sequences + 1):
+                rng.shuffle(order)
+                for run in order:
+                    told(f"{length} on {run.entrant.result.target}", done, steps)
+                    done += 1
+                    _generate(run, question, is_warm_up=turn == 0)
+            yield length, runs
+
+
+def _open(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> None:
+    row = entrant.exported
+    if row.artifact is None or row.resolved is None or entrant.result.outcome is not Outcome.OK:
+        return
+    why = HERE.missing(row.resolved)
+    if why is not None:
+        entrant.result = replace(entrant.result, outcome=Outcome.UNAVAILABLE, reason=why)
+        return
+    try:
+        entrant.bench = HERE.start_bench(str(row.resolved.target), settings, cache, stack)
+    except CrossBackendError as error:
+        entrant.fail(error, Outcome.LOAD_FAIL)
+        return
+    prove(entrant, settings, cache)
+
+
+def _verify(run: TargetTexts, calls: Path) -> None:
+    """Compare every call of a sequence with the reference's, on the reference's tokens."""
+    bench, resolved = run.entrant.bench, run.entrant.exported.resolved
+    if bench is None or resolved is None or run.entrant.result.outcome is not Outcome.OK:
+        return
+    try:
+        found = bench.take(JudgeSequence(calls, precision_of(resolved.options)))
+    except CrossBackendError as error:
+        run.entrant.fail(error, Outcome.RUN_FAIL)
+        return
+    run.verified = found.calls
+    if found.reason is not None:
+        run.entrant.result = replace(run.entrant.result, outcome=Outcome.MISMATCH, reason=found.reason)
+
+
+def _generate(run: TargetTexts, question: Generate, *, is_warm_up: bool) -> None:
+    bench: Bench | None = run.entrant.bench
+    if bench is None or run.entrant.result.outcome is not Outcome.OK:
+        return
+    run.meter = run.meter or Meter(bench.pid)
+    try:
+        found, joules = run.meter.over(lambda: bench.take(question))
+    except CrossBackendError as error:
+        run.entrant.fail(error, Outcome.RUN_FAIL)
+        run.sequences.clear()
+        return
+    if not is_warm_up:
+        run.sequences.append(found)
+        run.joules += [] if joules is None else [joules / len(found.tokens)]
+
+
+def _row(run: TargetTexts) -> GenerationRow:
+    result = run.entrant.result
+    row = GenerationRow(result.target, result.title, result.outcome.name, result.reason, verified=run.verified)
+    if not run.sequences or result.outcome is not Outcome.OK:
+        return row
+    last = run.sequences[-1]
+    return replace(
+        row,
+        prefill=samples_of(run, "prefill", "generation.prefill"),
+        decode=samples_of(run, "decode", "generation.decode"),
+        energy=Measurement("energy.per_token", "J", tuple((one,) for one in run.joules)) if run.joules else None,
+        energy_note=run.meter.note if run.meter else "",
+        whole_prompt=last.whole_prompt,
+        tokens=tuple(last.tokens),
+        state_bytes=last.state_bytes,
+        moved_bytes=last.moved_bytes,
+        peak_bytes=max(one.peak_bytes for one in run.sequences),
+    )
+
+
+def samples_of(run: TargetTexts, part: str, metric: str) -> Measurement:
+    """Return the latencies of ``prefill`` or ``decode``, ns: a round for each sequence."""
+    if part == "prefill":
+        return Measurement(metric, "ns", tuple((float(one.prefill_ns),) for one in run.sequences))
+    return Measurement(metric, "ns", tuple(tuple(map(float, one.decode_ns)) for one in run.sequences))

@@ -1,0 +1,1 @@
+"""Localize: which part of a program a backend computes wrongly."""

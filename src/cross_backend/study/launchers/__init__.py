@@ -1,0 +1,1 @@
+"""Launchers: who measures the panels of a study: this machine, or a cluster."""

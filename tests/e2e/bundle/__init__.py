@@ -1,0 +1,1 @@
+"""The command ``bundle``, and ``inspect`` and ``run`` on what it wrote."""

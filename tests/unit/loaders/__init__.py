@@ -1,0 +1,1 @@
+"""Loaders: files in five languages that open a bundle without this package."""
