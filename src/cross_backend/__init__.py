@@ -19,8 +19,9 @@ from cross_backend._version import __version__
 
 if TYPE_CHECKING:
     from cross_backend.api.bundle import bundle
-    from cross_backend.api.compare import compare, localize
+    from cross_backend.api.compare import compare
     from cross_backend.api.export import explain, export
+    from cross_backend.api.localize import keep_out, localize
     from cross_backend.api.lower import lower
     from cross_backend.api.tune import tune
     from cross_backend.artifact import Artifact
@@ -56,9 +57,10 @@ _NAMES = {
     "compare": "api.compare",
     "explain": "api.export",
     "export": "api.export",
+    "keep_out": "api.localize",
     "load": "loading.load",
     "load_best": "loading.fallback",
-    "localize": "api.compare",
+    "localize": "api.localize",
     "lower": "api.lower",
     "tune": "api.tune",
 }
@@ -83,6 +85,7 @@ __all__ = [
     "compare",
     "explain",
     "export",
+    "keep_out",
     "load",
     "load_best",
     "localize",

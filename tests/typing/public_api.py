@@ -11,7 +11,7 @@ import cross_backend as xb
 from cross_backend.api.bundle import Bundled
 from cross_backend.api.export import Explanation
 from cross_backend.exporting.export import Exported
-from cross_backend.localization.found import Localized
+from cross_backend.localization.found import KeptOut, Localized
 from cross_backend.report.picture import Picture
 from cross_backend.study.runner import Results
 from cross_backend.study.spec import StudySpec
@@ -64,7 +64,8 @@ def comparing(model: torch.nn.Module, example: torch.Tensor) -> None:
     assert_type(panel.found_from, float | None)
     assert_type(xb.compare("resnet50", platform="linux", batch=4, inputs=["photo.jpg"]), xb.Panel)
     assert_type(xb.compare(Path("net.onnx")), xb.Panel)
-    assert_type(xb.localize(model, (example,), backend="openvino", threads=2), Localized)
+    assert_type(xb.localize(model, (example,), backend="openvino", threads=2, reproducer="report"), Localized)
+    assert_type(xb.keep_out(model, (example,), backend="openvino", nodes=["linear"]), KeptOut)
 
 
 def converting(panel: xb.Panel, results: Results) -> None:

@@ -21,6 +21,7 @@ from cross_backend.target import Target
 
 T = TypeVar("T")
 _READERS: Mapping[str, FieldReader[Any]] = {
+    "adversarial": number(0.001, 604_800),
     "batch": whole(1, 10**9),
     "batch_sizes": whole(1, 10**9),
     "box_s": number(0, 604_800),
@@ -159,6 +160,18 @@ def target_texts(name: str, targets: Any) -> list[str]:
     if not listed:
         raise UsageError(f"{wanted}, not an empty list.")
     return expand_all(list(map(str, listed)))
+
+
+def texts(name: str, given: Any) -> list[str]:
+    """Return a list of texts; a single one is a list of one.
+
+    Raises:
+        UsageError: it holds something else, or nothing.
+    """
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, list | tuple) or not listed:
+        raise UsageError(f"{name}: a list of texts is expected, not {described(given)}.")
+    return [named(name, fields.text, one) for one in listed]
 
 
 def _platform(name: Any) -> str:

@@ -1,4 +1,4 @@
-"""Compare and localize: which targets are right and fast, and which operator of a wrong one is at fault."""
+"""Compare: which targets are right, and how fast they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.api.arguments import (
-    chosen_target,
     chosen_targets,
     log_progress,
     logged,
@@ -23,16 +22,14 @@ from cross_backend.comparison import panel
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.sites import site_at
 from cross_backend.errors import PlaceError, PlaceLostError
-from cross_backend.exporting.export import ExportSettings, export
+from cross_backend.exporting.export import ExportSettings
 from cross_backend.places.address import parse
 from cross_backend.platforms import COMPARED, find_platform
-from cross_backend.program.captured import Captured
 from cross_backend.report.files import writable_folder
 from cross_backend.study import fields
 from cross_backend.target import Target
 
 if TYPE_CHECKING:
-    from cross_backend.localization.found import Localized
     from cross_backend.records import Panel
 
 _DEFAULT = Settings()
@@ -148,60 +145,3 @@ def compare(
         raise PlaceError(f"{error}. Nothing was measured there.") from error
     logger.info("%s: %d of %d targets ranked", found.workload, len(found.ranked), len(found.results))
     return found
-
-
-def localize(
-    model: Model,
-    inputs: Sequence[Any] | None = None,
-    *,
-    backend: str | Target,
-    against: str | Target | None = None,
-    threads: int = _DEFAULT.threads,
-    name: str | None = None,
-    weights: str | PathLike[str] | None = None,
-    batch: int | None = None,
-    calibration: str | PathLike[str] | None = None,
-    timeout_s: float = _DEFAULT.timeout_s,
-    trust: bool = False,
-) -> Localized:
-    """Find the smallest part of a model that a backend computes wrongly.
-
-    Example:
-        >>> found = xb.localize(model, (example,), backend="openvino")  # doctest: +SKIP
-        >>> print(found.says)  # doctest: +SKIP
-
-    Args:
-        model: as ``compare`` takes it.
-        inputs: as ``compare`` takes them.
-        backend: the target that is wrong.
-        against: another target, with which it is compared in place of eager float32.
-        threads: CPU threads.
-        name: as ``compare`` takes it; ``weights``, ``batch``, ``calibration`` and ``trust``, too.
-        weights: see ``compare``.
-        batch: see ``compare``.
-        calibration: see ``compare``.
-        timeout_s: seconds to wait for an answer of a worker.
-        trust: see ``compare``.
-
-    Returns:
-        What was found; ``found.culprit`` is ``nothing`` where the two agree.
-
-    Raises:
-        UsageError: an argument does not fit; the text names it.
-        CaptureError: the model cannot be captured.
-        UnavailableError, UnsupportedError: the backend cannot run it.
-    """
-    from cross_backend.localization.localize import localize as find
-
-    text = chosen_target("backend", backend)
-    other = None if against is None else chosen_target("against", against)
-    settings, cache = settings_of(threads=threads, timeout_s=timeout_s), Cache()
-    given = {"weights": weights, "batch": batch, "calibration": calibration}
-    captured = subject(model, inputs, cache, name=name, trust=trust, **given)  # type: ignore[arg-type]
-    if not isinstance(captured, Captured):
-        captured, _ = export(captured, [], ExportSettings(cache), logged())
-
-    def step(doing: str, _share: float | None) -> None:
-        logger.debug("%s: %s", text, doing)
-
-    return find(captured, text, other, cache=cache, settings=settings, observe=step)

@@ -81,6 +81,13 @@ def main(args: argparse.Namespace) -> int:
 
     check_targets([args.backend, *([args.against] if args.against else [])])
     check_threads(args.threads)
+    keeps = [
+        text for text, asked in (("--keep-out", args.keep_out), ("--max-drop", args.max_drop is not None)) if asked
+    ]
+    if len(keeps) == 2:
+        raise UsageError("give --keep-out or --max-drop, not both.")
+    if keeps and args.reproducer is not None:
+        raise UsageError(f"--reproducer shows the operator that is wrong; leave out {keeps[0]}.")
     terminal, cache = Terminal(quiet=args.json), Cache()
     trust_files(args, [args.model])
     source = find_workload(args.model, args.weights, args.batch, tuple(args.inputs), args.calibration)
@@ -90,8 +97,6 @@ def main(args: argparse.Namespace) -> int:
         targets = [args.backend, *([args.against] if args.against else [])]
         wanted = targets if args.adversarial is not None else []
         captured, rows = export(source, wanted, exporting, observe)
-    if args.keep_out and args.max_drop is not None:
-        raise UsageError("give --keep-out or --max-drop, not both.")
     more: dict[str, Any] = {}
     if args.adversarial is not None:
         from cross_backend.cli._adversarial import show_hunt
@@ -114,7 +119,7 @@ def main(args: argparse.Namespace) -> int:
             kept = mix(captured, args.backend, args.max_drop, args.against, **common)
         else:
             found = localize(captured, args.backend, args.against, **common)
-    if args.keep_out or args.max_drop is not None:
+    if keeps:
         return _show_kept(args, source.name, kept, more, terminal)
     if args.json:
         print_json({**found.to_json(), **more})

@@ -11,7 +11,7 @@ from typing import Any
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import RunError, UnsupportedError
+from cross_backend.errors import RunError, UnsupportedError, unknown_name
 from cross_backend.localization.found import KeptOut
 from cross_backend.localization.judging import Case, cases_of
 from cross_backend.localization.localize import costs, ignore, whole_of
@@ -116,15 +116,15 @@ def keep_out(
         observe: told of each step.
 
     Raises:
+        UsageError: the program has no operator of a name.
         UnsupportedError: no other target is known, or the program cannot be cut there.
         RunError: a part does not run.
     """
     with ExitStack() as stack:
         mixed, first = _mixed(captured, target, elsewhere, Runner(cache, settings, timeout_s, stack), observe)
         known = {name for unit in mixed.whole.units for name in unit}
-        unknown = sorted(set(nodes) - known)
-        if unknown:
-            raise UnsupportedError(f"the program has no operator {', '.join(unknown)}; see localize --json.")
+        for name in set(nodes) - known:
+            raise unknown_name("operator", name, known)
         return mixed.kept(nodes, first)
 
 

@@ -67,6 +67,21 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "an unknown backend": (xb.localize, {"backend": "openvin"}, r"backend: unknown backend .* Did you mean 'openvino'"),
     "a list as backend": (xb.localize, {"backend": ["cpu"]}, r"backend: the name of one backend .* not a list\."),
     "an unknown second": (xb.localize, {"backend": "cpu", "against": "openvin"}, r"against: unknown backend"),
+    "a search of no time": (xb.localize, {"backend": "cpu", "adversarial": 0}, r"adversarial: a number from 0\.001"),
+    "a number as folder": (
+        xb.localize,
+        {"backend": "cpu", "reproducer": 3},
+        r"reproducer: a path is expected, not 3\.",
+    ),
+    "nothing to keep out": (xb.keep_out, {"backend": "cpu"}, r"nodes and max_drop: one .* neither came\."),
+    "both ways": (
+        xb.keep_out,
+        {"backend": "cpu", "nodes": "a", "max_drop": 0.1},
+        r"nodes and max_drop: .* both came\.",
+    ),
+    "numbers as nodes": (xb.keep_out, {"backend": "cpu", "nodes": [1]}, r"nodes: a text is expected, not 1\."),
+    "a tensor as nodes": (xb.keep_out, {"backend": "cpu", "nodes": X}, r"nodes: a list of texts .* not a Tensor\."),
+    "an odd drop": (xb.keep_out, {"backend": "cpu", "max_drop": "x"}, r"max_drop: a share from 0 to 1, such as 1%"),
     "no threads to profile": (xb.explain, {"backend": "cpu", "threads": 0}, r"threads: a whole number"),
     "a module to lower": (
         xb.lower,

@@ -135,3 +135,26 @@ def test_comparisons_run_in_threads(program: torch.export.ExportedProgram) -> No
     found = [(panel.workload, len(panel.ranked)) for panel in panels]
     assert found == [("one", 1), ("two", 1)], [panel.to_dict()["results"] for panel in panels]
     assert torch.backends.mkldnn.enabled, "a flag that a capture sets belongs to the whole process"
+
+
+class Floored(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.relu() + 1) // -2 + x
+
+
+def test_a_fault_is_localised_scripted_and_kept_out(tmp_path: Path) -> None:
+    x = torch.tensor([[1, 2, 4, -6]])
+    found = xb.localize(Floored(), (x,), backend="openvino", reproducer=tmp_path, name="floored")
+    assert found.is_sure and found.operators[0].operator == "aten.floor_divide.default", found.says
+    assert {path.name for path in tmp_path.iterdir()} == {"floored_openvino.py", "floored_openvino.md"}
+    kept = xb.keep_out(Floored(), (x,), backend="openvino", nodes=found.operators[0].node, against="torch")
+    assert kept.right and kept.nodes == ("floor_divide",) and kept.count == 3
+    with pytest.raises(UsageError, match="'add_7'"):
+        xb.keep_out(Floored(), (x,), backend="openvino", nodes=["add_7"], against="torch")
+
+
+def test_an_input_on_which_it_is_wrong_is_searched(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    with caplog.at_level(logging.INFO, "cross_backend"):
+        found = xb.localize(torch.nn.ReLU(), (X,), backend="torch", adversarial=0.5, reproducer=tmp_path / "none")
+    assert found.culprit == "nothing" and "torch.eager: right on" in caplog.text
+    assert not (tmp_path / "none").exists(), "nothing is wrong"
