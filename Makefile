@@ -98,7 +98,7 @@ matrix: $(READY) ## Measure every model on every backend at every precision, and
 screenshots: $(READY) ## Take the README's pictures, and every page at three widths into build/screenshots (three minutes; keep the machine quiet)
 	$(BIN)/python -m pytest --screenshots tests/e2e/serve/test_screenshots.py
 
-docs: $(READY) ## Write the generated pages of docs/, and build the site into build/site (half a minute; no network)
+docs: $(READY) ## Write the generated pages of docs/, and build this version's site into build/site (half a minute; no network)
 	$(BIN)/python docs/generate.py
 	@$(BIN)/python -c "import mkdocstrings_handlers.python, zensical" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt mkdocstrings-python zensical
 	$(BIN)/python docs/site.py
