@@ -137,6 +137,10 @@ class AtallaSession final : public Session {
     check(atalla_run(context_.get(), given_.data(), made_.data(), &error), error, Outcome::kRunFail, "run");
   }
 
+  void reset() override {
+    if (atalla_reset(context_.get()) != ATALLA_OK) throw Failure(Outcome::kRunFail, "Atalla cannot reset its state");
+  }
+
   std::vector<Tensor> outputs() const override {
     std::vector<Tensor> tensors;
     for (std::uint32_t i = 0; i < info_.outputs; ++i) {

@@ -81,6 +81,8 @@ class LocalBench final : public Bench {
  private:
   Session& held();
   std::optional<std::int64_t> call();
+  Tensors outputs_for(const std::vector<TensorFile>& inputs);
+  Comparison in_order(const TestCase& given, const Expectation& expected, const Limits& limits, Comparison found);
 
   bool is_cold_ = true;
   bool was_called_ = false;  // since it was opened

@@ -87,7 +87,7 @@ Bundle read_cases(const std::string& bytes, const fs::path& path) {
   for (const auto& suite : root.tables(1)) {
     if (suite.text(0) != kMethod) continue;
     for (const auto& row : suite.tables(1)) {
-      cases.push_back({tensors_of(row.tables(0), path), tensors_of(row.tables(1), path), {}, {}, {}, {}});
+      cases.push_back({tensors_of(row.tables(0), path), tensors_of(row.tables(1), path), {}, {}, {}, {}, false, {}});
     }
   }
   const auto is_bare = [](const TestCase& one) { return one.expected.empty(); };

@@ -209,4 +209,29 @@ Comparison compare_outputs(const Expectation& expected, const std::vector<Tensor
   return {sums.max_abs, sums.max_rel, sqnr_db, limits.tolerance, reason.empty(), reason, proves_nothing(expected)};
 }
 
+Expectation joined(const Expectation& first, const Expectation& step) {
+  Expectation both{step.outputs, {}, step.rounding};
+  const auto &outputs = step.outputs.front(), &before = first.outputs.front();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& want = outputs[i];
+    std::vector<double> scale(element_count(want.shape));
+    if (is_floating(want.dtype)) {
+      scale = scale_of(want, i < before.size() && before[i].shape == want.shape ? &before[i] : nullptr);
+    }
+    for (const auto* known : {&first.scale, &step.scale}) {
+      if (i >= known->size() || (*known)[i].shape != want.shape) continue;
+      const auto more = to_doubles((*known)[i], SIZE_MAX);
+      std::transform(scale.begin(), scale.end(), more.begin(), scale.begin(),
+                     [](double a, double b) { return std::max(a, b); });
+    }
+    const std::vector<float> narrow(scale.begin(), scale.end());
+    Tensor tensor{"float32", want.shape, std::vector<std::uint8_t>(narrow.size() * sizeof(float))};
+    if (!narrow.empty()) std::memcpy(tensor.data.data(), narrow.data(), tensor.data.size());
+    both.scale.push_back(std::move(tensor));
+  }
+  const auto number = [](const Tensors& one) { return one.empty() ? 0 : to_doubles(one.front(), 1).at(0); };
+  if (number(first.rounding) > number(both.rounding)) both.rounding = first.rounding;
+  return both;
+}
+
 }  // namespace cross_backend

@@ -28,6 +28,10 @@ struct Comparison {
   std::string unproved;  // why equal outputs prove nothing, in one clause; empty where they prove something
 };
 
+// Returns what a later call expects, of which each element is judged on its scale there or in the first call, the
+// larger one, and by the rounding of both.
+Expectation joined(const Expectation& first, const Expectation& step);
+
 // Compares pairwise the outputs for each input. Whole numbers and booleans must be equal, and so must be what is NaN or
 // infinite.
 Comparison compare_outputs(const Expectation& expected, const std::vector<Tensors>& outputs, const Limits& limits);

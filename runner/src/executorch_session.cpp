@@ -81,9 +81,7 @@ class ExecuTorchSession final : public Session {
     if (ids.size() == 1) delegate_ = ids.front();
     plan_memory(*meta);
     if (how.profiles) tracer_.emplace();
-    auto method = program_->load_method(kMethod, &*manager_, tracer_ ? &*tracer_ : nullptr);
-    check(method.error(), Outcome::kLoadFail, "load the method");
-    method_.emplace(std::move(method.get()));
+    load_method();
   }
 
   std::vector<Tensor> takes() const override {
@@ -123,6 +121,9 @@ class ExecuTorchSession final : public Session {
     check(method_->execute(), Outcome::kRunFail, "run");
   }
 
+  // A method keeps what it changed as long as it is loaded.
+  void reset() override { load_method(); }
+
   std::vector<Tensor> outputs() const override {
     std::vector<Tensor> tensors;
     for (std::size_t i = 0; i < method_->outputs_size(); ++i) {
@@ -137,6 +138,14 @@ class ExecuTorchSession final : public Session {
 
  private:
   static constexpr auto kMethod = "forward";
+
+  void load_method() {
+    method_.reset();
+    method_memory_.reset();
+    auto method = program_->load_method(kMethod, &*manager_, tracer_ ? &*tracer_ : nullptr);
+    check(method.error(), Outcome::kLoadFail, "load the method");
+    method_.emplace(std::move(method.get()));
+  }
 
   void plan_memory(const et::MethodMeta& meta) {
     for (std::size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {

@@ -74,6 +74,10 @@ std::vector<double> head_of(const Tensors& outputs) {
   return outputs.empty() ? std::vector<double>{} : to_doubles(outputs.front(), kHead);
 }
 
+Expectation read(const TestCase& given) {
+  return {{read_tensors(given.expected)}, read_tensors(given.scale), read_tensors(given.rounding)};
+}
+
 TensorFile written(const Tensor& tensor, const std::filesystem::path& path) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(reinterpret_cast<const char*>(tensor.data.data()), static_cast<std::streamsize>(tensor.data.size()));
@@ -122,10 +126,49 @@ std::optional<std::int64_t> LocalBench::call() {
   return std::exchange(was_called_, true) ? std::nullopt : std::optional(took);
 }
 
+Tensors LocalBench::outputs_for(const std::vector<TensorFile>& inputs) {
+  bind(inputs);
+  call();
+  return session_->outputs();
+}
+
+// Verifies the calls after the first, and that a second sequence begins like the first one; the state is the initial
+// one then.
+Comparison LocalBench::in_order(const TestCase& given, const Expectation& expected, const Limits& limits,
+                                Comparison found) {
+  const auto precision = precision_of(subject_->artifact.target);
+  const auto wrong = [&](const TestCase& step) {
+    const auto both = joined(expected, read(step));
+    auto allowed = limits;
+    if (!both.rounding.empty()) {
+      const auto rounding = to_doubles(both.rounding.front(), 1).at(0);
+      allowed.tolerance = std::max(allowed.tolerance, limits_of(precision, rounding).tolerance);
+    }
+    return compare_outputs(both, {outputs_for(step.inputs)}, allowed).reason;
+  };
+  const auto judge = [&](const std::string& reason, const std::string& which, const char* why) {
+    if (!found.right || reason.empty()) return;
+    found.right = false;
+    found.reason = which + reason + why;
+  };
+  for (std::size_t i = 0; i < given.steps.size() && found.right; ++i) {
+    judge(wrong(given.steps[i]), "call " + std::to_string(i + 2) + ": ", ": it loses the program's state");
+  }
+  constexpr auto kSurvives = ", in a second sequence after a reset: its state survives the reset";
+  session_->reset();
+  const auto again = compare_outputs({{expected.outputs.front()}, expected.scale, expected.rounding},
+                                     {outputs_for(given.inputs)}, limits);
+  judge(again.reason, "", kSurvives);
+  if (!given.steps.empty() && found.right) judge(wrong(given.steps.front()), "call 2: ", kSurvives);
+  session_->reset();
+  bind(given.inputs);  // the ones that are timed
+  return found;
+}
+
 Verified LocalBench::verify(const TestCase& given, const Limits& limits) {
   held();
   return guarded(Outcome::kRunFail, [&] {
-    Expectation expected{{read_tensors(given.expected)}, read_tensors(given.scale), read_tensors(given.rounding)};
+    auto expected = read(given);
     bind(given.inputs);
     const auto first_ns = call();
     std::vector<Tensors> outputs{session_->outputs()};
@@ -136,7 +179,9 @@ Verified LocalBench::verify(const TestCase& given, const Limits& limits) {
       outputs.push_back(session_->outputs());
       bind(given.inputs);  // the ones that are timed
     }
-    return Verified{compare_outputs(expected, outputs, limits), head_of(outputs.front()), first_ns};
+    auto found = compare_outputs(expected, outputs, limits);
+    if (given.has_state && found.right) found = in_order(given, expected, limits, std::move(found));
+    return Verified{std::move(found), head_of(outputs.front()), first_ns};
   });
 }
 

@@ -78,17 +78,22 @@ int complain(const std::string& what, int status) {
   return status;
 }
 
+// A damaged sample is the bundle's fault, not a runtime's.
+void check_sample(const TestCase& sample) {
+  for (const auto* files :
+       {&sample.inputs, &sample.expected, &sample.inputs2, &sample.expected2, &sample.scale, &sample.rounding}) {
+    for (const auto& file : *files) read_tensor(file);
+  }
+  for (const auto& step : sample.steps) check_sample(step);
+}
+
 int run_bundle(const Options& options) {
   const auto bundle = read_bundle(options.path);
   const auto artifacts = choose(bundle, options.platform, options.only);
   if (options.settings.profile && artifacts.size() != 1) {
     throw UsageError("--profile takes one artifact; choose it with --only NAME.");
   }
-  const auto& sample = bundle.sample;
-  for (const auto* files :
-       {&sample.inputs, &sample.expected, &sample.inputs2, &sample.expected2, &sample.scale, &sample.rounding}) {
-    for (const auto& file : *files) read_tensor(file);  // a damaged sample is the bundle's fault, not a runtime's
-  }
+  check_sample(bundle.sample);
   const bool shows_progress = isatty(2);
   const auto panel = run_panel(
       bundle, artifacts, options.settings, shows_progress ? show_progress : [](const std::string&, int, int) {});

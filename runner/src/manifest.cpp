@@ -92,6 +92,28 @@ TestCase read_sample(const Node& sample, const fs::path& folder) {
   return read;
 }
 
+// Reads the calls after the first. Their tensors stand in one list: step1_0.npy, step1.expected_0.npy, and so on.
+std::vector<TestCase> read_steps(const Node& rows, const fs::path& folder) {
+  std::vector<TestCase> steps;
+  for (const auto& row : rows.list(kMaxTensors)) {
+    const auto path = row["path"].inside(folder);
+    const auto name = path.filename().u8string();
+    const auto group = name.substr(0, name.rfind('_'));
+    const auto next = "step" + std::to_string(steps.size() + 1);
+    if (group == next) steps.emplace_back();
+    const auto step = "step" + std::to_string(steps.size());
+    std::vector<TensorFile>* files = nullptr;
+    if (group == step) files = &steps.back().inputs;
+    if (group == step + ".expected") files = &steps.back().expected;
+    if (group == step + ".scale") files = &steps.back().scale;
+    if (group == step + ".rounding") files = &steps.back().rounding;
+    if (files != nullptr && !steps.empty()) files->push_back(read_tensor_file(row, path));
+  }
+  const auto is_bare = [](const TestCase& one) { return one.expected.empty(); };
+  if (std::any_of(steps.begin(), steps.end(), is_bare)) rows.fail("holds a call without what it must give");
+  return steps;
+}
+
 double tolerance_in(const Node& number) {
   if (number.number() < 0) number.fail("is negative");
   return number.number();
@@ -144,6 +166,10 @@ Bundle read_bundle(const fs::path& folder) {
   check_version(root);
   bundle.model = root["model"].name();
   bundle.sample = read_sample(root["sample"], bundle.folder);
+  if (const auto state = root.find("state"); state && !state->list(kMaxTensors).empty()) {
+    bundle.sample.has_state = true;
+    if (const auto steps = root["sample"].find("steps")) bundle.sample.steps = read_steps(*steps, bundle.folder);
+  }
   std::set<std::string> names;
   for (const auto& row : root["artifacts"].list(kMaxArtifacts)) {
     bundle.artifacts.push_back(read_artifact(row, bundle.folder));

@@ -20,6 +20,8 @@ struct TestCase {
   std::vector<TensorFile> expected2;
   std::vector<TensorFile> scale;     // by what an output's deviations are judged, in its shape; none in older bundles
   std::vector<TensorFile> rounding;  // one number: what float32's rounding changes; none in older bundles
+  bool has_state = false;            // whether a call depends on those before it
+  std::vector<TestCase> steps;       // then: the calls after this one, on the state that it left
 };
 
 struct Artifact {

@@ -26,6 +26,9 @@ class Session {
   // Computes the outputs. This is what is timed: it allocates nothing of its own, and returns when they are there.
   virtual void run() = 0;
 
+  // Returns to the program's initial state; what is bound stays bound.
+  virtual void reset() = 0;
+
   // Copies the outputs of the last run.
   virtual std::vector<Tensor> outputs() const = 0;
 

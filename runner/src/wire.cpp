@@ -10,6 +10,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxTensors = 1024;
+constexpr std::size_t kMaxSteps = 1024;
 constexpr std::size_t kMaxDelegates = 4096;
 constexpr int kMaxThreads = 1024;
 constexpr std::size_t kLongestPath = 4096;
@@ -29,6 +30,12 @@ json rows_of(const std::vector<TensorFile>& files) {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+json row_of(const TestCase& given) {
+  return {{"inputs", rows_of(given.inputs)},   {"expected", rows_of(given.expected)},
+          {"inputs2", rows_of(given.inputs2)}, {"expected2", rows_of(given.expected2)},
+          {"scale", rows_of(given.scale)},     {"rounding", rows_of(given.rounding)}};
 }
 
 double number_from(const json& value, double otherwise) { return value.is_null() ? otherwise : value.get<double>(); }
@@ -77,14 +84,19 @@ Subject subject_from(const Node& arguments) {
 }
 
 json to_json(const TestCase& given, const Limits& limits) {
-  return {{"inputs", rows_of(given.inputs)},   {"expected", rows_of(given.expected)},
-          {"inputs2", rows_of(given.inputs2)}, {"expected2", rows_of(given.expected2)},
-          {"scale", rows_of(given.scale)},     {"rounding", rows_of(given.rounding)},
-          {"tolerance", limits.tolerance},     {"mean_tolerance", limits.mean}};
+  auto row = row_of(given);
+  row["tolerance"] = limits.tolerance;
+  row["mean_tolerance"] = limits.mean;
+  if (!given.has_state) return row;
+  row["steps"] = json::array();
+  for (const auto& step : given.steps) row["steps"].push_back(row_of(step));
+  return row;
 }
 
 TestCase case_from(const Node& arguments) {
-  TestCase given{files_from(arguments["inputs"]), files_from(arguments["expected"]), {}, {}, {}, {}};
+  TestCase given;
+  given.inputs = files_from(arguments["inputs"]);
+  given.expected = files_from(arguments["expected"]);
   const auto optional = [&](const char* key, std::vector<TensorFile>& files) {
     if (const auto rows = arguments.find(key)) files = files_from(*rows);
   };
@@ -92,6 +104,11 @@ TestCase case_from(const Node& arguments) {
   optional("expected2", given.expected2);
   optional("scale", given.scale);
   optional("rounding", given.rounding);
+  const auto steps = arguments.find("steps");
+  given.has_state = steps.has_value();
+  if (steps) {
+    for (const auto& step : steps->list(kMaxSteps)) given.steps.push_back(case_from(step));
+  }
   return given;
 }
 

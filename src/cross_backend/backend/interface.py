@@ -29,7 +29,7 @@ Calibration = Sequence[Tensors]
 
 PRECISION = "precision"
 """The option whose values have one meaning on all backends: :mod:`~cross_backend.precisions`."""
-Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads", "state"]
+Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads"]
 """What a backend may be unable to do anywhere; the key of ``Backend.limits``."""
 
 

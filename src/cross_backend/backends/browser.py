@@ -56,7 +56,7 @@ class BrowserBackend(Backend):
     flags: ClassVar[tuple[str, ...]]
     """Of the browser's command line."""
     suffix = SUFFIX
-    limits = {"state": "its page keeps nothing from one call to the next"}
+    takes_state = "tensors"
     distributions = ("onnxruntime", *TO_LOWER)
     options = {"threads": THREADS}
     payload_of = "onnxruntime.cpu"

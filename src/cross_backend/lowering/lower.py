@@ -214,9 +214,6 @@ def check_lowers(captured: Captured, resolved: Resolved) -> None:
     if "dynamic_shapes" in backend.limits and any(isinstance(n, str) for spec in captured.inputs for n in spec.shape):
         reason = backend.limits["dynamic_shapes"]
         raise UnsupportedError(f"{backend.name} cannot take {captured.workload} with dynamic shapes: {reason}.")
-    if "state" in backend.limits and (state := captured.proof.get("state")):
-        names = ", ".join(state)
-        raise UnsupportedError(f"{backend.name} cannot take {captured.workload} ({names}): {backend.limits['state']}.")
     gap = missing_here(backend).lower
     if gap is not None:
         raise UnavailableError(f"{backend.name} {gap.reason}", gap.remedy)

@@ -53,8 +53,8 @@ class LiteRt(Backend):
     limits = {
         "dynamic_shapes": "its converter knows free extents of few operators only",
         "onnx_program": "its converter reads PyTorch programs only",
-        "state": "its converter leaves out what a program writes into its own memory",
     }
+    takes_state = "tensors"  # its converter leaves out what a program writes into its own memory
     foreign = ForeignFiles(".tflite", describe)
     lacks = {"bf16": "its converter widens bfloat16 to float32"}
     options = {
