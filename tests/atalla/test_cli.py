@@ -265,6 +265,7 @@ def test_support_tells_of_all_operators_and_of_one(atalla_command: Call) -> None
     assert atalla_command("support", "nonsense") == (2, "", "atalla support: PyTorch has no operator nonsense\n")
 
 
+@pytest.mark.slow
 def test_a_file_of_ones_own_may_import_torchvision(tmp_path: Path) -> None:
     """Where torch is for CPUs and torchvision for CUDA: its operators do not load, and its import asks for them."""
     (tmp_path / "torchvision").mkdir()

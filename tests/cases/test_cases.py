@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # vendors' own, in this proce
 ONNX = Path(__file__).parent / "onnx"
 
 
-@pytest.mark.parametrize("target", ["xnnpack", "cpu", "atalla"])
+@pytest.mark.parametrize("target", ["cpu", "atalla", pytest.param("xnnpack", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_is_right_or_says_why_not(name: str, target: str, tmp_path: Path) -> None:
     found = verdict(name, target, tmp_path)

@@ -14,9 +14,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # vendors' own, in this proce
 EVERYWHERE = ("cpu", "openvino", "atalla", "torch")
 """Targets that are quick on all networks."""
 ELSEWHERE = (
-    *(("channels_last", target) for target in ("xnnpack", "portable", "ncnn", "mnn", "iree")),
-    *(("bfloat16", target) for target in ("xnnpack", "portable", "ncnn", "mnn", "iree")),
-    *(("picture", target) for target in ("xnnpack", "ncnn", "mnn")),
+    *(
+        pytest.param("channels_last", target, marks=pytest.mark.slow)
+        for target in ("xnnpack", "portable", "ncnn", "mnn", "iree")
+    ),
+    *(
+        pytest.param("bfloat16", target, marks=pytest.mark.slow)
+        for target in ("xnnpack", "portable", "ncnn", "mnn", "iree")
+    ),
+    *(pytest.param("picture", target, marks=pytest.mark.slow) for target in ("xnnpack", "ncnn", "mnn")),
 )
 
 

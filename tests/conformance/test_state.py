@@ -11,7 +11,7 @@ from cross_backend.errors import RunError, UnsupportedError
 from cross_backend.tensors import to_numpy
 from tests.conformance.conftest import Lower, Open, Right
 
-STATEFUL = ("counter", "ring", "decoder")
+STATEFUL = ("counter", "ring", pytest.param("decoder", marks=pytest.mark.slow))
 INSIDE = ("atalla", "executorch", "iree")
 """Backends whose runtimes do not expose their state, as their names begin."""
 

@@ -47,6 +47,7 @@ def test_two_tables_of_times_and_sizes_come_last(linear, cli, tmp_path, plain):
     assert sizes["linear_regression"] == f"{written / 1000:.1f} kB" and "net_relu" in sizes
 
 
+@pytest.mark.slow
 def test_mobilenet_stands_for_the_guides_model(cli, document, tmp_path):
     arguments = ("mobilenet_v3_small", "--mobilenet", "--backends", "torch", "--output-dir", tmp_path, "--json")
     (row,) = document(cli("export", *arguments))["results"]

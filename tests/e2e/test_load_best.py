@@ -108,7 +108,9 @@ def opened_the_good_one(said):
     return reason
 
 
-@pytest.mark.parametrize("name", CRASHING | FAILING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow if one == "call_hangs" else ()) for one in CRASHING | FAILING]
+)
 def test_what_failed_once_is_tried_last_until_told_otherwise(name, pack, load):
     why = (CRASHING | FAILING)[name]
     bundle = pack(f"linear_regression_faulty_{name}", GOOD)

@@ -69,6 +69,7 @@ def test_bits_are_those_of_the_kernels_and_edges_those_of_the_device(programs: o
 
 
 @pytest.mark.usefixtures("tools")
+@pytest.mark.slow
 def test_the_rtl_is_what_multiplies() -> None:
     blob, inputs, _ = int8_programs.product(3)
     loaded = atalla.load(blob, executor="rtl", hardware=SMALL)

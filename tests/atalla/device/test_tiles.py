@@ -51,7 +51,9 @@ def run(flags: Sequence[str], *arguments: str) -> Checked:
     return Checked(*map(int, done.stdout.split()))
 
 
-@pytest.mark.parametrize("op", CUT, ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=pytest.mark.slow if op is Op.COPY else ()) for op in CUT], ids=lambda op: op.name
+)
 def test_parts_give_the_bits_of_the_whole(op: Op) -> None:
     count = 30 if op in {Op.BMM, Op.ATTENTION} else 100
     found = run(LITTLE, "random", "base", str(int(op)), "0", str(count))

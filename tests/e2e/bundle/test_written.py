@@ -79,6 +79,7 @@ def test_own_inputs_are_in_the_bundle_only_where_that_is_said(linear, cli, usage
     assert result.returncode == 1 and "mine.npz" in result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_several_platforms_each_have_their_order(linear, cli, tmp_path):
     result = cli("bundle", "linear_regression", "--platform", "web", "android", "desktop", "--json",
                  "--output-dir", tmp_path, "--timeout", "600")  # fmt: skip

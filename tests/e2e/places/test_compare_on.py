@@ -102,6 +102,7 @@ def test_what_cannot_be_reached_is_one_line(address, words, cli, far, complaint)
     complaint(result, 2 if "gopher" in address else 1, words)
 
 
+@pytest.mark.slow
 def test_one_machine_that_is_gone_stops_no_other(cli, far, there, document):
     command = ("compare", MODEL, "--backends", "portable", "atalla", *QUICK, "--json")
     result = cli(*command, "--on", "ssh://nowhere.invalid", there, CROSS_BACKEND_SSH=far.command)

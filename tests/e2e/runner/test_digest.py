@@ -41,6 +41,7 @@ def test_sizes_at_the_edges_of_blocks(size, built, tmp_path):
     assert digest(built, tmp_path / "content") == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.slow
 def test_size_in_bits_passes_32_bits(built, tmp_path):
     """The last eight bytes of what is digested hold the size."""
     with (tmp_path / "content").open("wb") as file:

@@ -187,7 +187,7 @@ class _Attention(nn.Module):
         return causal + attend(q, k, v, attn_mask=shift)
 
 
-@pytest.mark.parametrize("target", ["iree.llvm_cpu", "iree.vulkan"])
+@pytest.mark.parametrize("target", ["iree.llvm_cpu", pytest.param("iree.vulkan", marks=pytest.mark.slow)])
 def test_attention_is_right_where_the_fused_one_is_refused(target: str) -> None:
     needs.no_space()
     if target == "iree.vulkan":

@@ -287,7 +287,9 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("times", [80, pytest.param(500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "times", [20, pytest.param(80, marks=pytest.mark.slow), pytest.param(500, marks=pytest.mark.nightly)]
+)
 def test_no_damage_ends_the_process(tmp_path: Path, times: int) -> None:
     """A byte of the file is changed, and a forked child opens it."""
     artifact = files.write(tmp_path)

@@ -27,7 +27,7 @@ def test_buffers_are_given_back() -> None:
     assert float(net.total) == 0
 
 
-@pytest.mark.parametrize("target", ["torch.eager", "torch.compile"])
+@pytest.mark.parametrize("target", ["torch.eager", pytest.param("torch.compile", marks=pytest.mark.slow)])
 def test_a_program_with_state_begins_in_its_initial_state(target: str) -> None:
     (result,) = xb.compare(Counter().eval(), [target], (torch.ones(1, 4),), num_runs=6, seconds=0.1).results
     assert result.outcome is Outcome.OK, result.reason
