@@ -193,6 +193,13 @@ class Program:
         return found
 
 
+def is_in_place(instruction: Instruction) -> bool:
+    """Whether an instruction changes rows of a state where they lie: it reads what it writes."""
+    dst = instruction.dst
+    is_change = instruction.op is Op.SCATTER and dst is not None and instruction.sources[0] is dst
+    return is_change and dst is not None and dst.space is Space.STATE
+
+
 def written(program: Program, instruction: Instruction) -> tuple[Tensor, ...]:
     """Return the tensors that an instruction writes."""
     if instruction.op is Op.CALL_HOST:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +13,7 @@ from torch.export import Dim
 
 import atalla
 from atalla.blob.reader import parse
+from atalla.isa import Op
 
 ISAS = pytest.mark.parametrize("isa", [None, "reference"])
 
@@ -57,9 +62,47 @@ class Cache(nn.Module):
         return nn.functional.scaled_dot_product_attention(q, self.keys, self.values)
 
 
+class Ring(nn.Module):
+    """Rows that take turns; ``reads_old``: it returns the rows that were there, too, and so they must be kept."""
+
+    def __init__(self, *, reads_old: bool = False) -> None:
+        super().__init__()
+        self.reads_old = reads_old
+        self.register_buffer("rows", torch.randn(3, 5, 4))
+        self.register_buffer("at", torch.zeros(1, 1, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        before = self.rows.clone() if self.reads_old else x
+        self.rows.index_put_((torch.arange(3).unsqueeze(1), self.at), x.unsqueeze(1) + self.rows[:, 4:])
+        self.at.add_(1).remainder_(5)
+        return self.rows.sum(1), before * 2
+
+
+class Rings(nn.Module):
+    """Another state is made of what one became."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("a", torch.zeros(5, 4))
+        self.register_buffer("b", torch.ones(5, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.a.index_put_((torch.tensor([1, 3]),), x)
+        self.b.copy_(self.a + 1)
+        return self.b @ x.T
+
+
 @ISAS
-@pytest.mark.parametrize(("make", "shape"), [(Counter, (3, 2)), (Swap, (2, 4)), (Cache, (1, 8))])
-def test_several_calls_give_what_eager_gives(make: type[nn.Module], shape: tuple[int, ...], isa: str | None) -> None:
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        *((Counter, (3, 2)), (Swap, (2, 4)), (Cache, (1, 8)), (Ring, (3, 4)), (Rings, (2, 4))),
+        (partial(Ring, reads_old=True), (3, 4)),
+    ],
+)
+def test_several_calls_give_what_eager_gives(
+    make: Callable[[], nn.Module], shape: tuple[int, ...], isa: str | None
+) -> None:
     torch.manual_seed(0)
     module = make().eval()
     made = atalla.compile(torch.export.export(module, (torch.randn(shape),)))
@@ -75,6 +118,27 @@ def test_several_calls_give_what_eager_gives(make: type[nn.Module], shape: tuple
     torch.testing.assert_close(other.run((first[0],)), first[1])  # each has its own
     loaded.reset()
     torch.testing.assert_close(loaded.run((first[0],)), first[1])
+
+
+@pytest.mark.parametrize("options", [{"executor": "device"}, {"threads": 2}], ids=["device", "threads"])
+def test_rows_are_changed_in_place_by_every_executor(options: dict[str, Any]) -> None:
+    module = Ring().eval()
+    loaded = atalla.load(atalla.compile(torch.export.export(module, (torch.randn(3, 4),))).data, **options)
+    for _ in range(7):
+        x = torch.randn(3, 4)
+        with torch.no_grad():
+            wanted = list(module(x))
+        torch.testing.assert_close(list(loaded.run((x,))), wanted)
+
+
+@pytest.mark.parametrize("reads_old", [False, True])
+def test_rows_are_changed_where_they_lie_unless_the_old_ones_are_read_later(reads_old: bool) -> None:
+    program = torch.export.export(Ring(reads_old=reads_old).eval(), (torch.randn(3, 4),))
+    made = atalla.compile(program).program.instructions
+    (scatter,) = (one for one in made if one.op is Op.SCATTER)
+    assert scatter.dst is not None
+    copied = [one for one in made if one.op is Op.COPY and one.dst.storage is scatter.sources[0].storage]
+    assert (scatter.dst is scatter.sources[0], len(copied)) == (not reads_old, int(reads_old))
 
 
 def test_a_state_that_is_zeros_at_first_takes_no_place_in_the_file() -> None:

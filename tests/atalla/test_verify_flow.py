@@ -6,6 +6,9 @@ import random
 import struct
 from dataclasses import replace
 
+import pytest
+import torch
+
 from atalla import ir
 from atalla.blob.arena import Arena, plan_arena, storage_bytes
 from atalla.blob.writer import encode
@@ -68,3 +71,28 @@ def test_calls_have_no_more_outputs_than_there_are_operands() -> None:
     assert python(signed(blob)) == c(signed(blob)) != Verdict.LISTS, "as many as there are"
     struct.pack_into("<I", blob, start + 12, operands + 1)
     assert python(signed(blob)) == c(signed(blob)) == Verdict.LISTS
+
+
+@pytest.mark.parametrize(
+    ("op", "space", "table", "update", "verdict"),
+    [
+        (Op.SCATTER, Space.STATE, "whole", "given", Verdict.SOUND),
+        (Op.SCATTER, Space.STATE, "whole", "rows", Verdict.OVERLAP),
+        (Op.SCATTER, Space.STATE, "again", "given", Verdict.OVERLAP),
+        (Op.SCATTER, Space.ARENA, "whole", "given", Verdict.OVERLAP),
+        (Op.COPY, Space.STATE, "whole", "given", Verdict.OVERLAP),
+    ],
+)
+def test_only_a_scatter_of_a_whole_state_may_read_what_it_writes(
+    op: Op, space: Space, table: str, update: str, verdict: Verdict
+) -> None:
+    state = ir.Tensor("state", Dtype.F32, (4, 2), (2, 1), space)
+    state.data = torch.zeros(4, 2) if space is Space.STATE else None
+    given = ir.Tensor("given", Dtype.F32, (2, 2), (2, 1), Space.INPUT)
+    index = ir.Tensor("index", Dtype.I64, (2,), (1,), Space.INPUT)
+    of = {"whole": state, "again": state.view((4, 2), (2, 1)), "given": given, "rows": state.view((2, 2), (2, 1))}
+    first = ir.Instruction(Op.FILL, state, (), {"value": 1.0})
+    change = ir.Instruction(op, state, (of[table], index, of[update]) if op is Op.SCATTER else (of[table],), {})
+    program = ir.Program(inputs=[given, index], instructions=[first, change])
+    blob = encode(program, {}, plan_arena(program))
+    assert python(blob) == c(blob) == verdict

@@ -36,11 +36,12 @@ def check_flow(listing: Listing) -> None:
 def _follow(listing: Listing, row: InstructionRow, at: int, lives: dict[int, list[int]]) -> None:
     made = written(listing, row)
     roots = {listing.tensors[one].root for one in made}
-    for source in row.sources:
+    for number, source in enumerate(row.sources):
         if source is None:
             continue
         tensor = listing.tensors[source]
-        need(tensor.root not in roots, Verdict.OVERLAP)
+        is_in_place = row.op is Op.SCATTER and number == 0 and source == row.dst and tensor.space is Space.STATE
+        need(tensor.root not in roots or is_in_place, Verdict.OVERLAP)
         given = tensor.space in {Space.INPUT, Space.CONST, Space.STATE}
         life = lives.setdefault(tensor.root, [-1, at])
         need(given or life[0] >= 0, Verdict.READ)

@@ -272,7 +272,7 @@ ATALLA_API size_t atalla_device_counters(const atalla_context* context, atalla_c
 ATALLA_API size_t atalla_device_tiles(const atalla_context* context, atalla_tile_cost* rows, size_t count);
 ATALLA_API size_t atalla_device_events(const atalla_context* context, atalla_event* rows, size_t count);
 
-/* Brings what is kept from run to run back to what it is at first. */
+/* Brings what is kept from run to run back to what it is at first. After a run that failed it may be partly changed. */
 ATALLA_API int atalla_reset(atalla_context* context);
 
 /* Nanoseconds of each instruction in the last run of a context with `profile`; gives how many there are. */

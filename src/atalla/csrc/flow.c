@@ -51,7 +51,8 @@ static int follow(const atalla_blob* blob, const at_insn* insn, at_outputs made,
     const uint32_t number = at_u32(blob->operands + 4 * ((size_t)insn->first_source + i));
     if (number == AT_NOTHING) continue;
     const at_tensor* t = &blob->tensors[number];
-    if (lives[t->root].maker == step) return AT_BAD_OVERLAP;
+    const bool in_place = insn->op == AT_OP_SCATTER && i == 0 && number == insn->dst && t->space == AT_STATE;
+    if (lives[t->root].maker == step && !in_place) return AT_BAD_OVERLAP;
     const int fault = read_one(t, lives, step);
     if (fault) return fault;
   }

@@ -9,6 +9,7 @@
     1.4  REDUCE of int8 by SUM
     1.5  weights of CONV2D_WINO of 16 places
     1.6  weights of CONV2D_WINO of 25 places, with stride 2
+    1.7  SCATTER changes a state in place
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Record:
 
 
 MAGIC = b"ATLB\r\n\x1a\n"
-MAJOR, MINOR = 1, 6
+MAJOR, MINOR = 1, 7
 ENDIAN = 0x01020304
 NOTHING = 0xFFFFFFFF
 """The number of what is absent."""

@@ -57,8 +57,8 @@ def _bf16() -> Made:
     return atalla.compile(torch.export.export(module, inputs), bf16=True).data, [inputs], module
 
 
-def _kept() -> Made:
-    module, runs = test_state.Cache().eval(), [(torch.randn(1, 8),) for _ in range(3)]
+def _kept(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> Made:
+    module, runs = make().eval(), [(torch.randn(shape),) for _ in range(3)]
     return atalla.compile(torch.export.export(module, runs[0])).data, runs, module
 
 
@@ -69,7 +69,7 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_fallback": lambda: _plain(nets.fallback),
     "v1_dynamic": lambda: _dynamic(dynamic_nets.causal, ((1, 1, 8), (1, 1)), ((3, 4, 8), (3, 4))),
     "v1_numbers": lambda: _dynamic(dynamic_nets.numbers, ((1, 4), (1, 4)), ((5, 10), (5, 4))),
-    "v1_state": _kept,
+    "v1_state": lambda: _kept(test_state.Cache, (1, 8)),
     "v1_1_warped": lambda: _plain(nets.warped),
     "v1_1_messages": lambda: _plain(nets.messages),
     "v1_2_int8": lambda: _plain(int8_nets.network),
@@ -77,6 +77,7 @@ NETS: dict[str, Callable[[], Made]] = {
     "v1_4_means": lambda: _plain(int8_nets.gated),
     "v1_5_small_image": lambda: _plain(_small_image),
     "v1_6_halved": _halved,
+    "v1_7_ring": lambda: _kept(test_state.Ring, (3, 4)),
 }
 
 

@@ -36,7 +36,12 @@ int main(int, char** arguments) {
     return 0;
   }
   try {
-    const auto best = cross_backend::load_best(arguments[1], arguments[2], arguments[3] == std::string("verify"));
+    const auto best = cross_backend::load_best(arguments[1], arguments[2], arguments[3] != std::string("trust"));
+    if (arguments[3] == std::string("call")) {
+      const auto x = executorch::extension::make_tensor_ptr({2}, std::vector<float>{1, 1});
+      std::cout << best.module->forward(x)->at(0).toTensor().const_data_ptr<float>()[0];
+      return 0;
+    }
     std::cout << nlohmann::json{{"name", best.artifact.at("name")}, {"rejected", best.rejected}, {"why", best.why}};
   } catch (const std::exception& error) {
     std::cerr << "load_best: " << error.what() << "\\n";

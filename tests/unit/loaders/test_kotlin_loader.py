@@ -184,6 +184,13 @@ def test_what_is_wrong_falls_back_and_is_closed(
     assert f"destroy {PORTABLE}.pte" not in said
 
 
+def test_a_model_with_state_is_opened_again_after_it_was_verified(open_bundle: Open, bundle: Path) -> None:
+    edit(bundle, lambda manifest: manifest.update(state=manifest["inputs"]))
+    said = open_bundle(bundle)
+    assert said[-1] == f"opened {XNNPACK}" and said.count(f"destroy {XNNPACK}.pte") == 1
+    assert said[0].startswith(f"forward {XNNPACK}.pte")
+
+
 def test_a_small_error_is_none(open_bundle: Open, bundle: Path) -> None:
     (value,) = expected(bundle)
     gives(bundle, XNNPACK, [value * (1 + 1e-5)])

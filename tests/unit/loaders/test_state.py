@@ -1,4 +1,4 @@
-"""State: the Python loader keeps it from call to call, and verifies the calls after the first."""
+"""State: models begin in their initial one; the Python loader keeps it, and verifies the calls after the first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.program.writing import write_program
-from tests.unit.loaders.bundles import edit, write
+from tests.unit.loaders.bundles import edit, run, write
 
 
 class Running(torch.nn.Module):
@@ -47,6 +47,10 @@ def test_the_python_loader_keeps_the_state_from_call_to_call(module: Any, made_w
         model(x)
     model.reset()
     assert float(model(x)[0][0]) == 8.0
+
+
+def test_the_cpp_loader_begins_in_the_initial_state(program: Path, made_with_state: Path) -> None:
+    assert run(program, made_with_state, "linux", "call").stdout == "8", "no call of the verification is left in it"
 
 
 def test_the_python_loader_verifies_the_calls_after_the_first(

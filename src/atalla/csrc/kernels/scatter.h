@@ -187,7 +187,7 @@ static void scatter_item(void* argument, size_t item, unsigned thread) {
 static int scatter(const at_call* call) {
   const at_view* dst = &call->dst;
   if (at_elements(dst) == 0) return 0;
-  const int status = copy(call);
+  const int status = call->src[0].data == dst->data ? 0 : copy(call);  // a state is changed in place
   row_job job = {.call = call, .count = at_elements(&call->src[1])};
   if (status != 0 || !job.count) return status;
   const size_t rows = (size_t)dst->dim[0], threads = at_pool_threads(call->pool);
