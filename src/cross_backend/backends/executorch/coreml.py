@@ -12,6 +12,7 @@ from cross_backend.backend import Gap, Missing, Option, Options
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 from cross_backend.errors import LowerError
 from cross_backend.machine import Machine
+from cross_backend.program.state import state_of
 
 _UNITS = {"all": "ALL", "cpu": "CPU_ONLY", "cpu_gpu": "CPU_AND_GPU", "cpu_ne": "CPU_AND_NE"}
 
@@ -57,11 +58,13 @@ class CoreMl(ExecuTorchBackend):
         from executorch.backends.apple.coreml.compiler import CoreMLBackend
         from executorch.backends.apple.coreml.partition import CoreMLPartitioner
 
+        systems = coremltools.target
+        at_least = systems.iOS18 if state_of(program) else systems.iOS17 if options["precision"] == "int8" else None
         precision = coremltools.precision.FLOAT32 if options["precision"] == "fp32" else coremltools.precision.FLOAT16
         specs = CoreMLBackend.generate_compile_specs(
             compute_unit=coremltools.ComputeUnit[_UNITS[options["compute_unit"]]],
             compute_precision=precision,
-            minimum_deployment_target=coremltools.target.iOS17 if options["precision"] == "int8" else None,
+            minimum_deployment_target=at_least,
         )
         return (CoreMLPartitioner(compile_specs=specs),)
 
