@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import torch
     from torch.export import ExportedProgram
 
 _SUM, _MEAN = 0, 1
@@ -29,6 +31,28 @@ def without_composites(program: ExportedProgram) -> ExportedProgram:
         return program
     found: ExportedProgram = program.run_decompositions(table)
     return found
+
+
+def with_gelu_by_sigmoid(program: ExportedProgram) -> ExportedProgram:
+    """Return a program whose gelu by tanh is ``x · sigmoid(2·√(2/π)·(x + 0.044715·x³))``: ½·(1 + tanh z) = sigmoid(2z).
+
+    It is the same program where it has none.
+    """
+    import torch
+
+    gelu = torch.ops.aten.gelu.default
+    if not any(node.target is gelu and node.kwargs.get("approximate") == "tanh" for node in program.graph.nodes):
+        return program
+    found: ExportedProgram = program.run_decompositions({gelu: _gelu})
+    return found
+
+
+def _gelu(x: torch.Tensor, *, approximate: str = "none") -> Any:
+    import torch
+
+    if approximate != "tanh":
+        return NotImplemented  # it stays
+    return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
 
 
 def has_attention(program: Any) -> bool:

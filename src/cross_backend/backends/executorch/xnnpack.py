@@ -10,6 +10,7 @@ from cross_backend.backend import THREADS, Option, Options
 from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_in, flatbuffer_json
 from cross_backend.placement import Arithmetic, computing
+from cross_backend.program.composites import with_gelu_by_sigmoid
 
 _READS = frozenset({"input_id", "input1_id", "input2_id", "filter_id"})
 """Fields of a node that name what it reads."""
@@ -44,6 +45,10 @@ class Xnnpack(ExecuTorchBackend):
 
     def quantizer(self, options: Options) -> Any:
         return int8_quantizer(is_dynamic=options["precision"] == "int8dyn")
+
+    def edge(self, program: Any, options: Options) -> Any:
+        """Its gelu is the exact one whatever is asked for."""
+        return super().edge(with_gelu_by_sigmoid(program), options)
 
     def partitioners(self, program: Any, options: Options) -> Sequence[Any]:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
