@@ -16,7 +16,7 @@ from torch import nn
 
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import UnsupportedError
+from cross_backend.errors import UnsupportedError, UsageError
 from cross_backend.localization.found import Culprit, Localized
 from cross_backend.localization.judging import cases_of
 from cross_backend.localization.keep_out import keep_out
@@ -193,5 +193,5 @@ def test_an_operator_that_is_kept_out_runs_elsewhere(deep: Any, tmp_path: Path) 
     assert kept.parts_ms > 0 and kept.whole_ms > 0
     with pytest.raises(UnsupportedError, match="name a target for them with --against"):
         keep_out(captured, TARGET, ["clamp"], cache=cache, settings=Settings())
-    with pytest.raises(UnsupportedError, match="no operator nothing"):
+    with pytest.raises(UsageError, match="unknown operator 'nothing'"):
         keep_out(captured, TARGET, ["nothing"], "eager", cache=cache, settings=Settings())
