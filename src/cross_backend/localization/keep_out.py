@@ -194,8 +194,8 @@ def _mixed(
     elsewhere = elsewhere or resolved.backend.otherwise or None
     if elsewhere is None:
         raise UnsupportedError(f"UNSUPPORTED: {target} leaves no operators; name a target for them with --against.")
-    whole = whole_of(captured)
     (case, *_) = cases_of(load_tensors(captured.sample_path), captured.inputs, precision)
+    whole = whole_of(captured, case.known.inputs)
     observe(f"the whole program on {target}", None)
     (first, *_) = runner.run(captured, target)
     if first.artifact is None or first.outcome is not Outcome.OK:

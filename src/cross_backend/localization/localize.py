@@ -82,8 +82,8 @@ def localize(
     return found
 
 
-def whole_of(captured: Captured) -> Whole:
-    """Return a captured program as the search sees it."""
+def whole_of(captured: Captured, inputs: Sequence[Any]) -> Whole:
+    """Return a captured program as the search sees it; one that computes with its extents, for those of the inputs."""
     program = captured.program()
     if isinstance(program, OnnxProgram):
         from cross_backend.localization.onnx_whole import OnnxWhole
@@ -91,7 +91,7 @@ def whole_of(captured: Captured) -> Whole:
         return OnnxWhole(program.path)
     from cross_backend.localization.torch_whole import TorchWhole
 
-    return TorchWhole(program)
+    return TorchWhole(program, inputs)
 
 
 def _localized(
@@ -162,7 +162,7 @@ def costs(
 def _costs(
     captured: Captured, target: str, runner: Runner, case: Case, observe: Observe
 ) -> tuple[Whole, tuple[LayerCost, ...], tuple[Trial, ...]]:
-    whole = whole_of(captured)
+    whole = whole_of(captured, case.known.inputs)
     values = whole.values(case.known.inputs)
     parts = Parts(whole, captured, runner, [target], case, values, 2 * len(whole.units), observe)
     seen = seen_in_pieces(parts)
@@ -241,14 +241,15 @@ def _searched(
     observe: Observe,
     sample: Any,
 ) -> Localized:
-    right = whole_of(captured)
-    planted = right if lowered is captured else whole_of(lowered)
-    values = right.values(wrong.case.known.inputs)
+    given = wrong.case.known.inputs
+    right = whole_of(captured, given)
+    planted = right if lowered is captured else whole_of(lowered, given)
+    values = right.values(given)
     targets = [target] if against is None else [target, against]
     bound = bound_of(len(right.units))
     parts = Parts(right, captured, runner, targets, wrong.case, values, bound, observe, planted)
     parts.flaky, parts.crash = empty.wrong_runs < empty.runs, wrong.crash
-    ended, rows = search(parts, _other(right, wrong.case, sample), right.rounded(wrong.case.known.inputs))
+    ended, rows = search(parts, _other(right, wrong.case, sample), right.rounded(given))
     units = [right.units[at] for at in ended.numbers]
     found = replace(
         empty,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, failing_as
+from cross_backend.localization.extents import computes_with_extents, with_extents
 from cross_backend.localization.found import Suspect
 from cross_backend.localization.functional import functional
 from cross_backend.localization.part import part, units
@@ -28,13 +29,22 @@ if TYPE_CHECKING:
 class TorchWhole(Whole):
     """A flat program; operators that write in place are made functional first."""
 
-    def __init__(self, program: ExportedProgram) -> None:
+    def __init__(self, program: ExportedProgram, inputs: Sequence[Any]) -> None:
         """Prepare a captured program.
+
+        Args:
+            program: flat.
+            inputs: by whose extents one that computes with its own is cut.
 
         Raises:
             UnsupportedError: it cannot be cut.
         """
-        self.program = functional(program)
+        self._hold(functional(program))
+        if computes_with_extents(self.program):
+            self._hold(with_extents(self.program, self._start(inputs)))
+
+    def _hold(self, program: ExportedProgram) -> None:
+        self.program = program
         self.units = units(self.program)
         self._nodes = {node.name: node for node in self.program.graph.nodes}
         signature = self.program.graph_signature

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from cross_backend.cache import Cache
 from cross_backend.errors import UnsupportedError
 from cross_backend.localization.judging import cases_of
-from cross_backend.localization.localize import STATE, whole_of
+from cross_backend.localization.localize import STATE
 from cross_backend.localization.part import part
 from cross_backend.localization.reproducer import Budget, Reproducer, Show, reproduce
+from cross_backend.localization.torch_whole import TorchWhole
 from cross_backend.program.captured import Captured, OnnxProgram
 from cross_backend.program.kept_probes import with_kept_probes
 from cross_backend.registry import resolve
@@ -39,8 +40,9 @@ def reproducer_for(
     sample = with_kept_probes(load_tensors(captured.sample_path), cache, captured.digest)
     cases = cases_of(sample, captured.inputs, precision_of(resolved.options), every=True)
     given = next(one.known.inputs for one in cases if one.name == found.input_name)
-    values = whole_of(captured).values(given)
-    cut = part(program, [one.node for one in found.operators])
+    whole = TorchWhole(program, given)
+    values = whole.values(given)
+    cut = part(whole.program, [one.node for one in found.operators])
     inputs = [from_numpy(values[name]) for name in cut.inputs]
     stem = f"{captured.workload}_{resolved.stem}".replace("/", "_")
     return reproduce(cut.program, inputs, resolved, folder, stem, budget, show, cache)
