@@ -74,6 +74,7 @@ BACKENDS: dict[str, BackendRow] = {
     "onnxruntime.cuda": BackendRow(f"{_HERE}.onnxruntime.targets:Cuda", ("cuda",)),
     "onnxruntime.directml": BackendRow(f"{_HERE}.onnxruntime.targets:DirectMl", ("directml",)),
     "onnxruntime.dnnl": BackendRow(f"{_HERE}.onnxruntime.targets:Dnnl", ("dnnl",)),
+    "onnxruntime.genai": BackendRow(f"{_HERE}.onnxruntime.genai:OnnxRuntimeGenAi", ("genai",)),
     "onnxruntime.migraphx": BackendRow(f"{_HERE}.onnxruntime.targets:MiGraphX", ("migraphx",)),
     "onnxruntime.openvino": BackendRow(f"{_HERE}.onnxruntime.targets:OpenVino"),
     "onnxruntime.qnn": BackendRow(f"{_HERE}.onnxruntime.targets:Qnn"),

@@ -27,6 +27,7 @@ TAKEN = {
     ),
     *(
         "executorch",
+        "genai",
         "iree",
         "litert",
         "llvm_cpu",
