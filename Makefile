@@ -59,6 +59,7 @@ test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kil
 	@tests/system_packages.sh test-all
 	$(BIN)/python -m pytest -m "slow and not nightly" --durations=25 $(TEST_ARGS)
 	$(BIN)/python -m pytest tests/conformance tests/toolchains --backends litert --toolchains litert -m "not nightly"
+	$(BIN)/python -m pytest tests/toolchains --toolchains llama_cpp -m "not nightly"
 
 test-nightly: $(READY) $(KERNELS) ## Run the slow tests on all other targets, models and seeds (long); a workflow does so every night
 	@tests/system_packages.sh test-all

@@ -65,6 +65,7 @@ BACKENDS: dict[str, BackendRow] = {
     "iree.llvm_cpu": BackendRow(f"{_HERE}.iree.llvm_cpu:IreeLlvmCpu", ("iree",)),
     "iree.vulkan": BackendRow(f"{_HERE}.iree.vulkan:IreeVulkan"),
     "litert": BackendRow(f"{_HERE}.litert.target:LiteRt"),
+    "llama_cpp": BackendRow(f"{_HERE}.llama_cpp:LlamaCpp"),
     "mnn": BackendRow(f"{_HERE}.mnn.target:Mnn"),
     "ncnn": BackendRow(f"{_HERE}.ncnn.target:Ncnn"),
     "null": BackendRow(f"{_HERE}.null:Null", in_all=False, role=Role.REFERENCE),

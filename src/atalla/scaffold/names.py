@@ -30,6 +30,7 @@ TAKEN = {
         "genai",
         "iree",
         "litert",
+        "llama_cpp",
         "llvm_cpu",
         "migraphx",
         "mnn",
