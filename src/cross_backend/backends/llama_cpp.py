@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from cross_backend.machine import Machine
 
 _TOOLCHAIN = "llama_cpp"
-_ERROR = 4
-"""Level of llama.cpp's messages that say why it failed."""
+_ERROR, _LONGEST = 4, 300
+"""Level of llama.cpp's messages that say why it failed, and characters of one."""
 
 
 @final
@@ -87,7 +87,7 @@ class _LlamaSession(DecoderSession):
         settings.n_gpu_layers = 0
         self._model = api.llama_model_load_from_file(str(self.artifact.payload_path).encode(), settings)
         if not self._model:
-            raise LoadError(f"llama.cpp cannot load {self.artifact.payload_path.name}: {_last(errors)}")
+            raise LoadError(f"llama.cpp cannot load {self.artifact.payload_path.name}: {_why(errors)}")
         sizes = (
             api.llama_model_n_ctx_train(self._model),
             api.llama_vocab_n_tokens(api.llama_model_get_vocab(self._model)),
@@ -101,7 +101,7 @@ class _LlamaSession(DecoderSession):
         self._context = api.llama_init_from_model(self._model, self._settings())
         if not self._context:
             api.llama_model_free(self._model)
-            raise LoadError(f"llama.cpp cannot open {self.artifact.payload_path.name}: {_last(errors)}")
+            raise LoadError(f"llama.cpp cannot open {self.artifact.payload_path.name}: {_why(errors)}")
         self._memory = api.llama_get_memory(self._context)
 
     def _settings(self) -> Any:
@@ -144,5 +144,6 @@ class _LlamaSession(DecoderSession):
     _memory: Any
 
 
-def _last(errors: list[str]) -> str:
-    return errors[-1] if errors else "it says nothing"
+def _why(errors: list[str]) -> str:
+    """Return the first message of several, which says most."""
+    return errors[0].partition("\n")[0][:_LONGEST] if errors else "it does not say why"
