@@ -63,6 +63,7 @@ test-all: test ## Run them, and what is slow by nature: fuzzing, sanitizers, kil
 test-nightly: $(READY) $(KERNELS) ## Run the slow tests on all other targets, models and seeds (long); a workflow does so every night
 	@tests/system_packages.sh test-all
 	$(BIN)/python -m pytest -m nightly --durations=25 $(TEST_ARGS)
+	$(BIN)/python -m pytest tests/toolchains --toolchains llama_cpp  # whose wheel is compiled: 10 minutes
 	@$(MAKE) --no-print-directory cases
 
 cases: $(READY) $(KERNELS) ## Print how small networks and files that were judged wrongly end on each target today (minutes)

@@ -31,6 +31,7 @@ from cross_backend.machine import Machine
 from cross_backend.registry import find_backend
 vendors = {"torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "openvino", "executorch", "iree", "coremltools"}
 vendors |= {"ncnn", "pnnx", "MNN", "_tools", "_mnncengine", "ai_edge_litert", "litert_torch", "jax"}
+vendors |= {"gguf", "llama_cpp", "onnxruntime_genai"}
 found = {}
 for name in sys.argv[1:]:
     before = set(sys.modules)

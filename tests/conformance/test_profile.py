@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cross_backend.backends.onnxruntime._providers import PROVIDERS
 from cross_backend.bench.bench import Subject
 from cross_backend.bench.worker_bench import Profile
 from cross_backend.errors import UnsupportedError
-from cross_backend.registry import BACKENDS, resolve
+from cross_backend.registry import resolve
 from cross_backend.worker.process import Worker
 from tests.conformance.conftest import Lower
 
@@ -22,7 +23,7 @@ READ = {
     "iree.llvm_cpu",
     "iree.vulkan",
     "mnn",
-    *(name for name in BACKENDS if name.startswith("onnxruntime.")),
+    *(f"onnxruntime.{name}" for name in PROVIDERS),
     "openvino",
     "torch.eager",
 }

@@ -30,6 +30,7 @@ for path in sys.argv[1:]:
         print(type(error).__name__)
 vendors = {"torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "openvino", "executorch", "iree", "coremltools"}
 vendors |= {"ncnn", "pnnx", "MNN", "_tools", "_mnncengine", "ai_edge_litert", "litert_torch", "jax"}
+vendors |= {"gguf", "llama_cpp", "onnxruntime_genai"}
 print(sorted(vendors & sys.modules.keys()))
 """
 

@@ -12,7 +12,7 @@ from cross_backend.tensors import to_numpy
 from tests.conformance.conftest import Lower, Open, Right
 
 STATEFUL = ("counter", "ring", pytest.param("decoder", marks=pytest.mark.slow))
-INSIDE = ("atalla", "executorch", "iree")
+INSIDE = ("atalla", "executorch", "iree", "llama_cpp", "onnxruntime.genai")
 """Backends whose runtimes do not expose their state, as their names begin."""
 
 

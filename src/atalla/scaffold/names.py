@@ -27,8 +27,10 @@ TAKEN = {
     ),
     *(
         "executorch",
+        "genai",
         "iree",
         "litert",
+        "llama_cpp",
         "llvm_cpu",
         "migraphx",
         "mnn",

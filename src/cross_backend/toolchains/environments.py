@@ -84,6 +84,11 @@ TOOLCHAINS: dict[str, Toolchain] = {
             ),
         ),
         Toolchain(
+            "llama_cpp",
+            "llama.cpp is compiled when it is added: some minutes, a C++ compiler, and no other target needs it",
+            (("llama-cpp-python", "0.3.36"),),
+        ),
+        Toolchain(
             "mps",
             "the MPS backend was removed in executorch 1.5; 1.4.1 is the last version that has it",
             (("torch", "2.13.0"), ("executorch", "1.4.1")),
