@@ -1,6 +1,7 @@
 // BMM: products of two matrices that are known only at run time; the second is packed on the way.
 #pragma once
 
+#include "one_row.h"
 #include "product.h"
 
 // The same where columns are rows in memory, VL by VL.
@@ -95,12 +96,18 @@ static void bmm_item(void* argument, size_t item, unsigned thread) {
                .depth = job->depth,
                .weight = packed,
                .act = {AT_ACT_NONE, -INFINITY, INFINITY}};
+  const int64_t k_stride = b->stride[b->rank - 2], n_stride = b->stride[b->rank - 1];
+  if (job->rows == 1 && is_read_as_it_lies(k_stride, n_stride)) {
+    multiply_one_row(p.a.first, right, k_stride, n_stride, job->depth, job->columns, result);
+    for (size_t n = 0; n < job->columns && scale != 1.0f; ++n) result[n] *= scale;
+    return;
+  }
   for (size_t column = 0; column < job->columns; column += job->together) {
     p.columns = job->columns - column < job->together ? job->columns - column : job->together;
     p.out = (rows){.first = result + column, .step = down};
     const size_t panels = (p.columns + AT_PANEL - 1) / AT_PANEL;
     for (size_t i = 0; i < panels; ++i) {
-      pack_panel(right, b->stride[b->rank - 2], b->stride[b->rank - 1], job->depth, column + i * AT_PANEL, job->columns,
+      pack_panel(right, k_stride, n_stride, job->depth, column + i * AT_PANEL, job->columns,
                  packed + i * AT_PANEL * job->depth);
     }
     multiply_block(&p, count, 0, panels);
