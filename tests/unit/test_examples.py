@@ -13,7 +13,7 @@ import cross_backend as xb
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 NAMES = [name for name in xb.__all__ if not name.startswith("__")]
-DEAR = {"ComparisonRunner", "Panel", "Result", "bundle", "compare", "load_best", "localize", "tune"}
+DEAR = {"ComparisonRunner", "Panel", "Result", "bundle", "compare", "keep_out", "load_best", "localize", "tune"}
 """Those that measure or need a bundle: tested elsewhere."""
 
 

@@ -109,7 +109,7 @@ VARIANTS = {
 def test_known_faults_of_an_operator_are_computed_and_named(node: str) -> None:
     torch.manual_seed(0)
     net, x, n = _Net(), torch.randint(-9, 9, (1, 2, 8, 8)) / 4.0, torch.arange(-16, 16)
-    whole = TorchWhole(flatten(capture(net, (x, n))))
+    whole = TorchWhole(flatten(capture(net, (x, n))), [x.numpy(), n.numpy()])
     values = whole.values([x.numpy(), n.numpy()])
     name, fault = VARIANTS[node]
     with torch.no_grad():

@@ -21,6 +21,8 @@ from cross_backend.program.capture import capture
 from cross_backend.program.flattening import flatten
 from cross_backend.program.writing import write_program
 
+X = torch.ones(4, 8)
+
 
 def _net() -> nn.Sequential:
     torch.manual_seed(0)
@@ -28,7 +30,7 @@ def _net() -> nn.Sequential:
 
 
 def test_an_operator_is_charged_with_its_own_error_alone() -> None:
-    whole = TorchWhole(flatten(capture(_net(), (torch.randn(4, 8),))))
+    whole = TorchWhole(flatten(capture(_net(), (X,))), [X.numpy()])
     values = whole.values([np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)])
     everything = range(len(whole.units))
     assert layer_costs(whole, values, [(everything, values)]) == (), "nothing is off"
@@ -48,7 +50,7 @@ def test_an_operator_of_a_wide_range_is_estimated_to_cost_most() -> None:
     net = _net()
     with torch.no_grad():
         net[2].get_parameter("bias")[0] = 200.0  # one value stretches the steps of all, and tanh hides it
-    whole = TorchWhole(flatten(capture(net, (torch.randn(4, 8),))))
+    whole = TorchWhole(flatten(capture(net, (X,))), [X.numpy()])
     rng = np.random.default_rng(0)
     rows = [whole.values([rng.standard_normal((4, 8)).astype(np.float32)]) for _ in range(4)]
     still = {**rows[0], "relu": np.zeros_like(rows[0]["relu"])}

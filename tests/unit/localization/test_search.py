@@ -80,8 +80,8 @@ class _Alone(TorchWhole):
 
 def test_parts_are_cut_one_at_a_time(deep: Any, tmp_path: Path) -> None:
     captured, cache = _stored(deep, tmp_path / "right"), Cache(tmp_path / "cache")
-    whole = _Alone(captured.program())
     case, *_ = cases_of(load_tensors(captured.sample_path), captured.inputs, "fp32")
+    whole = _Alone(captured.program(), case.known.inputs)
     values = whole.values(case.known.inputs)
     with ExitStack() as stack:
         runner = Runner(cache, Settings(), 600, stack)
