@@ -101,13 +101,14 @@ std::vector<TestCase> read_steps(const Node& rows, const fs::path& folder) {
     const auto group = name.substr(0, name.rfind('_'));
     const auto next = "step" + std::to_string(steps.size() + 1);
     if (group == next) steps.emplace_back();
+    if (steps.empty()) continue;
     const auto step = "step" + std::to_string(steps.size());
     std::vector<TensorFile>* files = nullptr;
     if (group == step) files = &steps.back().inputs;
     if (group == step + ".expected") files = &steps.back().expected;
     if (group == step + ".scale") files = &steps.back().scale;
     if (group == step + ".rounding") files = &steps.back().rounding;
-    if (files != nullptr && !steps.empty()) files->push_back(read_tensor_file(row, path));
+    if (files != nullptr) files->push_back(read_tensor_file(row, path));
   }
   const auto is_bare = [](const TestCase& one) { return one.expected.empty(); };
   if (std::any_of(steps.begin(), steps.end(), is_bare)) rows.fail("holds a call without what it must give");

@@ -79,3 +79,13 @@ def test_a_call_without_what_it_must_give_is_a_damaged_bundle(runner, bundle):
     result = runner(bundle)
     assert result.returncode != 0 and len(result.stderr.splitlines()) == 1
     assert "sample.steps holds a call without what it must give" in result.stderr
+
+
+def test_tensors_before_the_first_call_are_left_aside(runner, bundle):
+    def change(manifest):
+        rows = manifest["sample"]["steps"]
+        (bundle / "sample" / "step0_0.npy").write_bytes((bundle / rows[0]["path"]).read_bytes())
+        manifest["sample"]["steps"] = [{**rows[0], "path": "sample/step0_0.npy"}, *rows]
+
+    edit(bundle, change)
+    assert runner(bundle, "--json", "--num-runs", 20).returncode == 0
