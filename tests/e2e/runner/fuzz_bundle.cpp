@@ -38,6 +38,7 @@ class Pretender final : public Session {
   std::vector<Tensor> takes() const override { return {}; }
   void bind(const std::vector<Tensor>&) override { ++bound_; }
   void run() override {}
+  void reset() override { bound_ = 0; }
   std::vector<Tensor> outputs() const override {
     auto made = expectations.empty() ? Tensors{} : expectations[(bound_ - 1) % expectations.size()];
     if (made.empty()) return made;

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,8 @@ COMPILE = (
 )
 SANITIZERS = {"ASAN_OPTIONS": "quarantine_size_mb=8:detect_leaks=1"}
 FEW, MANY = 2000, 10_000
+STEP = {"inputs": "step1", "expected": "step1.expected", "scale": "step1.scale", "rounding": "step1.rounding"}
+"""Group of the sample → name of the same tensors as those of a later call."""
 GROWTH_BYTES = 64 << 20
 DTYPES = ("bool", "int8", "uint16", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
 SHAPES = ((), (0,), (1,), (3, 0), (4,), (2, 3), (9,), (1, 16), (3, 9), (2, 9, 8), (1,) * 32)
@@ -86,6 +89,9 @@ def sound(tmp_path: Path) -> Path:
         group: [written(bundle, f"sample/{group}_{at}.npy", one) for at, one in enumerate(ones)]
         for group, ones in tensors.items()
     }
+    for group, name in STEP.items():
+        for at in range(len(tensors[group])):
+            shutil.copyfile(bundle / f"sample/{group}_{at}.npy", bundle / f"sample/{name}_{at}.npy")
     digest = hashlib.sha256((bundle / "net_portable.pte").read_bytes()).hexdigest()
     lines = "".join(f"{one}\0{_sha256(bundle / 'net_atalla' / one)}\n" for one in "ab")
     names = ("net_portable", "net_atalla")
@@ -106,6 +112,17 @@ def sound(tmp_path: Path) -> Path:
     }  # fmt: skip
     (bundle / "manifest.json").write_text(json.dumps(row))
     return bundle
+
+
+def with_state(row: dict[str, Any]) -> dict[str, Any]:
+    """Give a manifest whose program has state, and one call more that gives what the first one does."""
+    steps = [
+        {**one, "path": f"sample/{name}_{at}.npy"}
+        for group, name in STEP.items()
+        for at, one in enumerate(row["sample"][group])
+    ]
+    state = [{"name": "total", "dtype": "float32", "shape": [1]}]
+    return {**row, "state": state, "sample": {**row["sample"], "steps": steps}}
 
 
 def _sha256(path: Path) -> str:
@@ -159,9 +176,10 @@ def misplaced(files: dict[str, bytes], rng: random.Random) -> Files:
 def records(bundle: Path, count: int) -> Iterator[Files]:
     """Give what is put over a sound bundle, always alike."""
     files = {one.relative_to(bundle).as_posix(): one.read_bytes() for one in bundle.rglob("*") if one.is_file()}
-    sound = json.loads(files["manifest.json"])
+    plain = json.loads(files["manifest.json"])
     for seed in range(count):
         rng = random.Random(seed)
+        sound = plain if rng.random() < 0.5 else with_state(plain)
         way = rng.randrange(8)
         if way < 3:
             yield [(Kind.FILE, "manifest.json", json.dumps(makers.poisoned(sound, rng)).encode())]
