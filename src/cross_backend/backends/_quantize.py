@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cross_backend.backend import Calibration
@@ -146,9 +146,28 @@ def _exported(module: Any, like: Any) -> Any:
     shapes = [_shape(nodes.get(str(name))) for name in like.graph_signature.user_inputs]
     if all(isinstance(extent, int) for shape in shapes for extent in shape):
         return torch.export.export(module, args)
-    free = [[Dim.STATIC if isinstance(extent, int) else Dim.AUTO for extent in shape] for shape in shapes]
     _, structure = _pytree.tree_flatten(args)
-    return torch.export.export(module, args, dynamic_shapes=_pytree.tree_unflatten(free, structure))
+    known = _named(shapes, like.range_constraints)
+    free = [[Dim.STATIC if isinstance(n, int) else known.get(n.node.expr, Dim.AUTO) for n in shape] for shape in shapes]
+    try:
+        return torch.export.export(module, args, dynamic_shapes=_pytree.tree_unflatten(free, structure))
+    except torch._dynamo.exc.UserError:
+        free = [[Dim.STATIC if isinstance(n, int) else Dim.AUTO for n in shape] for shape in shapes]
+        return torch.export.export(module, args, dynamic_shapes=_pytree.tree_unflatten(free, structure))
+
+
+def _named(shapes: Sequence[Sequence[Any]], ranges: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return symbol → dim with its range, so that an extent that may be 1 stays so: torch's own choice begins at 2."""
+    from torch.export import Dim
+
+    symbols = dict.fromkeys(n.node.expr for shape in shapes for n in shape if not isinstance(n, int))
+    found: dict[Any, Any] = {}
+    for symbol in symbols:
+        limits = ranges.get(symbol)
+        if limits is not None and symbol.is_Symbol:
+            most = int(limits.upper) if getattr(limits.upper, "is_Integer", False) else None
+            found[symbol] = Dim(f"free{len(found)}", min=max(int(limits.lower), 0), max=most)
+    return found
 
 
 def _shape(node: Any) -> Sequence[Any]:

@@ -7,6 +7,7 @@ import torch
 
 import cross_backend as xb
 from cross_backend.registry import resolve
+from cross_backend.tensors import to_numpy
 from cross_backend.verify.compare import compare_outputs, precision_of
 
 
@@ -44,3 +45,15 @@ def test_a_target_says_its_precision() -> None:
     assert precision_of(resolve("xnnpack").options) == "fp32"
     assert precision_of(resolve("xnnpack?precision=int8").options) == "int8"
     assert precision_of(resolve("openvino?precision=bf16").options) == "bf16"
+
+
+def test_an_extent_that_may_be_one_stays_so() -> None:
+    net, x = (
+        torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval(),
+        torch.ones(3, 8),
+    )
+    program = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=8)},))
+    with xb.load(xb.lower(program, "atalla?precision=int8")) as session:
+        for rows in (1, 8):
+            found = torch.from_numpy(to_numpy(session(torch.ones(rows, 8))))
+            torch.testing.assert_close(found, net(torch.ones(rows, 8)), rtol=0.1, atol=0.1)
