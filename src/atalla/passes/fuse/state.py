@@ -52,7 +52,7 @@ def _is_read_after(program: ir.Program, state: ir.Tensor, writer: ir.Instruction
 
 
 def _move(program: ir.Program, old: ir.Tensor, new: ir.Tensor) -> None:
-    """Let whoever reads a storage read another one, in the same places."""
+    """Replace a storage by another one, in the same places, wherever it is read."""
     for step in program.instructions:
         step.sources = tuple(
             new.view(one.shape, one.strides, one.offset) if one is not None and one.storage is old else one
