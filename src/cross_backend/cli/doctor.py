@@ -12,7 +12,7 @@ from cross_backend.cli import print_json
 from cross_backend.cli._options import add_json, add_place, add_timeout, export_progress
 from cross_backend.machine import version_of
 from cross_backend.places.address import parse
-from cross_backend.records import Outcome
+from cross_backend.records import Outcome, Result
 
 if TYPE_CHECKING:
     from cross_backend.cache import Cache
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
 
 _PROBE = "linear_regression"
+_DECODER = "llama?layers=1&hidden=32&heads=2&kv_heads=1&inner=48&vocabulary=60&context=32"
+"""What is tried on backends that refuse the other: some run decoders and nothing else."""
 _LOW_DISK_BYTES = 2_000_000_000
 
 
@@ -43,12 +45,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace, site: Site, cache: Cache, terminal: Terminal) -> int:
-    from cross_backend.comparison.panel import compare
-    from cross_backend.comparison.settings import Settings
-    from cross_backend.exporting.export import ExportSettings
     from cross_backend.registry import find_backend, rows
     from cross_backend.report.outcomes import sentence
-    from cross_backend.workloads import find_workload
 
     compiler = next((name for name in ("g++", "clang++", "cl") if shutil.which(name)), None)
     told = compiler or "none found: backends that generate C++ need one; install g++ or clang++"
@@ -59,18 +57,11 @@ def _examine(args: argparse.Namespace, site: Site, cache: Cache, terminal: Termi
     if version_of("torch") is None:
         checks.append(("torch", False, "not installed; pip install 'cross-backend[all]'"))
     elif checks[-1][1]:  # nothing can be lowered without a cache
-        probe = find_workload(_PROBE)
-        targets = [name for name, row in rows().items() if row.in_all]
-        with export_progress(terminal) as observe:
-            panel = compare(
-                probe,
-                targets,
-                Settings(num_runs=6, timeout_s=args.timeout),
-                ExportSettings(cache, timeout_s=args.timeout),
-                observe,
-                site=site,
-            )
-        results = list(panel.results)
+        tried = _tried(args, site, cache, terminal, _PROBE, [name for name, row in rows().items() if row.in_all])
+        refusing = [name for name, result in tried.items() if result.outcome is Outcome.UNSUPPORTED]
+        if refusing:
+            tried |= _tried(args, site, cache, terminal, _DECODER, refusing)
+        results = list(tried.values())
     broken = [r for r in results if r.outcome not in {Outcome.OK, Outcome.UNAVAILABLE}]
     healthy = not broken and all(good for _, good, _ in checks)
     if args.json:
@@ -98,6 +89,26 @@ def _examine(args: argparse.Namespace, site: Site, cache: Cache, terminal: Termi
         mark = {Outcome.OK: "✅", Outcome.UNAVAILABLE: "⚠️"}.get(result.outcome, "❌")
         terminal.text(f"{mark} {result.target}: {sentence(result.reason or 'lowered, verified')}")
     return 0 if healthy else 1
+
+
+def _tried(
+    args: argparse.Namespace, site: Site, cache: Cache, terminal: Terminal, model: str, targets: list[str]
+) -> dict[str, Result]:
+    from cross_backend.comparison.panel import compare
+    from cross_backend.comparison.settings import Settings
+    from cross_backend.exporting.export import ExportSettings
+    from cross_backend.workloads import find_workload
+
+    with export_progress(terminal) as observe:
+        panel = compare(
+            find_workload(model),
+            targets,
+            Settings(num_runs=6, timeout_s=args.timeout),
+            ExportSettings(cache, timeout_s=args.timeout),
+            observe,
+            site=site,
+        )
+    return {result.target: result for result in panel.results}
 
 
 def _cache(root: Path) -> tuple[str, bool, str]:
