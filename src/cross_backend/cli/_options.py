@@ -69,7 +69,8 @@ def add_task(parser: argparse.ArgumentParser) -> None:
         "--task",
         metavar="FILE.py:FUNC",
         help="your model's task: a function that returns (samples, labels) or (samples, labels, metric). The metric is "
-        "'top-1 accuracy' (the default), 'top-5 accuracy' or a function of outputs and labels; larger is better",
+        "'top-1 accuracy' (the default), 'top-5 accuracy' or a function of outputs and labels; larger is better. "
+        "Of a decoder with state (tokens, None, 'perplexity'); smaller is better",
     )
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from cross_backend.bench.bench import Bench
 from cross_backend.errors import RunError, failing_as
-from cross_backend.instruments.accuracy import Predictions, Score
+from cross_backend.instruments.accuracy import Predictions, measured
 from cross_backend.program.captured import Captured
 from cross_backend.tensors import load_tensors
-from cross_backend.workloads.task import TOP, read_task
+from cross_backend.workloads.task import NAMED, read_task
 
 
 def scored(bench: Bench, captured: Captured) -> float:
@@ -22,9 +22,9 @@ def scored(bench: Bench, captured: Captured) -> float:
     """
     metric = captured.metric
     assert metric is not None, "asked of workloads with a task"
-    measure = None if captured.task_from is None or metric in TOP else read_task(captured.task_from).measure
+    measure = None if captured.task_from is None or metric in NAMED else read_task(captured.task_from).measure
     if measure is None:
-        return bench.take(Score(captured.task_path, metric))
+        return bench.take(measured(metric, captured.task_path))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outputs.npz"
         bench.take(Predictions(captured.task_path, path))

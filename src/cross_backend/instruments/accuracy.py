@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.bench.reading import Reading
 from cross_backend.errors import RunError
 from cross_backend.instruments.instrument import Instrument, Pass
+from cross_backend.instruments.perplexity import Perplexity
 from cross_backend.worker.question import WRITTEN
+from cross_backend.workloads.task import PERPLEXITY
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +56,11 @@ class Predictions(Reading[None]):
         save_tensors(self.outputs, {"output": predicted(artifact.session, load_tensors(self.task)["input"])})
 
 
+def measured(metric: str, task: Path) -> Reading[float]:
+    """Return what reads a metric that needs no code of the user's."""
+    return Perplexity(task) if metric == PERPLEXITY else Score(task, metric)
+
+
 def predicted(session: Session, samples: Sequence[Array]) -> list[Array]:
     """Return all outputs, samples along the first axis.
 
@@ -75,6 +82,7 @@ def predicted(session: Session, samples: Sequence[Array]) -> list[Array]:
         given = [x[start : start + batch] for x in samples]
         count = len(given[0])
         filled = [np.concatenate([x, np.repeat(x[-1:], batch - count, axis=0)]) for x in given]
+        session.reset()  # no sample is answered on what an earlier one left
         outputs = [to_numpy(x) for x in session.bind(filled)()]
         found = []
         for output in outputs:
@@ -120,7 +128,7 @@ def _take(state: Pass) -> None:
         return
     metric, path = state.task
     with state.attempt("accuracy"):
-        state.scores[metric] = state.bench.take(Score(path, metric))
+        state.scores[metric] = state.bench.take(measured(metric, path))
 
 
 ACCURACY = Instrument("the workload's task metric on held-out samples", (0.1, 5), _take)

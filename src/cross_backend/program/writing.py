@@ -39,11 +39,12 @@ from cross_backend.structure import Structure
 from cross_backend.tensors import TensorSpec, check_inputs, load_tensors, save_tensors, to_numpy
 from cross_backend.verify.further import OWN, KnownInput, further_groups
 from cross_backend.verify.probes import ProbeInput
-from cross_backend.workloads import Workload
+from cross_backend.workloads import Task, Workload
 from cross_backend.workloads.batching import check_row, fix_batch, row_of
 from cross_backend.workloads.calibration import SEED, read_calibration
+from cross_backend.workloads.media import PromptMedia
 from cross_backend.workloads.own_inputs import read_own
-from cross_backend.workloads.task import samples_for
+from cross_backend.workloads.task import PERPLEXITY, samples_for, sequences_for
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -263,6 +264,15 @@ def _write_calibration(folder: Path, workload: Workload, specs: Sequence[TensorS
     (folder / CALIBRATED_ON).write_text(json.dumps(told) + "\n")
 
 
+def _held_out(task: Task, workload: Workload, specs: Mapping[str, Sequence[TensorSpec]]) -> dict[str, Sequence[Any]]:
+    """Return the groups of a task's file."""
+    if task.metric != PERPLEXITY:
+        return {"input": samples_for(task, specs["inputs"], workload.name), "label": [task.labels]}
+    media = workload.media
+    most = media.tokens if isinstance(media, PromptMedia) else None
+    return {"input": [sequences_for(task, {"state": (), **specs}, workload.name, most)]}
+
+
 def _write_record(
     folder: Path,
     workload: Workload,
@@ -276,8 +286,7 @@ def _write_record(
     """Write what was captured; its digest is that of the program and of all tensors and labels stored beside it."""
     check_has_inputs(workload.name, specs["inputs"])
     if workload.task is not None:
-        samples = samples_for(workload.task, specs["inputs"], workload.name)
-        save_tensors(folder / TASK, {"input": samples, "label": [workload.task.labels]})
+        save_tensors(folder / TASK, _held_out(workload.task, workload, specs))
         (folder / METRIC).write_text(f"{workload.task.metric}\n{workload.task.origin}\n")
     _write_calibration(folder, workload, specs["inputs"])
     files = {path.name: digest_path(path) for path in sorted(folder.iterdir())}

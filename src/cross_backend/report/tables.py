@@ -10,6 +10,7 @@ from cross_backend.measurement import Measurement
 from cross_backend.records import Comparison, Panel, Result, Timing
 from cross_backend.registry import Role, role_of
 from cross_backend.report import figures
+from cross_backend.workloads.task import SMALLER_IS_BETTER
 
 NONE = "–"
 """Where there is nothing to show."""
@@ -168,12 +169,13 @@ def costs(results: Iterable[Result]) -> list[str]:
 
 def cost(result: Result, name: str) -> str:
     """Return the cell below such a header."""
-    return _agreed(result).get(name) or score(result.task.get(name))
+    return _agreed(result).get(name) or score(name, result.task.get(name))
 
 
-def score(value: float | None) -> str:
+def score(metric: str, value: float | None) -> str:
     """Return a task's metric: a share in percent, anything else as it is."""
-    return percent(value) if value is None or 0 <= value <= 1 else f"{value:.4g}"
+    is_share = metric not in SMALLER_IS_BETTER and value is not None and 0 <= value <= 1
+    return percent(value) if value is None or is_share else f"{value:.4g}"
 
 
 def _agreed(result: Result) -> dict[str, str]:

@@ -11,13 +11,15 @@ from cross_backend.platforms import Platform, find_platform
 from cross_backend.records import INTERRUPTED, Outcome, Panel, Result
 from cross_backend.registry import Role, role_of
 from cross_backend.report import figures, tables
+from cross_backend.workloads.task import drop
 
 SMALLER = 1.1
 """Files and memory decide between equals where one is larger than the smallest by more than this factor."""
 COMPUTED = 0.01
 """The computed share of FLOPs or of time decides where it differs by more than this."""
 LOSS = 0.01
-"""Lower precision is advised where no task metric is worse than float32's by more than this."""
+"""Lower precision is advised where no task metric is worse than float32's by more than this: a point, or 1 % of what
+is better if smaller."""
 ROUGH = 0.5
 """Where only larger differences are detected, sharing a rank is no reason to choose by anything else."""
 MEDIANS = 1.05
@@ -156,7 +158,7 @@ def _as_exact(panel: Panel, result: Result) -> bool:
     return (
         bool(result.task)
         and exact is not None
-        and all(name in exact.task and value >= exact.task[name] - LOSS for name, value in result.task.items())
+        and all(name in exact.task and drop(name, value, exact.task[name]) <= LOSS for name, value in result.task.items())
     )
 
 
@@ -171,8 +173,11 @@ def name(panel: Panel, result: Result) -> str:
         return result.title
     exact = _exact(panel)
     if result.task:
-        costs = [(key, tables.percent(value), exact and exact.task.get(key)) for key, value in result.task.items()]
-        told = [f"{key} {value}" + (f", float32 {tables.percent(of)}" if of else "") for key, value, of in costs]
+        costs = [(key, value, exact and exact.task.get(key)) for key, value in result.task.items()]
+        told = [
+            f"{key} {tables.score(key, value)}" + (f", float32 {tables.score(key, of)}" if of else "")
+            for key, value, of in costs
+        ]
     else:
         other = f", float32 {_signal(exact)}" if exact is not None else ""
         told = [f"SQNR {_signal(result)}{other}"]

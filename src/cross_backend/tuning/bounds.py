@@ -13,7 +13,8 @@ class Bounds:
     """What a winner may cost; None where there is no bound."""
 
     max_drop: float = 0.01
-    """Largest loss of accuracy, as a share: 0.005 is half a point of a task's metric."""
+    """Largest loss of accuracy, as a share: 0.005 is half a point of a task's metric, or a perplexity half a per cent
+    higher."""
     max_ms: float | None = None
     """Longest median latency of a call, milliseconds."""
     max_size: int | None = None

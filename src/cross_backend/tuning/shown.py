@@ -48,7 +48,7 @@ def _bounds(tuned: Tuned) -> str:
 def _reference(tuned: Tuned) -> str:
     if tuned.loss.is_error:
         return "the drop is the error itself"
-    return f"float32 has {tables.percent(tuned.loss.reference)}"
+    return f"float32 has {tables.score(tuned.loss.name, tuned.loss.reference)}"
 
 
 def _effort(tuned: Tuned) -> str:
@@ -90,7 +90,7 @@ def _cells(tuned: Tuned, one: Tried, *, several: bool) -> Sequence[str]:
     if one.accuracy is None:
         accuracy = NONE
     else:
-        accuracy = points(one.accuracy) if tuned.loss.is_error else tables.percent(one.accuracy)
+        accuracy = points(one.accuracy) if tuned.loss.is_error else tables.score(tuned.loss.name, one.accuracy)
     return (
         "🥇" if one is tuned.winner or one == tuned.winner else "=" if one.tied else "",
         one.title,

@@ -15,6 +15,7 @@ from cross_backend.records import Outcome, finite
 from cross_backend.registry import rows
 from cross_backend.target import Target
 from cross_backend.tuning.bounds import Bounds, Miss
+from cross_backend.workloads.task import SMALLER_IS_BETTER, drop
 
 SAME_MEMORY = 1.02
 """Peak memories of two processes of one program differ by as much."""
@@ -25,17 +26,25 @@ class Loss:
     """How a drop of accuracy is measured."""
 
     name: str
-    """``top-1 accuracy``, ``top-1 agreement with fp32``, ``relative error``."""
+    """``top-1 accuracy``, ``perplexity``, ``top-1 agreement with fp32``, ``relative error``."""
     about: str
     """What it is of, in a clause."""
     reference: float
     """What float32 has."""
     is_error: bool = False
-    """Whether less is better."""
+    """Whether it is an error itself, whose drop is all of it."""
+
+    @property
+    def smaller_is_better(self) -> bool:
+        """Whether less is better."""
+        return self.is_error or self.name in SMALLER_IS_BETTER
 
     def drop(self, value: float) -> float:
-        """Return how much worse than float32 a value is, as a share; nothing where it is better."""
-        return max(0.0, value - self.reference if self.is_error else self.reference - value)
+        """Return how much worse than float32 a value is, as a share; nothing where it is better.
+
+        Of a task's metric of which smaller is better, the perplexity, it is the relative increase.
+        """
+        return max(0.0, value - self.reference if self.is_error else drop(self.name, value, self.reference))
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,12 @@ class Tuned:
             "place": self.place,
             "machine": self.machine.to_json(),
             "bounds": asdict(self.bounds),
-            "accuracy": {"name": self.loss.name, "about": self.loss.about, "reference": self.loss.reference},
+            "accuracy": {
+                "name": self.loss.name,
+                "about": self.loss.about,
+                "reference": self.loss.reference,
+                "smaller_is_better": self.loss.smaller_is_better,
+            },
             "candidates": [one.to_json() for one in self.tried],
             "winner": self.winner.to_json() if self.winner else None,
             "nearest": self.nearest.to_json() if self.nearest else None,

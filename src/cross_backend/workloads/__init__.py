@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,8 @@ def _find(text: str, weights: str | None) -> Source:
     row = WORKLOADS[name]
     sizes = _sizes(name, row, text) if query else {}
     versions = [f"{name}={version_of(name)}" for name, _ in row.requires]
+    if row.trained_on:
+        versions.append(f"{row.trained_on} of Python {platform.python_version()}")
     identity = "\n".join([text, _digest_weights(weights), _digest_builders(), *versions])
     stem = stem_of(text)
     context = {**row.options, **sizes}.get("context")

@@ -80,7 +80,7 @@ class DecoderLayer(nn.Module):
         k = k.reshape(tokens, shared, shape.width).transpose(0, 1)
         v = v.reshape(tokens, shared, shape.width).transpose(0, 1)
         if turn is not None:
-            q, k = _turned(q, *turn), _turned(k, *turn)
+            q, k = turned(q, *turn), turned(k, *turn)
         # All leading dimensions are indexed, so that runtimes write these rows where they lie.
         where = (self.heads, places[None, :])
         self.keys.index_put_(where, k)
@@ -93,7 +93,7 @@ class DecoderLayer(nn.Module):
         return cast("torch.Tensor", self.out(mixed))
 
 
-def _turned(x: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
+def turned(x: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
     """Rotate the halves of each head by the angles of its position."""
     first, second = x.chunk(2, -1)
     return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1)

@@ -90,12 +90,24 @@ def _workload(name: str, shape: Shape, weights: str | None) -> Workload:
         ids = torch.randint(shape.vocabulary, (1, PROMPT + STEPS))
     if weights is not None:
         _load(net, name, shape, weights)
-    first = PROMPT if shape.prompts else 1
-    steps = tuple((ids[:, at : at + 1], torch.tensor([at])) for at in range(first, PROMPT + STEPS))
-    free: Any = ({1: torch.export.Dim("tokens", min=1, max=shape.context)}, None) if shape.prompts else None
-    inputs = (ids[:, :first], torch.tensor([0]))
+    inputs, steps, free = calls_of(shape, ids)
     media = media_of(shape, trained=weights is not None)
     return Workload(name, net, inputs, calibration=(inputs,), steps=steps, dynamic_shapes=free, media=media)
+
+
+def calls_of(shape: Shape, ids: torch.Tensor) -> tuple[tuple[Any, ...], tuple[tuple[Any, ...], ...], Any]:
+    """Return the inputs of the first call, those of each further one, and the free extents of a decoder's inputs.
+
+    Args:
+        shape: of the decoder.
+        ids: tokens of all calls, (1, :data:`PROMPT` + :data:`STEPS`).
+    """
+    import torch
+
+    first = PROMPT if shape.prompts else 1
+    steps = tuple((ids[:, at : at + 1], torch.tensor([at])) for at in range(first, PROMPT + STEPS))
+    free = ({1: torch.export.Dim("tokens", min=1, max=shape.context)}, None) if shape.prompts else None
+    return (ids[:, :first], torch.tensor([0])), steps, free
 
 
 def media_of(shape: Shape, *, trained: bool) -> PromptMedia:

@@ -28,6 +28,8 @@ class BuiltIn:
     """(distribution, extra) pairs that the builder imports."""
     options: Mapping[str, int] = field(default_factory=dict)
     """Sizes that may follow the name, ``llama?layers=2&context=512``, with their defaults."""
+    trained_on: str = ""
+    """Module of Python itself whose text it is trained on while it is built; with another Python it is another model."""
     decoder: str | None = None
     """Workload with the same weights that keeps caches from call to call, for generating text."""
 
@@ -124,6 +126,14 @@ WORKLOADS: dict[str, BuiltIn] = {
     ),
     "llama": _decoder(
         "llama", "llama", "Llama-shaped decoder of any size, with caches", _LLAMA, 15_191_712, 86_999_040
+    ),
+    "llama_text": replace(
+        _decoder(
+            *("llama_text", "llama", "byte-level Llama, trained in half a minute on Python's language reference"),
+            *({"context": 256, "prompts": 1}, 361_088, 0),
+        ),
+        build="cross_backend.workloads.llama_text:llama_text",
+        trained_on="pydoc_data.topics",
     ),
     "mobilenet_v2": _vision(3_504_872, 601_548_544),
     "mobilenet_v3_large": _vision(5_483_032, 433_179_520),

@@ -26,12 +26,13 @@ class Task:
 
     metric: str
     """``top-1 accuracy``: the share of samples whose largest output is at the label's index, ``top-5 accuracy``: among
-    the five largest; or the name of ``measure``."""
+    the five largest; ``perplexity`` of a program with state that predicts the next token: exp of the mean negative
+    log-likelihood of each token after those before it, smaller is better; or the name of ``measure``."""
     inputs: Any
     """Samples along the first axis; each is given to the model as a batch of one. A tuple of several such arrays where
-    the model takes several inputs."""
-    labels: np.ndarray[Any, Any]
-    """One class index a sample, or what the metric compares the outputs with."""
+    the model takes several inputs. For ``perplexity`` token ids, a sequence a row, each fed from the initial state."""
+    labels: np.ndarray[Any, Any] | None = None
+    """One class index a sample, or what the metric compares the outputs with; none for ``perplexity``."""
     measure: Callable[[Any, Any], float] | None = None
     """The user's own metric: of the outputs, all samples along the first axis (a list where there are several), and the
     labels; larger is better."""

@@ -12,8 +12,9 @@ from cross_backend.report.charts.plots import WIDTH, Axis, Chart, axes, paper, r
 from cross_backend.report.charts.scales import scale
 from cross_backend.report.charts.svg import Drawing
 from cross_backend.report.looks import Look, kind
-from cross_backend.report.tables import Table, decibels, milliseconds, percent, quantity
+from cross_backend.report.tables import Table, decibels, milliseconds, quantity, score
 from cross_backend.report.views import Row, View
+from cross_backend.workloads.task import SMALLER_IS_BETTER
 
 COLD_START, MEMORY = COLD_START_TABLE.parts, MEMORY_TABLE.parts
 NAMES = {**COLD_START, **MEMORY}
@@ -132,7 +133,7 @@ def frontier(view: View, looks: Mapping[str, Look]) -> Chart | None:
     if not rows:
         return None
     task = tasks[0] if tasks else None
-    name = task or "SQNR, dB"
+    name, is_falling = task or "SQNR, dB", task in SMALLER_IS_BETTER
     points = [(row, _latency(row), _accuracy(row, task)) for row in rows]
     known = [value for _, _, value in points if math.isfinite(value)]
     top = max(known, default=0.0) + (0.02 if tasks else 10.0)  # where outputs are equal, the ratio has no bound
@@ -151,7 +152,7 @@ def frontier(view: View, looks: Mapping[str, Look]) -> Chart | None:
     ys = scale([value for _, _, value in points], 250, 14)
     ends = [end for row, _, _ in points for end in _interval(row)]
     xs = scale(ends, 64, width - 24, log=True, room=0.08)
-    axes(drawing, xs, ys, LATENCY, Axis(name, percent=bool(tasks)))
+    axes(drawing, xs, ys, LATENCY, Axis(name, percent=bool(tasks) and not is_falling, negated=is_falling))
     best = unbeaten([(row, value) for row, _, value in points])
     drawing.path([(xs(ms), ys(value)) for ms, value in _stairs(points, best)], "reference", step=True)
     taken: list[tuple[float, float]] = []
@@ -194,14 +195,15 @@ def _latency(row: Row) -> float:
 
 
 def _accuracy(row: Row, task: str | None) -> float:
+    """Return a value of which more is better."""
     if task is not None:
-        return row.result.task[task]
+        return -row.result.task[task] if task in SMALLER_IS_BETTER else row.result.task[task]
     assert row.result.comparison is not None
     return row.result.comparison.sqnr_db
 
 
 def _told(row: Row, task: str | None) -> str:
-    return percent(row.result.task[task]) if task is not None else decibels(row.result.comparison)
+    return score(task, row.result.task[task]) if task is not None else decibels(row.result.comparison)
 
 
 def _interval(row: Row) -> tuple[float, float]:

@@ -76,6 +76,8 @@ class Axis:
     """Whether it begins at zero."""
     percent: bool = False
     """Whether values are shares, shown as percentages."""
+    negated: bool = False
+    """Whether values are negated, so that the smallest is the highest; labels show the values themselves."""
 
     def scale(self, values: Sequence[float], start: float, end: float) -> Scale:
         """Return the map of this axis for these values."""
@@ -85,6 +87,7 @@ class Axis:
 
     def text(self, value: float) -> str:
         """Return a tick's label."""
+        value = -value if self.negated else value
         return f"{tick_text(round(value * 100, 6))} %" if self.percent else tick_text(value)
 
 
