@@ -11,7 +11,7 @@ import sys
 
 from cross_backend.workloads import WORKLOADS, find_workload
 
-FITTED = ("digits_cnn", "linear_regression")
+FITTED = ("digits_cnn", "linear_regression", "llama_text")
 """Models that are fitted to data while they are built; they are small."""
 
 

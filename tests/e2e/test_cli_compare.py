@@ -194,6 +194,38 @@ def test_digits_show_their_accuracy(cli, document):
     assert scores[0] == scores[1] and 0.95 < scores[0] <= 1
 
 
+DECODER = "llama?layers=1&hidden=32&heads=2&inner=32&vocabulary=40&context=24"
+HELD_OUT = """
+import numpy as np
+
+def held_out(): return np.random.default_rng(0).integers(40, size=(3, 20)), None, "perplexity"
+"""
+
+
+def test_a_decoder_shows_its_perplexity(cli, document, tmp_path):
+    (tmp_path / "mine.py").write_text(HELD_OUT)
+    task = ("--task", f"{tmp_path / 'mine.py'}:held_out")
+    args = ("compare", DECODER, "--backends", "torch", "cpu", "cpu?precision=int8dyn", *task, *QUICK)
+    shown = cli(*args)
+    assert shown.returncode == 0, shown.stderr
+    assert "perplexity" in shown.stdout
+    rows = document(cli(*args, "--json"))["results"]
+    eager, exact, low = (row["task"]["perplexity"] for row in rows)
+    assert eager == pytest.approx(exact, rel=1e-5) and eager > 10, "it was never trained"
+    assert low != eager and low == pytest.approx(eager, rel=0.1)
+    refused = cli("compare", "linear_regression", "--backends", "torch", *task, *QUICK)
+    assert refused.returncode == 1 and "linear_regression has no perplexity" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_trained_decoder_loses_little_in_8_bits(cli, document):
+    args = ("compare", "llama_text", "--backends", "torch", "cpu", "cpu?precision=int8dyn", "cpu?precision=int4w")
+    rows = document(cli(*args, *QUICK, "--json"))["results"]
+    eager, exact, eight, four = (row["task"]["perplexity"] for row in rows)
+    assert 2 < eager < 6 and exact == pytest.approx(eager, rel=1e-4)
+    assert eight == pytest.approx(eager, rel=0.01) and eager < four < 1.1 * eager
+
+
 def test_several_models(linear, cli, document, tmp_path):
     (tmp_path / "net.py").write_text("import torch\ndef half():\n    return torch.nn.ReLU(), torch.ones(1, 2)\n")
     models = ("linear_regression", f"{tmp_path / 'net.py'}:half")

@@ -77,7 +77,8 @@ def tune(
         model: as ``compare`` takes it, but no ``Workload``.
         targets: backends with options; those of a comparison where None.
         inputs: as ``compare`` takes them.
-        max_drop: largest loss of accuracy against float32: 0.005 is half a point, of a perplexity half a per cent of it.
+        max_drop: largest loss of accuracy against float32: 0.005 is half a point, or a perplexity half a per cent
+            higher.
         max_ms: longest median of a call, milliseconds.
         max_size: largest file: bytes, or ``20MB``.
         max_memory: largest peak memory of the process: bytes, or ``200MB``.

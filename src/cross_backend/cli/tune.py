@@ -42,8 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=share,
         default=0.01,
         metavar="SHARE",
-        help="largest loss against float32, 0.005 or 0.5%%: points of the model's task metric (of a perplexity, its "
-        "relative increase), or else of top-1 agreement on the calibration inputs. For outputs that are no classes, the relative error (default: 1%%)",
+        help="largest loss against float32, 0.005 or 0.5%%: points of the model's task metric (relative increase of a "
+        "perplexity), or else of top-1 agreement on the calibration inputs. For outputs that are no classes, the "
+        "relative error (default: 1%%)",
     )
     parser.add_argument("--max-ms", type=positive_float, metavar="MS", help="longest median of a call, milliseconds")
     parser.add_argument("--max-size", type=size, metavar="SIZE", help="largest file: 20MB")

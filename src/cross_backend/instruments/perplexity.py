@@ -42,7 +42,8 @@ def perplexity(session: Session, sequences: Array) -> float:
     token of a sequence is predicted by nothing and does not count.
 
     Args:
-        session: open; takes token ids (1, n) and the position (1,) of the first, returns the logits (1, ids) of the next.
+        session: open; takes token ids (1, n) and the position (1,) of the first, and returns the next one's logits
+            (1, ids).
         sequences: (n, tokens) ids, two tokens at least.
 
     Raises:

@@ -158,7 +158,9 @@ def _as_exact(panel: Panel, result: Result) -> bool:
     return (
         bool(result.task)
         and exact is not None
-        and all(name in exact.task and drop(name, value, exact.task[name]) <= LOSS for name, value in result.task.items())
+        and all(
+            name in exact.task and drop(name, value, exact.task[name]) <= LOSS for name, value in result.task.items()
+        )
     )
 
 

@@ -29,7 +29,7 @@ class BuiltIn:
     options: Mapping[str, int] = field(default_factory=dict)
     """Sizes that may follow the name, ``llama?layers=2&context=512``, with their defaults."""
     trained_on: str = ""
-    """Module of Python itself whose text it is trained on while it is built; with another Python it is another model."""
+    """Module of Python itself whose text it is trained on while it is built; another Python makes another model."""
     decoder: str | None = None
     """Workload with the same weights that keeps caches from call to call, for generating text."""
 
@@ -130,7 +130,7 @@ WORKLOADS: dict[str, BuiltIn] = {
     "llama_text": replace(
         _decoder(
             *("llama_text", "llama", "byte-level Llama, trained in half a minute on Python's language reference"),
-            *({"context": 256, "prompts": 1}, 361_088, 0),
+            *({"context": 256, "prompts": 1}, 361_088, 4_653_056),
         ),
         build="cross_backend.workloads.llama_text:llama_text",
         trained_on="pydoc_data.topics",

@@ -70,7 +70,9 @@ def read_task(text: str) -> Task:
     if callable(metric):
         name = str(getattr(metric, "__name__", "metric"))
         if name in SMALLER_IS_BETTER:
-            raise CaptureError(f"{text}: name your metric otherwise: of {name}, smaller is better; of yours, larger is.")
+            raise CaptureError(
+                f"{text}: name your metric otherwise: of {name}, smaller is better, and of yours, larger."
+            )
         return Task(name, arrays, found, metric, digest_of(file))
     if metric not in TOP:
         raise CaptureError(f"{text}: a metric is {', '.join(map(repr, NAMED))} or a function, not {metric!r}.")

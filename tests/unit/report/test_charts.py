@@ -238,6 +238,23 @@ def test_the_frontier_joins_what_none_beats() -> None:
     assert {row[3] for row in task.data.rows} == {"91.0 %", "92.5 %"}
 
 
+def test_where_smaller_is_better_the_smallest_is_the_highest() -> None:
+    panel = studies.with_task(studies.panel())
+    rows = tuple(
+        replace(row, task={"perplexity": 4.5 if "int8" in row.title else 4.25}) if row.task else row
+        for row in panel.results
+    )
+    view = first(replace(panel, results=rows))
+    chart = cost.frontier(view, looks_of([view]))
+    assert chart is not None and {row[3] for row in chart.data.rows} == {"4.5", "4.25"}
+    best = {row[1] for row in chart.data.rows if row[-1] == "yes"}
+    timed = sorted(view.timed, key=lambda row: row.result.rank or 0)
+    assert timed[0].label in best, "nothing is faster"
+    assert next(row.label for row in timed if row.result.task["perplexity"] == 4.25) in best
+    ticks = [float(text) for text in re.findall(r">(4\.\d+)</text>", str(chart.svg))]
+    assert ticks and ticks == sorted(ticks, reverse=True) and ">-4" not in str(chart.svg), "from the lowest up"
+
+
 def test_ties_in_speed_are_beaten_by_accuracy_alone() -> None:
     rows = first(studies.panel()).timed[:4]
     ranks = [replace(row, result=replace(row.result, rank=rank)) for row, rank in zip(rows, (1, 1, 3, 4), strict=True)]

@@ -42,6 +42,12 @@ def test_errors_and_ratios_are_short() -> None:
     assert (tables.error(None), tables.decibels(None)) == ("–", "–")
 
 
+def test_a_share_is_in_percent_and_a_perplexity_is_a_number() -> None:
+    assert tables.score("top-1 accuracy", 0.975) == "97.5 %" and tables.score("spread", 1.5) == "1.5"
+    assert tables.score("perplexity", 4.4469) == "4.447" and tables.score("perplexity", 1.0) == "1"
+    assert tables.score("perplexity", None) == "–"
+
+
 def test_only_equal_outputs_are_called_equal() -> None:
     equal = Comparison(0.0, 0.0, math.inf, 1.0, 1e-4, verdict=True)
     assert tables.decibels(equal) == "equal"

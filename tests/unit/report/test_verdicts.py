@@ -183,6 +183,14 @@ def test_lower_precision_is_advised_with_its_task_metric() -> None:
     assert worse.startswith("Ship XNNPACK: the fastest") and "int8 (accuracy 90.0 %, float32 97.2 %) takes" in worse
 
 
+def test_a_perplexity_may_be_a_hundredth_higher() -> None:
+    exact = replace(FLOAT, task={"perplexity": 4.447})
+    ship = verdicts.ship(panel(int8("XNNPACK int8", 1, 0.5, perplexity=4.474), exact))
+    assert ship.startswith("Ship XNNPACK int8 (perplexity 4.474, float32 4.447): the fastest")
+    worse = verdicts.ship(panel(int8("XNNPACK int8", 1, 0.5, perplexity=4.6), exact))
+    assert worse.startswith("Ship XNNPACK: the fastest") and "(perplexity 4.6, float32 4.447) takes" in worse
+
+
 def test_between_equals_lower_precision_wins_by_no_smaller_file() -> None:
     rows = (replace(int8("XNNPACK int8", 1, 0.5), size_bytes=1), of("A", 10), of("B", 100))
     assert verdicts.ship(panel(*rows)) == (

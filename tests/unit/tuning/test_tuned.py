@@ -113,6 +113,9 @@ def test_losses_are_never_gains() -> None:
     metric = Loss("top-1 accuracy", "", 0.9)
     assert metric.drop(0.95) == 0 and metric.drop(0.85) == pytest.approx(0.05)
     assert Loss("relative error", "", 0.0, is_error=True).drop(0.01) == 0.01
+    perplexity = Loss("perplexity", "", 4.0)
+    assert perplexity.drop(4.04) == pytest.approx(0.01) and perplexity.drop(3.9) == 0.0
+    assert perplexity.smaller_is_better and not metric.smaller_is_better
 
 
 def test_every_key_is_documented() -> None:

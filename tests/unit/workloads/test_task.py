@@ -10,6 +10,7 @@ import pytest
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, UsageError
 from cross_backend.program.captures import capture_workload
+from cross_backend.tensors import load_tensors
 from cross_backend.workloads.task import file_of_task, read_task
 
 SOURCE = """\
@@ -32,6 +33,16 @@ def two(): return (X, X), np.arange(6)
 def wide(): return np.zeros((6, 5)), np.arange(6)
 def holes(): return X * np.nan, np.arange(6)
 def whole(): return np.zeros((6, 4), np.int64), np.arange(6)
+def tokens(): return np.arange(12).reshape(2, 6) % 7, None, "perplexity"
+def listed(): return [[1, 2, 3], [4, 5, 6]], None, "perplexity"
+def labelled(): return np.arange(12).reshape(2, 6), np.arange(2), "perplexity"
+def one_row(): return np.arange(12), None, "perplexity"
+def halves(): return X[:, :3], None, "perplexity"
+def long(): return np.zeros((1, 25), int), None, "perplexity"
+def large(): return np.full((1, 5), 97), None, "perplexity"
+def taken():
+    def perplexity(outputs, labels): return 1.0
+    return X, np.arange(6), perplexity
 def fails(): raise ValueError("no data here")
 """
 
@@ -68,7 +79,9 @@ def test_the_users_metric_is_kept(file: str) -> None:
         ("number", "must return (samples, labels)"),
         ("uneven", "as many"),
         ("none", "one at least"),
-        ("unknown", "'top-1 accuracy' or 'top-5 accuracy'"),
+        ("unknown", "'top-1 accuracy', 'top-5 accuracy', 'perplexity' or a function"),
+        ("tokens", "takes a model with state"),
+        ("taken", "name your metric otherwise"),
         ("floats", "one whole number a sample"),
         ("two", "2 input(s); linear_regression takes 1"),
         ("wide", "[6, 5]; linear_regression takes float32 [1, 4]"),
@@ -80,6 +93,33 @@ def test_the_users_metric_is_kept(file: str) -> None:
 def test_what_cannot_be_scored_is_one_line(file: str, function: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(CaptureError) as caught:
         capture_workload("linear_regression", None, Cache(tmp_path / "cache"), task=f"{file}:{function}")
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+DECODER = "llama?layers=1&hidden=16&heads=2&inner=16&vocabulary=97&context=24"
+
+
+@pytest.mark.parametrize(("function", "shape"), [("tokens", (2, 6)), ("listed", (2, 3))])
+def test_sequences_of_a_decoder_are_kept(file: str, function: str, shape: tuple[int, int], tmp_path: Path) -> None:
+    captured = capture_workload(DECODER, None, Cache(tmp_path / "cache"), task=f"{file}:{function}")
+    assert captured.metric == "perplexity"
+    (ids,) = load_tensors(captured.task_path)["input"]
+    assert ids.shape == shape and ids.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("labelled", "the tokens are the labels"),
+        ("one_row", "one sequence a row"),
+        ("halves", "give token ids"),
+        ("long", "at most 24 tokens a sequence"),
+        ("large", "ids below 97"),
+    ],
+)
+def test_sequences_that_do_not_fit_are_one_line(file: str, function: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(CaptureError) as caught:
+        capture_workload(DECODER, None, Cache(tmp_path / "cache"), task=f"{file}:{function}")
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 

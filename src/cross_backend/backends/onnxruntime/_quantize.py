@@ -108,9 +108,29 @@ def _with_plain_products(source: Path, target: Path) -> None:
     from onnxruntime.quantization.onnx_model import ONNXModel
 
     model = ONNXModel(onnx.load(source))
+    _part_shared(model.model.graph)
     model.replace_gemm_with_matmul()
     del model.model.graph.value_info[:]  # the shapes of weights that it has transposed
     model.save_model_to_file(str(target))
+
+
+def _part_shared(graph: Any) -> None:
+    """Give each Gemm a copy of weights that others read, too: the tool transposes them where they lie.
+
+    A decoder that predicts with its embeddings reads them row by row at its beginning.
+    """
+    import onnx
+
+    readers = Counter(name for node in graph.node for name in set(node.input))
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for number, node in enumerate(one for one in graph.node if one.op_type == "Gemm"):
+        shared = constants.get(node.input[1])
+        if shared is not None and readers[shared.name] > 1:
+            copy = onnx.TensorProto()
+            copy.CopyFrom(shared)
+            copy.name = f"{shared.name}_of_product{number}"
+            graph.initializer.append(copy)
+            node.input[1] = copy.name
 
 
 def _dynamic(source: Path, target: Path) -> None:
