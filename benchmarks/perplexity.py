@@ -23,8 +23,8 @@ from cross_backend.generation.run import run_generation
 from cross_backend.records import Outcome, Result
 from cross_backend.registry import at_every_precision
 from cross_backend.report import figures, tables
+from cross_backend.task_metrics import PERPLEXITY, drop
 from cross_backend.workloads import find_workload
-from cross_backend.workloads.task import PERPLEXITY, drop
 
 MODEL = "llama_text"
 TARGETS = (

@@ -36,6 +36,7 @@ from cross_backend.program.running import Runs
 from cross_backend.program.state import STATE, name_of, state_of, stored, value_of
 from cross_backend.serialization import to_json
 from cross_backend.structure import Structure
+from cross_backend.task_metrics import PERPLEXITY
 from cross_backend.tensors import TensorSpec, check_inputs, load_tensors, save_tensors, to_numpy
 from cross_backend.verify.further import OWN, KnownInput, further_groups
 from cross_backend.verify.probes import ProbeInput
@@ -44,7 +45,7 @@ from cross_backend.workloads.batching import check_row, fix_batch, row_of
 from cross_backend.workloads.calibration import SEED, read_calibration
 from cross_backend.workloads.media import PromptMedia
 from cross_backend.workloads.own_inputs import read_own
-from cross_backend.workloads.task import PERPLEXITY, samples_for, sequences_for
+from cross_backend.workloads.task import samples_for, sequences_for
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

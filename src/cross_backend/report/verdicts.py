@@ -11,7 +11,7 @@ from cross_backend.platforms import Platform, find_platform
 from cross_backend.records import INTERRUPTED, Outcome, Panel, Result
 from cross_backend.registry import Role, role_of
 from cross_backend.report import figures, tables
-from cross_backend.workloads.task import drop
+from cross_backend.task_metrics import drop
 
 SMALLER = 1.1
 """Files and memory decide between equals where one is larger than the smallest by more than this factor."""

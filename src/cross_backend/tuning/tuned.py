@@ -14,8 +14,8 @@ from cross_backend.measurement import Interval
 from cross_backend.records import Outcome, finite
 from cross_backend.registry import rows
 from cross_backend.target import Target
+from cross_backend.task_metrics import SMALLER_IS_BETTER, drop
 from cross_backend.tuning.bounds import Bounds, Miss
-from cross_backend.workloads.task import SMALLER_IS_BETTER, drop
 
 SAME_MEMORY = 1.02
 """Peak memories of two processes of one program differ by as much."""

@@ -8,18 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import CaptureError, UsageError
+from cross_backend.task_metrics import NAMED, PERPLEXITY, SMALLER_IS_BETTER, TOP
 from cross_backend.tensors import TensorSpec, kind_of, to_numpy
 from cross_backend.workloads.own_inputs import digest_of
 from cross_backend.workloads.user_files import call_function
 from cross_backend.workloads.workload import Task
 
-TOP = ("top-1 accuracy", "top-5 accuracy")
-"""Metrics that need no code: among how many largest outputs the label is."""
-PERPLEXITY = "perplexity"
-"""Of a decoder: exp of the mean negative log-likelihood of each next token."""
-NAMED = (*TOP, PERPLEXITY)
-SMALLER_IS_BETTER = frozenset({PERPLEXITY})
-"""Metrics of which less is better; of every other one more is."""
 _FORM = "(samples, labels) or (samples, labels, metric)"
 
 
@@ -83,15 +77,6 @@ def read_task(text: str) -> Task:
 
 def _counted(arrays: Sequence[Any], labels: Any) -> str:
     return ", ".join([*(str(list(x.shape)) for x in arrays), f"labels {list(labels.shape)}"])
-
-
-def drop(metric: str, value: float, reference: float) -> float:
-    """Return how much worse than a reference a value is, as a share; negative where it is better.
-
-    Where larger is better, the difference; where smaller is better, the relative increase: a perplexity of 4.04 beside
-    4 has a drop of 1 %.
-    """
-    return value / reference - 1 if metric in SMALLER_IS_BETTER else reference - value
 
 
 def sequences_for(task: Task, specs: Mapping[str, Sequence[TensorSpec]], name: str, most: int | None) -> Any:

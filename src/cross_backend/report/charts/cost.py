@@ -14,7 +14,7 @@ from cross_backend.report.charts.svg import Drawing
 from cross_backend.report.looks import Look, kind
 from cross_backend.report.tables import Table, decibels, milliseconds, quantity, score
 from cross_backend.report.views import Row, View
-from cross_backend.workloads.task import SMALLER_IS_BETTER
+from cross_backend.task_metrics import SMALLER_IS_BETTER
 
 COLD_START, MEMORY = COLD_START_TABLE.parts, MEMORY_TABLE.parts
 NAMES = {**COLD_START, **MEMORY}
