@@ -63,5 +63,5 @@ def perplexity(session: Session, sequences: Array) -> float:
             surprise.append(np.log(np.exp(logits).sum()) - logits[following])
     found = float(np.exp(np.mean(surprise)))
     if not np.isfinite(found):
-        raise RunError(f"its perplexity is {found}: it gives the text no probability")
+        raise RunError(f"its perplexity is {found}: the text has no probability")
     return found
