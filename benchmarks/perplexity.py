@@ -48,8 +48,7 @@ def cells(result: Result, row: GenerationRow | None, reference: float) -> tuple[
     """Return the row of one target."""
     name = (result.title.partition(" precision=")[0], result.precision or "fp32")
     if result.outcome is not Outcome.OK or PERPLEXITY not in result.task:
-        why = result.reason or result.absent.get("accuracy", "")
-        return (*name, f"{result.outcome}: {why}", *[tables.NONE] * 3)
+        return (*name, str(result.outcome), *[tables.NONE] * 3)
     value = result.task[PERPLEXITY]
     token = tables.NONE if row is None or row.decode is None else figures.duration(row.decode.median * MS)
     return (*name, f"{value:.4f}", f"{value / reference:.4f}", token, tables.size(result.size_bytes))
@@ -70,6 +69,9 @@ def main() -> int:
     shown = [cells(result, rows.get(result.target), exact) for result in panel.results]
     headers = ("target", "precision", PERPLEXITY, "/ float32", "P50 of a token", "file")
     show(f"{MODEL}, {args.length} tokens, one thread", headers, shown)
+    for result in panel.results:
+        if result not in right:
+            print(f"{result.title}: {result.reason or result.absent.get('accuracy', '')}")
     off = [
         result.title
         for result in right

@@ -29,8 +29,8 @@ WINDOWS = 16
 UPDATES, BATCH = 240, 8
 RATE, WARM_UP = 6e-3, 15
 """Largest learning rate, after so many updates; then it falls along a cosine to a twentieth."""
-CALIBRATION = 32
-"""Pieces of the training text that quantisers observe."""
+CALIBRATION, OBSERVED = 32, 64
+"""Pieces of the training text that quantisers observe, and the tokens of one."""
 
 
 def llama_text(name: str = "llama_text", weights: str | None = None, **sizes: int) -> Workload:
@@ -53,9 +53,10 @@ def llama_text(name: str = "llama_text", weights: str | None = None, **sizes: in
         else:
             load_checkpoint(net, weights)
     inputs, steps, free = calls_of(shape, held_out[None, : PROMPT + STEPS])
-    first = inputs[0].shape[1]
-    calibration = tuple((piece[None], torch.tensor([0])) for piece in spread(seen, CALIBRATION, first))
-    windows = spread(held_out, WINDOWS, min(WINDOW, shape.context)).numpy()
+    most = min(WINDOW, shape.context)
+    pieces = spread(seen, CALIBRATION, min(OBSERVED, most) if shape.prompts else 1)
+    calibration = tuple((piece[None], torch.tensor([0])) for piece in pieces)
+    windows = spread(held_out, WINDOWS, most).numpy()
     media = PromptMedia(tokens=shape.context, ids=shape.vocabulary, has_bytes=True)
     return Workload(
         name, net, inputs, calibration, Task(PERPLEXITY, windows), media=media, dynamic_shapes=free, steps=steps

@@ -50,7 +50,7 @@ def test_prompts_of_other_lengths_and_their_tokens_are_near(target: str, kind: s
                 assert float((got - want).abs().max()) > 1e-5 * float(want.abs().max()), "nothing was quantised"
 
 
-@pytest.mark.parametrize("precision", ["int8dyn", "int4w"])
+@pytest.mark.parametrize("precision", ["int8", "int8dyn", "int4w"])
 def test_weights_that_are_read_as_rows_too_stay_as_they_are_there(precision: str) -> None:
     """Embeddings that are the last product's weights: ONNX Runtime's tool transposes a product's weights in place."""
 

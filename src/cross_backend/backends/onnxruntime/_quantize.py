@@ -48,12 +48,15 @@ def quantize(payload: Path, precision: str, calibration: Calibration) -> Arithme
         tempfile.TemporaryDirectory(dir=payload.parent) as name,
         failing_as(LowerError, f"ONNX Runtime cannot quantise it to {precision}"),
     ):
-        made = Path(name) / payload.name
+        made, parted = Path(name) / payload.name, Path(name) / "parted.onnx"
+        model = onnx.load(payload)
+        _part_shared(model.graph)
+        onnx.save(model, parted)
         if precision == "int8":
-            _static(payload, made, calibration)
+            _static(parted, made, calibration)
         else:
             matrices = Path(name) / "matrices.onnx"
-            _with_plain_products(payload, matrices)
+            _with_plain_products(parted, matrices)
             (_dynamic if precision == "int8dyn" else _four_bits)(matrices, made)
         found = _arithmetic(made, Path(name) / "optimised.onnx")
         made.replace(payload)
@@ -108,16 +111,15 @@ def _with_plain_products(source: Path, target: Path) -> None:
     from onnxruntime.quantization.onnx_model import ONNXModel
 
     model = ONNXModel(onnx.load(source))
-    _part_shared(model.model.graph)
     model.replace_gemm_with_matmul()
     del model.model.graph.value_info[:]  # the shapes of weights that it has transposed
     model.save_model_to_file(str(target))
 
 
 def _part_shared(graph: Any) -> None:
-    """Give each Gemm a copy of weights that others read, too: the tool transposes them where they lie.
+    """Give each Gemm a copy of weights that others read, too, as a decoder reads its embeddings.
 
-    A decoder that predicts with its embeddings reads them row by row at its beginning.
+    The tool transposes them where they lie, and the runtime's ``x64quantprecision`` fails where two nodes read them.
     """
     import onnx
 
