@@ -202,6 +202,7 @@ def held_out(): return np.random.default_rng(0).integers(40, size=(3, 20)), None
 """
 
 
+@pytest.mark.slow
 def test_a_decoder_shows_its_perplexity(cli, document, tmp_path):
     (tmp_path / "mine.py").write_text(HELD_OUT)
     task = ("--task", f"{tmp_path / 'mine.py'}:held_out")
