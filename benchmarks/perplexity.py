@@ -29,7 +29,7 @@ from cross_backend.workloads import find_workload
 MODEL = "llama_text"
 TARGETS = (
     *("torch.eager", "onnxruntime.cpu", "onnxruntime.genai", "llama_cpp", "openvino", "executorch.xnnpack"),
-    *("atalla", "mnn", "ncnn", "iree.llvm_cpu"),
+    *("litert", "atalla", "mnn", "iree.llvm_cpu"),
 )
 MOST_DROP = 0.001
 """Of a float32 target."""

@@ -17,6 +17,8 @@ from cross_backend.tensors import to_numpy
 
 GROUP = 32
 """Weights that share a scale where they have 4 bits."""
+_HIDDEN = -1000.0
+"""Scores of an attention from here down are hidden ones."""
 _INT8_ACTIVATIONS = 4
 """``accuracy_level`` of ``MatMulNBits``: activations are quantised to 8 bits at each call."""
 _LOG_FATAL = 4
@@ -67,6 +69,7 @@ def quantize(payload: Path, precision: str, calibration: Calibration) -> Arithme
 
 
 def _static(source: Path, target: Path, calibration: Calibration) -> None:
+    import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -80,7 +83,28 @@ def _static(source: Path, target: Path, calibration: Calibration) -> None:
         per_channel=True,
         weight_type=QuantType.QInt8,
         activation_type=QuantType.QUInt8,
+        nodes_to_exclude=_masks(onnx.load(prepared).graph),
     )
+
+
+def _masks(graph: Any) -> list[str]:
+    """Return the nodes that hide scores of an attention, and the softmax of what they leave.
+
+    A hidden score is so low that 256 steps from there to the others leave those no difference.
+    """
+    import onnx
+
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    hiding = [
+        node
+        for node in graph.node
+        if node.op_type == "Where"
+        for hidden in [constants.get(name) for name in node.input[1:]]
+        if hidden is not None and onnx.numpy_helper.to_array(hidden).min() <= _HIDDEN
+    ]
+    written = {name for node in hiding for name in node.output}
+    softmaxes = [node for node in graph.node if node.op_type == "Softmax" and node.input[0] in written]
+    return [node.name for node in (*hiding, *softmaxes)]
 
 
 def _reader(source: Path, calibration: Calibration) -> Any:
