@@ -67,3 +67,23 @@ def test_weights_that_are_read_as_rows_too_stay_as_they_are_there(precision: str
     artifact = xb.lower(xb.capture(net, (ids,)), f"onnxruntime.cpu?precision={precision}")
     with xb.load(artifact) as session:
         assert session(ids).argmax(-1).tolist() == ids.tolist() == net(ids).argmax(-1).tolist()
+
+
+def test_hidden_scores_leave_the_others_their_steps() -> None:
+    """In one scale with a score of −10,000, all others would be the same number of 8 bits."""
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores, self.values = torch.nn.Linear(GROUP, 8), torch.nn.Linear(8, GROUP)
+
+        def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+            return self.values(torch.where(seen, self.scores(x), -1e4).softmax(-1))
+
+    torch.manual_seed(0)
+    net, x, seen = Masked().eval(), 3 * torch.randn(4, GROUP), torch.arange(8) < 6
+    artifact = xb.lower(xb.capture(net, (x, seen)), "onnxruntime.cpu?precision=int8")
+    with xb.load(artifact) as session, torch.no_grad():
+        wanted = net(x, seen)
+        error = torch.as_tensor(session(x, seen)) - wanted
+    assert float(error.norm() / wanted.norm()) < 0.05
