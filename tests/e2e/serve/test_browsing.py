@@ -61,6 +61,8 @@ def test_two_studies_are_compared_from_a_phone(visit):
     page.get_by_role("button", name="Compare studies").click()
     page.wait_for_url("**/results/diff**")
     assert page.locator("tr", has_text="openvino").locator("td", has_text="slower").count() == 1
+    (chart,) = page.evaluate(CHARTS.replace('svg.closest("section").id', '""'))
+    assert chart["marks"] and not chart["broken"] and not chart["outside"]
 
 
 def test_a_report_is_downloaded(visit):
