@@ -7,16 +7,16 @@ from cross_backend.report.looks import kind
 from cross_backend.study.diff import CellVerdict, Diff
 
 TITLE = "Latency after over latency before"
-KINDS = (CellVerdict.SLOWER, CellVerdict.FASTER, CellVerdict.SAME, CellVerdict.CANNOT_TELL)
-"""Verdicts of cells that were measured in both studies, as the legend has them; the largest ratio first within each."""
+KINDS = (CellVerdict.SAME, CellVerdict.SLOWER, CellVerdict.FASTER, CellVerdict.CANNOT_TELL)
+"""Verdicts of cells that were measured in both studies; slower is red and faster is green."""
 
 
 def change_chart(found: Diff) -> Chart | None:
-    """Draw the cells that both studies measured; None where there are none."""
+    """Draw the cells that both studies measured, the largest ratio first; None where there are none."""
     cells = [(row, row.ratio, KINDS.index(row.verdict)) for row in found.rows if row.ratio and row.verdict in KINDS]
     if not cells:
         return None
-    cells.sort(key=lambda cell: (cell[2], -cell[1].value))
+    cells.sort(key=lambda cell: -cell[1].value)
     several = len({(row.batch, row.threads) for row, _, _ in cells}) > 1
     labels = [
         f"{row.workload}, {row.target}" + (f", batch {row.batch}, {row.threads} threads" if several else "")
