@@ -25,6 +25,7 @@ __all__ = [
     "Task",
     "Workload",
     "decoder_of",
+    "encoder_of",
     "file_of",
     "find_workload",
     "load_checkpoint",
@@ -129,6 +130,17 @@ def decoder_of(text: str) -> str:
     name, mark, query = text.partition("?")
     row = WORKLOADS.get(name)
     return f"{row.decoder}{mark}{query}" if row is not None and row.decoder else text
+
+
+def encoder_of(text: str) -> str | None:
+    """Return the built-in encoder whose outputs a decoder reads, of the same sizes; None where it reads none."""
+    name, _, query = text.partition("?")
+    row = WORKLOADS.get(name)
+    if row is None or row.encoder is None:
+        return None
+    taken = WORKLOADS[row.encoder].options
+    sizes = [size for size in query.split("&") if size.partition("=")[0] in taken]
+    return f"{row.encoder}?{'&'.join(sizes)}" if sizes else row.encoder
 
 
 def _sizes(name: str, row: BuiltIn, text: str) -> dict[str, int]:
