@@ -135,7 +135,7 @@ def _decoder(name: str, shape: CrossShape, weights: str | None) -> Workload:
     free: Any = None
     if shape.prompts:
         free = ({1: torch.export.Dim("tokens", min=1, max=shape.context)}, None, None, None)
-    return Workload(name, net, inputs, calibration=(inputs,), steps=steps, dynamic_shapes=free)
+    return Workload(name, net, inputs, steps=steps, dynamic_shapes=free)
 
 
 def source_of(shape: CrossShape) -> torch.Tensor:
