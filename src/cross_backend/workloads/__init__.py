@@ -126,9 +126,9 @@ def _find(text: str, weights: str | None) -> Source:
 
 
 def decoder_of(text: str) -> str:
-    """Return the built-in decoder with a model's weights, or the name itself where there is none."""
+    """Return the built-in decoder with a model's weights, or the name itself where there is none; ``t5`` names one."""
     name, mark, query = text.partition("?")
-    row = WORKLOADS.get(name)
+    row = WORKLOADS.get(name) or WORKLOADS.get(f"{name}_decoder")
     return f"{row.decoder}{mark}{query}" if row is not None and row.decoder else text
 
 

@@ -93,9 +93,10 @@ def test_the_sample_of_a_decoder_is_what_the_encoder_leaves_for_its_own(decoder:
 
 
 def test_names_lead_from_one_program_to_the_other() -> None:
-    for name in ("t5_encoder", "t5_encoder_kv", "t5_decoder"):
+    for name in ("t5", "t5_encoder", "t5_encoder_kv", "t5_decoder"):
         assert decoder_of(name) == "t5_decoder"
     assert decoder_of(f"whisper_base?{WHISPER}") == f"whisper_base_decoder?{WHISPER}"
+    assert decoder_of("rnnt") == "rnnt", "it generates no text"
     assert encoder_of("whisper_small_decoder") == "whisper_small_encoder_kv"
     assert encoder_of("t5_decoder?context=64&source=9") == "t5_encoder_kv?source=9"
     assert encoder_of("gpt2_decoder") is None and encoder_of("mine.py:net") is None
