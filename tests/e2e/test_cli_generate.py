@@ -39,3 +39,16 @@ def test_a_bundle_of_a_decoder_says_what_a_prompt_lacks(cli, tmp_path):
     )
     assert len(result.stderr.strip().splitlines()) == 1
     assert cli("run", bundle).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_transducer_is_verified_over_its_calls(cli):
+    model = "rnnt_decoder?layers=2&hidden=12&frame=10&joint=8&vocabulary=30"
+    words = ("--backends", "torch", "onnxruntime", "atalla", "--seconds", "1", "--launches", "1", "--json")
+    result = cli("compare", model, *words)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [row["outcome"] for row in found["results"]] == ["OK"] * 3
+    assert set(found["panels"][0]["proof"]["state"]) == {
+        f"layers.{layer}.{part}" for layer in range(2) for part in ("hidden", "cell")
+    }
