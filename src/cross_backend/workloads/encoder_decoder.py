@@ -62,7 +62,7 @@ class CrossShape:
         if min(self.layers, self.hidden, self.heads, self.inner, self.vocabulary, self.width) < 1 or self.source < 2:
             raise UsageError(f"{name}: every size must be at least 1, and the source at least 2 long.")
         if self.kind == "whisper" and (self.hidden % 2 or self.hidden != self.heads * self.width or self.source % 2):
-            raise UsageError(f"{name}: hidden must be an even multiple of heads, and frames must be even.")
+            raise UsageError(f"{name}: hidden must be even and a multiple of heads, and frames must be even.")
         if self.context < PROMPT + STEPS:
             raise UsageError(f"{name}: context must be at least {PROMPT + STEPS}.")
         if self.kind == "whisper" and self.context > WHISPER_POSITIONS:

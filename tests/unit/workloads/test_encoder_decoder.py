@@ -110,7 +110,7 @@ def test_names_lead_from_one_program_to_the_other() -> None:
         ("t5_decoder?context=4", "context must be at least 7"),
         ("t5_encoder_kv?source=1", "at least 2 long"),
         ("t5_decoder?prompts=2", "prompts is 1"),
-        ("whisper_tiny_decoder?hidden=33", "even multiple of heads"),
+        ("whisper_tiny_decoder?hidden=33", "even and a multiple of heads"),
         ("whisper_tiny_encoder_kv?frames=41", "frames must be even"),
         ("whisper_tiny_decoder?context=449", "at most 448"),
         ("t5_encoder_kv?context=64", "unknown size of t5_encoder_kv"),
