@@ -166,6 +166,8 @@ def whole_model(name: str, shape: CrossShape, weights: str | None) -> Any:
         model = load_model(name, package.T5ForConditionalGeneration, config, weights)
         if model.config.is_gated_act or not model.config.scale_decoder_outputs:
             raise CaptureError(f"weights {weights} are of T5 1.1, and {name} computes what T5 1.0 does: ReLU, no gate.")
+        if weights is None:
+            _spread(shape, model)
         return model
     config = package.WhisperConfig(
         vocab_size=shape.vocabulary,
@@ -186,17 +188,26 @@ def whole_model(name: str, shape: CrossShape, weights: str | None) -> Any:
     model = load_model(name, package.WhisperForConditionalGeneration, config, weights)
     if weights is None:
         let_sound_in(model.model.encoder)
-        _look_at_sound(model.model.decoder)
+        _spread(shape, model)
     return model
 
 
-def _look_at_sound(decoder: Any) -> None:
-    """Scale random scores of the cross-attention to unit spread: with the first weights all are alike, near 0."""
+def _spread(shape: CrossShape, model: Any) -> None:
+    """Scale random weights so that what came before outweighs the last token's own embedding.
+
+    With the first weights Whisper's scores are alike, near 0, T5 hardly sees distances, and both repeat one token: the
+    tied head finds the embedding that went in. A sequence of one token would not show where a cache is wrong.
+    """
     import torch
 
-    for layer in decoder.layers:
-        for part in (layer.encoder_attn.q_proj, layer.encoder_attn.k_proj):
-            torch.nn.init.normal_(part.weight, std=part.in_features**-0.5)
+    normal = torch.nn.init.normal_
+    normal(model.get_input_embeddings().weight, std=0.5 * shape.hidden**-0.5)
+    if shape.kind == "t5":
+        normal(model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight)
+        return
+    for layer in model.model.decoder.modules():
+        if isinstance(layer, torch.nn.Linear):
+            normal(layer.weight, std=layer.in_features**-0.5)
 
 
 def build_encoder(shape: CrossShape, model: Any) -> EncoderMemory:
