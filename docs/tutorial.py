@@ -123,9 +123,10 @@ def _printed(command: Command, folder: Path, run: Run) -> str:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a page's commands: its own store, lines of one width, no colours."""
+    """Return the environment of a page's commands: its own store, lines of one width, no colours, our scripts."""
     kept = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "NO_COLOR"}}
-    own = {"COLUMNS": str(WIDTH), "PYTHONUTF8": "1", "CROSS_BACKEND_DB": str(folder / "studies.sqlite")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    own = {"COLUMNS": str(WIDTH), "PYTHONUTF8": "1", "CROSS_BACKEND_DB": str(folder / "studies.sqlite"), "PATH": path}
     return kept | own
 
 

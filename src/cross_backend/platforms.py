@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from cross_backend.errors import unknown_name
+from cross_backend.errors import UsageError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,8 @@ def find_platform(name: str | None = None) -> Platform:
     """
     if name is None:
         name = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")
+    if not isinstance(name, str):
+        raise UsageError(f"platform: one name is expected, such as 'android', not {name!r:.40}.")
     name = ALIASES.get(name, name)
     if name not in PLATFORMS:
         raise unknown_name("platform", name, [*PLATFORMS, *ALIASES])

@@ -1,6 +1,9 @@
 """Tutorials: their commands run as they are written, and print what the pages say; numbers may differ."""
 
+import contextlib
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,9 +32,16 @@ def test_a_page_says_what_for_and_shows_what_its_commands_print(name):
     assert [one.text for one in commands if not one.output and one.into is None] == []
 
 
+def stop(started):
+    """Stop what a page starts in the background and stops at its end, where it did not come so far."""
+    for pid in started.read_text().split() if started.exists() else ():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGTERM)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_a_tutorial_prints_what_its_page_says(name, popen, tmp_path):
+def test_a_tutorial_prints_what_its_page_says(name, popen, request, tmp_path):
     page = (DOCS / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
     errors = tmp_path / "errors"
 
@@ -49,6 +59,7 @@ def test_a_tutorial_prints_what_its_page_says(name, popen, tmp_path):
 
     folder = tmp_path / "reader"
     folder.mkdir()
+    request.addfinalizer(lambda: stop(folder / "processes"))
     for block, outputs in tutorial.follow(page, folder, run):
         for command, output in zip(block.commands, outputs, strict=True):
             says, prints = tutorial.words_of(page, command.output), tutorial.words_of(page, output)

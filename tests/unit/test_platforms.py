@@ -44,3 +44,8 @@ def test_aliases_lead_to_rows() -> None:
 def test_an_unknown_platform_is_told_the_choices() -> None:
     with pytest.raises(UsageError, match=r"'andriod'.*Did you mean 'android'.*ios"):
         find_platform("andriod")
+
+
+def test_a_list_is_no_platform() -> None:
+    with pytest.raises(UsageError, match=r"platform: one name is expected, such as 'android', not \['cpu'\]"):
+        find_platform(["cpu"])  # type: ignore[arg-type]

@@ -45,20 +45,25 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command, and return its exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    parser = Parser(prog="atalla", description="An exported PyTorch program in, a blob out that C kernels run.")
-    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
-    for name, text in COMMANDS.items():
-        module = importlib.import_module(f"{__name__}.{name}")
-        command = commands.add_parser(name, help=text, description=module.__doc__, allow_abbrev=False)
-        module.configure(command)
-        command.set_defaults(main=module.main)
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     with warnings.catch_warnings():
         _show_warnings_plainly(args.command)
         return _run(args)
+
+
+def parser() -> Parser:
+    """Return the parser of all commands."""
+    whole = Parser(prog="atalla", description="An exported PyTorch program in, a blob out that C kernels run.")
+    commands = whole.add_subparsers(metavar="COMMAND", dest="command", required=True)
+    for name, text in COMMANDS.items():
+        module = importlib.import_module(f"{__name__}.{name}")
+        command = commands.add_parser(name, help=text, description=module.__doc__, allow_abbrev=False)
+        module.configure(command)
+        command.set_defaults(main=module.main)
+    return whole
 
 
 def _run(args: argparse.Namespace) -> int:

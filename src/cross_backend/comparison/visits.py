@@ -7,7 +7,8 @@ from cross_backend.measure.paired import MIN_ROUNDS
 
 ROUNDS = 30
 """Rounds of one launch, of which a slow target takes part in six at least. Under load a round's ratio scatters by a
-quarter: with ten rounds a launch, 14 launches did not find 5 %; with thirty they found 3 % (docs/benchmarks.md)."""
+quarter: with ten rounds a launch, 14 launches did not find 5 %; with thirty they found 3 %
+(docs/benchmarks/measurement.md)."""
 _SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_length())[::-1])
 """Turns in an order of which every beginning is spread over the whole launch: by reversed bits (van der Corput)."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 STATIC = (
     "artifact.js",
+    "columns.js",
     "generating.js",
     "inputs.js",
     "localizing.js",

@@ -32,6 +32,7 @@ from cross_backend.study.reports import write_report
 from cross_backend.web import visitor
 from cross_backend.web.api import asked, history_asked, state_of, whole
 from cross_backend.web.catalogue import Playable
+from cross_backend.web.changing import change_chart
 from cross_backend.web.graphing import WORDS, graph
 from cross_backend.web.guard import HEADERS
 from cross_backend.web.mismatches import mismatches
@@ -240,7 +241,8 @@ async def study_diff(request: Request) -> Response:
     numbers = [whole(asked(request, name)) for name in ("before", "after")]
     before, after = [await to_thread.run_sync(shelf.results, number) for number in numbers]
     found = await to_thread.run_sync(diff, before, after, MARGIN)
-    return page(request, "diff", here="results", found=found, table=found.table(), numbers=numbers)
+    charts = for_both(lambda: [change_chart(found)])
+    return page(request, "diff", here="results", found=found, table=found.table(), charts=charts, numbers=numbers)
 
 
 async def download(request: Request) -> Response:

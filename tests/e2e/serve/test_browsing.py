@@ -37,12 +37,32 @@ def test_studies_are_found_read_and_followed(visit):
     assert page.locator("td", has_text="change point").count() == 1
 
 
+def test_columns_are_chosen_and_stay_chosen(visit):
+    page = visit("/results/3")
+    ranking = page.locator("table.ranking").first
+    heads = ranking.locator("thead th")
+    names = heads.all_inner_texts()
+    chooser = page.locator("details.columns").first
+    chooser.locator("summary").click()
+    assert chooser.locator("label").all_inner_texts() == names[2:], "rank and backend say which row it is"
+    chooser.get_by_label("size").uncheck()
+    page.reload()
+    shown = [name for name, head in zip(names, heads.all(), strict=True) if head.is_visible()]
+    assert shown == [name for name in names if name != "size"]
+    assert not ranking.locator("td[data-header=size]").first.is_visible()
+    page.locator("details.columns summary").first.click()
+    page.locator("details.columns").first.get_by_label("size").check()
+    assert heads.nth(names.index("size")).is_visible()
+
+
 def test_two_studies_are_compared_from_a_phone(visit):
     page = visit("/results", viewport=PHONE)
     page.select_option("[name=before]", "1")
     page.get_by_role("button", name="Compare studies").click()
     page.wait_for_url("**/results/diff**")
     assert page.locator("tr", has_text="openvino").locator("td", has_text="slower").count() == 1
+    (chart,) = page.evaluate(CHARTS.replace('svg.closest("section").id', '""'))
+    assert chart["marks"] and not chart["broken"] and not chart["outside"]
 
 
 def test_a_report_is_downloaded(visit):
