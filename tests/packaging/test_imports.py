@@ -21,7 +21,7 @@ VENDORS = {
     "torchvision",
     "transformers",
 }
-OF_TORCH = {"cross_backend.workloads._decoder_net"}
+OF_TORCH = {f"cross_backend.workloads.{name}" for name in ("_cross_net", "_decoder_net", "_transducer_net")}
 """Modules that are networks of torch, imported only by the function that builds one."""
 LIGHT = {"attr", "attrs", "cattrs", "numpy", "platformdirs", "psutil", "pydantic", "rich"}
 """What is installed in any case, and still not needed for help."""

@@ -32,11 +32,12 @@ UNUSED = {
 def generate(args: argparse.Namespace, targets: Sequence[str], settings: Settings, exporting: ExportSettings) -> int:
     """Generate with each model; 0 if every one has a target that was ranked for decode."""
     from cross_backend.exporting.export import export, lines
+    from cross_backend.generation.encoding import Encoder
     from cross_backend.generation.rows import Length
     from cross_backend.generation.run import run_generation
     from cross_backend.report.generation import print_generation
     from cross_backend.report.terminal import Terminal
-    from cross_backend.workloads import decoder_of, find_workload
+    from cross_backend.workloads import decoder_of, encoder_of, find_workload
 
     used = [flag for key, flag in UNUSED.items() if getattr(args, key)]
     if used or any(str(parse(text)) != "local" for text in args.on):
@@ -46,13 +47,19 @@ def generate(args: argparse.Namespace, targets: Sequence[str], settings: Setting
     panels = []
     for model in args.models:
         source = find_workload(decoder_of(model), args.weights, calibration=args.calibration)
+        feeds = encoder_of(source.text)
         with terminal.progress() as show:
+            encoder = None
+            if feeds is not None:
+                encoder = Encoder(*export(find_workload(feeds, args.weights), targets, exporting, lines(show)))
             captured, rows = export(source, targets, exporting, lines(show))
 
             def told(doing: str, done: int, total: int, show: object = show, name: str = source.name) -> None:
                 show(name, doing, done / total, "")  # type: ignore[operator]
 
-            found = run_generation(captured, rows, lengths, settings, exporting.cache, source.context, told=told)
+            found = run_generation(
+                captured, rows, lengths, settings, exporting.cache, source.context, told=told, encoder=encoder
+            )
         panels += found
         if not args.json:
             for panel in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cross_backend.errors import UsageError
@@ -31,11 +31,11 @@ class Length:
         """Read ``128:64``.
 
         Raises:
-            UsageError: the text is not of that form, or one of the two is less than 2.
+            UsageError: the text is not of that form, or holds no prompt, or fewer than two new tokens.
         """
         found = _LENGTH.fullmatch(text)
-        if found is None or min(int(found[1]), int(found[2])) < 2:
-            raise UsageError(f"generate: {text!r} is not PROMPT:NEW, two numbers of at least 2, such as 128:64.")
+        if found is None or int(found[1]) < 1 or int(found[2]) < 2:
+            raise UsageError(f"generate: {text!r} is not PROMPT:NEW, at least 1 token and 2 new ones: 128:64.")
         return cls(int(found[1]), int(found[2]))
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class GenerationRow:
     """Name of an ``Outcome``."""
     reason: str | None = None
     prefill: Measurement | None = None
-    """``generation.prefill``, ns: one sample a sequence, the time to the first token's logits."""
+    """``generation.prefill``, ns: one sample a sequence, time to the first token's logits, the encoder's included."""
     decode: Measurement | None = None
     """``generation.decode``, ns: one sample for each further token, a round for each sequence."""
     energy: Measurement | None = None
@@ -71,6 +71,18 @@ class GenerationRow:
     """Bytes of them that each call copies in and out."""
     peak_bytes: int | None = None
     """Largest resident memory of the process since just before loading."""
+    encoder: Measurement | None = None
+    """``generation.encoder``, ns: one sample a sequence, its share of ``prefill``; None where the model has none."""
+    encoder_peak_bytes: int | None = None
+    """As ``peak_bytes``, of the encoder's process."""
+
+    @property
+    def prompt(self) -> Measurement | None:
+        """Return ``prefill`` without the encoder: the calls that take the prompt."""
+        if self.prefill is None or self.encoder is None:
+            return self.prefill
+        pairs = zip(self.prefill.rounds, self.encoder.rounds, strict=True)
+        return replace(self.prefill, rounds=tuple((whole[0] - encoder[0],) for whole, encoder in pairs))
 
     @property
     def growth(self) -> float | None:
@@ -92,6 +104,8 @@ class GenerationPanel:
     workload: str
     length: Length
     rows: tuple[GenerationRow, ...]
+    encoder: str | None = None
+    """Name of the workload that encodes the source; None where the model has no encoder."""
 
     def ranking(self, part: str) -> Ranking:
         """Return the ranking of ``prefill`` or ``decode``; its keys are places in ``rows``."""
@@ -103,6 +117,7 @@ class GenerationPanel:
         ranked = {part: self.ranking(part) for part in PARTS}
         return {
             "workload": self.workload,
+            "encoder": self.encoder,
             "prompt": self.length.prompt,
             "new": self.length.new,
             "rows": [self._row(index, row, ranked.__getitem__) for index, row in enumerate(self.rows)],
@@ -120,25 +135,34 @@ class GenerationPanel:
             "state_bytes": row.state_bytes,
             "moved_bytes": row.moved_bytes,
             "peak_bytes": row.peak_bytes,
+            "encoder_peak_bytes": row.encoder_peak_bytes,
             "growth": row.growth,
             "joules_per_token": None if row.energy is None else row.energy.median,
             "energy_note": row.energy_note,
         }
+        found["encoder"] = None if row.encoder is None else _latency_of(row.encoder)
         for part in PARTS:
             samples: Measurement | None = getattr(row, part)
             if samples is None:
                 found[part] = None
                 continue
-            ranking = ranked(part)
+            ranking, counted = ranked(part), row.prompt if part == "prefill" else samples
+            assert counted is not None, "it is a part of the samples"
             ratio = ranking.ratios.get(index)
             found[part] = {
                 "rank": ranking.ranks.get(index),
                 "ratio": None if ratio is None else [ratio.value, ratio.low, ratio.high],
-                "percentiles_ns": {f"p{one.percent:g}": one.value for one in latencies(samples)},
-                "tokens_per_s": tokens_per_s(samples, self.length.prompt if part == "prefill" else 1),
-                "samples_ns": [list(one) for one in samples.rounds],
+                "tokens_per_s": tokens_per_s(counted, self.length.prompt if part == "prefill" else 1),
+                **_latency_of(samples),
             }
         return found
+
+
+def _latency_of(samples: Measurement) -> dict[str, Any]:
+    return {
+        "percentiles_ns": {f"p{one.percent:g}": one.value for one in latencies(samples)},
+        "samples_ns": [list(one) for one in samples.rounds],
+    }
 
 
 def tokens_per_s(samples: Measurement, tokens: int) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.bench.reading import Reading
 from cross_backend.bench.verification import outputs_on
 from cross_backend.errors import CrossBackendError, one_line
+from cross_backend.generation.encoding import read_memory
 from cross_backend.generation.sequence import parts_of
 from cross_backend.program.captured import Captured, OnnxProgram
 from cross_backend.program.reference import run_eagerly
@@ -31,7 +32,9 @@ class Teach(Question[list[int]]):
     prompt: list[int]
     new: int
     calls: Path = field(metadata=WRITTEN)
-    """Receives the calls, in the form of a sample's steps."""
+    """Receives the calls, in the form of a sample's steps; the memory, which is the same in all, is left out."""
+    memory: Path | None = None
+    """What the encoder left; None where the model has none."""
 
     def answer(self, _process: Answering) -> list[int]:
         """Return the tokens."""
@@ -42,11 +45,12 @@ class Teach(Question[list[int]]):
         assert not isinstance(program, OnnxProgram), "an ONNX file has no state, and was refused"
         run = program.module()
         found: list[KnownInput] = []
+        source = [torch.from_numpy(one) for one in read_memory(self.memory)]
 
         def feed(name: str, tokens: Sequence[int], start: int) -> int:
             logits: Any = None
             for ids, place in parts_of(captured.inputs, tokens, start):
-                outputs = run_eagerly(run, [torch.from_numpy(ids), torch.from_numpy(place)])
+                outputs = run_eagerly(run, [torch.from_numpy(ids), torch.from_numpy(place), *source])
                 logits = to_numpy(outputs[0])
                 found.append(KnownInput(name, [ids, place], [to_numpy(one).copy() for one in outputs]))
             return int(logits.argmax())
@@ -75,13 +79,16 @@ class JudgeSequence(Reading[SequenceVerdict]):
 
     calls: Path
     precision: str
+    memory: Path | None = None
+    """What the reference's encoder left; None where the model has none."""
 
     def read(self, artifact: OpenArtifact) -> SequenceVerdict:
         """Return the verdict; the first call that parts is named. The state is reset before and after."""
         artifact.reset()
-        right = 0
+        right, source = 0, read_memory(self.memory)
         try:
-            for call in further_of(STEP, load_tensors(self.calls)):
+            for known in further_of(STEP, load_tensors(self.calls)):
+                call = replace(known, inputs=[*known.inputs, *source])
                 reason = compare_further(artifact.sample, call, outputs_on(artifact, call), self.precision)
                 if reason is not None:
                     return SequenceVerdict(right, reason)

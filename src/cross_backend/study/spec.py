@@ -133,9 +133,14 @@ class WorkloadSpec(Checked):
         Raises:
             UsageError: there is no such model, file or ending.
         """
-        from cross_backend.workloads import decoder_of, file_of, find_workload
+        from cross_backend.workloads import decoder_of, encoder_of, file_of, find_workload
 
         model = decoder_of(fields.text(model)) if generate else fields.text(model)
+        if generate and (encoder := encoder_of(model)):
+            raise UsageError(
+                f"{model}: a panel of a study is one program, and this model generates with two, {encoder} and itself. "
+                f"Use compare {model} --generate {generate[0]}."
+            )
         file = file_of(model)
         if file is not None:
             _, mark, function = model.rpartition(":") if file.suffix == ".py" else ("", "", "")

@@ -26,6 +26,7 @@ __all__ = [
     "Task",
     "Workload",
     "decoder_of",
+    "encoder_of",
     "file_of",
     "find_workload",
     "load_checkpoint",
@@ -128,10 +129,21 @@ def _find(text: str, weights: str | None) -> Source:
 
 
 def decoder_of(text: str) -> str:
-    """Return the built-in decoder with a model's weights, or the name itself where there is none."""
+    """Return the built-in decoder with a model's weights, or the name itself where there is none; ``t5`` names one."""
     name, mark, query = text.partition("?")
-    row = WORKLOADS.get(name)
+    row = WORKLOADS.get(name) or WORKLOADS.get(f"{name}_decoder")
     return f"{row.decoder}{mark}{query}" if row is not None and row.decoder else text
+
+
+def encoder_of(text: str) -> str | None:
+    """Return the built-in encoder whose outputs a decoder reads, of the same sizes; None where it reads none."""
+    name, _, query = text.partition("?")
+    row = WORKLOADS.get(name)
+    if row is None or row.encoder is None:
+        return None
+    taken = WORKLOADS[row.encoder].options
+    sizes = [size for size in query.split("&") if size.partition("=")[0] in taken]
+    return f"{row.encoder}?{'&'.join(sizes)}" if sizes else row.encoder
 
 
 def _sizes(name: str, row: BuiltIn, text: str) -> dict[str, int]:

@@ -38,7 +38,7 @@ def whisper(name: str, weights: str | None = None) -> Workload:
         torch.manual_seed(SEED)
         model = load_model(name, encoder, config, weights, (package.WhisperModel, "encoder"))
         if weights is None:
-            _let_sound_in(model)
+            let_sound_in(model)
         # Log-mel features as Whisper's own extractor scales them: mostly within -1 and 1.
         sounds = [(0.5 * torch.randn(1, MELS, FRAMES),) for _ in range(1 + CALIBRATION)]
     module = as_module(model, lambda net, features: net.model(features).last_hidden_state)
@@ -46,7 +46,7 @@ def whisper(name: str, weights: str | None = None) -> Workload:
     return Workload(name, module, sounds[0], tuple(sounds[1:]), media=media)
 
 
-def _let_sound_in(encoder: Any) -> None:
+def let_sound_in(encoder: Any) -> None:
     """Scale random convolutions to unit gain: with their first weights the positions drown the sound beside them."""
     import torch
 

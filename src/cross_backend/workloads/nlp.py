@@ -99,26 +99,35 @@ def t5_encoder(name: str = "t5_encoder", weights: str | None = None) -> Workload
 
 
 def t5_module(model: Any) -> torch.nn.Module:
-    """Return a T5EncoderModel as a module of token ids.
+    """Return a T5EncoderModel as a module of token ids."""
+    return as_module(model, _run_t5, buckets=t5_buckets(model.encoder, TOKENS))
+
+
+def t5_buckets(stack: Any, tokens: int) -> torch.Tensor:
+    """Return the bucket (tokens, tokens) of each distance, for T5's encoder.
 
     Distances fall into buckets by a truncated logarithm, in which runtimes differ at the edges: they are a constant.
     """
     import torch
 
-    attention = model.encoder.block[0].layer[0].SelfAttention
-    distances = torch.arange(TOKENS)[None] - torch.arange(TOKENS)[:, None]
-    buckets = attention._relative_position_bucket(  # noqa: SLF001
+    attention = stack.block[0].layer[0].SelfAttention
+    distances = torch.arange(tokens)[None] - torch.arange(tokens)[:, None]
+    buckets: torch.Tensor = attention._relative_position_bucket(  # noqa: SLF001
         distances,
         num_buckets=attention.relative_attention_num_buckets,
         max_distance=attention.relative_attention_max_distance,
     )
-    return as_module(model, _run_t5, buckets=buckets)
+    return buckets
 
 
 def _run_t5(net: Any, ids: torch.Tensor) -> torch.Tensor:
-    stack = net.model.encoder
+    return t5_states(net.model.encoder, net.buckets, ids)
+
+
+def t5_states(stack: Any, buckets: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Return the states (1, tokens, hidden) of T5's encoder."""
     attention = stack.block[0].layer[0].SelfAttention
-    bias = attention.relative_attention_bias(net.buckets).permute(2, 0, 1)[None]
+    bias = attention.relative_attention_bias(buckets).permute(2, 0, 1)[None]
     states = stack.embed_tokens(ids)
     for block in stack.block:
         states = block(states, position_bias=bias)[0]

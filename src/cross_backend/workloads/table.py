@@ -32,6 +32,8 @@ class BuiltIn:
     """Module of Python itself whose text it is trained on while it is built; another Python makes another model."""
     decoder: str | None = None
     """Workload with the same weights that keeps caches from call to call, for generating text."""
+    encoder: str | None = None
+    """Of a decoder: workload with the same weights whose outputs are the further inputs of every call."""
 
 
 def _ours(family: str, build: str, summary: str, parameters: int, flops: int, *requires: tuple[str, str]) -> BuiltIn:
@@ -67,6 +69,17 @@ _GPT2 = {
     "context": 1024,
     "prompts": 1,
 }
+_OF_DECODERS = ("context", "prompts")
+"""Sizes that a decoder has and its encoder has not."""
+_T5 = {"layers": 6, "hidden": 512, "heads": 8, "width": 64, "inner": 2048, "vocabulary": 32_128, "context": 256}
+_T5 |= {"source": 128, "prompts": 1}
+_RNNT = {"layers": 2, "hidden": 512, "frame": 512, "joint": 512, "vocabulary": 1024}
+_WHISPER = {"vocabulary": 51_865, "context": 448, "frames": 3000, "prompts": 1}
+_WHISPER_SIZES = {
+    "base": {"layers": 6, "hidden": 512, "heads": 8, "inner": 2048, **_WHISPER},
+    "small": {"layers": 12, "hidden": 768, "heads": 12, "inner": 3072, **_WHISPER},
+    "tiny": {"layers": 4, "hidden": 384, "heads": 6, "inner": 1536, **_WHISPER},
+}
 
 
 def _vision(parameters: int, flops: int, size: int = 224) -> BuiltIn:
@@ -85,6 +98,24 @@ def _transformer(family: str, build: str, summary: str, parameters: int, flops: 
     requires = (("torch", family), ("transformers", family))
     build = f"cross_backend.workloads.{family}:{build}"
     return BuiltIn(family, build, summary, "transformers", "Apache-2.0", parameters, flops, requires)
+
+
+def _kv(name: str, summary: str, options: Mapping[str, int], parameters: int, flops: int) -> BuiltIn:
+    """Return the row of an encoder that returns the keys and values of its decoder's cross-attention."""
+    family = "audio" if name.startswith("whisper") else "nlp"
+    row = _transformer(family, "", f"{summary}: keys and values for its decoder", parameters, flops)
+    build = f"cross_backend.workloads.encoder_decoder:{name.partition('_')[0]}_encoder"
+    taken = {key: size for key, size in options.items() if key not in _OF_DECODERS}
+    return replace(row, build=build, options=taken, decoder=name.replace("_encoder_kv", "_decoder"))
+
+
+def _cross(name: str, summary: str, options: Mapping[str, int], parameters: int, flops: int) -> BuiltIn:
+    """Return the row of a decoder that takes what an encoder returns."""
+    encoder = name.replace("_decoder", "_encoder_kv")
+    row = _kv(encoder, "", options, parameters, flops)
+    summary = f"{summary}, with caches; takes the outputs of {encoder}"
+    build = row.build.replace("_encoder", "_decoder")
+    return replace(row, build=build, summary=summary, options=options, encoder=encoder)
 
 
 # Parameters and operations are what `python docs/model_figures.py` counts; a test counts again.
@@ -141,11 +172,58 @@ WORKLOADS: dict[str, BuiltIn] = {
     "qwen": _decoder("qwen", "qwen", "Qwen-shaped decoder of any size, with caches", _QWEN, 14_531_040, 80_363_520),
     "resnet101": _vision(44_549_160, 15_602_810_880),
     "resnet50": _vision(25_557_032, 8_178_368_512),
-    "t5_encoder": _transformer("nlp", "t5_encoder", "text encoder of T5-small, 128 tokens", 35_330_816, 5_033_164_800),
+    "rnnt_decoder": replace(
+        _ours(
+            "audio",
+            "transducer:rnnt_decoder",
+            "speech transducer: prediction network (LSTM, with its state) and joiner, one frame a call",
+            5_772_800,
+            10_485_760,
+            ("torch", "torch"),
+        ),
+        options=_RNNT,
+    ),
+    "t5_decoder": _cross("t5_decoder", "text decoder of T5-small", _T5, 38_479_616, 227_934_208),
+    "t5_encoder": replace(
+        _transformer("nlp", "t5_encoder", "text encoder of T5-small, 128 tokens", 35_330_816, 5_033_164_800),
+        decoder="t5_decoder",
+    ),
+    "t5_encoder_kv": _kv("t5_encoder_kv", "text encoder of T5-small, 128 tokens", _T5, 38_476_544, 5_838_471_168),
     "vit_b_16": _vision(86_567_656, 35_127_656_448),
-    "whisper_base": _transformer("audio", "whisper", "speech encoder, 30 s of sound", 20_590_592, 87_367_680_000),
-    "whisper_small": _transformer("audio", "whisper", "speech encoder, 30 s of sound", 88_154_112, 344_162_304_000),
-    "whisper_tiny": _transformer("audio", "whisper", "speech encoder, 30 s of sound", 8_208_384, 36_937_728_000),
+    "whisper_base": replace(
+        _transformer("audio", "whisper", "speech encoder, 30 s of sound", 20_590_592, 87_367_680_000),
+        decoder="whisper_base_decoder",
+    ),
+    "whisper_base_decoder": _cross(
+        "whisper_base_decoder", "text decoder of Whisper", _WHISPER_SIZES["base"], 48_854_528, 325_018_624
+    ),
+    "whisper_base_encoder_kv": _kv(
+        "whisper_base_encoder_kv", "speech encoder, 30 s of sound", _WHISPER_SIZES["base"], 23_739_392, 96_804_864_000
+    ),
+    "whisper_small": replace(
+        _transformer("audio", "whisper", "speech encoder, 30 s of sound", 88_154_112, 344_162_304_000),
+        decoder="whisper_small_decoder",
+    ),
+    "whisper_small_decoder": _cross(
+        "whisper_small_decoder", "text decoder of Whisper", _WHISPER_SIZES["small"], 139_415_808, 1_159_632_384
+    ),
+    "whisper_small_encoder_kv": _kv(
+        "whisper_small_encoder_kv",
+        "speech encoder, 30 s of sound",
+        _WHISPER_SIZES["small"],
+        102_319_104,
+        386_629_632_000,
+    ),
+    "whisper_tiny": replace(
+        _transformer("audio", "whisper", "speech encoder, 30 s of sound", 8_208_384, 36_937_728_000),
+        decoder="whisper_tiny_decoder",
+    ),
+    "whisper_tiny_decoder": _cross(
+        "whisper_tiny_decoder", "text decoder of Whisper", _WHISPER_SIZES["tiny"], 28_371_072, 153_766_656
+    ),
+    "whisper_tiny_encoder_kv": _kv(
+        "whisper_tiny_encoder_kv", "speech encoder, 30 s of sound", _WHISPER_SIZES["tiny"], 9_389_568, 40_476_672_000
+    ),
     "yolo11m": _yolo(20_114_688, 68_104_448_000),
     "yolo11n": _yolo(2_624_080, 6_542_502_400),
     "yolo11s": _yolo(9_458_752, 21_589_760_000),

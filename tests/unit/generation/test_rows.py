@@ -71,7 +71,24 @@ def test_energy_has_a_column_where_it_is_counted(capsys: pytest.CaptureFixture[s
     assert replace(panel(), rows=(counted,)).to_json()["rows"][0]["joules_per_token"] == 0.5
 
 
-@pytest.mark.parametrize("text", ["128", "1:2", "2:1", "a:b", "-3:4", "128:64:2", ""])
+def test_an_encoder_is_part_of_the_first_token(capsys: pytest.CaptureFixture[str]) -> None:
+    encoder = Measurement("generation.encoder", "ns", tuple((4e6 + n,) for n in range(7)))
+    encoded = replace(row("a", 5e6, 3e6), encoder=encoder, encoder_peak_bytes=7_000_000)
+    failed = GenerationRow("c", "c", "RUN_FAIL", "it failed")
+    found = GenerationPanel("m", Length(1, 17), (encoded, failed), "m_encoder")
+    assert encoded.prompt is not None and encoded.prompt.values == (1e6,) * 7
+    told = found.to_json()
+    assert told["encoder"] == "m_encoder" and panel().to_json()["encoder"] is None
+    first, second = told["rows"]
+    assert first["encoder"]["samples_ns"][0] == [4e6] and second["encoder"] is None
+    assert first["prefill"]["tokens_per_s"] == pytest.approx(1000) and first["encoder_peak_bytes"] == 7_000_000
+    print_generation(Terminal(width=100), found)
+    shown = capsys.readouterr().out
+    assert "prompt of 1 token, 17 new ones" in shown and "encoder's peak" in shown and "7.0 MB" in shown
+    assert "5.00 ms  4.00 ms     1,000" in shown and "one call of m_encoder on the same target" in shown
+
+
+@pytest.mark.parametrize("text", ["128", "0:2", "2:1", "a:b", "-3:4", "128:64:2", ""])
 def test_a_length_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not PROMPT:NEW"):
         Length.parse(text)

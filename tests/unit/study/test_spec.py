@@ -326,7 +326,7 @@ def test_generated_text_has_panels_for_prefill_and_decode() -> None:
     ("workload", "more", "says"),
     [
         ({"generate": ("128",)}, {}, "generate: '128' is not PROMPT:NEW"),
-        ({"generate": ("1:64",)}, {}, "two numbers of at least 2"),
+        ({"generate": ("0:64",)}, {}, "at least 1 token and 2 new ones"),
         ({"generate": ("8:8",), "batch_sizes": (4,)}, {}, "generates text with a batch of 1"),
         ({"generate": ("8:8",)}, {"places": ("ssh://pi",)}, "generates text on this machine only"),
     ],
@@ -336,3 +336,8 @@ def test_what_cannot_be_generated_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=says):
         study(workloads=(WorkloadSpec("llama", "llama", **workload),), **more)  # type: ignore[arg-type]
+
+
+def test_a_decoder_with_an_encoder_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"two, whisper_tiny_encoder_kv and itself\. Use compare .* --generate 4:32"):
+        WorkloadSpec.find("whisper_tiny", generate=["4:32"])

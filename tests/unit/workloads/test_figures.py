@@ -27,7 +27,10 @@ def figures() -> Callable[[str], tuple[int, int]]:
     return module.figures  # type: ignore[no-any-return]
 
 
-FEW = ("linear_regression", "digits_cnn", "mobilenet_v3_small", "vit_b_16", "t5_encoder", "whisper_tiny")
+FEW = (
+    *("linear_regression", "digits_cnn", "mobilenet_v3_small", "vit_b_16", "t5_encoder", "whisper_tiny"),
+    *("rnnt_decoder", "t5_decoder"),
+)
 """One of each family; the others are slow."""
 
 
