@@ -219,6 +219,22 @@ def test_calibration_takes_inputs_of_every_type(lower: Lowering) -> None:
     assert (got - want).abs().max() < 0.05 * want.abs().max()
 
 
+def test_hidden_scores_leave_the_others_their_steps(lower: Lowering) -> None:
+    """In one scale with a score of −10,000, all others would be the same number of 8 bits."""
+    torch.manual_seed(0)
+    into, out, seen = torch.randn(8, 32), torch.randn(32, 8), torch.arange(8) < 6
+
+    def attend(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        return functional.linear(torch.where(seen, functional.linear(x, into), -1e4).softmax(-1), out)
+
+    module, inputs = _module(attend), (0.5 * torch.randn(4, 32), seen)
+    artifact = lower(xb.capture(module, inputs), "litert?precision=int8")
+    assert artifact.placement.arithmetic is not None and artifact.placement.arithmetic.low
+    with xb.load(artifact) as session:
+        got, want = session(*inputs), module(*inputs)
+    assert (got - want).norm() < 0.05 * want.norm()
+
+
 @pytest.mark.parametrize("target", ["litert", "litert?precision=int8"])
 def test_a_model_that_is_quantised_already_is_refused(lower: Lowering, target: str) -> None:
     """Its weights are whole numbers, for which the converter has no type with a scale a channel."""

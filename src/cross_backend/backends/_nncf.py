@@ -16,6 +16,7 @@ GROUP = 32
 """Weights that share a scale where they have 4 bits."""
 _LOW = {"i8", "u8", "i4", "u4"}
 _CONVERTS = {"Reorder", "Convert", "FakeQuantize"}
+_MOVES = {"Broadcast", "Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 _NO_WORK = {"Input", "Output", "Const", "Parameter", "Result", "Constant", "Broadcast"}
 
 
@@ -38,6 +39,7 @@ def quantize(model: Any, precision: str, calibration: Calibration) -> Any:
     if any(op.get_type_name() == "FakeQuantize" for op in model.get_ops()):
         raise UnsupportedError("the model is quantised already: leave the precision away.")
     import nncf
+    from nncf.quantization.advanced_parameters import AdvancedSmoothQuantParameters
 
     nncf.set_log_level("ERROR")
     with failing_as(LowerError, f"NNCF cannot quantise it to {precision}"):
@@ -45,7 +47,13 @@ def quantize(model: Any, precision: str, calibration: Calibration) -> Any:
             samples = [[to_numpy(x) for x in sample] for sample in calibration]
             names = [port.get_any_name() for port in model.inputs]
             feeds = [dict(zip(names, sample, strict=True)) for sample in samples]
-            quantised = nncf.quantize(model, nncf.Dataset(feeds), subset_size=len(feeds))
+            kind = nncf.ModelType.TRANSFORMER if _attends(model) else None
+            # SmoothQuant needs many inputs to know a channel's range; with few it doubled the error.
+            never = AdvancedSmoothQuantParameters(convolution=-1, matmul=-1)
+            plain = nncf.AdvancedQuantizationParameters(smooth_quant_alphas=never)
+            quantised = nncf.quantize(
+                model, nncf.Dataset(feeds), subset_size=len(feeds), model_type=kind, advanced_parameters=plain
+            )
         elif precision == "int8dyn":
             quantised = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
         else:
@@ -68,6 +76,21 @@ def quantize(model: Any, precision: str, calibration: Calibration) -> Any:
                     f"it has no matrix product whose rows of weights hold a multiple of {GROUP} values."
                 )
     return quantised
+
+
+def _attends(model: Any) -> bool:
+    """Whether a softmax's shares are multiplied, as in an attention.
+
+    The tool has a mode for such models, which leaves norms in float: their squares have no room in 256 steps.
+    """
+    reached = [op for op in model.get_ops() if op.get_type_name() == "Softmax"]
+    for op in reached:
+        for port in op.outputs():
+            readers = [one.get_node() for one in port.get_target_inputs()]
+            if any(one.get_type_name() == "MatMul" for one in readers):
+                return True
+            reached += [one for one in readers if one.get_type_name() in _MOVES]
+    return any(op.get_type_name() == "ScaledDotProductAttention" for op in model.get_ops())
 
 
 def read_arithmetic(path: Path) -> Arithmetic:

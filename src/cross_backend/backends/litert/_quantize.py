@@ -16,6 +16,7 @@ from cross_backend.tensors import to_numpy
 
 _EDGES = ("INPUT", "OUTPUT")
 """What the quantiser calls a program's inputs and outputs, which keep their types."""
+_SELECTS = ("SELECT", "SELECT_V2")
 _TRIES = 3
 """Most times that operators are given back to float32."""
 
@@ -34,7 +35,7 @@ def quantize(path: Path, precision: str, calibration: Calibration) -> tuple[Tfli
     source, left = path.read_bytes(), kinds_left(path, graph)
     with failing_as(LowerError, f"LiteRT's quantiser failed at {precision}"):
         quantiser = _Quantiser(source, precision, _feeds(source, calibration) if precision == "int8" else [])
-        kept: set[str] = set()
+        kept = quantiser.known(_masks(graph)) if precision == "int8" else set()
         for _ in range(_TRIES):
             path.write_bytes(quantiser.quantise(kept))
             made = read_graph(path)
@@ -49,6 +50,16 @@ def quantize(path: Path, precision: str, calibration: Calibration) -> tuple[Tfli
         what = "matrix product" if precision == "int4w" else "convolution or matrix product"
         raise UnsupportedError(f"{precision} changes nothing: there is no {what} of constant weights that fits it.")
     return made, found
+
+
+def _masks(graph: TfliteGraph) -> set[str]:
+    """Return the kinds of operators that hide scores of an attention, where a softmax reads what they leave.
+
+    A hidden score is so low that 256 steps from there to the others leave those no difference.
+    """
+    written = {index for one in graph.operators if one.kind in _SELECTS for index in one.outputs}
+    hides = any(one.kind == "SOFTMAX" and written.intersection(one.inputs) for one in graph.operators)
+    return {*_SELECTS, "SOFTMAX"} if hides else set()
 
 
 def _feeds(source: bytes, calibration: Calibration) -> list[dict[str, Any]]:
