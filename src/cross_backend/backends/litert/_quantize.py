@@ -16,6 +16,8 @@ from cross_backend.tensors import to_numpy
 
 _EDGES = ("INPUT", "OUTPUT")
 """What the quantiser calls a program's inputs and outputs, which keep their types."""
+_NORMS = ("DIV", "MEAN", "POW", "RSQRT", "SQRT", "SQUARE", "SQUARED_DIFFERENCE", "SUM")
+"""Kinds of operators of norms, whose squares have no room in 256 steps."""
 _SELECTS = ("SELECT", "SELECT_V2")
 _TRIES = 3
 """Most times that operators are given back to float32."""
@@ -59,7 +61,7 @@ def _masks(graph: TfliteGraph) -> set[str]:
     """
     written = {index for one in graph.operators if one.kind in _SELECTS for index in one.outputs}
     hides = any(one.kind == "SOFTMAX" and written.intersection(one.inputs) for one in graph.operators)
-    return {*_SELECTS, "SOFTMAX"} if hides else set()
+    return {*_SELECTS, "SOFTMAX", *_NORMS} if hides else set()
 
 
 def _feeds(source: bytes, calibration: Calibration) -> list[dict[str, Any]]:
