@@ -1,4 +1,4 @@
-"""Perplexity: teacher forced, the first token of a sequence is no prediction, and every sequence starts anew."""
+"""Perplexity: teacher forced, the first token of a sequence is no prediction, and every sequence starts from the initial state."""
 
 from __future__ import annotations
 
