@@ -1,4 +1,4 @@
-"""Perplexity: teacher forced, the first token of a sequence is no prediction, and every sequence starts from the initial state."""
+"""Perplexity: teacher forced, the first token of a sequence is no prediction, and a sequence begins after a reset."""
 
 from __future__ import annotations
 
