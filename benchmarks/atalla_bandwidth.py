@@ -31,7 +31,7 @@ from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads import find_workload
 
-WIDTH, LAYERS = 4096, 3
+WIDTH, LAYERS = 4096, 12
 BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
 """Of one weight."""
 LEAST = 0.85

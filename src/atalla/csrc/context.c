@@ -3,15 +3,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "pairs.h"
 
+static const size_t LARGE_PAGE = 2 << 20;
 // Bytes of scratch that no machine has.
 static const size_t MOST_SCRATCH = SIZE_MAX / 2;
 
+// In pages of 2 MB where there are some and it is that large: see run/pages.py.
 static char* memory(size_t bytes) {
   void* found = NULL;
-  if (posix_memalign(&found, 4096, bytes ? (bytes + 4095) / 4096 * 4096 : 4096) != 0) return NULL;
+  const size_t page = bytes >= LARGE_PAGE ? LARGE_PAGE : 4096;
+  if (posix_memalign(&found, page, bytes ? (bytes + page - 1) / page * page : page) != 0) return NULL;
+#if defined(__linux__)
+  if (page == LARGE_PAGE) madvise(found, (bytes + page - 1) / page * page, MADV_HUGEPAGE);  // small ones do as well
+#endif
   return found;
 }
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import mmap
 import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atalla.blob.reader import Listing, parse
@@ -26,6 +24,7 @@ from atalla.library import CTensor, library_path, were_built
 from atalla.run import host, rtl
 from atalla.run.kernels import Context, KernelHost, OpenBlob, pinned
 from atalla.run.names import names_of
+from atalla.run.pages import file_bytes, new_pages
 from atalla.run.shaped import KernelProgram, ReferenceProgram, ShapedProgram, TensorSpec, empty
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class Loaded:
         if isa is None and device is None and not were_built():
             _warn_once()
             isa = "reference"
-        self._data = map_file(data) if isinstance(data, str | os.PathLike) else data
+        self._data = file_bytes(data) if isinstance(data, str | os.PathLike) else data
         if isa != "reference":
             self._data = align_to_line(self._data)
         self._blob = None if isa == "reference" else OpenBlob(self._data, trust=trust)
@@ -192,19 +191,11 @@ def _warn_once() -> None:
     warnings.warn(f"{reason}; 'python -m atalla.build' builds them", ReferenceWarning, stacklevel=4)
 
 
-def map_file(path: str | os.PathLike[str]) -> Bytes:
-    """Return the bytes of a file without reading them: they are there when they are looked at."""
-    with Path(path).open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return b""
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # private: nothing is ever written to the file
-
-
 def align_to_line(data: Bytes) -> Bytes:
     """Return bytes that begin at a line of the cache: loads of weights that straddle lines cost 5 % and more."""
     if not len(data) or (pinned(data)[1].value or 0) % LINE == 0:
         return data
-    made = mmap.mmap(-1, len(data))
+    made = new_pages(len(data))
     made[:] = data
     return made
 
@@ -212,7 +203,7 @@ def align_to_line(data: Bytes) -> Bytes:
 def _memory(size: int) -> torch.Tensor:
     import torch
 
-    return torch.empty(max(size, LINE), dtype=torch.uint8)
+    return torch.frombuffer(new_pages(max(size, LINE)), dtype=torch.uint8)
 
 
 def mismatch(value: Any, form: TensorSpec) -> str | None:
