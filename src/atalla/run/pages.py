@@ -33,18 +33,24 @@ def new_pages(size: int) -> mmap.mmap:
     return made
 
 
+def map_file(path: str | os.PathLike[str]) -> Bytes:
+    """Return the bytes of a file without reading them: they are there when they are looked at."""
+    with Path(path).open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # private: nothing is ever written to the file
+
+
 def file_bytes(path: str | os.PathLike[str]) -> Bytes:
     """Return the bytes of a file: a large one is read; a small one is mapped, and read when it is looked at.
 
     Raises:
-        OSError: it cannot be read, or became shorter meanwhile.
+        OSError: it cannot be read, or becomes shorter while it is read.
     """
     with Path(path).open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
-        if not size:
-            return b""
-        if size < MAPPED or not _CAN_ASK:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # private: nothing is ever written to the file
+        if not size or size < MAPPED or not _CAN_ASK:
+            return map_file(path)
         made, done = new_pages(size), 0
         with memoryview(made) as room:
             while done < size:

@@ -95,9 +95,10 @@ class Atalla(Backend):
         from atalla import AtallaError
         from atalla.blob.reader import parse
         from atalla.hosted import foreign
+        from atalla.run.pages import map_file
 
         with contextlib.suppress(AtallaError, OSError):  # opening says what is wrong with it
-            names = foreign(call.target for call in parse(artifact.payload_path.read_bytes()).calls)
+            names = foreign(call.target for call in parse(map_file(artifact.payload_path)).calls)
             return f"a call of {names[0]}" if names else None
         return None
 
