@@ -1,4 +1,4 @@
-"""Pages: memory of its own for what a call reads whole, such as weights and caches, in large pages where there are some.
+"""Pages: memory for what a call reads whole, such as weights and caches, in large pages where there are some.
 
 A processor that reads gigabytes a second looks up the place of each page of 4 kB, which costs a decoder's call a
 quarter of its time. Linux has pages of 2 MB for who asks; files that are mapped get none.
