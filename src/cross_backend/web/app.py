@@ -44,6 +44,7 @@ STATIC = (
     "results.js",
     "running.js",
     "studying.js",
+    "texts.js",
     "visitor.js",
     "web.css",
 )
