@@ -72,13 +72,14 @@ cases: $(READY) $(KERNELS) ## Print how small networks and files that were judge
 mutants: $(READY) $(KERNELS) ## Break 78 things on purpose, one after the other, and see that the tests notice (half an hour)
 	$(BIN)/python -m tests.mutants
 
-check: $(READY) ## Lint, types, layers, formats, generated docs, links, prose
+check: $(READY) ## Lint, types, layers, formats, generated docs, links, translations, prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@files=$$(git ls-files '*.c' '*.h' '*.cpp' '*.hpp'); if [ -n "$$files" ]; then $(BIN)/clang-format --dry-run --Werror $$files; else echo "clang-format: no C or C++ files yet"; fi
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python docs/translations.py --check
 	$(BIN)/python docs/prose.py
 
 format: $(READY) ## Put all files into the house's format

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DOCUMENTATION = "https://github.com/cross-backend/cross-backend/tree/main/docs"
 """Where the pages lie that a report names; nothing is asked of them until somebody follows the link."""
+SCRIPTS = ("report.js", "columns.js")
+"""What the page's script is made of; the server's pages have the second, too."""
 DECIDES = ("rank", "backend", "ratio", "median", "max error", "SQNR dB", "size")
 """Columns of a ranking that decide, with the task metrics beside the median; the others stand in each row's details."""
 
@@ -39,7 +41,7 @@ def write(results: StudyResults, path: Path) -> None:
     from markupsafe import Markup
 
     parts = study_parts(results)
-    style, script = template_text("report.css"), template_text("report.js")
+    style, script = template_text("report.css"), "\n".join(map(template_text, SCRIPTS))
     page: Any = _template().stream(
         **parts,
         style=Markup(style),  # noqa: S704  ours, without a name of anybody's

@@ -44,10 +44,11 @@ STATIC = (
     "results.js",
     "running.js",
     "studying.js",
+    "texts.js",
     "visitor.js",
     "web.css",
 )
-"""All files that pages may ask for; the report's style sheet is the report's own."""
+"""All files that pages may ask for; the choice of columns and the first style sheet are the report's."""
 
 
 def build(paths: Sequence[Path], db: str | None, access: Access, cache: Cache, threads: int = 1) -> Starlette:
@@ -106,7 +107,7 @@ async def _static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
         raise NotFoundError("there is no such file.")
-    if name == "report.css":
+    if name in ("columns.js", "report.css"):
         text = pages.template_text(name)
     else:
         text = (resources.files(__name__.rpartition(".")[0]) / "static" / name).read_text(encoding="utf-8")

@@ -35,6 +35,7 @@ from cross_backend.web.catalogue import Playable
 from cross_backend.web.changing import change_chart
 from cross_backend.web.graphing import WORDS, graph
 from cross_backend.web.guard import HEADERS
+from cross_backend.web.languages import chosen, translate
 from cross_backend.web.mismatches import mismatches
 from cross_backend.web.placing import placed
 from cross_backend.web.shelf import NotFoundError
@@ -51,17 +52,6 @@ if TYPE_CHECKING:
 
 DOWNLOADS = ("report.html", "report.md", "report.json", "samples.csv")
 """What of a study can be downloaded."""
-HINTS = {
-    "digit": "Draw a digit, or run the sample input.",
-    "image": "Drop a picture, or run the sample input.",
-    "boxes": "Drop a picture, or run the sample input.",
-    "numbers": "Move a slider, or run the sample input.",
-    "text": "Press Run, or run the sample input.",
-    "prompt": "Press Generate: the text is continued here, token by token.",
-    "audio": "Record a sound, or run the sample input.",
-    "tensors": "Press Run: this model runs on its sample input.",
-}
-"""Kind of input → what a card says before the first run."""
 GUIDES = {
     "reading": "How to read a report",
     "int8": "What int8 costs",
@@ -85,15 +75,17 @@ def template_text(name: str) -> str:
 
 
 @functools.cache
-def _surroundings() -> Environment:
-    return html.surroundings(template_text)
+def _surroundings(language: str) -> Environment:
+    environment = html.surroundings(template_text)
+    translate(environment, language)
+    return environment
 
 
 def page(request: Request, name: str, status: int = 200, **facts: Any) -> Response:
-    """Fill in a template; ``here`` is the part of the menu that it belongs to."""
+    """Fill in a template, in the browser's language; ``here`` is the part of the menu that it belongs to."""
     state = state_of(request)
     text = (
-        _surroundings()
+        _surroundings(chosen(request.headers.get("accept-language", "")))
         .get_template(f"{name}.html.template")
         .render(version=__version__, page_token=state.access.page_token, hatches=hatches(), **facts)
     )
@@ -121,7 +113,6 @@ async def playground(request: Request) -> Response:
         visitor=runs_here,
         visitor_gap=visitor.gap() if runs_here else "",
         kind=None if model.media is None else model.media.kind,
-        hint=HINTS.get(model.media.kind, "") if model.media is not None else HINTS["tensors"],
         look_of=look_of,
         key=key,
         media=model.media,

@@ -92,6 +92,11 @@ def test_the_policy_lets_in_its_own_style_and_script_only(page: Page) -> None:
     assert "connect-src" not in policy  # default-src forbids it
 
 
+def test_it_has_the_choice_of_columns_that_the_pages_of_the_server_have(page: Page) -> None:
+    assert html.template_text("columns.js") in page.texts["script"]
+    assert page.texts["script"].count("localStorage") == 2, "it keeps nothing else"
+
+
 def test_it_has_all_chapters(page: Page) -> None:
     found = [attributes["id"] for attributes in page.all("section")]
     assert found == [

@@ -2,13 +2,14 @@
 
 import { finder, follow, reproducer } from "/static/localizing.js";
 import { element, ms } from "/static/overlay.js";
+import { _ } from "/static/texts.js";
 
 const button = document.getElementById("profile"), said = document.getElementById("said");
 const token = document.querySelector("meta[name=page-token]").content;
 
 button?.addEventListener("click", async () => {
   button.disabled = true;
-  said.textContent = "Measuring …";
+  said.textContent = _("Measuring …");
   const form = new FormData();
   form.append("artifact", button.dataset.artifact);
   try {
@@ -20,14 +21,14 @@ button?.addEventListener("click", async () => {
       share(answer.rows);
     }
   } catch {
-    said.textContent = "The server does not answer.";
+    said.textContent = _("The server does not answer.");
   }
   button.disabled = false;
 });
 
 function show(rows) {
   const table = element("table"), head = element("tr"), body = element("tbody");
-  for (const [text, kind] of [["operator"], ["kind"], ["calls", "n"], ["ms", "n"], ["share", "n"], [""]]) {
+  for (const [text, kind] of [[_("operator")], [_("kind")], [_("calls"), "n"], ["ms", "n"], [_("share"), "n"], [""]]) {
     const cell = element("th", text, kind);
     cell.scope = "col";
     head.append(cell);
@@ -108,8 +109,8 @@ function share(rows) {
     const calls = alike.reduce((sum, row) => sum + row.calls, 0);
     const cell = line.querySelector(".time");
     if (own.length) cell.textContent = `${percent} %`;
-    else if (alike.length) cell.textContent = `all of its kind together (${calls} calls): ${percent} %`;
-    else cell.textContent = "the profiler does not tell it apart";
+    else if (alike.length) cell.textContent = _("all of its kind together (%(calls)s calls): %(percent)s %%", { calls, percent });
+    else cell.textContent = _("the profiler does not tell it apart");
   }
   tell();
 }

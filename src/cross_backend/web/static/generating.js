@@ -1,13 +1,17 @@
 // Generating: a prompt goes to the chosen backends, and each card's text grows token by token.
 
-import { Card, element, ms } from "/static/overlay.js";
+import { Card, element, ms, proved } from "/static/overlay.js";
+import { _ } from "/static/texts.js";
 
-const FIGURES = ["first token", "tokens/s", "tokens", "P50", "P90", "P99", "memory"];
+const FIGURES = {
+  "first token": _("first token"), "tokens/s": _("tokens/s"), tokens: _("tokens"),
+  P50: "P50", P90: "P90", P99: "P99", memory: _("memory"),
+};
 
 /** The card of one backend's text; `samples` are latencies of tokens after the first, ms. */
 export class TextCard extends Card {
   constructor(key, title, colour, look, hint) {
-    super(key, title, colour, look, hint, FIGURES, "Time of each token");
+    super(key, title, colour, look, hint, FIGURES, _("Time of each token of %(title)s", { title }));
   }
 
   begin(prompt) {
@@ -25,7 +29,7 @@ export class TextCard extends Card {
   }
 
   opened({ proof }) {
-    this.proof.textContent = `${proof.text} · loaded in ${ms(proof.load_ms)} ms`;
+    this.proof.textContent = proved(proof);
     this.proof.classList.toggle("bad", proof.verdict === false);
   }
 
@@ -51,14 +55,14 @@ export class TextCard extends Card {
 
   end({ outcome, error, stopped, memory_bytes: memory }) {
     if (outcome === "OK") {
-      this.apart.textContent = stopped === "end" ? "the text ends here" : "";
+      this.apart.textContent = stopped === "end" ? _("the text ends here") : "";
       if (memory !== null) this.values.memory.textContent = `${(memory / 1e6).toFixed(0)} MB`;
       return;
     }
     this.root.classList.add("failed");
     const told = element("p", error, "error");
     told.setAttribute("role", "alert");
-    this.answer.append(element("span", outcome === "CRASH" ? "CRASHED" : "FAILED", "outcome"), told);
+    this.answer.append(element("span", outcome === "CRASH" ? _("CRASHED") : _("FAILED"), "outcome"), told);
   }
 }
 
@@ -91,5 +95,5 @@ export async function generate(cards, prompt, count, token, signal) {
     if (name === "done") return facts.caveats.join(" ");
     cards.get(facts.artifact)?.[handled[name]]?.(facts);
   }
-  return "The server ended in the middle of the text.";
+  return _("The server ended in the middle of the text.");
 }

@@ -1,5 +1,7 @@
 // Inputs: what a person draws, drops, films, writes, says or sets, as the bytes that are sent.
 
+import { _ } from "/static/texts.js";
+
 const $ = (id) => document.getElementById(id);
 
 /** Return what gives the input of a kind: `take()` is a Blob, a text, or null where there is none yet. */
@@ -89,7 +91,7 @@ function picture(changed) {
     file = given;
     URL.revokeObjectURL(preview.src);
     preview.src = URL.createObjectURL(given);
-    preview.alt = `The picture ${given.name || "that was given"}`;
+    preview.alt = given.name ? _("The picture %(name)s", given) : _("The picture that was given");
     preview.hidden = false;
     $("drop-text").hidden = true;
     $("marks").hidden = true;
@@ -99,7 +101,7 @@ function picture(changed) {
     for (const track of stream?.getTracks() ?? []) track.stop();
     stream = null;
     camera.hidden = true;
-    $("camera-go").textContent = "Use the camera";
+    $("camera-go").textContent = _("Use the camera");
   };
   preview.addEventListener("error", () => {
     preview.hidden = true;
@@ -122,14 +124,14 @@ function picture(changed) {
     try {
       stream = await navigator.mediaDevices.getUserMedia({ video: { width: 640 } });
     } catch (error) {
-      $("said").textContent = `There is no camera to use (${error.name}).`;
+      $("said").textContent = _("There is no camera to use (%(name)s).", error);
       return;
     }
     camera.srcObject = stream;
     await camera.play();
     camera.hidden = false;
     preview.hidden = $("drop-text").hidden = true;
-    $("camera-go").textContent = "Stop the camera";
+    $("camera-go").textContent = _("Stop the camera");
     $("again").checked = true;
     changed();
   });
@@ -172,7 +174,7 @@ function audio(changed) {
     try {
       stream = await navigator.mediaDevices.getUserMedia({ audio: true });
     } catch (error) {
-      $("said").textContent = `There is no microphone to use (${error.name}).`;
+      $("said").textContent = _("There is no microphone to use (%(name)s).", error);
       return;
     }
     const pieces = [];
@@ -181,11 +183,11 @@ function audio(changed) {
     recorder.addEventListener("stop", async () => {
       for (const track of stream.getTracks()) track.stop();
       recorder = null;
-      $("record").textContent = "Record";
+      $("record").textContent = _("Record");
       use(await wave(new Blob(pieces)));
     });
     recorder.start();
-    $("record").textContent = "Stop";
+    $("record").textContent = _("Stop");
   });
   return { take: async () => file };
 }

@@ -1,11 +1,12 @@
 // Localizing: looks for the operator that a backend computes wrongly, and writes its reproducer; says how far both are.
 
 import { element } from "/static/overlay.js";
+import { _ } from "/static/texts.js";
 
 const token = document.querySelector("meta[name=page-token]").content;
 const KINDS = {
-  search: { address: "/api/localize", label: "Find the operator", name: "Progress of the search" },
-  reproducer: { address: "/api/reproduce", label: "Write a reproducer", name: "Progress of the reproducer" },
+  search: { address: "/api/localize", label: _("Find the operator"), name: _("Progress of the search") },
+  reproducer: { address: "/api/reproduce", label: _("Write a reproducer"), name: _("Progress of the reproducer") },
 };
 const begun = [];
 let last = { state: "none" };
@@ -40,7 +41,7 @@ async function begin(kind, artifact, said) {
     if (answer.error) said.textContent = answer.error;
     else show(answer);
   } catch {
-    said.textContent = "The server does not answer.";
+    said.textContent = _("The server does not answer.");
   }
 }
 
@@ -56,8 +57,8 @@ function show(progress) {
     bar.value = progress.share;
     said.replaceChildren(progress.state === "finished" ? `${progress.says} ` : progress.text);
     if (progress.state !== "finished") continue;
-    if (kind === "search") said.append(link("Show it in the graph", progress.page));
-    else said.append(link("Script", progress.page, true), " · ", link("Text for the tracker", progress.page.replace(/py$/, "md"), true));
+    if (kind === "search") said.append(link(_("Show it in the graph"), progress.page));
+    else said.append(link(_("Script"), progress.page, true), " · ", link(_("Text for the tracker"), progress.page.replace(/py$/, "md"), true));
   }
 }
 

@@ -1,5 +1,7 @@
 // Overlay: the card of one backend: what it answered, and the performance overlay with its live chart.
 
+import { _ } from "/static/texts.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const KEPT = 500, DRAWN = 120;
 const NEEDED = { P50: 3, P90: 20, P99: 200 };  // calls before a percentile is more than the largest value
@@ -22,15 +24,24 @@ export function ms(value) {
   return value >= 100 ? value.toFixed(0) : value >= 1 ? value.toFixed(2) : value.toFixed(3);
 }
 
+/** Return what is known of a backend before its runs: whether it is verified, and how long it took to load. */
+export function proved({ text, load_ms: took }) {
+  return _("%(text)s · loaded in %(ms)s ms", { text, ms: ms(took) });
+}
+
 function quantile(sorted, share) {
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)];
 }
 
-const FIGURES = ["inference", "pre-processing", "post-processing", "end to end", "end-to-end fps", "P50", "P90", "P99", "memory", "calls"];
+const FIGURES = {
+  inference: _("inference"), "pre-processing": _("pre-processing"), "post-processing": _("post-processing"),
+  "end to end": _("end to end"), "end-to-end fps": _("end-to-end fps"),
+  P50: "P50", P90: "P90", P99: "P99", memory: _("memory"), calls: _("calls"),
+};
 const COMPARED = 20;  // calls of each backend before one is compared with another
 
 export class Card {
-  constructor(key, title, colour, look, hint, figures = FIGURES, what = "Inference times") {
+  constructor(key, title, colour, look, hint, figures = FIGURES, what = _("Inference times of %(title)s", { title })) {
     this.samples = [];
     this.calls = 0;
     this.root = element("article", undefined, "card");
@@ -41,15 +52,15 @@ export class Card {
     this.answer = element("div", undefined, "answer");
     this.apart = element("p", "", "apart");
     this.figures = element("dl", undefined, "overlay");
-    this.figures.setAttribute("aria-label", `Performance of ${title}`);
+    this.figures.setAttribute("aria-label", _("Performance of %(title)s", { title }));
     this.values = {};
-    for (const name of figures) {
+    for (const [name, label] of Object.entries(figures)) {
       const pair = element("div");
       this.values[name] = element("dd", "–");
-      pair.append(element("dt", name), this.values[name]);
+      pair.append(element("dt", label), this.values[name]);
       this.figures.append(pair);
     }
-    this.chart = drawn("svg", { class: `live s${colour}`, viewBox: "0 0 240 60", role: "img", "aria-label": `${what} of ${title}` });
+    this.chart = drawn("svg", { class: `live s${colour}`, viewBox: "0 0 240 60", role: "img", "aria-label": what });
     this.line = drawn("polyline", { class: "line", points: "" });
     this.median = drawn("line", { class: "reference", x1: 0, x2: 240, y1: -9, y2: -9 });
     this.top = drawn("text", { class: "most", x: 2, y: 9 });
@@ -73,11 +84,11 @@ export class Card {
     this.answer.replaceChildren();
     if (run.outcome !== "OK") {
       this.say(run.error);
-      this.answer.prepend(element("span", run.outcome === "CRASH" ? "CRASHED" : "FAILED", "outcome"));
+      this.answer.prepend(element("span", run.outcome === "CRASH" ? _("CRASHED") : _("FAILED"), "outcome"));
       return;
     }
     this.root.classList.remove("unused");
-    this.proof.textContent = `${run.proof.text} · loaded in ${ms(run.proof.load_ms)} ms`;
+    this.proof.textContent = proved(run.proof);
     this.proof.classList.toggle("bad", run.proof.verdict === false);
     this.answer.append(...shown(run.shown));
     this.calls += 1;
@@ -100,7 +111,7 @@ export class Card {
   percentiles(sorted) {
     for (const [name, least] of Object.entries(NEEDED)) {
       const enough = sorted.length >= least;
-      this.values[name].textContent = enough ? `${ms(quantile(sorted, Number(name.slice(1)) / 100))} ms` : `needs ${least} calls`;
+      this.values[name].textContent = enough ? `${ms(quantile(sorted, Number(name.slice(1)) / 100))} ms` : _("needs %(least)s calls", { least });
       this.values[name].classList.toggle("few", !enough);
     }
   }
@@ -117,15 +128,19 @@ export class Card {
   compare(fastest, first, difference) {
     const own = this.middle(), parts = [];
     if (own && fastest) {
-      if (own.value === fastest.value) parts.push("lowest P50 here");
-      else if (own.low > fastest.high) parts.push(`${(own.value / fastest.value).toFixed(2)} × the lowest P50`);
-      else parts.push("no difference from the lowest P50 yet");
+      if (own.value === fastest.value) parts.push(_("lowest P50 here"));
+      else if (own.low > fastest.high) parts.push(_("%(ratio)s × the lowest P50", { ratio: (own.value / fastest.value).toFixed(2) }));
+      else parts.push(_("no difference from the lowest P50 yet"));
     }
     if (difference) {
       const { max_abs: worst, of_scale: share } = difference;
-      if (worst === null) parts.push(`cannot be compared with ${first}`);
-      else if (worst === 0) parts.push(`the same numbers as ${first}`);
-      else parts.push(`differs from ${first} by ${worst.toExponential(1)}${share === null ? "" : ` (${share.toExponential(1)} of its scale)`}`);
+      if (worst === null) parts.push(_("cannot be compared with %(first)s", { first }));
+      else if (worst === 0) parts.push(_("the same numbers as %(first)s", { first }));
+      else {
+        const facts = { first, worst: worst.toExponential(1), share: share?.toExponential(1) };
+        parts.push(share === null ? _("differs from %(first)s by %(worst)s", facts)
+          : _("differs from %(first)s by %(worst)s (%(share)s of its scale)", facts));
+      }
     }
     this.apart.textContent = parts.join(" · ");
   }
@@ -146,8 +161,8 @@ function shown(answer) {
   if (answer.top) parts.push(bars(answer.top));
   if (answer.boxes) {
     const found = answer.boxes.map((box) => ({ label: box.label, share: box.score }));
-    parts.push(bars(found), element("p", `${found.length} found`, "note"));
-  } else if (answer.kind === "boxes") parts.push(element("p", "nothing found", "note"));
+    parts.push(bars(found), element("p", _("%(count)s found", { count: found.length }), "note"));
+  } else if (answer.kind === "boxes") parts.push(element("p", _("nothing found"), "note"));
   if (answer.numbers) parts.push(element("p", answer.numbers.slice(0, 8).map((v) => v.toPrecision(7)).join(", "), "numbers"));
   if (answer.tokens) {
     const list = element("ol", undefined, "tokens");
@@ -173,7 +188,7 @@ function bars(rows) {
 }
 
 function waveform({ waveform: pieces, lengths }) {
-  const chart = drawn("svg", { class: "live s0", viewBox: "0 0 240 60", role: "img", "aria-label": "The sound, and the length of the model's states over it" });
+  const chart = drawn("svg", { class: "live s0", viewBox: "0 0 240 60", role: "img", "aria-label": _("The sound, and the length of the model's states over it") });
   const x = (i, count) => (i * 240 / Math.max(count - 1, 1)).toFixed(1);
   for (const [i, [low, high]] of pieces.entries()) {
     chart.append(drawn("line", { class: "line", x1: x(i, pieces.length), x2: x(i, pieces.length), y1: (30 - high * 28).toFixed(1), y2: (30.5 - low * 28).toFixed(1) }));

@@ -4,6 +4,7 @@ import { inputOf } from "/static/inputs.js";
 import { TextCard, generate } from "/static/generating.js";
 import { finder, follow } from "/static/localizing.js";
 import { Card } from "/static/overlay.js";
+import { _ } from "/static/texts.js";
 import { visit } from "/static/visitor.js";
 
 const $ = (id) => document.getElementById(id);
@@ -38,12 +39,12 @@ async function post(address, body) {
 async function once() {
   const chosen = ticked();
   if (!chosen.length) {
-    said.textContent = "Tick a backend.";
+    said.textContent = _("Tick a backend.");
     return false;
   }
   const asked = new URLSearchParams(), given = useSample ? null : await input.take();
   if (given === null && !useSample && !input.optional) {
-    said.textContent = "There is no input yet.";
+    said.textContent = _("There is no input yet.");
     return false;
   }
   const here = chosen.filter((box) => box.name === "here");
@@ -56,7 +57,7 @@ async function once() {
   try {
     answer = await post(`/api/run?${asked}`, given);
   } catch {
-    said.textContent = "The server does not answer.";
+    said.textContent = _("The server does not answer.");
     return false;
   }
   if (answer.error) {  // the old answers are not this input's
@@ -130,7 +131,7 @@ async function run() {
 async function write() {
   const chosen = ticked(), stop = new AbortController();
   if (!chosen.length) {
-    said.textContent = "Tick a backend.";
+    said.textContent = _("Tick a backend.");
     return;
   }
   const sides = new Map(chosen.map((box) => [box.value, cards.get(box.value)]));
@@ -138,10 +139,10 @@ async function write() {
   $("generate").disabled = true;
   $("stop").disabled = false;
   try {
-    said.textContent = "Generating …";
+    said.textContent = _("Generating …");
     said.textContent = await generate(sides, $("text").value, $("new").value, token, stop.signal);
   } catch {
-    said.textContent = stop.signal.aborted ? "Stopped." : "The server does not answer.";
+    said.textContent = stop.signal.aborted ? _("Stopped.") : _("The server does not answer.");
   }
   $("generate").disabled = false;
   $("stop").disabled = true;
@@ -166,7 +167,7 @@ if ($("play")) {
   arrange();
   const events = new EventSource("/api/events");
   follow(events);
-  events.addEventListener("opening", (event) => { said.textContent = `Opening ${JSON.parse(event.data).title} …`; });
-  events.addEventListener("lost", (event) => { said.textContent = `${JSON.parse(event.data).title} is gone; the next run opens it again.`; });
+  events.addEventListener("opening", (event) => { said.textContent = _("Opening %(title)s …", JSON.parse(event.data)); });
+  events.addEventListener("lost", (event) => { said.textContent = _("%(title)s is gone; the next run opens it again.", JSON.parse(event.data)); });
   addEventListener("pagehide", () => events.close());
 }

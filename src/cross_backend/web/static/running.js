@@ -1,6 +1,7 @@
 // Running: the progress of studies that commands run, a line a machine, by the server's events.
 
 import { events } from "/static/studying.js";
+import { _ } from "/static/texts.js";
 
 const section = document.getElementById("running"), list = document.getElementById("running-studies");
 
@@ -15,7 +16,7 @@ function line({ text, share, left }) {
   if (share !== null) {
     row.append(" ", element("progress", "", { max: 1, value: share, ariaLabel: text }));
   }
-  if (left) row.append(` about ${left} left`);
+  if (left) row.append(` ${_("about %(left)s left", { left })}`);
   return row;
 }
 

@@ -1,5 +1,7 @@
 // Studying: begins a study, and shows how far it is, by the server's events.
 
+import { _ } from "/static/texts.js";
+
 const form = document.getElementById("begin"), said = document.getElementById("progress-said");
 const bar = document.getElementById("progress"), token = document.querySelector("meta[name=page-token]").content;
 
@@ -12,7 +14,7 @@ function show({ state, share, text, study }) {
   if (!runs && study !== null) {
     const link = document.createElement("a");
     link.href = `/results/${study}`;
-    link.textContent = `Read study ${study}`;
+    link.textContent = _("Read study %(study)s", { study });
     said.append(link);
   }
 }

@@ -1,5 +1,7 @@
 // Visitor: the model in this very browser, run by onnxruntime-web; the server prepares the input and shows the outputs.
 
+import { _ } from "/static/texts.js";
+
 const open = new Map();
 
 async function opened(provider, artifact) {
@@ -40,7 +42,7 @@ export async function visit({ provider, artifact, title }, { ticket, inputs, pre
     if (answer.error) throw new Error(answer.error);
     return {
       ...run, ...answer, prepare_ms: prepareMs, bind_ms: bindMs, inference_ms: ms, memory_bytes: null, opened: isNew,
-      proof: { verdict: null, load_ms: loadMs, text: "Not verified by itself: compare its numbers with another backend" },
+      proof: { verdict: null, load_ms: loadMs, text: _("Not verified by itself: compare its numbers with another backend") },
     };
   } catch (error) {
     return { ...run, outcome: "FAIL", error: error.message };

@@ -22,7 +22,9 @@ function choice(table, names, key) {
   const box = document.createElement("details");
   box.className = "columns";
   const head = document.createElement("summary");
-  head.textContent = "Columns";
+  head.textContent = document.body.dataset.columns ?? "Columns";
+  const about = table.parentElement.getAttribute("aria-label");
+  if (about) head.setAttribute("aria-label", `${head.textContent}: ${about}`); // a page has several of these
   const row = document.createElement("div");
   row.className = "row";
   // The first columns say which row it is: they stay up to the one that names it.
