@@ -28,9 +28,9 @@ def show(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], name
     machine, terminal = Machine.here(), Terminal()
     where = (machine.cpu, " ".join(machine.isa), f"{machine.usable_cpus} processors", f"Python {machine.python}")
     line = f"{title} ({', '.join(filter(None, (*where, str(datetime.now(UTC).date()))))})"
-    table = Table(title, tuple(headers), tuple(map(tuple, rows)), tuple(range(1, len(headers))))
     terminal.text(line)
-    terminal.table(table.headers, table.rows, right=table.numeric)
+    terminal.table(headers, rows, right=range(1, len(headers)))
     if name is not None and (folder := os.environ.get(TABLES)):
+        table = Table(title, tuple(headers), tuple(map(tuple, rows)))
         with Path(folder, f"{name}.md").open("x", encoding="utf-8") as file:  # a name is one table of a run
             file.write("\n".join([escaped(line), *section(table)[1:]]).rstrip() + "\n")

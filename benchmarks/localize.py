@@ -86,7 +86,7 @@ class Tally:
         counts = [count for row in self.rows.values() for count in row.values()]
         right, total = sum(one[0] for one in counts), sum(one[1] for one in counts)
         share = right / max(total, 1)
-        title = f"{right} of {total} faults localised to the operator or its group ({share:.1%}), {seconds:.0f} s"
+        title = f"{right} of {total} faults localised to the operator or its group, {share:.1%}, {seconds:.0f} s"
         rows = [
             (kind, *(f"{row[one][0]} of {row[one][1]}" if row[one][1] else "–" for one in targets))
             for kind, row in self.rows.items()
