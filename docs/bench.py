@@ -96,7 +96,7 @@ def names(script: Path) -> list[str]:
     values = [keyword.value for one in shown for keyword in one.keywords if keyword.arg == "name"]
     parts = [value.values if isinstance(value, ast.JoinedStr) else [value] for value in values]
     return [
-        "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"[\w-]+" for part in one)
+        "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"[\w-]*" for part in one)
         for one in parts
     ]
 
