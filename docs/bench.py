@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLES = "CROSS_BACKEND_TABLES"
 """Environment variable that ``benchmarks/_table.py`` reads: the folder that takes named tables."""
 FORM, END = "<!-- table NAME: benchmarks/SCRIPT.py ARGUMENTS -->", "<!-- end -->"
-_MARK = re.compile(r"<!-- table (?P<name>[\w-]+): (?P<command>benchmarks/\w+\.py(?: [^<>]+)?) -->")
+_MARK = re.compile(r"<!-- table (?P<name>[\w-]+): (?P<command>benchmarks/[a-z]\w*\.py(?: [^<>]+)?) -->")
 
 
 @dataclass(frozen=True)
