@@ -21,7 +21,7 @@ from _table import show
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
 from cross_backend.exporting.export import ExportSettings, export
-from cross_backend.generation.rows import GenerationPanel, GenerationRow, Length
+from cross_backend.generation.rows import GenerationPanel, GenerationRow, Length, latencies
 from cross_backend.generation.run import run_generation
 from cross_backend.measurement import median_of
 from cross_backend.report import figures
@@ -122,7 +122,9 @@ def decoding(panel: GenerationPanel, *, low: bool) -> None:
     ranking, rows = panel.ranking("decode"), []
     for index in ranking.order:
         row = panel.rows[index]
-        times = ["–" if one is None else figures.duration(one.median * MS) for one in (row.prefill, row.decode)]
+        first = None if row.prefill is None else row.prefill.median
+        token = None if row.decode is None else latencies(row.decode)[0].value  # none of few tokens
+        times = ["–" if ns is None else figures.duration(ns * MS) for ns in (first, token)]
         rank = str(ranking.ranks.get(index, "–"))
         rows.append((row.title, *times, figures.ratio(ranking.ratios.get(index)), rank, f"{row.moved_bytes / 1e6:.1f}"))
     headers = ("target", "first token", "P50 of a token", "decode, ratio to the fastest", "rank", "MB copied per token")
