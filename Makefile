@@ -12,6 +12,8 @@ PIP_ARGS ?=
 TEST ?=
 # What `make matrix` measures: built-in models; all where none is given.
 MODELS ?=
+# What `make bench` runs: scripts of benchmarks/; all where none is given.
+SCRIPTS ?=
 # One process more than processors: some wait for what they started.
 JOBS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
@@ -87,8 +89,8 @@ format: $(READY) ## Put all files into the house's format
 	$(BIN)/ruff format .
 	@files=$$(git ls-files '*.c' '*.h' '*.cpp' '*.hpp'); if [ -n "$$files" ]; then $(BIN)/clang-format -i $$files; fi
 
-bench: $(READY) runner ## Print the tables behind our claims about speed (some minutes; keep the machine quiet)
-	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(READY) runner ## Measure our claims about speed, and write docs/benchmarks (hours; keep the machine quiet); SCRIPTS="overhead startup" for some
+	$(BIN)/python docs/bench.py $(SCRIPTS)
 
 runner: $(READY) ## Build the C++ runner, runner/build/cross_backend_runner (a C++17 compiler; seconds)
 	PYTHON=$(BIN)/python runner/build.sh

@@ -111,7 +111,8 @@ def main() -> int:
                 broken |= share < LEAST
                 mine, most = statistics.median(ours) / 1e9, statistics.median(memory) / 1e9
                 rows.append((precision, str(threads), f"{mine:.1f}", f"{most:.1f}", f"{share:.2f}"))
-    show(f"Bandwidth of one row, {isa}", ("weights", "threads", "Atalla GB/s", "dot GB/s", "share"), rows)
+    headers = ("weights", "threads", "Atalla GB/s", "dot GB/s", "share")
+    show(f"Bandwidth of one row, {isa}", headers, rows, name="atalla_bandwidth")
     return int(broken)
 
 

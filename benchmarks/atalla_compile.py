@@ -118,7 +118,7 @@ def main() -> None:
         rows.append(measure(name))
     headers = ("model", "compile CPU s", "blob MB", "load ms", "arena MB", "arena / bound", "fallbacks")
     errors = ("eager's error", f"exact / eager (goal ≤ {MOST_EXACT:g})", f"with Winograd (goal ≤ {MOST_WINOGRAD:g})")
-    show("Atalla, float32", (*headers, *errors), rows)
+    show("Atalla, float32", (*headers, *errors), rows, name="atalla_compile")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ sys.path.append(sys.path.pop(0))  # this file has the name of the package that i
 
 MODELS = ("mobilenet_v3_small", "mobilenet_v3_large", "resnet50", "bert_base", "whisper_tiny")
 RIVALS = ("xnnpack", "cpu", "openvino", "eager", "eager (channels last)", "compile")
+COLUMNS = {"xnnpack": "XNNPACK", "cpu": "ONNX Runtime", "openvino": "OpenVINO"}
+"""Rivals of the last table."""
 NARROW = {"fp32": set(), "bf16": {"atalla", "openvino"}, "int8": {"atalla", "xnnpack"}}
 """Precision → those that run in it; the others keep float32."""
 GOALS: dict[str, dict[str, dict[str, tuple[float, float | None]]]] = {
@@ -168,7 +170,7 @@ def _interval(values: list[float]) -> str:
     from cross_backend.measure.quantiles import median_interval
 
     low, high = median_interval(values)
-    return f"{statistics.median(values):.2f} ({low:.2f}–{high:.2f})"
+    return f"{statistics.median(values):.2f} ({low:.2f} – {high:.2f})"
 
 
 def table(model: str, threads: int, found: dict[str, list[Any]], isa: str, *, precision: str) -> None:
@@ -192,8 +194,28 @@ def table(model: str, threads: int, found: dict[str, list[Any]], isa: str, *, pr
     )
 
 
+def together(found: dict[str, dict[str, list[Any]]], isa: str, *, precision: str) -> None:
+    """Print one table of all models on one thread: ratios of processor time, with the goals in brackets."""
+    columns = {name: title for name, title in COLUMNS.items() if any(name in one for one in found.values())}
+    has_floor, rows = any("floor" in one for one in found.values()), []
+    for model, times in found.items():
+        cpu = {name: [one[1] for one in rounds] for name, rounds in times.items()}
+        own, floor = cpu.pop("atalla"), cpu.pop("floor", None)
+        ratios = {name: [theirs / ours for theirs, ours in zip(one, own, strict=True)] for name, one in cpu.items()}
+        of_xnnpack, of_best = (f" [{one}]" if one else "" for one in goal_of(model, precision, isa))
+        row = [model, f"{statistics.median(own) * 1e3:.3g}"]
+        row += ["–" if floor is None else f"{statistics.median(floor) * 1e3:.3g}"] if has_floor else []
+        for name in columns:
+            row.append(_interval(ratios[name]) + of_xnnpack * (name == "xnnpack") if name in ratios else "–")
+        best = min(cpu, key=lambda name: statistics.median(cpu[name]), default=None)
+        rows.append((*row, "–" if best is None else f"{statistics.median(ratios[best]):.2f}{of_best}"))
+    heads = [f"{title}, {precision if name in NARROW[precision] else 'fp32'}" for name, title in columns.items()]
+    headers = ("model", "Atalla, ms", *["floor, ms"] * has_floor, *heads, "best rival")
+    show(f"Rival / Atalla, {precision}, {isa}, 1 thread", headers, rows, name=f"atalla_latency_{precision}")
+
+
 def main() -> int:
-    """Measure each model in a process of its own, and print its tables."""
+    """Measure each model in a process of its own, and print its tables, and one of all on one thread."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--rivals", nargs="*", default=list(RIVALS))
@@ -209,6 +231,7 @@ def main() -> int:
         )
         print(json.dumps(measured))
         return 0
+    alone, isa = {}, ""
     for model in asked.models:
         for threads in asked.threads:
             command = [sys.executable, str(Path(__file__)), "--one", "--models", model, "--threads", str(threads)]
@@ -217,7 +240,12 @@ def main() -> int:
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
             if done.returncode:
                 return done.returncode
-            table(model, threads, *json.loads(done.stdout.splitlines()[-1]), precision=asked.precision)
+            found, isa = json.loads(done.stdout.splitlines()[-1])
+            table(model, threads, found, isa, precision=asked.precision)
+            if threads == 1:
+                alone[model] = found
+    if alone:
+        together(alone, isa, precision=asked.precision)
     return 0
 
 

@@ -65,7 +65,7 @@ def main() -> int:
             best = min(there, key=lambda name: statistics.median(cpu[name]))
             ratios = [theirs / ours for theirs, ours in zip(cpu[best], cpu["atalla"], strict=True)]
             low, high = median_interval(ratios)
-            row.append(f"{statistics.median(ratios):.2f} ({low:.2f}–{high:.2f})")
+            row.append(f"{statistics.median(ratios):.2f} ({low:.2f} – {high:.2f})")
             means[column].append(statistics.median(ratios))
             broken |= high < 1
         rows.append(tuple(row))
@@ -75,6 +75,7 @@ def main() -> int:
         f"Networks, fp32, {isa}, 1 thread",
         ("network", "Atalla, ms", *(f"{column} / Atalla" for column in RIVALS)),
         rows,
+        name="atalla_networks",
     )
     return 1 if broken or mean["xnnpack"] < MEAN else 0
 

@@ -105,10 +105,10 @@ def main() -> int:
         most = statistics.median(one / each for one, each in zip(times["alone"], times["at once"], strict=True))
         goal = GOALS.get(model, 1.0) if asked.threads == 2 and asked.precision == "fp32" else 1.0
         milliseconds = [f"{statistics.median(times[name]) * 1e3:.2f}" for name in ("alone", "shared")]
-        rows.append((model, *milliseconds, f"{middle:.2f} ({low:.2f}–{high:.2f})", f"{most:.2f}", f"{goal:g}"))
+        rows.append((model, *milliseconds, f"{middle:.2f} ({low:.2f} – {high:.2f})", f"{most:.2f}", f"{goal:g}"))
         broken |= high < goal
     headers = ("model", "one thread, ms", f"{asked.threads} threads, ms", "times as fast", "at once", "goal")
-    show(f"Threads, {asked.precision}, {isa}, {asked.rounds} rounds", headers, rows)
+    show(f"Threads, {asked.precision}, {isa}, {asked.rounds} rounds", headers, rows, name="atalla_threads")
     return 1 if broken else 0
 
 

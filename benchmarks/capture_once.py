@@ -52,7 +52,9 @@ def main() -> int:
         ("first export", f"{first:.2f}", "1", str(captures)),
         (f"again (median of {AGAIN})", f"{again:.2f}", f"{first / again:.0f} × faster", "0"),
     ]
-    show(f"Capture once: {MODEL} to {', '.join(TARGETS)}", ("", "wall s", "ratio", "captures"), rows)
+    show(
+        f"Capture once: {MODEL} to {', '.join(TARGETS)}", ("", "wall s", "ratio", "captures"), rows, name="capture_once"
+    )
     return 0 if captures == 1 and first / again >= 20 else 1
 
 

@@ -62,6 +62,7 @@ def main() -> int:
     """Print both tables."""
     address, models = sys.argv[1], sys.argv[2:] or MODELS
     cache, rows, panels = Cache(), [], []
+    columns: list[str] = []
     with ExitStack() as stack:
         sites = {via: stack.enter_context(site_at(parse(address), cache, via)) for via in ("python", "runner")}
         for model in models:
@@ -70,10 +71,12 @@ def main() -> int:
                 with ExitStack() as opened:
                     found = medians(benches_of(row, sites, cache, opened))
                 here = found["here"]
-                for name in list(found)[1:]:
+                columns, cells = list(found)[1:], []
+                for name in columns:
                     ratios = np.array(found[name]) / np.array(here)
                     low, high = np.quantile(ratios, [0.25, 0.75])
-                    rows.append((model, row.text, name, f"{statistics.median(ratios):.3f}", f"{low:.3f} – {high:.3f}"))
+                    cells.append(f"{statistics.median(ratios):.3f} ({low:.3f} – {high:.3f})")
+                rows.append((model, row.text, *cells))
             for name, site in {"here": HERE, **sites}.items():
                 assert isinstance(site, WithPython | WithRunner) or site is HERE
                 for turn in ("first", "second"):
@@ -85,11 +88,13 @@ def main() -> int:
                     sent = f"{place.pushed_bytes - before:,}" if place else "–"
                     panels.append((model, name, turn, f"{took:.1f} s", sent))
     show(
-        "Median call beside a local bench's, rounds in turns",
-        ("model", "target", "bench", "ratio", "middle half"),
+        f"Median call beside a local bench's, middle half of {ROUNDS} rounds in turns",
+        ("model", "target", *columns),
         rows,
+        name="elsewhere_median",
     )
-    show("One panel of one launch", ("model", "where", "panel", "wall time", "bytes sent"), panels)
+    headers = ("model", "where", "panel", "wall time", "bytes sent")
+    show("One panel of one launch", headers, panels, name="elsewhere_panel")
     return 0
 
 

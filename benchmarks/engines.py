@@ -215,7 +215,12 @@ def main() -> int:
                 rows.append(shown)
                 apart |= off
     headers = ("ours", "theirs", "ours ms", "theirs ms", "ratio", "95 % interval")
-    show(f"Our session beside the vendor's loop, {asked.launches} processes each, one thread", headers, rows)
+    show(
+        f"Our session beside the vendor's loop, {asked.launches} processes each, one thread",
+        headers,
+        rows,
+        name="engines",
+    )
     return 1 if apart else 0
 
 

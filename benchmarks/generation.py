@@ -21,15 +21,19 @@ from _table import show
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
 from cross_backend.exporting.export import ExportSettings, export
-from cross_backend.generation.rows import GenerationPanel, GenerationRow, Length
+from cross_backend.generation.rows import GenerationPanel, GenerationRow, Length, latencies
 from cross_backend.generation.run import run_generation
 from cross_backend.measurement import median_of
+from cross_backend.report import figures
 from cross_backend.report.generation import print_generation
 from cross_backend.report.terminal import Terminal
 from cross_backend.workloads import find_workload
 from cross_backend.workloads.table import WORKLOADS
 
-TARGETS = ["torch", "onnxruntime", "openvino", "executorch.xnnpack", "torch.aot_inductor", "iree", "atalla", "mnn"]
+TARGETS = [
+    *("torch", "onnxruntime", "onnxruntime.genai", "llama_cpp", "openvino"),
+    *("executorch.xnnpack", "torch.aot_inductor", "iree", "atalla", "mnn"),
+]
 SHORT, LONG = 128, 1152
 """Positions of the caches in the last table."""
 LAYERS, HEADS, WIDTH = 6, 6, 48
@@ -100,12 +104,32 @@ def contexts(targets: Sequence[str], sequences: int, new: int) -> None:
     headers = (
         "P50 of a token, ms",
         f"at 100 of {SHORT}",
-        f"at 100 of {LONG}",
-        f"at 1000 of {LONG}",
+        f"at 100 of {LONG:,}",
+        f"at 1,000 of {LONG:,}",
         "growth",
         "MB copied",
     )
-    show(f"A longer context, one thread; one copy of all caches takes {copied:.2f} ms", headers, rows)
+    show(
+        f"A longer context, one thread; one copy of all caches takes {copied:.2f} ms",
+        headers,
+        rows,
+        name="generation_context",
+    )
+
+
+def decoding(panel: GenerationPanel, *, low: bool) -> None:
+    """Print one table of a model, the fastest decode first."""
+    ranking, rows = panel.ranking("decode"), []
+    for index in ranking.order:
+        row = panel.rows[index]
+        first = None if row.prefill is None else row.prefill.median
+        token = None if row.decode is None else latencies(row.decode)[0].value  # none of few tokens
+        times = ["–" if ns is None else figures.duration(ns * MS) for ns in (first, token)]
+        rank = str(ranking.ranks.get(index, "–"))
+        rows.append((row.title, *times, figures.ratio(ranking.ratios.get(index)), rank, f"{row.moved_bytes / 1e6:.1f}"))
+    headers = ("target", "first token", "P50 of a token", "decode, ratio to the fastest", "rank", "MB copied per token")
+    title = f"{panel.workload}, prompt and new tokens {panel.length}, one thread"
+    show(title, headers, rows, name=f"generation_{panel.workload}{'_low' * low}")
 
 
 def main() -> int:
@@ -125,6 +149,7 @@ def main() -> int:
         (panel,) = measured(model, asked.targets, [asked.length], asked.sequences)
         print(f"{WORKLOADS[model].parameters:,} parameters")
         print_generation(Terminal(), panel)
+        decoding(panel, low=any("precision=" in target for target in asked.targets))
         few += sum(row.verified == asked.length.new for row in panel.rows) < LEAST
     if asked.new:
         contexts(asked.targets, asked.sequences, asked.new)

@@ -60,7 +60,7 @@ def main() -> int:
             rows.append(cells(model, full, low))
             holds &= all(low.task.get(name, 0.0) >= value - MOST_LOSS for name, value in full.task.items())
     headers = ("model", "backend", "fp32", "int8", "int8 / fp32", "fp32's metric", "int8's metric", "size", "int8's")
-    show("int8 beside fp32, one thread", headers, rows)
+    show("int8 beside fp32, one thread", headers, rows, name="int8")
     return int(not holds)
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from _table import show
 from seeded_faults import FAULTS, NETWORKS, TARGETS, copied, differs, mutants, stored
 
 from cross_backend.cache import Cache
@@ -84,11 +85,13 @@ class Tally:
         """Print the table; return whether enough was found, nothing in a wrong place and all within the bound."""
         counts = [count for row in self.rows.values() for count in row.values()]
         right, total = sum(one[0] for one in counts), sum(one[1] for one in counts)
-        print(f"{'fault':28}" + "".join(f"{target:>14}" for target in targets))
-        for kind, row in self.rows.items():
-            print(f"{kind:28}" + "".join(f"{f'{row[t][0]} of {row[t][1]}' if row[t][1] else '–':>14}" for t in targets))
         share = right / max(total, 1)
-        print(f"\n{right} of {total} faults localised to the operator or its group ({share:.1%}), {seconds:.0f} s")
+        title = f"{right} of {total} faults localised to the operator or its group, {share:.1%}, {seconds:.0f} s"
+        rows = [
+            (kind, *(f"{row[one][0]} of {row[one][1]}" if row[one][1] else "–" for one in targets))
+            for kind, row in self.rows.items()
+        ]
+        show(title, ("fault", *targets), rows, name="localize")
         mean = sum(self.used) / max(len(self.used), 1)
         print(f"lowerings: {mean:.1f} on average, {max(self.used, default=0)} at most; {self.over} above the bound")
         print(f"said to be unsure: {len(self.unsure)}", *self.unsure, sep="\n  ")

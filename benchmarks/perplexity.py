@@ -31,6 +31,7 @@ TARGETS = (
     *("torch.eager", "onnxruntime.cpu", "onnxruntime.genai", "llama_cpp", "openvino", "executorch.xnnpack"),
     *("litert", "atalla", "mnn", "iree.llvm_cpu"),
 )
+ORDER = ("fp32", "fp16", "bf16", "int8", "int8dyn", "int4w")
 MOST_DROP = 0.001
 """Of a float32 target."""
 MS = 1e-6
@@ -54,6 +55,18 @@ def cells(result: Result, row: GenerationRow | None, reference: float) -> tuple[
     return (*name, f"{value:.4f}", f"{value / reference:.4f}", token, tables.size(result.size_bytes))
 
 
+def by_precision(right: list[Result], reference: float) -> None:
+    """Print a row a target: the perplexity at each precision, and its difference from float32's by PyTorch."""
+    found: dict[str, dict[str, str]] = {}
+    for result in right:
+        value, precision = result.task[PERPLEXITY], result.precision or "fp32"
+        more = "" if precision == "fp32" else f" ({value / reference - 1:+.2%})"
+        found.setdefault(result.title.partition(" precision=")[0], {})[precision] = f"{value:.4f}{more}"
+    precisions = sorted({one for row in found.values() for one in row}, key=ORDER.index)
+    rows = [(target, *(row.get(one, "") for one in precisions)) for target, row in found.items()]
+    show(f"{PERPLEXITY.capitalize()} of {MODEL}", ("target", *precisions), rows, name="perplexity")
+
+
 def main() -> int:
     """Print the table; 1 if the claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -69,6 +82,7 @@ def main() -> int:
     shown = [cells(result, rows.get(result.target), exact) for result in panel.results]
     headers = ("target", "precision", PERPLEXITY, "/ float32", "P50 of a token", "file")
     show(f"{MODEL}, {args.length} tokens, one thread", headers, shown)
+    by_precision(right, exact)
     for result in panel.results:
         if result not in right:
             print(f"{result.title}: {result.reason or result.absent.get('accuracy', '')}")

@@ -19,7 +19,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from _table import show
+
 TARGETS = ("xnnpack", "cpu", "openvino", "iree.llvm_cpu", "atalla")
+KINDS = {
+    "OK": "OK",
+    **dict.fromkeys(("NOT_PROVED", "UNPROVED"), "nothing proved"),
+    **dict.fromkeys(("UNSUPPORTED", "LOWER", "LOAD"), "cannot lower or load"),
+    "MISMATCH": "wrong",
+    "CRASH": "crash",
+}
+"""Outcome, or error's kind → column; others have columns of their own."""
 
 
 def main() -> int:
@@ -41,15 +51,15 @@ def main() -> int:
         return 0
     started, outcomes, notes = time.time(), {target: Counter[str]() for target in targets}, []
     for seed, target, outcome, reason in _rows(seeds, args.targets):
-        outcomes.setdefault(target, Counter())[outcome] += 1
+        outcomes.setdefault(target, Counter())[KINDS.get(outcome, outcome)] += 1
         if outcome in {"MISMATCH", "CRASH", "ERROR"}:
             notes.append(f"{outcome} seed {seed} on {target}: {reason}")
             print(notes[-1], file=sys.stderr, flush=True)
-    kinds = sorted({kind for counts in outcomes.values() for kind in counts})
-    print(f"{'target':16}" + "".join(f"{kind:>14}" for kind in kinds))
-    for target, counts in outcomes.items():
-        print(f"{target:16}" + "".join(f"{counts[kind]:>14}" for kind in kinds))
-    print(f"\n{args.count} programs, {time.time() - started:.0f} s", *notes, sep="\n")
+    kinds = list(dict.fromkeys([*KINDS.values(), *(kind for counts in outcomes.values() for kind in counts)]))
+    rows = [(target, *(str(counts[kind]) for kind in kinds)) for target, counts in outcomes.items()]
+    title = f"{args.count} programs, {time.time() - started:.0f} s"
+    show(title, ("target", *kinds), rows, name="random_graphs")
+    print(*notes, sep="\n")
     return 0
 
 

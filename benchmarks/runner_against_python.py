@@ -96,11 +96,13 @@ def main(pairs: str = "12") -> int:
         f"XNNPACK, one thread: {pairs} processes of each in turns",
         ("", "Python session ms", "C++ runner ms", "difference µs", "ratio", "95 % interval"),
         rows,
+        name="runner_against_python",
     )
     show(
         "a call of the Python session that computes nothing to speak of",
         ("memory read before it", "median µs"),
         [(f"{megabytes} MB", f"{us:.1f}") for megabytes, us in zip(TOUCHED_MB, calls_us, strict=True)],
+        name="runner_calls",
     )
     if high - low > 2 * CLAIM:
         print(

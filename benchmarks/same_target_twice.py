@@ -30,6 +30,7 @@ def main(model: str = "resnet50", repetitions: str = "5") -> int:
         f"A/A: onnxruntime.cpu against itself on {model}",
         ("run", "ratio", "95 % interval", "would be found", "verdict"),
         rows,
+        name="same_target_twice",
     )
     return 0 if ties == len(rows) else 1
 

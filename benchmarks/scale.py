@@ -200,11 +200,13 @@ def main() -> int:
                 f"{page / samples:.2f}",
             ),
         ],
+        name="scale_store",
     )
     show(
         "Bookkeeping: linear_regression and digits_cnn on cpu, openvino and null",
         ("samples", "study s", "store and conclude s", "share"),
         [(f"{small:,}", f"{small_s:.1f}", f"{own_s:.2f}", f"{own_s / small_s:.2%}")],
+        name="scale_study",
     )
     too_much = ended.wall_s > MOST_S or ended.peak_bytes > MOST_BYTES or own_s > MOST_SHARE * small_s
     return 1 if too_much else 0

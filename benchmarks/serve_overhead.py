@@ -1,12 +1,12 @@
 """What `cross-backend serve` costs a request over `session.bind(x)()`, what 64 clients see, and whether memory grows.
 
-    python benchmarks/serve_overhead.py FOLDER [--rounds 60] [--seconds 60] [--requests 10000]
+    python benchmarks/serve_overhead.py [FOLDER] [--rounds 60] [--seconds 60] [--requests 10000]
 
-FOLDER holds exports of mobilenet_v3_small with onnxruntime.cpu. A request is a JPEG of 224×224 in, the five likeliest
-classes out, over one kept connection, by a socket of its own: Python's HTTP client alone would take 0.3 ms. A round is
-25 requests, and 25 calls of the same session in this process; the difference of their medians is what a request costs
-more. Virtual machines have loud moments, in which caches are another's: the quietest and the loudest tenth of the
-rounds are told beside, and CPU time.
+FOLDER holds exports of mobilenet_v3_small with onnxruntime.cpu; where it is not given, one is made. A request is a JPEG
+of 224×224 in, the five likeliest classes out, over one kept connection, by a socket of its own: Python's HTTP client
+alone would take 0.3 ms. A round is 25 requests, and 25 calls of the same session in this process; the difference of
+their medians is what a request costs more. Virtual machines have loud moments, in which caches are another's: the
+quietest and the loudest tenth of the rounds are told beside, and CPU time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -36,11 +37,20 @@ X = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype(np.float32
 def main() -> None:
     """Measure, and print what was found."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--requests", type=int, default=10_000)
     args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        if args.folder is None:
+            args.folder = Path(made)
+            export = ["export", MODEL, "--backends", TARGET, "--output-dir", made]
+            subprocess.run([sys.executable, "-m", "cross_backend", *export], check=True, capture_output=True)
+        _serve(args)
+
+
+def _serve(args: argparse.Namespace) -> None:
     command = [sys.executable, "-m", "cross_backend", "serve", str(args.folder), "--no-open", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -44,7 +44,7 @@ def main() -> int:
         )
         for name, values in taken.items()
     ]
-    show("Start-up", ("command", "CPU s", "ratio to an empty process"), rows)
+    show("Start-up", ("command", "CPU s", "ratio to an empty process"), rows, name="startup")
     return 0 if statistics.median(taken["cross-backend --help"]) < 0.3 else 1
 
 

@@ -163,6 +163,7 @@ def main(studies: str = "100") -> int:
         f"{studies} studies each: coverage of 95 % intervals, false verdicts, differences found",
         ("machine", "launches", "ratio", "latency", "false", "6 equal", "advertised x", "x found"),
         table,
+        name="statistics_verdicts",
     )
     goals = []
     for slower in (0.10, 0.05, 0.03):
@@ -171,7 +172,12 @@ def main(studies: str = "100") -> int:
     for margin in (0.05, 0.03, 0.02):
         wrong, launches = stopped_early(Machine(), margin, int(studies), 6)
         goals.append((f"equal, stopped at margin {margin:.0%}", f"{launches:.1f}", f"{wrong:.1%} false"))
-    show("Sensitivity, and stopping when precise enough", ("study", "launches", "verdicts"), goals)
+    show(
+        "Sensitivity, and stopping when precise enough",
+        ("study", "launches", "verdicts"),
+        goals,
+        name="statistics_stopping",
+    )
     by_default = []
     for name, machine in MACHINES.items():
         for ratios in ((1.0, 1.0, 1.0), (1.0, 1.1), (1.0, 1.05, 1.4)):
@@ -179,7 +185,7 @@ def main(studies: str = "100") -> int:
             truth = " ".join(f"{ratio:g}" for ratio in ratios)
             by_default.append((name, truth, f"{launches:.1f}", f"{found:.1%}", f"{right:.0%}", f"{wrong:.0%}"))
     headers = ("machine", "really", "launches", "would be found", "ranked so", "wrong")
-    show("Launched until every place is decided, ten times at most", headers, by_default)
+    show("Launched until every place is decided, ten times at most", headers, by_default, name="statistics_deciding")
     rng, steady = np.random.default_rng(3), []
     for shape in WARM_UPS:
         ends = [steady_from(warm_up(rng, shape, 150)) for _ in range(int(studies))]

@@ -38,6 +38,7 @@ def main(repetitions: str = "3", model: str = "mobilenet_v3_small", *targets: st
         f"compare {model}, until every place is decided",
         ("run", "launches", "s", "would be found", "ratio to the first", "ranks"),
         rows,
+        name="time_to_verdict",
     )
     return 1 if broken else 0
 

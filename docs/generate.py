@@ -1,6 +1,7 @@
 """Write the generated pages: from the registry, argparse, docstrings, Atalla's rules, and the server's guides.
 
-``--check`` fails where a page is not what the code says, or a link of a page does not resolve.
+``--check`` fails where a page is not what the code says; both do where a link of a page does not resolve, or the marks
+of a table that ``make bench`` writes are wrong.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import bench
 import links
 import references
 import study_schema
@@ -98,7 +100,7 @@ def main(arguments: list[str]) -> None:
             path.write_text(text)
         elif not path.is_file() or path.read_text() != text:
             sys.exit(f"docs/{name} is not what the code says; run 'make docs'.")
-    if found := links.mistakes():
+    if found := [*links.mistakes(), *bench.mistakes()]:
         sys.exit("\n".join(found))
 
 
