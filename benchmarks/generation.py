@@ -147,7 +147,7 @@ def main() -> int:
     few = 0
     for model in asked.models:
         (panel,) = measured(model, asked.targets, [asked.length], asked.sequences)
-        print(f"{WORKLOADS[model].parameters:,} parameters")
+        print(f"{WORKLOADS[model.partition('?')[0]].parameters:,} parameters")
         print_generation(Terminal(), panel)
         decoding(panel, low=any("precision=" in target for target in asked.targets))
         few += sum(row.verified == asked.length.new for row in panel.rows) < LEAST
