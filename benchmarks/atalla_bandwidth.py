@@ -2,7 +2,7 @@
 
 python benchmarks/atalla_bandwidth.py [--threads 1 2] [--precisions fp32 bf16 int8] [--rounds 15]
 
-The network is three layers of 4,096 to 4,096 without biases, whose weights no cache holds, and one row goes in: a call
+The network is twelve layers of 4,096 to 4,096 without biases, whose weights no cache holds, and one row goes in: a call
 reads every weight once, and does two operations for each. Memory is measured as BabelStream's ``dot`` does, the sum of
 the products of two arrays of 256 MB, which reads and never writes; it and the calls take turns. The share is the bytes
 of the packed weights over the time of a call, over the bytes that ``dot`` reads a second. The claim: at least 0.85.
