@@ -231,10 +231,6 @@ def _called(run: Callable[[], Tensors]) -> Tensors:
         return run()
 
 
-def _copied(outputs: Tensors) -> list[Any]:
-    return [to_numpy(y).copy() for y in outputs]
-
-
 def _head(outputs: Sequence[Any]) -> tuple[float, ...]:
     """Return the first few values of the first output; of complex ones the real parts."""
     return tuple(float(v.real) for v in outputs[0].reshape(-1)[:_HEAD]) if outputs else ()

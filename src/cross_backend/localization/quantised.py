@@ -17,18 +17,14 @@ SHOWING_S = 180.0
 """Seconds after which a program is cut in no further pieces to see its values."""
 
 
-def seen_in_pieces(parts: Parts, seconds: float = SHOWING_S) -> list[tuple[list[int], Values]]:
+def seen_in_pieces(parts: Parts) -> list[tuple[list[int], Values]]:
     """Return the values of a program on its backend, by piece: (operators by number, values that they return there).
 
     The whole program is one piece where it can be lowered with all of its values as outputs. Vendors' compilers refuse
     some of such programs: XNNPACK's several outputs of four dimensions, so values are asked for as rows, too. A piece
     that fails in both ways is halved. An operator that fails alone is left out, as is what time does not reach.
-
-    Args:
-        parts: the program.
-        seconds: after which no further piece is lowered.
     """
-    until = time.monotonic() + seconds
+    until = time.monotonic() + SHOWING_S
     seen: list[tuple[list[int], Values]] = []
     waiting = [(list(range(len(parts.whole.units))), False)]
     while waiting and (not parts.tried or time.monotonic() < until):

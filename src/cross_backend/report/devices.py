@@ -24,17 +24,12 @@ def summary(panels: Sequence[Panel]) -> Table:
                 f"{panel.machine.cpu}, {panel.machine.arch}",
                 verdicts.listed(first) if first else NONE,
                 figures.duration(latency.value, latency) if latency else NONE,
-                _verified(panel),
+                f"{sum(one.outcome is Outcome.OK for one in panel.results)} of {len(panel.results)}",
             )
         )
     return Table(
         "What to ship on each device", ("model", "device", "machine", "fastest", "median", "verified"), tuple(rows)
     )
-
-
-def _verified(panel: Panel) -> str:
-    right = sum(result.outcome is Outcome.OK for result in panel.results)
-    return f"{right} of {len(panel.results)}"
 
 
 def decision(panels: Sequence[Panel], command: str) -> str:

@@ -165,7 +165,9 @@ def _take_instruments(
     keep: Keep,
 ) -> None:
     """Take the further instruments of each target that works; what one gave is kept before the next begins."""
-    names, results = _instruments(spec, settings), panel.results
+    names, results = settings.instruments, panel.results
+    if spec.generate is not None:
+        names = [name for name in names if name == "memory"]  # the others say something of single calls
     todo = [i for i, r in enumerate(results) if r.latency_ms is not None and i not in stored.further] if names else []
     task = None if captured.metric is None else (captured.metric, captured.task_path)
     how = settings_of(settings, spec.threads)
@@ -177,11 +179,6 @@ def _take_instruments(
         call_s = result.latency_ms.value / 1e3
         found = take_further(rows[index], wanted, how, cache, batch=spec.batch, task=task, call_s=call_s, site=site)
         keep.further(index, result.title, found)
-
-
-def _instruments(spec: PanelSpec, settings: StudySettings) -> Sequence[str]:
-    """Return the instruments of a panel: of one that generates only those that say nothing of single calls."""
-    return settings.instruments if spec.generate is None else [n for n in settings.instruments if n == "memory"]
 
 
 def _localize(
