@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def invoke(
-    target: str,
-    texts: str,
-    operands: Sequence[torch.Tensor],
-    outputs: Sequence[torch.Tensor],
-    *,
-    trust: bool = False,
+    target: str, texts: str, operands: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], *, trust: bool = False
 ) -> None:
     """Run an operator, and write what it gives where the next instructions read it, complex numbers as pairs.
 

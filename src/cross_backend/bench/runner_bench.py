@@ -20,15 +20,7 @@ from cross_backend.measure.latency import Samples
 from cross_backend.places.place import Place
 from cross_backend.records import Execution, Timing
 from cross_backend.registry import resolve
-from cross_backend.tensors import (
-    Tensors,
-    TensorSpec,
-    dtype_of,
-    load_tensors,
-    random_inputs,
-    read_specs,
-    save_tensors,
-)
+from cross_backend.tensors import Tensors, TensorSpec, dtype_of, load_tensors, random_inputs, read_specs, save_tensors
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answer, Answering, Question
 

@@ -52,13 +52,7 @@ class Keep:
 
 
 def measure(
-    spec: PanelSpec,
-    settings: StudySettings,
-    stored: Stored,
-    export: Export,
-    cache: Cache,
-    site: Site,
-    keep: Keep,
+    spec: PanelSpec, settings: StudySettings, stored: Stored, export: Export, cache: Cache, site: Site, keep: Keep
 ) -> None:
     """Measure what is missing of a panel.
 

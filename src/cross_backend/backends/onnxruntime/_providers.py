@@ -213,10 +213,7 @@ PROVIDERS: dict[str, Provider] = {
             settings=lambda _: {"backend_type": "htp", "enable_htp_fp16_precision": "1"},
             emulator_settings={"soc_model": "69", "htp_arch": "79"},  # Snapdragon 8 Elite
             emulated="Qualcomm's HTP emulator: a functional check",
-            options={
-                "precision": Option("arithmetic of the NPU", "fp16", ("fp16",), at="load"),
-                "threads": THREADS,
-            },
+            options={"precision": Option("arithmetic of the NPU", "fp16", ("fp16",), at="load"), "threads": THREADS},
         ),
         Provider(
             "rocm",
