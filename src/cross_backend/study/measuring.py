@@ -152,7 +152,7 @@ def _take_instruments(
     """Take the further instruments of each target that works; what one gave is kept before the next begins."""
     names, results = settings.instruments, panel.results
     if spec.generate is not None:
-        names = [name for name in names if name == "memory"]  # the others say something of single calls
+        names = tuple(name for name in names if name == "memory")  # the others say something of single calls
     todo = [i for i, r in enumerate(results) if r.latency_ms is not None and i not in stored.further] if names else []
     task = None if captured.metric is None else (captured.metric, captured.task_path)
     how = settings_of(settings, spec.threads)
