@@ -1,4 +1,4 @@
-"""Write the catalogues of the server's pages: ``messages.pot`` from the sources, and from it those of each language.
+"""Write the catalogue of each language of the server's pages, from the templates and scripts.
 
 Arguments are languages to begin, such as ``fr``; those that there are are brought up to date. ``--check`` fails where a
 file is not what the sources say, or a translation has other placeholders than its text.
@@ -82,11 +82,6 @@ def texts_of(binary: bytes) -> dict[tuple[str, ...], tuple[str, ...]]:
 def main(arguments: list[str]) -> None:
     """Write or check."""
     found, is_check = sources(), "--check" in arguments
-    template = LOCALE / "messages.pot"
-    if not is_check:
-        template.write_text(text_of(found), encoding="utf-8")
-    elif not template.is_file() or template.read_text(encoding="utf-8") != text_of(found):
-        sys.exit(f"{template.name} is not what the sources say; run '{COMMAND}'.")
     begun = [path.name for path in LOCALE.iterdir() if path.is_dir()]
     for language in sorted({*begun, *arguments} - {"--check"}):
         _bring_up_to_date(language, found, is_check=is_check)

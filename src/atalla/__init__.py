@@ -87,13 +87,7 @@ def load(
         raise InputError("hardware and events are of the device: executor='device' or 'rtl'")
     isa = "reference" if executor == "reference" else isa
     return Loaded(
-        data,
-        threads=threads,
-        isa=isa,
-        profile=profile,
-        verify_constants=verify_constants,
-        trust=trust,
-        device=device,
+        data, threads=threads, isa=isa, profile=profile, verify_constants=verify_constants, trust=trust, device=device
     )
 
 

@@ -55,10 +55,7 @@ def rewritten(file: IO[bytes]) -> Iterator[IO[bytes]]:
         OSError: the file cannot be read, or the disk for temporary files is full.
     """
     check_whole(file)
-    with (
-        tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as copy,
-        zipfile.ZipFile(file) as archive,
-    ):
+    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as copy, zipfile.ZipFile(file) as archive:
         with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as whole:
             for info in archive.infolist():
                 if info.compress_type != zipfile.ZIP_STORED:

@@ -239,8 +239,9 @@ class Artifact:
         sources = [(self.payload_path, copied.payload_path)]
         if self.bundled_path and copied.bundled_path:
             sources.append((self.bundled_path, copied.bundled_path))
-        if self.sample_path and copied.sample_path and not _holds(copied.sample_path, self.sample_sha256):
-            sources.append((self.sample_path, copied.sample_path))
+        there = copied.sample_path
+        if self.sample_path and there and not (there.is_file() and digest_path(there) == self.sample_sha256):
+            sources.append((self.sample_path, there))
         staged: list[tuple[Path, Path]] = []
         try:
             for source, destination in sources:
@@ -252,10 +253,6 @@ class Artifact:
             raise
         _commit(staged)
         return copied
-
-
-def _holds(path: Path, sha256: str | None) -> bool:
-    return path.is_file() and digest_path(path) == sha256
 
 
 def _stage(source: Path | None, destination: Path, text: str = "") -> tuple[Path, Path]:

@@ -124,10 +124,10 @@ class Placement:
         return made
 
 
-def count_operators(names: Mapping[str, int], why: Mapping[str, str] | None = None) -> tuple[Operators, ...]:
+def count_operators(names: Mapping[str, int]) -> tuple[Operators, ...]:
     """Order operator counts for a placement: most frequent first, then by name."""
     ordered = sorted(names.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Operators(name, count, (why or {}).get(name)) for name, count in ordered)
+    return tuple(Operators(name, count) for name, count in ordered)
 
 
 _MOVES = frozenset(

@@ -69,12 +69,7 @@ PLATFORMS: dict[str, Platform] = {
             ("executorch.coreml", "executorch.mps", "executorch.xnnpack", *_SERVER, "executorch.portable"),
             "As on iOS, then the runtimes of desktops.",
         ),
-        Platform(
-            "web",
-            "Browsers",
-            _CPU,
-            "XNNPACK is the backend that WebAssembly builds hold.",
-        ),
+        Platform("web", "Browsers", _CPU, "XNNPACK is the backend that WebAssembly builds hold."),
         Platform(
             "windows",
             "Windows desktop and server",

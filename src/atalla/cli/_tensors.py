@@ -102,15 +102,11 @@ def read_inputs(path: Path, listing: Listing) -> list[torch.Tensor]:
     if isinstance(held, Mapping):
         names = [listing.tensors[number].name for number in listing.inputs]
         missing = [name for name in names if name not in held]
-        held = list(held.values()) if missing and _are_in_order(list(held)) else [held.get(name) for name in names]
+        is_unnamed = list(held) == [f"arr_{i}" for i in range(len(held))]  # as NumPy names arrays without a name
+        held = list(held.values()) if missing and is_unnamed else [held.get(name) for name in names]
         if missing and any(value is None for value in held):
             raise InputError(f"{path} holds no input {', '.join(missing)}")
     return [held] if isinstance(held, torch.Tensor) else list(held)
-
-
-def _are_in_order(names: Sequence[str]) -> bool:
-    """Whether these are the names that NumPy gives to arrays without one."""
-    return list(names) == [f"arr_{i}" for i in range(len(names))]
 
 
 def write_outputs(path: Path, outputs: Sequence[Any]) -> None:

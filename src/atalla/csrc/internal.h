@@ -8,6 +8,9 @@
 #include "atalla.h"
 #include "isa.h"
 
+// Says in the caller's structure, where there is one, what failed, and returns the status.
+int at_fail(atalla_error* error, int status, const char* text);
+
 // A strided view, as the blob describes it; `root` is its own number where it is its own storage.
 typedef struct {
   uint8_t dtype, rank, space, layout;

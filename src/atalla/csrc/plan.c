@@ -2,10 +2,9 @@
 #include "plan.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "atalla.h"
+#include "internal.h"
 #include "search.h"
 
 enum { MOST_SEARCHED = 2048 };  // buffers; the search goes as deep as there are
@@ -151,14 +150,6 @@ static void narrow(atalla_planning* p, const kept* k, at_search* s) {
   }
 }
 
-static int fail(atalla_error* error, int status, const char* text) {
-  if (error && error->struct_size >= sizeof *error) {
-    error->status = status;
-    snprintf(error->text, sizeof error->text, "%s", text);
-  }
-  return status;
-}
-
 typedef struct {
   uint64_t step, size;
   bool begins;
@@ -205,16 +196,16 @@ static int plan(atalla_planning* p, kept* k) {
 
 int atalla_plan(atalla_planning* p, atalla_error* error) {
   if (!p || p->struct_size < sizeof *p || !p->align || (p->count && !(p->size && p->first && p->last && p->offset))) {
-    return fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or a structure of another version");
+    return at_fail(error, ATALLA_BAD_ARGUMENT, "a null pointer, or a structure of another version");
   }
   p->bound = p->searched = 0;
   int status = at_plan_greedy(p->count, p->size, p->first, p->last, p->align, p->offset, &p->peak);
-  if (status == ATALLA_BAD_ARGUMENT) return fail(error, status, "buffers are too large, or end before they begin");
+  if (status == ATALLA_BAD_ARGUMENT) return at_fail(error, status, "buffers are too large, or end before they begin");
   kept k = {0};
   if (!status) status = plan(p, &k);
   free(k.size);
   free(k.first);
   free(k.last);
   free(k.number);
-  return status ? fail(error, status, "out of memory") : ATALLA_OK;
+  return status ? at_fail(error, status, "out of memory") : ATALLA_OK;
 }

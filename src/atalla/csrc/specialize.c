@@ -101,14 +101,6 @@ static const char* name_of(const atalla_blob* blob, uint32_t number, char text[6
   return text;
 }
 
-static int say(atalla_error* error, int status, const char* text) {
-  if (error && error->struct_size >= sizeof *error) {
-    error->status = status;
-    snprintf(error->text, sizeof error->text, "%s", text);
-  }
-  return status;
-}
-
 static int refuse_symbol(const atalla_blob* blob, uint32_t number, int64_t extent, atalla_error* error) {
   const at_symbol s = at_symbol_at(blob, number);
   char text[256], name[64], range[64];
@@ -118,7 +110,7 @@ static int refuse_symbol(const atalla_blob* blob, uint32_t number, int64_t exten
   snprintf(text, sizeof text, "input %u (%s) has %lld in dim %u, which goes from %s", s.input,
            name_of(blob, at_input_of(blob, s.input)->name, name), (long long)extent, s.dim, range);
   if (s.factor > 1) snprintf(text + strlen(text), sizeof text - strlen(text), " in steps of %lld", (long long)s.factor);
-  return say(error, ATALLA_BAD_SHAPE, text);
+  return at_fail(error, ATALLA_BAD_SHAPE, text);
 }
 
 // Whether the inputs' shapes are those of the tables; else a message.
@@ -130,7 +122,7 @@ static int compare(const atalla_blob* blob, const atalla_tensor* inputs, atalla_
       if (inputs[i].shape[k] == t->dim[k]) continue;
       snprintf(text, sizeof text, "input %u (%s) has %lld in dim %u instead of %lld", i, name_of(blob, t->name, name),
                (long long)inputs[i].shape[k], k, (long long)t->dim[k]);
-      return say(error, ATALLA_BAD_SHAPE, text);
+      return at_fail(error, ATALLA_BAD_SHAPE, text);
     }
   }
   return ATALLA_OK;
@@ -140,14 +132,14 @@ static int check_ranks(const atalla_blob* blob, const atalla_tensor* inputs, siz
   char text[256], name[64];
   if (count != blob->input_count) {
     snprintf(text, sizeof text, "%zu inputs instead of %u", count, blob->input_count);
-    return say(error, ATALLA_BAD_SHAPE, text);
+    return at_fail(error, ATALLA_BAD_SHAPE, text);
   }
   for (uint32_t i = 0; i < blob->input_count; ++i) {
     const at_tensor* t = at_input_of(blob, i);
     if (inputs[i].rank == t->rank && (inputs[i].shape || !t->rank)) continue;
     snprintf(text, sizeof text, "input %u (%s) has %u dims instead of %u", i, name_of(blob, t->name, name),
              inputs[i].rank, t->rank);
-    return say(error, ATALLA_BAD_SHAPE, text);
+    return at_fail(error, ATALLA_BAD_SHAPE, text);
   }
   return ATALLA_OK;
 }
@@ -160,11 +152,11 @@ static int specialize(const atalla_blob* blob, const atalla_tensor* inputs, int6
     const at_symbol s = at_symbol_at(blob, bad);
     return refuse_symbol(blob, bad, inputs[s.input].shape[s.dim], error);
   }
-  if (!at_evaluate(blob, symbols, values)) return say(error, ATALLA_BAD_SHAPE, "the inputs are too large");
+  if (!at_evaluate(blob, symbols, values)) return at_fail(error, ATALLA_BAD_SHAPE, "the inputs are too large");
   if (!at_guards_hold(blob, values))
-    return say(error, ATALLA_BAD_SHAPE, "the program was not exported for these shapes");
+    return at_fail(error, ATALLA_BAD_SHAPE, "the program was not exported for these shapes");
   atalla_blob* made = copy_of(blob);
-  if (!made) return say(error, ATALLA_OUT_OF_MEMORY, "out of memory");
+  if (!made) return at_fail(error, ATALLA_OUT_OF_MEMORY, "out of memory");
   int fault = rewrite(made, blob, values);
   made->dynamic = (at_symbols){0};
   const int refused = fault ? 0 : compare(made, inputs, error);
@@ -172,7 +164,7 @@ static int specialize(const atalla_blob* blob, const atalla_tensor* inputs, int6
     for (uint32_t i = 0; i < made->tensor_count && !fault; ++i) fault = at_check_tensor(made, i);
     for (uint32_t i = 0; i < made->insn_count && !fault; ++i) fault = at_check_instruction(made, &made->insns[i]);
     if (!fault) fault = at_check_flow(made);
-    if (fault) say(error, fault, at_verdict(fault));
+    if (fault) at_fail(error, fault, at_verdict(fault));
   }
   if (refused || fault) {
     atalla_close(made);
@@ -184,14 +176,14 @@ static int specialize(const atalla_blob* blob, const atalla_tensor* inputs, int6
 
 int atalla_specialize(const atalla_blob* blob, const atalla_tensor* inputs, size_t count, atalla_blob** result,
                       atalla_error* error) {
-  if (!blob || !result || (!inputs && count)) return say(error, ATALLA_BAD_ARGUMENT, "a null pointer");
+  if (!blob || !result || (!inputs && count)) return at_fail(error, ATALLA_BAD_ARGUMENT, "a null pointer");
   int status = check_ranks(blob, inputs, count, error);
   if (status) return status;
   int64_t* symbols = calloc(blob->dynamic.symbol_count + 1u, sizeof *symbols);
   int64_t* values = calloc(blob->dynamic.node_count + 1u, sizeof *values);
   const int64_t** shapes = calloc(count + 1u, sizeof *shapes);
   status = symbols && values && shapes ? specialize(blob, inputs, symbols, values, shapes, result, error)
-                                       : say(error, ATALLA_OUT_OF_MEMORY, "out of memory");
+                                       : at_fail(error, ATALLA_OUT_OF_MEMORY, "out of memory");
   free(symbols);
   free(values);
   free(shapes);

@@ -193,13 +193,7 @@ class _Shop:
 
 
 def instruction_cycles(tiles: Sequence[TileCost], hardware: Hardware, slots: Slots) -> int:
-    """Return the cycles of an instruction.
-
-    Args:
-        tiles: what they cost, in order.
-        hardware: that they were cut for.
-        slots: how many have room at once.
-    """
+    """Return the cycles of an instruction."""
     shop = _Shop(hardware, slots)
     for tile in tiles:
         before = 0.0

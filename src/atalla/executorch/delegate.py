@@ -191,12 +191,8 @@ def _working(groups: Sequence[list[Node]], trials: Sequence[Trial], refused: dic
     """Leave out partitions of views and constants, but for composites, which other kernels do not know."""
     kept = []
     for group, trial in zip(groups, trials, strict=True):
-        if trial.works or any(_is_composite(node) for node in group):
+        if trial.works or any(str(unwrapped(node.target)).removeprefix("aten.") in COMPOSITES for node in group):
             kept.append(group)
         else:
             refused |= {node.name: _IDLE for node in group}
     return kept
-
-
-def _is_composite(node: Node) -> bool:
-    return str(unwrapped(node.target)).removeprefix("aten.") in COMPOSITES

@@ -124,20 +124,15 @@ def try_to_lower(program: torch.export.ExportedProgram, nodes: Iterable[Node]) -
     for node in nodes:
         lowering.node = node
         try:
-            if node.target is operator.getitem:
-                _check_producer(node, trial)
-            else:
+            if node.target is not operator.getitem:
                 _check_static(node)
+            elif getattr(node.args[0], "name", "") in trial.refused:
+                raise UnsupportedError("it is a part of what no instruction does")
             lowering.values[node] = value_of(node, lowering, rules)
         except (UnsupportedError, CompileError) as error:
             trial.refused[node.name] = str(error)
     trial.works = bool(lowering.program.instructions)
     return trial
-
-
-def _check_producer(node: Node, trial: Trial) -> None:
-    if getattr(node.args[0], "name", "") in trial.refused:
-        raise UnsupportedError("it is a part of what no instruction does")
 
 
 def _check_static(node: Node) -> None:

@@ -123,7 +123,7 @@ class _Checker:
             "{} has elements, or lacks them",
             root,
         )
-        self.need(not _negative(tensor.shape), "{} has a dim below zero", tensor)
+        self.need(all(not isinstance(one, int) or one >= 0 for one in tensor.shape), "{} has a dim below zero", tensor)
         ends, whole = _reach(tensor), _reach(root)
         if root.layout is not Layout.STRIDED or ends is None or whole is None or tensor.root is None:
             return
@@ -151,10 +151,6 @@ class _Checker:
 def _same(first: Iterable[object], second: Iterable[object]) -> bool:
     one, other = tuple(first), tuple(second)
     return len(one) == len(other) and all(map(equal, one, other))
-
-
-def _negative(shape: Iterable[object]) -> bool:
-    return any(isinstance(extent, int) and extent < 0 for extent in shape)
 
 
 def _reach(tensor: ir.Tensor) -> tuple[int, int] | None:

@@ -134,7 +134,7 @@ def _folded(node: Node, arguments: Sequence[Any], named: Mapping[str, Any]) -> A
     ):  # fmt: skip
         return None
     outputs = pytree.tree_leaves(node.meta.get("val"))
-    if not all(isinstance(output, torch.Tensor) and _is_static(output) for output in outputs):
+    if not all(isinstance(one, torch.Tensor) and all(isinstance(n, int) for n in one.shape) for one in outputs):
         return None
     limit = max([FOLDED_AT_MOST, *(int(tensor.elements) for tensor in tensors)])
     if sum(output.numel() for output in outputs) > limit:
@@ -148,7 +148,3 @@ def _folded(node: Node, arguments: Sequence[Any], named: Mapping[str, Any]) -> A
         return pytree.tree_map(lambda one: constant(one, node.name) if isinstance(one, torch.Tensor) else one, result)
     except UnsupportedError:
         return None
-
-
-def _is_static(tensor: torch.Tensor) -> bool:
-    return all(isinstance(extent, int) for extent in tensor.shape)

@@ -11,13 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cross_backend.api.arguments import (
-    chosen_targets,
-    described,
-    logged,
-    path_of,
-    required,
-)
+from cross_backend.api.arguments import chosen_targets, described, logged, path_of, required
 from cross_backend.api.models import Model, subject
 from cross_backend.bundling import Evidence, find_evidence, write_bundle
 from cross_backend.cache import Cache

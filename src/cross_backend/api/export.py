@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.api.arguments import (
-    chosen_target,
-    chosen_targets,
-    logged,
-    path_of,
-    required,
-    settings_of,
-)
+from cross_backend.api.arguments import chosen_target, chosen_targets, logged, path_of, required, settings_of
 from cross_backend.api.models import Model, subject
 from cross_backend.cache import Cache
 from cross_backend.errors import LowerError

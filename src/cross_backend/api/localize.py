@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.api.arguments import (
-    checked,
-    chosen_target,
-    logged,
-    logger,
-    path_of,
-    required,
-    settings_of,
-    texts,
-)
+from cross_backend.api.arguments import checked, chosen_target, logged, logger, path_of, required, settings_of, texts
 from cross_backend.api.models import Model, subject
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings

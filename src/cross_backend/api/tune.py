@@ -7,16 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cross_backend.api.arguments import (
-    checked,
-    chosen_targets,
-    described,
-    logged,
-    logger,
-    named,
-    path_of,
-    required,
-)
+from cross_backend.api.arguments import checked, chosen_targets, described, logged, logger, named, path_of, required
 from cross_backend.api.models import Model, file_stem
 from cross_backend.cache import Cache
 from cross_backend.comparison.site import Site

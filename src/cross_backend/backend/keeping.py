@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -75,7 +76,7 @@ class SessionState:
     @property
     def size_bytes(self) -> int:
         """Bytes of the whole state."""
-        return sum(_size(spec) for spec in self.specs)
+        return sum(math.prod(map(int, spec.shape)) * dtype_of(spec.dtype).itemsize for spec in self.specs)
 
     def read(self) -> dict[str, Any]:
         """Return a copy of each part, NumPy arrays by name.
@@ -117,13 +118,6 @@ class SessionState:
         if self._session is None:
             raise RunError("the program has no state to fork; open a second session.")
         return self._session.fork()
-
-
-def _size(spec: TensorSpec) -> int:
-    count = 1
-    for extent in spec.shape:
-        count *= int(extent)
-    return count * dtype_of(spec.dtype).itemsize
 
 
 def initial_values(artifact: Artifact) -> Arrays:

@@ -13,17 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import (
-    THREADS,
-    Backend,
-    Calibration,
-    CallElsewhere,
-    Gap,
-    Lowered,
-    Missing,
-    Options,
-    Session,
-)
+from cross_backend.backend import THREADS, Backend, Calibration, CallElsewhere, Gap, Lowered, Missing, Options, Session
 from cross_backend.backends._onnx import REMEDY, SUFFIX, TO_LOWER, lower_to_onnx, operator_without_kernel
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.browser.page import Adapter, Page

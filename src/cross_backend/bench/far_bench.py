@@ -15,7 +15,7 @@ from cross_backend.bench.there import Trust
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.bundling import find_artifact
 from cross_backend.cache import Cache
-from cross_backend.errors import PlaceLostError, UnsupportedError, WorkerError
+from cross_backend.errors import UnsupportedError, WorkerError
 from cross_backend.places.place import Place
 from cross_backend.registry import resolve
 from cross_backend.worker.process import Worker
@@ -44,10 +44,8 @@ class FarBench(WorkerBench):
         try:
             answer = super()._ask(self._there(question, written))
         except WorkerError as error:
-            lost = self._place.lost_with_program()
-            if lost is None:
-                raise
-            raise PlaceLostError(lost) from error
+            self._place.raise_if_lost(error)
+            raise
         for there, here in written.items():
             self._place.pull(there, here, MOST_OUTPUT_BYTES)
         return answer

@@ -15,20 +15,12 @@ from cross_backend.bench.bench import Bench, Opened, Subject, Verified
 from cross_backend.bench.reading import Reading
 from cross_backend.bench.verification import Judged, verified
 from cross_backend.bundling import find_artifact
-from cross_backend.errors import ArtifactError, PlaceLostError, RunError, UnsupportedError, WorkerError, one_line
+from cross_backend.errors import ArtifactError, RunError, UnsupportedError, WorkerError, one_line
 from cross_backend.measure.latency import Samples
 from cross_backend.places.place import Place
 from cross_backend.records import Execution, Timing
 from cross_backend.registry import resolve
-from cross_backend.tensors import (
-    Tensors,
-    TensorSpec,
-    dtype_of,
-    load_tensors,
-    random_inputs,
-    read_specs,
-    save_tensors,
-)
+from cross_backend.tensors import Tensors, TensorSpec, dtype_of, load_tensors, random_inputs, read_specs, save_tensors
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import Answer, Answering, Question
 
@@ -182,10 +174,8 @@ class RunnerBench(Bench):
         try:
             return self._worker.ask(question, self._timeout_s)
         except WorkerError as error:
-            lost = self._place.lost_with_program()
-            if lost is None:
-                raise
-            raise PlaceLostError(lost) from error
+            self._place.raise_if_lost(error)
+            raise
 
     @property
     def _held(self) -> _OpenThere:

@@ -43,12 +43,7 @@ class WorkerBench(Bench):
     """Asks a worker process; each method's work is the question beside it, in this file."""
 
     def __init__(self, worker: Worker, timeout_s: float) -> None:
-        """Use a worker, which ends with the bench.
-
-        Args:
-            worker: nothing is open in it.
-            timeout_s: longest answer, beside the time for which it is to work.
-        """
+        """Use a worker, which ends with the bench."""
         self.worker, self._timeout_s = worker, timeout_s
 
     @property
@@ -229,10 +224,6 @@ def _artifact(subject: Subject, resolved: Resolved) -> Artifact:
 def _called(run: Callable[[], Tensors]) -> Tensors:
     with failing_as(RunError, "it failed"):
         return run()
-
-
-def _copied(outputs: Tensors) -> list[Any]:
-    return [to_numpy(y).copy() for y in outputs]
 
 
 def _head(outputs: Sequence[Any]) -> tuple[float, ...]:

@@ -101,9 +101,7 @@ def _may_replace(place: Path) -> bool:
 
 
 def _write_payloads(
-    folder: Path,
-    artifacts: Sequence[tuple[Artifact, str, str, Mapping[str, float]]],
-    measured: Mapping[str, Measured],
+    folder: Path, artifacts: Sequence[tuple[Artifact, str, str, Mapping[str, float]]], measured: Mapping[str, Measured]
 ) -> list[dict[str, Any]]:
     """Copy the payloads, and return what the manifest says of each."""
     rows = []

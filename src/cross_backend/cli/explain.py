@@ -5,14 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cross_backend.cli import positive_int, print_json
-from cross_backend.cli._options import (
-    add_calibration,
-    add_json,
-    add_model,
-    add_timeout,
-    export_progress,
-    trust_files,
-)
+from cross_backend.cli._options import add_calibration, add_json, add_model, add_timeout, export_progress, trust_files
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

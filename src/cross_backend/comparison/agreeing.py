@@ -72,9 +72,7 @@ def _answers(entrant: Entrant, inputs: Path, folder: Path, most: int) -> Path | 
         told = {NAME: one_line(error)}
         failures = told if isinstance(error, WorkerError) else {}
         entrant.result = replace(
-            entrant.result,
-            absent={**entrant.result.absent, **told},
-            failures={**entrant.result.failures, **failures},
+            entrant.result, absent={**entrant.result.absent, **told}, failures={**entrant.result.failures, **failures}
         )
         return None
     return folder

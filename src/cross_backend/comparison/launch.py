@@ -36,7 +36,6 @@ from cross_backend.comparison.warm_up import WARM_UP_S
 from cross_backend.errors import CrossBackendError, PlaceLostError, WorkerError, one_line
 from cross_backend.exporting.export import Exported
 from cross_backend.measure.disturbance import Snapshot, causes
-from cross_backend.measurement import Measurement
 from cross_backend.program.captured import Captured
 from cross_backend.records import Launch, Outcome
 from cross_backend.registry import Resolved
@@ -108,7 +107,8 @@ def run_launch(
         nonlocal step
         step = done
         progress(doing, done, steps)
-        _show_all(look, entrants, earlier)
+        if look is not unseen:
+            look([standing(*pair) for pair in zip(entrants, earlier, strict=True)])
 
     cooling = Cooling(site, lambda doing: progress(doing, step, steps))
 
@@ -157,11 +157,6 @@ def run_launch(
         lost,
     )
     return launch, interrupted
-
-
-def _show_all(look: Look, entrants: Sequence[Entrant], earlier: Sequence[Sequence[Measurement | None]]) -> None:
-    if look is not unseen:
-        look([standing(*pair) for pair in zip(entrants, earlier, strict=True)])
 
 
 def _disturbances(before: Snapshot | None, after: Snapshot | None, settings: Settings, site: Site) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from cross_backend.bench.there import AskBackends, AskLacking, AskMachine, AskSn
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
-from cross_backend.errors import PlaceError, PlaceLostError, UnavailableError, WorkerError
+from cross_backend.errors import PlaceError, UnavailableError, WorkerError
 from cross_backend.machine import Machine, version_of
 from cross_backend.measure.disturbance import Snapshot
 from cross_backend.places.condition import Condition
@@ -185,9 +185,7 @@ class WithPython(Site):
         try:
             return self.observer.ask(question, ASK_S)
         except WorkerError as error:
-            lost = self.place.lost_with_program()
-            if lost is not None:
-                raise PlaceLostError(lost) from error
+            self.place.raise_if_lost(error)
             raise PlaceError(f"{self.name} cannot start our package: {error}") from error
 
 
@@ -219,10 +217,8 @@ class WithRunner(Site):
         try:
             return self.place.condition()
         except PlaceError as error:
-            lost = self.place.lost_with_program()
-            if lost is None:
-                raise
-            raise PlaceLostError(lost) from error
+            self.place.raise_if_lost(error)
+            raise
 
     def checks(self) -> list[tuple[str, bool, str]]:  # noqa: D102
         found = self.condition()

@@ -86,8 +86,10 @@ def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
         raise PlaceError(f"{place.name} needs the C++ runner. Run: cross-backend toolchain add {build.name}")
     folder = place.push(build.files)
     program = (f"{folder}/{RUNNER}", "--serve", "--lease", str(LEASE_S))
+    if isinstance(place, ShellPlace):
+        place.make_executable(program[0])
     is_emulated = "emulated" in place.facts
-    elsewhere = Elsewhere(place.start, {}, _made_executable(place, folder, program), LEASE_S, BEAT_S)
+    elsewhere = Elsewhere(place.start, {}, program, LEASE_S, BEAT_S)
     worker = stack.enter_context(Worker(cache.log("there"), elsewhere=elsewhere))
     try:
         found_there = RunnerBench(worker, ASK_S, place).ask(RunnerMachine())
@@ -97,13 +99,6 @@ def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
     reason = "an emulated machine: right or wrong is all that it shows" if is_emulated else None
     machine = _machine(found_there, place.facts, is_emulated=is_emulated)
     return WithRunner(place, elsewhere, tuple(found_there.runtimes), machine, reason)
-
-
-def _made_executable(place: Place, folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command, after the file there was made a program."""
-    if isinstance(place, ShellPlace):
-        place.make_executable(f"{folder}/{RUNNER}")
-    return program
 
 
 def _machine(found: MachineThere, facts: Mapping[str, str], *, is_emulated: bool) -> Machine:

@@ -38,7 +38,8 @@ class Score(Reading[float]):
         from cross_backend.tensors import load_tensors
 
         groups = load_tensors(self.task)
-        return score(artifact.session, groups["input"], groups["label"][0], _among(self.metric))
+        top = re.fullmatch(r"top-(\d+) accuracy", self.metric)
+        return score(artifact.session, groups["input"], groups["label"][0], int(top[1]) if top else 1)
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,6 @@ def score(session: Session, samples: Sequence[Array], labels: Array, among: int 
         return float((first.argmax(axis=1) == labels).mean())
     best = np.argsort(first, axis=1)[:, -among:]
     return float((best == labels[:, None]).any(axis=1).mean())
-
-
-def _among(metric: str) -> int:
-    found = re.fullmatch(r"top-(\d+) accuracy", metric)
-    return int(found[1]) if found else 1
 
 
 def _take(state: Pass) -> None:

@@ -201,14 +201,10 @@ def _ranges(program: ExportedProgram, inputs: Arrays, precision: str, *, bounded
             found.append(_Range(float(x.min()), float(x.max())))
         else:
             far = FARTHEST if precision == "fp32" else NARROW_RANGE
-            most = min(far * (float(abs(x.astype("float64")).max()) or 1.0), _largest(x))
+            largest = 6e4 if x.dtype.name == "float16" else 1e18  # of the type, with room for one product
+            most = min(far * (float(abs(x.astype("float64")).max()) or 1.0), largest)
             found.append(_Range(-most, most))
     return found
-
-
-def _largest(x: Any) -> float:
-    """Return the largest number of a type of floats, with room for one product."""
-    return 6e4 if x.dtype.name == "float16" else 1e18
 
 
 def _candidates(

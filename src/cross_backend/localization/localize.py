@@ -251,10 +251,11 @@ def _searched(
     parts.flaky, parts.crash = empty.wrong_runs < empty.runs, wrong.crash
     ended, rows = search(parts, _other(right, wrong.case, sample), right.rounded(given))
     units = [right.units[at] for at in ended.numbers]
+    doubt = f"The difference does not repeat: {empty.wrong_runs} of {empty.runs} calls are wrong, so this is not sure."
     found = replace(
         empty,
         culprit=ended.culprit,
-        says=ended.says if not parts.flaky else f"{ended.says} {_doubt(empty)}",
+        says=ended.says if not parts.flaky else f"{ended.says} {doubt}",
         operators=tuple(right.suspect(unit, values) for unit in units),
         graph=right.graph(values),
         nodes=tuple(rows),
@@ -277,10 +278,6 @@ def _whose(case: Case, whole: Whole, got: Values, values: Values, target: str, s
     original = next(one for one in cases_of(sample, (), case.precision, every=True) if one.name == case.name)
     differs = original.reason(whole.finish(values, got)) is not None
     return f"There {target} {'differs from' if differs else 'agrees with'} the reference."
-
-
-def _doubt(empty: Localized) -> str:
-    return f"The difference does not repeat: {empty.wrong_runs} of {empty.runs} calls are wrong, so this is not sure."
 
 
 def _other(whole: Whole, case: Case, sample: Any) -> Values:

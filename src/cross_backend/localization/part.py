@@ -124,11 +124,8 @@ def _leaving(chosen: Sequence[Any], outputs: Collection[str] | None) -> list[Any
     inside = set(chosen)
     if outputs is not None:
         return [node for node in chosen if node.name in set(outputs)]
-    return [node for node in chosen if any(user not in inside for user in node.users) and not _only_picked(node)]
-
-
-def _only_picked(node: Any) -> bool:
-    return bool(node.users) and all(_picks(user) for user in node.users)
+    used = [node for node in chosen if any(user not in inside for user in node.users)]
+    return [node for node in used if not all(_picks(user) for user in node.users)]
 
 
 def _check(program: ExportedProgram, chosen: Sequence[Any], entering: Sequence[Any], leaving: Sequence[Any]) -> None:

@@ -17,18 +17,14 @@ SHOWING_S = 180.0
 """Seconds after which a program is cut in no further pieces to see its values."""
 
 
-def seen_in_pieces(parts: Parts, seconds: float = SHOWING_S) -> list[tuple[list[int], Values]]:
+def seen_in_pieces(parts: Parts) -> list[tuple[list[int], Values]]:
     """Return the values of a program on its backend, by piece: (operators by number, values that they return there).
 
     The whole program is one piece where it can be lowered with all of its values as outputs. Vendors' compilers refuse
     some of such programs: XNNPACK's several outputs of four dimensions, so values are asked for as rows, too. A piece
     that fails in both ways is halved. An operator that fails alone is left out, as is what time does not reach.
-
-    Args:
-        parts: the program.
-        seconds: after which no further piece is lowered.
     """
-    until = time.monotonic() + seconds
+    until = time.monotonic() + SHOWING_S
     seen: list[tuple[list[int], Values]] = []
     waiting = [(list(range(len(parts.whole.units))), False)]
     while waiting and (not parts.tried or time.monotonic() < until):
@@ -62,11 +58,6 @@ def layer_costs(whole: Whole, values: Values, seen: Sequence[tuple[Sequence[int]
     The own error of an operator is what the backend computed, less what the reference computes from the backend's own
     inputs. It is added to the reference's value, and the rest of the program is computed in float32: the outputs then
     show this error and no other.
-
-    Args:
-        whole: the program.
-        values: what the reference computes.
-        seen: what the backend computed of it, see :func:`seen_in_pieces`.
     """
     rows = []
     for numbers, got in seen:
@@ -87,12 +78,6 @@ def estimated_costs(
 
     No backend is asked: values are rounded to 256 steps between their smallest and their largest, or 0, of all
     calibration inputs. On a backend that quantises every operator the order is close to the measured one.
-
-    Args:
-        whole: the program.
-        values: what the reference computes for one input.
-        numbers: of the operators.
-        rows: what it computes for the calibration inputs.
     """
     import numpy as np
 

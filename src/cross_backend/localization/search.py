@@ -40,11 +40,6 @@ def search(parts: Parts, other: Values, rounded: Values) -> tuple[SearchEnd, lis
     All values of the program are asked for first, in one lowering. Where they show an operator that is off on its own
     inputs, it is tried alone. Else the boundary is bisected: operators before it on the backend, the rest in the
     reference. Last, the operator at the boundary is tried alone, and with its neighbours.
-
-    Args:
-        parts: lowers and judges.
-        other: values of another input; see :func:`errors_by_node`.
-        rounded: values under other rounding errors.
     """
     rows = [] if parts.crash else _shown(parts, other, rounded)
     found = _near(parts, rows)
@@ -68,16 +63,14 @@ def _near(parts: Parts, rows: Sequence[NodeError]) -> SearchEnd | None:
     if not off:
         return None
     worst = max(off, key=lambda row: row.local / row.rounding)
-    numbers = list(dict.fromkeys(_number(parts, row.node) for row in (off[0], worst)))
-    tries = parts.try_all([(f"{parts.whole.units[at][0]} alone", [at]) for at in numbers])
+    units = parts.whole.units
+    both = (off[0], worst)
+    numbers = list(dict.fromkeys(at for row in both for at, unit in enumerate(units) if row.node in unit))
+    tries = parts.try_all([(f"{units[at][0]} alone", [at]) for at in numbers])
     for at, tried in zip(numbers, tries, strict=True):
         if tried.trial.outcome == WRONG:
             return _operator(parts, at, tried)
     return None
-
-
-def _number(parts: Parts, name: str) -> int:
-    return next(at for at, unit in enumerate(parts.whole.units) if name in unit)
 
 
 def _operator(parts: Parts, at: int, tried: TriedPart) -> SearchEnd:

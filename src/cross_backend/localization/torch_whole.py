@@ -186,13 +186,9 @@ class TorchWhole(Whole):
             return self._held(node.name) if node.name in self._fixed else from_numpy(given[node.name])
 
         return [
-            (words, dict(zip(_results(unit), map(to_numpy, made), strict=False)))
+            (words, dict(zip(unit[1:] or unit, map(to_numpy, made), strict=False)))
             for words, made in variants_of(self._nodes[unit[0]], tensor)
         ]
-
-
-def _results(unit: Sequence[str]) -> Sequence[str]:
-    return unit[1:] if len(unit) > 1 else unit
 
 
 def _attributes(node: Any) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cross_backend.measure.quantiles import CONFIDENCE, ranks_around
 from cross_backend.measure.statistics import median_estimate
-from cross_backend.measurement import Interval, Measurement
+from cross_backend.measurement import Measurement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,8 @@ def percentiles(measurement: Measurement, percents: Sequence[float] = SHOWN) -> 
     values = np.concatenate(rows)
     starts = np.cumsum([0, *map(len, rows[:-1])])
     median = median_estimate(measurement)
-    between = _between_launches(measurement, median)
+    several = len(measurement.by_launch) > 1 and median.low > 0
+    between = math.log(median.high / median.low) / 2 if several else 0.0  # half-width of the median's interval
     places = {percent: _place(len(values), percent) for percent in percents}
     ordered = np.partition(values, sorted(set(places.values())))
     estimates = [(percent, place, float(ordered[place])) for percent, place in places.items()]
@@ -123,12 +124,6 @@ def _design_effect(beyond: np.ndarray, sizes: np.ndarray) -> float:
         return 1.0
     clustered = float(((beyond - share * sizes) ** 2).sum()) * rounds / (rounds - 1) / n**2
     return clustered / (share * (1 - share) / n)
-
-
-def _between_launches(measurement: Measurement, median: Interval) -> float:
-    """Return the half-width of the median's interval as a logarithm; 0 where one launch shows none."""
-    several = len(measurement.by_launch) > 1 and median.low > 0
-    return math.log(median.high / median.low) / 2 if several else 0.0
 
 
 def _wider(value: float, end: float, between: float) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from cross_backend.errors import PlaceLostError
 from cross_backend.places.condition import Condition
 
 LEASE_S = 30.0
@@ -76,12 +77,13 @@ class Place(ABC):
         """Return the state on which speed depends there; None where the place reports none."""
         return None
 
-    def lost_with_program(self) -> str | None:
-        """Return why the place was lost, after a program there ended; the connection's own end may come just after."""
+    def raise_if_lost(self, error: Exception) -> None:
+        """Raise that the place was lost, after a program there ended; the connection's own end may come just after."""
         end = time.monotonic() + SETTLE_S
         while (lost := self.lost()) is None and time.monotonic() < end:
             time.sleep(0.05)
-        return lost
+        if lost is not None:
+            raise PlaceLostError(lost) from error
 
     @abstractmethod
     def close(self) -> None:

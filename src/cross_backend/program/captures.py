@@ -19,12 +19,7 @@ KIND = "captures"
 
 
 def capture_of(program: str, cache: Cache) -> Path | None:
-    """Return the folder of a captured program.
-
-    Args:
-        program: its digest.
-        cache: where captures lie.
-    """
+    """Return the folder of a captured program."""
     for record in sorted((cache.root / KIND).glob("*/capture.json")):
         try:
             if json.loads(record.read_text())["digest"] == program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -76,19 +77,12 @@ def shapes_of(program: ExportedProgram) -> Iterator[tuple[str, list[tuple[int, .
     for name, share in (("smallest sizes", 0.0), ("middle sizes", 0.5), ("largest sizes", 1.0)):
         chosen = {s: round(least + (most - least) * share) for s, (least, most) in bounds.items()}
         made = [tuple(_extent(n, chosen) for n in shape) for shape in shapes]
-        if chosen != hints and all(_elements(shape) <= ELEMENTS for shape in made):
+        if chosen != hints and all(math.prod(shape) <= ELEMENTS for shape in made):
             yield name, made
 
 
 def _extent(extent: Any, chosen: Mapping[Any, int]) -> int:
     return extent if isinstance(extent, int) else int(extent.node.expr.subs(chosen))
-
-
-def _elements(shape: Sequence[int]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count
 
 
 def _hint(shapes: Sequence[Sequence[Any]], symbol: Any) -> int:

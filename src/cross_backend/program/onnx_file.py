@@ -98,7 +98,8 @@ def _known(model: Any, given: Sequence[Any], truth: Truth) -> OnnxFile:
     """Return a checked model with its sample and probes."""
     import numpy as np
 
-    inputs, outputs, graph, run = _inputs(model), _outputs(model), OnnxGraph(model), _runner(model, truth)
+    inputs, outputs = _inputs(model), tuple(_spec(value) for value in model.graph.output)
+    graph, run = OnnxGraph(model), _runner(model, truth)
     names = [spec.name for spec in inputs]
     sample = _sample(model, given, truth)
     kept: list[Any] = []
@@ -178,10 +179,6 @@ def _given(model: Any) -> list[Any]:
     """Return the inputs that a caller gives; older files list their weights among them."""
     weights = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in weights]
-
-
-def _outputs(model: Any) -> tuple[TensorSpec, ...]:
-    return tuple(_spec(value) for value in model.graph.output)
 
 
 def _spec(value: Any) -> TensorSpec:

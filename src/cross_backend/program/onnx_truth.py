@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, one_line
@@ -136,19 +137,20 @@ def runtime_of(model: Any) -> Run:
 
     def run(feed: Mapping[str, Any]) -> list[Any]:
         if not sessions:
-            sessions.append(_session(model))
+            sessions.append(plain_session(model.SerializeToString()))
         return list(sessions[0].run(None, dict(feed)))
 
     return run
 
 
-def _session(model: Any) -> Any:
+def plain_session(model: bytes | Path) -> Any:
+    """Return a session of ONNX Runtime that changes nothing in the graph."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
 
 
 def _parted(model: Any, feed: Mapping[str, Any]) -> str | None:

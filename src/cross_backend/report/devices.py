@@ -24,7 +24,7 @@ def summary(panels: Sequence[Panel]) -> Table:
                 f"{panel.machine.cpu}, {panel.machine.arch}",
                 verdicts.listed(first) if first else NONE,
                 figures.duration(latency.value, latency) if latency else NONE,
-                _verified(panel),
+                f"{sum(one.outcome is Outcome.OK for one in panel.results)} of {len(panel.results)}",
             )
         )
     return Table(
@@ -32,18 +32,8 @@ def summary(panels: Sequence[Panel]) -> Table:
     )
 
 
-def _verified(panel: Panel) -> str:
-    right = sum(result.outcome is Outcome.OK for result in panel.results)
-    return f"{right} of {len(panel.results)}"
-
-
 def decision(panels: Sequence[Panel], command: str) -> str:
-    """Return the page for a design document: what to ship on each device, why, what was not measured, how to repeat it.
-
-    Args:
-        panels: of all models and machines.
-        command: that repeats the comparison.
-    """
+    """Return the page for a design document: what to ship on each device, why, what is unmeasured, how to repeat it."""
     lines = ["# Which backend to ship", ""]
     lines += section(summary(panels)) if len(panels) > 1 else []
     for panel in panels:

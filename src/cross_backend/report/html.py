@@ -22,7 +22,7 @@ from cross_backend.report.tables import NONE
 from cross_backend.report.views import View, looks_of, views
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+    from jinja2 import Environment
 
 DOCUMENTATION = "https://github.com/cross-backend/cross-backend/tree/main/docs"
 """Where the pages lie that a report names; nothing is asked of them until somebody follows the link."""
@@ -42,7 +42,8 @@ def write(results: StudyResults, path: Path) -> None:
 
     parts = study_parts(results)
     style, script = template_text("report.css"), "\n".join(map(template_text, SCRIPTS))
-    page: Any = _template().stream(
+    template = surroundings(template_text).get_template("report.html.template")
+    page: Any = template.stream(
         **parts,
         style=Markup(style),  # noqa: S704  ours, without a name of anybody's
         script=Markup(script),  # noqa: S704
@@ -132,10 +133,6 @@ def _without_figures(view: View) -> list[tuple[str, str]]:
         if not row.has_figures:
             found.setdefault(str(row.result.outcome), []).append(row.result.title)
     return [(outcome, ", ".join(titles)) for outcome, titles in found.items()]
-
-
-def _template() -> Template:
-    return surroundings(template_text).get_template("report.html.template")
 
 
 def surroundings(load: Callable[[str], str]) -> Environment:

@@ -26,8 +26,7 @@ def panel_html(panel: Panel) -> str:
     if panel.ranked:
         parts.append(_table(tables.ranking(panel).filled))
     parts += map(
-        _paragraph,
-        filter(None, (verdicts.lead(panel), verdicts.resolution([panel]), verdicts.disturbed(panel))),
+        _paragraph, filter(None, (verdicts.lead(panel), verdicts.resolution([panel]), verdicts.disturbed(panel)))
     )
     parts += [
         _paragraph(f"{outcomes.MARKS[outcome]} {titles}: {outcome}: {why}")

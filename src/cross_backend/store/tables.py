@@ -80,16 +80,12 @@ def series_of(store: Store, study: StudyRow) -> Iterator[Series]:
         for number, launch in store.records(study.id, panel.key, Launch):
             results = launch.results
             for result in (*results, launch.twin) if launch.twin else results:
-                for measurement in _measurements(result):
+                for measurement in filter(None, (result.latency, *result.measurements)):
                     yield (*where, result.target, result is launch.twin, number), measurement
         for index, further in store.records(study.id, panel.key, Further):
             target = results[index].target if index < len(results) else f"#{index}"
             for measurement in further.measurements:
                 yield (*where, target, False, None), measurement
-
-
-def _measurements(result: Result) -> tuple[Measurement, ...]:
-    return (result.latency, *result.measurements) if result.latency else result.measurements
 
 
 def _write_csv(found: Iterator[Series], path: Path) -> int:

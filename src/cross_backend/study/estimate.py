@@ -119,11 +119,7 @@ def plan(study: StudySpec, cache: Cache) -> tuple[Sequence[Cell], Estimate]:
     return planned, estimate(study, planned, flops)
 
 
-def estimate(
-    study: StudySpec,
-    planned: Sequence[Cell],
-    flops: Callable[[PanelSpec], float | None],
-) -> Estimate:
+def estimate(study: StudySpec, planned: Sequence[Cell], flops: Callable[[PanelSpec], float | None]) -> Estimate:
     """Estimate a study.
 
     Args:
@@ -146,11 +142,7 @@ def estimate(
 
 
 def _panel(
-    panel: PanelSpec,
-    mine: Sequence[Cell],
-    flops: float | None,
-    settings: StudySettings,
-    made: set[tuple[str, int]],
+    panel: PanelSpec, mine: Sequence[Cell], flops: float | None, settings: StudySettings, made: set[tuple[str, int]]
 ) -> Seconds:
     if not mine:
         return NOTHING

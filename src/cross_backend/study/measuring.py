@@ -52,24 +52,9 @@ class Keep:
 
 
 def measure(
-    spec: PanelSpec,
-    settings: StudySettings,
-    stored: Stored,
-    export: Export,
-    cache: Cache,
-    site: Site,
-    keep: Keep,
+    spec: PanelSpec, settings: StudySettings, stored: Stored, export: Export, cache: Cache, site: Site, keep: Keep
 ) -> None:
     """Measure what is missing of a panel.
-
-    Args:
-        spec: of the panel.
-        settings: of its study.
-        stored: what was measured of it on this kind of machine.
-        export: captures and lowers.
-        cache: where logs go.
-        site: machine that measures.
-        keep: takes every record.
 
     Raises:
         KeyboardInterrupt: it was stopped.
@@ -165,7 +150,9 @@ def _take_instruments(
     keep: Keep,
 ) -> None:
     """Take the further instruments of each target that works; what one gave is kept before the next begins."""
-    names, results = _instruments(spec, settings), panel.results
+    names, results = settings.instruments, panel.results
+    if spec.generate is not None:
+        names = tuple(name for name in names if name == "memory")  # the others say something of single calls
     todo = [i for i, r in enumerate(results) if r.latency_ms is not None and i not in stored.further] if names else []
     task = None if captured.metric is None else (captured.metric, captured.task_path)
     how = settings_of(settings, spec.threads)
@@ -177,11 +164,6 @@ def _take_instruments(
         call_s = result.latency_ms.value / 1e3
         found = take_further(rows[index], wanted, how, cache, batch=spec.batch, task=task, call_s=call_s, site=site)
         keep.further(index, result.title, found)
-
-
-def _instruments(spec: PanelSpec, settings: StudySettings) -> Sequence[str]:
-    """Return the instruments of a panel: of one that generates only those that say nothing of single calls."""
-    return settings.instruments if spec.generate is None else [n for n in settings.instruments if n == "memory"]
 
 
 def _localize(

@@ -93,12 +93,7 @@ TOOLCHAINS: dict[str, Toolchain] = {
             "the MPS backend was removed in executorch 1.5; 1.4.1 is the last version that has it",
             (("torch", "2.13.0"), ("executorch", "1.4.1")),
         ),
-        Toolchain(
-            "onnxruntime_cuda",
-            _ONE_FOLDER,
-            (("onnxruntime-gpu", "1.31.1"),),
-            extra="cuda,cudnn",
-        ),
+        Toolchain("onnxruntime_cuda", _ONE_FOLDER, (("onnxruntime-gpu", "1.31.1"),), extra="cuda,cudnn"),
         Toolchain("onnxruntime_directml", _ONE_FOLDER, (("onnxruntime-directml", "1.24.4"),)),
         Toolchain("onnxruntime_migraphx", _ONE_FOLDER, (("onnxruntime-migraphx", "1.27.1"),)),
         Toolchain("onnxruntime_openvino", _ONE_FOLDER, (("onnxruntime-openvino", "1.24.1"),)),

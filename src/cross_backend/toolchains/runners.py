@@ -77,11 +77,7 @@ class RunnerBuild:
         system = [] if native else ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={self.architecture}"]
         beside = "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath,'$ORIGIN'"
         build = ["bash", str(source / "runner" / "build.sh"), str(self.folder / "build"), *system, beside]
-        variables = {
-            "CXX": compiler,
-            "CC": compiler.removesuffix("++") + "cc",
-            "PYTHON": sys.executable,
-        }
+        variables = {"CXX": compiler, "CC": compiler.removesuffix("++") + "cc", "PYTHON": sys.executable}
         package_files = wheel / package
         run_step(self.name, "building", [*build, f"-Dexecutorch_DIR={package_files}/share/cmake"], variables=variables)
         tell(f"[3/3] {self.name}: collecting its libraries")

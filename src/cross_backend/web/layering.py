@@ -68,10 +68,7 @@ def laid_out(feeds_on: Sequence[Sequence[int]]) -> Layout:
 
 
 def _across(
-    rows: Sequence[list[int]],
-    above: Mapping[int, list[int]],
-    below: Mapping[int, list[int]],
-    wide: Sequence[float],
+    rows: Sequence[list[int]], above: Mapping[int, list[int]], below: Mapping[int, list[int]], wide: Sequence[float]
 ) -> list[float]:
     """Return the middle of everything."""
     x = [0.0] * len(wide)

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from cross_backend.errors import UsageError
 from cross_backend.localization.found import ESTIMATED, Culprit, Localized
+from cross_backend.localization.kept import KeptLocalized
 from cross_backend.records import Panel, PanelKey, Result
 from cross_backend.report.localized import numbers_text
 from cross_backend.web.api import history_asked, state_of
@@ -65,18 +66,18 @@ async def running_localizing(request: Request) -> Response:
 
 async def of_artifact(request: Request) -> Response:
     """Show what was found of an artifact."""
-    from anyio import to_thread
-
-    state = state_of(request)
-    choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
-    kept = await to_thread.run_sync(state.localizing.kept, choice)
-    if kept is None:
-        raise NotFoundError("no search was finished for this artifact.")
+    choice, kept = await _kept(request)
     return await _page(request, kept.found, choice.title, kept.when, choice)
 
 
 async def of_artifact_json(request: Request) -> Response:
     """Return what was found of an artifact, as ``localize --json`` prints it."""
+    choice, kept = await _kept(request)
+    headers = {"content-disposition": f'attachment; filename="{choice.key}-localized.json"'}
+    return JSONResponse(kept.found.to_json(), headers=headers)
+
+
+async def _kept(request: Request) -> tuple[Choice, KeptLocalized]:
     from anyio import to_thread
 
     state = state_of(request)
@@ -84,8 +85,7 @@ async def of_artifact_json(request: Request) -> Response:
     kept = await to_thread.run_sync(state.localizing.kept, choice)
     if kept is None:
         raise NotFoundError("no search was finished for this artifact.")
-    headers = {"content-disposition": f'attachment; filename="{choice.key}-localized.json"'}
-    return JSONResponse(kept.found.to_json(), headers=headers)
+    return choice, kept
 
 
 async def reproducer_of(request: Request) -> Response:

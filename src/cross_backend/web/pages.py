@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from cross_backend._version import __version__
 from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
-from cross_backend.exporting.operations import operations
+from cross_backend.exporting.operations import Operation, operations
 from cross_backend.generation.continuing import NEW_TOKENS
 from cross_backend.platforms import COMPARED
 from cross_backend.report import html
@@ -31,7 +31,7 @@ from cross_backend.study.matrix import matrix_of
 from cross_backend.study.reports import write_report
 from cross_backend.web import visitor
 from cross_backend.web.api import asked, history_asked, state_of, whole
-from cross_backend.web.catalogue import Playable
+from cross_backend.web.catalogue import Choice, Playable
 from cross_backend.web.changing import change_chart
 from cross_backend.web.graphing import WORDS, graph
 from cross_backend.web.guard import HEADERS
@@ -301,11 +301,9 @@ async def artifact(request: Request) -> Response:
     """Show what one artifact holds: what is inside, what was left, why, and by which line."""
     from anyio import to_thread
 
-    state = state_of(request)
-    choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
-    found = () if choice.artifact is None else await to_thread.run_sync(operations, choice.artifact, state.cache)
+    choice, found = await _operations(request)
     drawn = await to_thread.run_sync(graph, found, opened_runs(request))
-    kept = await to_thread.run_sync(state.localizing.kept, choice)
+    kept = await to_thread.run_sync(state_of(request).localizing.kept, choice)
     return page(
         request,
         "artifact",
@@ -328,13 +326,17 @@ def opened_runs(request: Request) -> list[int] | None:
 
 async def artifact_operations(request: Request) -> Response:
     """Return what the graph of an artifact shows, as JSON."""
+    choice, found = await _operations(request)
+    headers = {"content-disposition": f'attachment; filename="{choice.key}-operations.json"'}
+    return JSONResponse({"operations": [asdict(one) for one in found]}, headers=headers)
+
+
+async def _operations(request: Request) -> tuple[Choice, Sequence[Operation]]:
     from anyio import to_thread
 
     state = state_of(request)
     choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
-    found = () if choice.artifact is None else await to_thread.run_sync(operations, choice.artifact, state.cache)
-    headers = {"content-disposition": f'attachment; filename="{choice.key}-operations.json"'}
-    return JSONResponse({"operations": [asdict(one) for one in found]}, headers=headers)
+    return choice, () if choice.artifact is None else await to_thread.run_sync(operations, choice.artifact, state.cache)
 
 
 async def guide(request: Request) -> Response:

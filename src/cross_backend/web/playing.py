@@ -87,15 +87,11 @@ def play(
         first = ran.outputs if first is None else first
     answer: dict[str, Any] = {"model": model.name, "kind": None if media is None else media.kind, "runs": rows}
     if visitor is not None:
-        given = _for_visitor(visitor, prepared)
+        inputs = _fitted(prepared, visitor)
+        given = handed_out(sample_of(visitor) if inputs is None else inputs)
         ticket = state.tickets.issue(Ticket(model.name, prepared, first))
         answer["visitor"] = {"ticket": ticket, "prepare_ms": prepare_ms, "inputs": given}
     return answer
-
-
-def _for_visitor(visitor: Choice, prepared: Prepared | None) -> list[dict[str, Any]]:
-    inputs = _fitted(prepared, visitor)
-    return handed_out(sample_of(visitor) if inputs is None else inputs)
 
 
 def present(media: Media | None, ticket: Ticket, outputs: Arrays) -> dict[str, Any]:

@@ -43,10 +43,7 @@ def _calibrated(source: Source, path: Path | None) -> Source:
         raise UsageError(f"{path} does not exist; --calibration takes an .npz file, or a folder of inputs.")
     identity = None if source.identity is None else f"{source.identity}\ncalibration={digest_of(path)}"
     return replace(
-        source,
-        identity=identity,
-        build=lambda: replace(source.build(), calibration_from=path),
-        calibration=path,
+        source, identity=identity, build=lambda: replace(source.build(), calibration_from=path), calibration=path
     )
 
 

@@ -73,12 +73,12 @@ class CrossShape:
 
 def t5_encoder(name: str = "t5_encoder_kv", weights: str | None = None, **sizes: int) -> Workload:
     """Build T5's encoder with the keys and values for its decoder; input (1, 128) ids, two outputs (6, 8, 128, 64)."""
-    return _encoder(name, _t5_shape("t5_decoder", name, sizes), weights)
+    return _encoder(name, _t5_shape(name, sizes), weights)
 
 
 def t5_decoder(name: str = "t5_decoder", weights: str | None = None, **sizes: int) -> Workload:
     """Build T5's decoder; inputs ids (1, tokens), the (1,) position of the first, keys and values (6, 8, 128, 64)."""
-    return _decoder(name, _t5_shape("t5_decoder", name, sizes), weights)
+    return _decoder(name, _t5_shape(name, sizes), weights)
 
 
 def whisper_encoder(name: str, weights: str | None = None, **sizes: int) -> Workload:
@@ -92,8 +92,8 @@ def whisper_decoder(name: str, weights: str | None = None, **sizes: int) -> Work
     return _decoder(name, _whisper_shape(name.partition("_decoder")[0] + "_decoder", name, sizes), weights)
 
 
-def _t5_shape(row: str, name: str, sizes: dict[str, int]) -> CrossShape:
-    shape = CrossShape("t5", **{**WORKLOADS[row].options, **sizes})
+def _t5_shape(name: str, sizes: dict[str, int]) -> CrossShape:
+    shape = CrossShape("t5", **{**WORKLOADS["t5_decoder"].options, **sizes})
     shape.check(name)
     return shape
 

@@ -6,13 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cross_backend.errors import (
-    CaptureError,
-    CrossBackendError,
-    UsageError,
-    one_line,
-    unknown_name,
-)
+from cross_backend.errors import CaptureError, CrossBackendError, UsageError, one_line, unknown_name
 from cross_backend.foreign_files import open_regular
 from cross_backend.machine import version_of
 from cross_backend.workloads.checkpoint import load_checkpoint

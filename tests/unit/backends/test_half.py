@@ -90,8 +90,8 @@ def _check_values(artifact: xb.Artifact) -> None:
     from executorch.exir._serialize._program import deserialize_pte_binary
 
     (blob,) = deserialize_pte_binary(artifact.payload_path.read_bytes()).program.backend_delegate_data
-    schema = ("executorch.backends.xnnpack.serialization", "schema.fbs")
-    values = [row["xvalue_union"] for row in flatbuffer_json(*schema, flatbuffer_in(blob.data, b"XH00"))["xvalues"]]
+    schema = "executorch.backends.xnnpack.serialization"
+    values = [row["xvalue_union"] for row in flatbuffer_json(schema, flatbuffer_in(blob.data, b"XH00"))["xvalues"]]
     computed = {row["datatype"] for row in values if not row.get("constant_buffer_idx")}
     assert computed == {"xnn_datatype_fp16"}
 

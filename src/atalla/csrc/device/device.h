@@ -96,8 +96,6 @@ typedef struct at_device {
   int failure;  // the first status that something gave while tiles were run
 } at_device;
 
-int at_fail(atalla_error* error, int status, const char* text);
-
 static inline uint64_t at_most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static inline size_t at_rounded(size_t count, size_t to) { return (count + to - 1) / to * to; }

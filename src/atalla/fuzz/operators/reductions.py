@@ -111,10 +111,7 @@ def plain_softmax(draw: Draw, name: str) -> None:
 
 def _scales(draw: Draw, *shape: int) -> tuple[str, str]:
     """Return weight and bias; each may be absent."""
-    return (
-        draw.one("None", draw.weight(*shape, kind="positive")),
-        draw.one("None", draw.weight(*shape)),
-    )
+    return (draw.one("None", draw.weight(*shape, kind="positive")), draw.one("None", draw.weight(*shape)))
 
 
 @makes("layer_norm.default")

@@ -147,13 +147,7 @@ def scatter_add(low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, update
     makes=MAKES, needs=(numbered, combined, same_type, includes_itself, has_elements),
 )  # fmt: skip
 def scatter_reduce(
-    low: Lowering,
-    x: ir.Tensor,
-    axis: int,
-    index: ir.Tensor,
-    update: ir.Tensor,
-    reduce: str,
-    include_self: bool = True,
+    low: Lowering, x: ir.Tensor, axis: int, index: ir.Tensor, update: ir.Tensor, reduce: str, include_self: bool = True
 ) -> ir.Tensor:
     """Elements combined with those where an index says."""
     return _scattered(low, x, axis, index, update, REDUCES[reduce])

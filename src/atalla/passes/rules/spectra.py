@@ -44,11 +44,7 @@ def few_samples(asked: Request) -> bool:
     return isinstance(extent, int) and _parts(extent) is not None
 
 
-@rule(
-    "_fft_r2c.default",
-    makes=(Op.GEMM, Op.EW, Op.BMM),
-    needs=(float32, has_elements, one_dim, few_samples),
-)
+@rule("_fft_r2c.default", makes=(Op.GEMM, Op.EW, Op.BMM), needs=(float32, has_elements, one_dim, few_samples))
 def spectrum(low: Lowering, x: ir.Tensor, dims: Sequence[int], normalization: int, onesided: bool) -> ir.Complex:
     """Transform real numbers along one dim; a constant window that they were multiplied with is taken in."""
     axis = place(dims[0], len(x.shape))
@@ -109,12 +105,7 @@ def _direct(low: Lowering, rows: ir.Tensor, window: torch.Tensor | None, count: 
 
 
 def _in_two(
-    low: Lowering,
-    rows: ir.Tensor,
-    window: torch.Tensor | None,
-    count: int,
-    factor: float,
-    parts: tuple[int, int],
+    low: Lowering, rows: ir.Tensor, window: torch.Tensor | None, count: int, factor: float, parts: tuple[int, int]
 ) -> ir.Tensor:
     """Return the same by two products; sample ``t`` is ``t = b · i + j``, frequency ``k`` is ``k = p + a · q``."""
     import torch

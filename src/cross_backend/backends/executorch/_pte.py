@@ -323,7 +323,7 @@ def flatbuffer_in(blob: bytes, magic: bytes) -> bytes:
     return blob[offset : offset + size]
 
 
-def flatbuffer_json(schema_package: str, schema: str, data: bytes) -> Any:
+def flatbuffer_json(schema_package: str, data: bytes) -> Any:
     """Decode a flatbuffer with the schema that the package ships, using its own ``flatc``."""
     import importlib.resources
     import json
@@ -333,8 +333,8 @@ def flatbuffer_json(schema_package: str, schema: str, data: bytes) -> Any:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        schema_path = folder / schema
-        schema_path.write_bytes((importlib.resources.files(schema_package) / schema).read_bytes())
+        schema_path = folder / "schema.fbs"
+        schema_path.write_bytes((importlib.resources.files(schema_package) / schema_path.name).read_bytes())
         (folder / "data.bin").write_bytes(data)
         _flatc_decompile(str(folder), str(schema_path), str(folder / "data.bin"), ["--raw-binary", "--allow-non-utf8"])
         text = (folder / "data.json").read_text(errors="replace")

@@ -42,5 +42,5 @@ class Mps(ExecuTorchBackend):
         if blob[4:8] != b"MP00":
             raise LowerError("the MPS blob does not begin with the header MP00 that this version knows.")
         graph_bytes = blob[24 : struct.unpack_from("<Q", blob, 8)[0]]
-        graph = flatbuffer_json("executorch.backends.apple.mps.serialization", "schema.fbs", graph_bytes)
+        graph = flatbuffer_json("executorch.backends.apple.mps.serialization", graph_bytes)
         return Counter(node["mpsnode_union_type"].removeprefix("MPS") for node in graph["mps_nodes"])

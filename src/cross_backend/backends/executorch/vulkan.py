@@ -41,7 +41,7 @@ class Vulkan(ExecuTorchBackend):
         return (VulkanPartitioner({"force_fp16": options["precision"] == "fp16"}),)
 
     def blob_operators(self, blob: bytes) -> Mapping[str, int]:
-        graph = flatbuffer_json("executorch.backends.vulkan.serialization", "schema.fbs", flatbuffer_in(blob, b"VH00"))
+        graph = flatbuffer_json("executorch.backends.vulkan.serialization", flatbuffer_in(blob, b"VH00"))
         return Counter(call["name"] for call in graph["chain"])
 
 

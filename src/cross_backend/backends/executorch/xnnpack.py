@@ -17,7 +17,7 @@ _READS = frozenset({"input_id", "input1_id", "input2_id", "filter_id"})
 
 
 def _graph(blob: bytes) -> Any:
-    return flatbuffer_json("executorch.backends.xnnpack.serialization", "schema.fbs", flatbuffer_in(blob, b"XH00"))
+    return flatbuffer_json("executorch.backends.xnnpack.serialization", flatbuffer_in(blob, b"XH00"))
 
 
 def _name(node: Mapping[str, Any]) -> str:

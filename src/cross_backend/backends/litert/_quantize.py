@@ -98,11 +98,12 @@ class _Quantiser:
 
     def quantise(self, kept: Collection[str]) -> bytes:
         """Return the file's bytes with all but these kinds of operators in the precision."""
+        from ai_edge_litert.interpreter import Interpreter
         from ai_edge_quantizer.quantizer import Quantizer
 
         quantiser = Quantizer(bytearray(self._source), self._recipe(kept))
         if self._precision == "int8" and self._ranges is None:
-            (signature,) = _signatures(self._source)
+            (signature,) = Interpreter(model_content=self._source).get_signature_list()
             self._ranges = quantiser.calibrate({signature: self._feeds}, num_threads=1)
         if self._precision == "int8" and not self._ranges:  # no operator that it knows
             return self._source
@@ -127,9 +128,3 @@ class _Quantiser:
         for kind in (*(_EDGES if self._precision == "int8" else ()), *sorted(kept)):
             recipe.add_quantization_config(".*", TFLOperationName[kind], algorithm_key=AlgorithmName.NO_QUANTIZE)
         return recipe.get_quantization_recipe()
-
-
-def _signatures(source: bytes) -> list[str]:
-    from ai_edge_litert.interpreter import Interpreter
-
-    return list(Interpreter(model_content=source).get_signature_list())

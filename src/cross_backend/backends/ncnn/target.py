@@ -37,9 +37,7 @@ class Ncnn(Backend):
     distributions = ("ncnn", "pnnx", "torch")
     preload = ("ncnn",)
     runtime_modules = ("ncnn",)
-    limits = {
-        "dynamic_shapes": "its converter reads a trace, which holds one size of every tensor",
-    }
+    limits = {"dynamic_shapes": "its converter reads a trace, which holds one size of every tensor"}
     takes_state = "tensors"
     options = {
         "device": Option("which processor runs it", "cpu", ("cpu", "vulkan"), at="load"),

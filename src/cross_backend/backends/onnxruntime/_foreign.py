@@ -9,6 +9,7 @@ from typing import Any
 from cross_backend.artifact import Artifact
 from cross_backend.backends._foreign import artifact_of
 from cross_backend.errors import LoadError, UnsupportedError, failing_as
+from cross_backend.program.onnx_truth import plain_session
 from cross_backend.tensors import TensorSpec
 
 _DTYPES: Mapping[str, str] = {
@@ -24,13 +25,8 @@ _DTYPES: Mapping[str, str] = {
 
 def describe(path: Path) -> Artifact:
     """Read it; see :attr:`ForeignFiles.describe`."""
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     with failing_as(LoadError, f"ONNX Runtime cannot load {path.name}"):
-        session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+        session = plain_session(path)
     inputs, outputs = _specs(path, session.get_inputs()), _specs(path, session.get_outputs())
     return artifact_of(path, "onnxruntime.cpu", inputs, outputs)
 

@@ -66,12 +66,7 @@ class Provider:
         return all(version_of(name) for name in self.holders)
 
     def missing(self, machine: Machine, root: Path) -> Missing | None:
-        """Return what stops lowering and running; all that running lacks is told at once.
-
-        Args:
-            machine: the computer that is asked about.
-            root: where its file system begins.
-        """
+        """Return what stops lowering and running; all that running lacks is told at once."""
         packages = missing_packages(TO_LOWER, (), "onnxruntime")
         return Missing(packages.lower if packages else None, self._missing_to_run(machine, root)) or None
 
@@ -218,10 +213,7 @@ PROVIDERS: dict[str, Provider] = {
             settings=lambda _: {"backend_type": "htp", "enable_htp_fp16_precision": "1"},
             emulator_settings={"soc_model": "69", "htp_arch": "79"},  # Snapdragon 8 Elite
             emulated="Qualcomm's HTP emulator: a functional check",
-            options={
-                "precision": Option("arithmetic of the NPU", "fp16", ("fp16",), at="load"),
-                "threads": THREADS,
-            },
+            options={"precision": Option("arithmetic of the NPU", "fp16", ("fp16",), at="load"), "threads": THREADS},
         ),
         Provider(
             "rocm",

@@ -10,18 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import (
-    THREADS,
-    Backend,
-    Calibration,
-    Gap,
-    Keeper,
-    Lowered,
-    Missing,
-    Option,
-    Options,
-    Session,
-)
+from cross_backend.backend import THREADS, Backend, Calibration, Gap, Keeper, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages, space_gap
 from cross_backend.backends._quantize import GROUP, int4, with_low_products
 from cross_backend.backends._scripts import check_float32, check_processor

@@ -10,34 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import (
-    THREADS,
-    Calibration,
-    Keeper,
-    Lowered,
-    Missing,
-    Options,
-    Session,
-)
-from cross_backend.backends.torch._base import (
-    PRECISION,
-    TorchBackend,
-    TorchSession,
-    compiler_gap,
-    prepared,
-    script,
-)
+from cross_backend.backend import THREADS, Calibration, Keeper, Lowered, Missing, Options, Session
+from cross_backend.backends.torch._base import PRECISION, TorchBackend, TorchSession, compiler_gap, prepared, script
 from cross_backend.backends.torch._buffers import Chained
-from cross_backend.backends.torch._device import (
-    device_option,
-    moved_with_inputs,
-    require,
-    synchronize,
-)
-from cross_backend.errors import (
-    LowerError,
-    failing_as,
-)
+from cross_backend.backends.torch._device import device_option, moved_with_inputs, require, synchronize
+from cross_backend.errors import LowerError, failing_as
 from cross_backend.placement import Placement, count_operators
 from cross_backend.program.captured import Program
 from cross_backend.program.pt2 import save_pt2
@@ -73,11 +50,7 @@ class TorchAotInductor(TorchBackend):
 
     name = "torch.aot_inductor"
     title = "PyTorch AOTInductor"
-    options = {
-        "device": device_option("cpu", "cuda", at_lowering=True),
-        "precision": PRECISION,
-        "threads": THREADS,
-    }
+    options = {"device": device_option("cpu", "cuda", at_lowering=True), "precision": PRECISION, "threads": THREADS}
     payload_depends_on_cpu = True
     takes_state = "tensors"
 

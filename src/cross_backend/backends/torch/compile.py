@@ -7,24 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import (
-    Missing,
-    Options,
-    Session,
-)
-from cross_backend.backends.torch._base import (
-    ProgramSession,
-    TorchBackend,
-    compiler_gap,
-    script,
-)
-from cross_backend.backends.torch._device import (
-    buffers_kept,
-)
-from cross_backend.errors import (
-    LoadError,
-    failing_as,
-)
+from cross_backend.backend import Missing, Options, Session
+from cross_backend.backends.torch._base import ProgramSession, TorchBackend, compiler_gap, script
+from cross_backend.backends.torch._device import buffers_kept
+from cross_backend.errors import LoadError, failing_as
 
 if TYPE_CHECKING:
     from cross_backend.machine import Machine

@@ -6,19 +6,9 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import (
-    Options,
-    Recorded,
-    Session,
-)
-from cross_backend.backends.torch._base import (
-    ProgramSession,
-    TorchBackend,
-    script,
-)
-from cross_backend.errors import (
-    UnsupportedError,
-)
+from cross_backend.backend import Options, Recorded, Session
+from cross_backend.backends.torch._base import ProgramSession, TorchBackend, script
+from cross_backend.errors import UnsupportedError
 from cross_backend.records import Timing
 from cross_backend.tensors import Tensors
 

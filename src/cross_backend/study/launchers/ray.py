@@ -22,17 +22,7 @@ from cross_backend.records import Panel, PanelKey
 from cross_backend.study.books import Book
 from cross_backend.study.kinds import MachineKind
 from cross_backend.study.launchers.cluster import Cluster
-from cross_backend.study.launchers.events import (
-    KEPT,
-    Begun,
-    Doing,
-    Ended,
-    Event,
-    Failed,
-    Launched,
-    NodeFacts,
-    Taken,
-)
+from cross_backend.study.launchers.events import KEPT, Begun, Doing, Ended, Event, Failed, Launched, NodeFacts, Taken
 from cross_backend.study.launchers.launcher import Launcher, PanelJob
 from cross_backend.study.launchers.preparing import Preparing
 from cross_backend.study.launchers.there import ToMeasure, panel_by_value

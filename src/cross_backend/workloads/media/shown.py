@@ -94,7 +94,7 @@ class Shown:
         return {key: value for key, value in to_json(self).items() if value not in (None, [], ())}
 
 
-def top_shares(logits: np.ndarray[Any, Any], labels: Sequence[str], count: int = TOP) -> tuple[Share, ...]:
+def top_shares(logits: np.ndarray[Any, Any], labels: Sequence[str]) -> tuple[Share, ...]:
     """Return the likeliest classes of one row of logits.
 
     Raises:
@@ -105,7 +105,7 @@ def top_shares(logits: np.ndarray[Any, Any], labels: Sequence[str], count: int =
     values = finite(logits).ravel()
     shares = np.exp(values - values.max())
     shares /= shares.sum()
-    order = np.argsort(-shares, kind="stable")[:count]
+    order = np.argsort(-shares, kind="stable")[:TOP]
     return tuple(Share(label_of(int(i), labels), int(i), float(shares[i])) for i in order)
 
 

@@ -94,8 +94,7 @@ class TextMedia(Media):
         tokens = prepared.seen.tokens
         own = lengths[len(lengths) - len(tokens) :] if self.pads_before else lengths
         return replace(
-            prepared.seen,
-            tokens=tuple(replace(one, length=float(n)) for one, n in zip(tokens, own, strict=False)),
+            prepared.seen, tokens=tuple(replace(one, length=float(n)) for one, n in zip(tokens, own, strict=False))
         )
 
     def read(self, data: bytes, name: str | None = None) -> str:
