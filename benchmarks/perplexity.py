@@ -20,10 +20,10 @@ from cross_backend.comparison.settings import Settings
 from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.generation.rows import GenerationRow, Length
 from cross_backend.generation.run import run_generation
+from cross_backend.names.task_metrics import PERPLEXITY, drop
 from cross_backend.records import Outcome, Result
 from cross_backend.registry import at_every_precision
 from cross_backend.report import figures, tables
-from cross_backend.task_metrics import PERPLEXITY, drop
 from cross_backend.workloads import find_workload
 
 MODEL = "llama_text"

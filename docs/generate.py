@@ -17,7 +17,7 @@ import references
 import study_schema
 
 from atalla import support
-from cross_backend.platforms import PLATFORMS
+from cross_backend.names.platforms import PLATFORMS
 from cross_backend.registry import find_backend, rows
 from cross_backend.study.matrix import Matrix
 from cross_backend.study.matrix import markdown as matrix_page

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cross_backend.instruments.table import INSTRUMENTS
-from cross_backend.precisions import MEANINGS
+from cross_backend.names.precisions import MEANINGS
 from cross_backend.registry import rows
 from cross_backend.study import fields
 from cross_backend.study.checked import Checked

@@ -25,7 +25,7 @@ _RUN = "CROSS_BACKEND_TEST_RUN"
 SHARED = ("artifacts", "captures", "trusted")
 """Kinds of cache entries that runs share: their keys say all that they depend on; trusted digests are of these."""
 _MAKERS = (
-    *("artifact.py", "cache.py", "registry.py", "structure.py", "target.py", "tensors.py", "trust.py"),
+    *("artifact.py", "cache.py", "registry.py", "names/*.py", "structure.py", "tensors.py", "trust.py"),
     *(
         f"{wing}/**/*.py"
         for wing in ("backend", "backends", "exporting", "lowering", "program", "toolchains", "verify", "workloads")

@@ -34,7 +34,7 @@ PRELOADED = (
     *("torch", "torch.export", "torch.export._trace", "torch._dynamo", "numpy.ma", "psutil", "platformdirs"),
     *("sqlalchemy.dialects.sqlite", "rich.progress", "rich.console", "cattrs", "pydantic.dataclasses"),
     *("executorch.extension.pybindings._C", "executorch.exir", "executorch.devtools.inspector"),
-    *("executorch.backends.xnnpack.partition.xnnpack_partitioner", "onnxscript", "atalla.pt2_file"),
+    *("executorch.backends.xnnpack.partition.xnnpack_partitioner", "onnxscript", "atalla.files.pt2"),
     *("onnxscript.function_libs.torch_lib.ops", "torch.onnx._internal.exporter._core"),
 )
 """What commands import, beside the whole of cross_backend. None of it starts a thread, which a fork would lose, but for

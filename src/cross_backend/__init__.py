@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from cross_backend.errors import CrossBackendError
     from cross_backend.loading.fallback import load_best
     from cross_backend.loading.load import load
+    from cross_backend.names.target import Target
     from cross_backend.placement import Placement
     from cross_backend.program.capture import capture
     from cross_backend.program.captured import OnnxProgram
     from cross_backend.records import Outcome, Panel, Result
     from cross_backend.study.runner import ComparisonRunner, Study
-    from cross_backend.target import Target
     from cross_backend.workloads import Task, Workload
 
 _NAMES = {
@@ -49,7 +49,7 @@ _NAMES = {
     "Result": "records",
     "Session": "backend",
     "Study": "study.runner",
-    "Target": "target",
+    "Target": "names.target",
     "Task": "workloads",
     "Workload": "workloads",
     "bundle": "api.bundle",

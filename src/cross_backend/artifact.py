@@ -15,10 +15,10 @@ from typing import Any
 from cross_backend import onnx_data
 from cross_backend.errors import ArtifactError, UsageError, one_line
 from cross_backend.foreign_files import open_regular, read_regular
+from cross_backend.names.target import Target
 from cross_backend.placement import Placement
 from cross_backend.serialization import to_json
 from cross_backend.structure import Structure
-from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec, read_specs
 
 FORMAT = "cross-backend-artifact"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from atalla.zip_file import check_whole
+from atalla.files.archive import check_whole
 from cross_backend.errors import ArtifactError
 
 MAX_MANIFEST_BYTES = 16 << 20
@@ -104,7 +104,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
     Raises:
         ArtifactError: as :func:`open_regular`.
-        ValueError, ...: one of ``atalla.zip_file.DAMAGE``: damaged, or a byte belongs to no member or to two.
+        ValueError, ...: one of ``atalla.files.archive.DAMAGE``: damaged, or a byte belongs to no member or to two.
     """
     with open_regular(path) as file:
         check_whole(file)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from cross_backend.backend import Backend, Gap, Missing, Options
 from cross_backend.errors import CrossBackendError, UnavailableError, UnsupportedError, one_line, unknown_name
 from cross_backend.machine import Machine, version_of
-from cross_backend.target import Target
+from cross_backend.names.target import Target
 from cross_backend.toolchains import TOOLCHAINS
 
 ENTRY_POINTS = "cross_backend.backends"

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from atalla.zip_file import DAMAGE, check_stored, check_whole, rewritten
+from atalla.files.archive import DAMAGE, check_stored, check_whole, rewritten
 from tests.two_archives import two_archives
 
 

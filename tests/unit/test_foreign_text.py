@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from cross_backend.cli import Parser, _complain
 from cross_backend.errors import CrossBackendError, RunError, StudyFileError, UnavailableError, UsageError, one_line
 from cross_backend.foreign_text import plain
+from cross_backend.names.target import Target
 from cross_backend.placement import Operators, Placement
 from cross_backend.records import Outcome, StudyResults
 from cross_backend.report import html, markdown
 from cross_backend.report.placement import print_operators
 from cross_backend.report.printed import print_panel, print_study
 from cross_backend.report.terminal import Terminal
-from cross_backend.target import Target
 from tests.unit.report import studies
 from tests.unit.report.test_terminal import streams
 

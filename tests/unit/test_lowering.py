@@ -22,13 +22,13 @@ from cross_backend.exporting.export import ExportSettings, export
 from cross_backend.lowering import lower as lowering
 from cross_backend.lowering.lower import KIND, artifact_key, find, lower
 from cross_backend.machine import Machine
+from cross_backend.names.target import Target
 from cross_backend.placement import Operators, Placement
 from cross_backend.program.captured import Captured
 from cross_backend.program.writing import write_program
 from cross_backend.records import Outcome
 from cross_backend.registry import Resolved, resolve
 from cross_backend.report.placement import facts
-from cross_backend.target import Target
 
 NUMBERS = itertools.count()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cross_backend.errors import UsageError
-from cross_backend.platforms import ALIASES, PLATFORMS, Platform, find_platform
+from cross_backend.names.platforms import ALIASES, PLATFORMS, Platform, find_platform
 from cross_backend.registry import rows
 
 

@@ -11,8 +11,8 @@ import pytest
 from cross_backend.backend import Backend
 from cross_backend.backends._packages import space_gap
 from cross_backend.errors import UsageError
+from cross_backend.names.target import Target
 from cross_backend.registry import BACKENDS, find_backend, full_name, resolve, rows, short_name
-from cross_backend.target import Target
 
 SHORT = {
     "xnnpack": "executorch.xnnpack", "portable": "executorch.portable", "cpu": "onnxruntime.cpu",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cross_backend.errors import UsageError
-from cross_backend.target import Target
+from cross_backend.names.target import Target
 
 NAMES = st.from_regex(r"[a-z0-9_]+(\.[a-z0-9_]+)*", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z0-9_]*", fullmatch=True)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from atalla.cli import UsageError, check_file, one_line
 from atalla.cli._torchvision import make_importable, torchvision_models
 from atalla.errors import CompileError
-from atalla.pt2_file import code_in
-from atalla.zip_file import check_stored, rewritten
+from atalla.files.archive import check_stored, rewritten
+from atalla.files.pt2 import code_in
 
 if TYPE_CHECKING:
     import torch

@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 from atalla.cli import UsageError, check_file, one_line, print_table
 from atalla.dtypes import torch_dtype_of
 from atalla.errors import InputError
+from atalla.files.archive import check_stored, check_whole
 from atalla.isa import Dtype, Op
-from atalla.zip_file import check_stored, check_whole
 
 if TYPE_CHECKING:
     import torch

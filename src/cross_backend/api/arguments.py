@@ -13,11 +13,11 @@ from cross_backend.comparison.settings import Settings
 from cross_backend.errors import UsageError
 from cross_backend.exporting.export import Observe, lines
 from cross_backend.machine import Machine
-from cross_backend.platforms import PLATFORMS, find_platform
+from cross_backend.names.platforms import PLATFORMS, find_platform
+from cross_backend.names.target import Target
 from cross_backend.registry import check_targets, expand_all, with_precision
 from cross_backend.study import fields
 from cross_backend.study.fields import FieldReader, number, share, size, whole
-from cross_backend.target import Target
 
 T = TypeVar("T")
 _READERS: Mapping[str, FieldReader[Any]] = {

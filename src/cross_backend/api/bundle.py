@@ -21,13 +21,13 @@ from cross_backend.errors import CrossBackendError, LowerError, UsageError
 from cross_backend.exporting.export import Exported, ExportSettings, Observe, export, ignore
 from cross_backend.loading.media import with_tokenizer_of
 from cross_backend.machine import Machine
-from cross_backend.platforms import PLATFORMS, find_platform
+from cross_backend.names.platforms import PLATFORMS, find_platform
+from cross_backend.names.target import Target
 from cross_backend.program.captured import Captured
 from cross_backend.records import Outcome
 from cross_backend.registry import full_name, resolve
 from cross_backend.remembered import Measured, Memory
 from cross_backend.report.files import writable_folder
-from cross_backend.target import Target
 from cross_backend.tensors import load_tensors
 from cross_backend.verify.compare import tolerances_of
 from cross_backend.workloads import Source

@@ -23,11 +23,11 @@ from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.sites import site_at
 from cross_backend.errors import PlaceError, PlaceLostError
 from cross_backend.exporting.export import ExportSettings
+from cross_backend.names.platforms import COMPARED, find_platform
+from cross_backend.names.target import Target
 from cross_backend.places.address import parse
-from cross_backend.platforms import COMPARED, find_platform
 from cross_backend.report.files import writable_folder
 from cross_backend.study import fields
-from cross_backend.target import Target
 
 if TYPE_CHECKING:
     from cross_backend.records import Panel

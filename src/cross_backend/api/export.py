@@ -13,12 +13,12 @@ from cross_backend.cache import Cache
 from cross_backend.errors import LowerError
 from cross_backend.exporting.export import Exported, ExportSettings, Observe
 from cross_backend.exporting.export import export as export_all
+from cross_backend.names.platforms import EXPORTED
+from cross_backend.names.target import Target
 from cross_backend.placement import Placement
-from cross_backend.platforms import EXPORTED
 from cross_backend.program.captured import Captured
 from cross_backend.records import SideBySide
 from cross_backend.report.files import writable_folder
-from cross_backend.target import Target
 from cross_backend.workloads import Source
 
 if TYPE_CHECKING:

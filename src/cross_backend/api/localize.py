@@ -13,9 +13,9 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.settings import Settings
 from cross_backend.errors import UsageError
 from cross_backend.exporting.export import ExportSettings, export
+from cross_backend.names.target import Target
 from cross_backend.program.captured import Captured
 from cross_backend.report.files import writable_folder
-from cross_backend.target import Target
 
 if TYPE_CHECKING:
     from cross_backend.exporting.export import Exported

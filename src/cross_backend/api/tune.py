@@ -13,13 +13,13 @@ from cross_backend.cache import Cache
 from cross_backend.comparison.site import Site
 from cross_backend.comparison.sites import site_at
 from cross_backend.errors import UsageError
+from cross_backend.names.target import Target
 from cross_backend.places.address import parse
 from cross_backend.program.captured import OnnxProgram
 from cross_backend.store import Store
 from cross_backend.study import fields
 from cross_backend.study.module_file import module_file, program_file
 from cross_backend.study.spec import StudySettings, StudySpec, WorkloadSpec
-from cross_backend.target import Target
 from cross_backend.trust import keep
 from cross_backend.tuning import search
 from cross_backend.tuning.bounds import Bounds

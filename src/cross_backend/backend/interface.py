@@ -15,8 +15,8 @@ from cross_backend.backend.options import Option, Options
 from cross_backend.backend.profiles import Recorded, typical
 from cross_backend.backend.session import Session
 from cross_backend.errors import UnsupportedError, unknown_name
+from cross_backend.names.precisions import MEANINGS
 from cross_backend.placement import Placement
-from cross_backend.precisions import MEANINGS
 from cross_backend.records import Execution, Timing
 from cross_backend.tensors import Tensors
 
@@ -28,7 +28,7 @@ Calibration = Sequence[Tensors]
 """Inputs on which a quantiser observes the range of activations; at least one."""
 
 PRECISION = "precision"
-"""The option whose values have one meaning on all backends: :mod:`~cross_backend.precisions`."""
+"""The option whose values have one meaning on all backends: :mod:`~cross_backend.names.precisions`."""
 Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads"]
 """What a backend may be unable to do anywhere; the key of ``Backend.limits``."""
 

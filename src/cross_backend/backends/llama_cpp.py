@@ -13,7 +13,7 @@ from cross_backend.backends._decoder_session import DecoderSession
 from cross_backend.backends._gguf import read_gguf, write_gguf
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.errors import LoadError, RunError, UnsupportedError
-from cross_backend.precisions import QUANTISED
+from cross_backend.names.precisions import QUANTISED
 from cross_backend.program.captured import Program
 
 if TYPE_CHECKING:

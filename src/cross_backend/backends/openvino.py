@@ -26,8 +26,8 @@ from cross_backend.backends._openvino_state import Variables, stateful
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._scripts import ARRAYS, check_float32
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, failing_as, one_line
+from cross_backend.names.precisions import QUANTISED
 from cross_backend.placement import Placement, count_operators
-from cross_backend.precisions import QUANTISED
 from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.flattening import distinct_outputs
 from cross_backend.records import Execution, Timing

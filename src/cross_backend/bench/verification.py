@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cross_backend.errors import RunError, failing_as
 from cross_backend.measure.clock import timed
-from cross_backend.precisions import CALIBRATED
+from cross_backend.names.precisions import CALIBRATED
 from cross_backend.program.state import STATE
 from cross_backend.records import Comparison
 from cross_backend.tensors import TensorSpec, kind_of, to_numpy

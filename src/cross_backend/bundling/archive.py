@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from atalla import zip_file
+from atalla.files import archive as zip_file
 from cross_backend.artifact import DAMAGE, plain_name, read_versioned, size_in
 from cross_backend.bundling.manifest import FORMAT, FURTHER, MANIFEST, SAMPLE, SAMPLE_GROUPS, TOKENIZER, VERSION
 from cross_backend.errors import ArtifactError, one_line

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cross_backend.machine import MachineIdentity
-from cross_backend.platforms import Platform
+from cross_backend.names.platforms import Platform
 from cross_backend.remembered import DATE, MachineRanks
 
 MAX_EVIDENCE = 200

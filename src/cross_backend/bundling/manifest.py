@@ -15,9 +15,9 @@ from cross_backend.bundling.evidence import Evidence, fitting, read_evidence
 from cross_backend.errors import ArtifactError, one_line
 from cross_backend.foreign_files import read_regular
 from cross_backend.machine import MachineIdentity
+from cross_backend.names.target import Target
 from cross_backend.placement import Placement
 from cross_backend.structure import Structure
-from cross_backend.target import Target
 from cross_backend.tensors import TensorSpec, read_specs
 from cross_backend.verify.further import OWN, STEP
 

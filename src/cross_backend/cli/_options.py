@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cross_backend.cli import positive_float, positive_int
 from cross_backend.errors import UsageError
 from cross_backend.machine import Machine
-from cross_backend.precisions import MEANINGS
+from cross_backend.names.precisions import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -315,7 +315,7 @@ def chosen_targets(args: argparse.Namespace, default: tuple[str, ...] | None) ->
     Raises:
         UsageError: both or neither are given and there is no default, an unknown platform, or one that is no target.
     """
-    from cross_backend.platforms import PLATFORMS, find_platform
+    from cross_backend.names.platforms import PLATFORMS, find_platform
     from cross_backend.registry import check_targets, expand_all
 
     if args.backends and args.platform:

@@ -64,7 +64,7 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.api.bundle import merged_order, pack, platform_orders
     from cross_backend.cache import Cache
     from cross_backend.exporting.export import ExportSettings
-    from cross_backend.platforms import PLATFORMS
+    from cross_backend.names.platforms import PLATFORMS
     from cross_backend.registry import check_targets, with_precision
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload

@@ -28,8 +28,8 @@ from cross_backend.cli._options import (
 )
 from cross_backend.errors import CrossBackendError, PlaceError, PlaceLostError, UsageError, one_line
 from cross_backend.machine import Machine
+from cross_backend.names.platforms import COMPARED, find_platform
 from cross_backend.places.address import Address, parse
-from cross_backend.platforms import COMPARED, find_platform
 from cross_backend.records import TOO_FEW, Outcome, Panel, document
 from cross_backend.report.files import writable_folder
 

@@ -19,7 +19,7 @@ from cross_backend.cli._options import (
     trust_files,
 )
 from cross_backend.errors import CrossBackendError, UnavailableError, UsageError, unknown_name
-from cross_backend.platforms import EXPORTED
+from cross_backend.names.platforms import EXPORTED
 from cross_backend.records import Outcome
 from cross_backend.report.files import writable_folder
 

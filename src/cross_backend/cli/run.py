@@ -14,8 +14,8 @@ from cross_backend.cli._run_given import Given, foreign_reader, run_foreign, run
 from cross_backend.cli._run_prompt import BrokenTextError, check_prompt, read_prompt, run_prompt
 from cross_backend.cli._run_steps import Work, finish, run_once
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
+from cross_backend.names.platforms import find_platform
 from cross_backend.places.address import parse
-from cross_backend.platforms import find_platform
 
 if TYPE_CHECKING:
     from cross_backend.artifact import Artifact

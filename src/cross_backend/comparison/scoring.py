@@ -9,8 +9,8 @@ from pathlib import Path
 from cross_backend.bench.bench import Bench
 from cross_backend.errors import RunError, failing_as
 from cross_backend.instruments.accuracy import Predictions, measured
+from cross_backend.names.task_metrics import NAMED
 from cross_backend.program.captured import Captured
-from cross_backend.task_metrics import NAMED
 from cross_backend.tensors import load_tensors
 from cross_backend.workloads.task import read_task
 

@@ -12,7 +12,7 @@ from cross_backend.bench.reading import Reading
 from cross_backend.errors import RunError
 from cross_backend.instruments.instrument import Instrument, Pass
 from cross_backend.instruments.perplexity import Perplexity
-from cross_backend.task_metrics import PERPLEXITY
+from cross_backend.names.task_metrics import PERPLEXITY
 from cross_backend.worker.question import WRITTEN
 
 if TYPE_CHECKING:

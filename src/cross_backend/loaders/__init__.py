@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from cross_backend.errors import UsageError
-from cross_backend.platforms import PLATFORMS, find_platform
+from cross_backend.names.platforms import PLATFORMS, find_platform
 
 _NAME = re.compile(r"\w[\w .+-]*")
 _ANDROID = ("android", "android-qualcomm")

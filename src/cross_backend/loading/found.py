@@ -9,8 +9,8 @@ from cross_backend.artifact import FORMAT, Artifact
 from cross_backend.backend import Rejected
 from cross_backend.errors import ArtifactError, CrossBackendError, UsageError, one_line
 from cross_backend.foreign_files import MAX_MANIFEST_BYTES, read_regular
+from cross_backend.names.target import Target
 from cross_backend.registry import full_name
-from cross_backend.target import Target
 
 
 def artifacts_in(folder: Path, model: str | None) -> tuple[list[Artifact], list[Rejected]]:

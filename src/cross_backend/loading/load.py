@@ -14,8 +14,8 @@ from cross_backend.bench.open_artifact import check_code, settled
 from cross_backend.bundling import find_artifact
 from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError, UnavailableError, UsageError
+from cross_backend.names.target import Target
 from cross_backend.registry import Resolved, check_runs, resolve
-from cross_backend.target import Target
 
 
 def load(artifact: Artifact | Path | str, *, trust: bool = False, **options: Any) -> Session:

@@ -13,9 +13,9 @@ from cross_backend.cache import Cache
 from cross_backend.errors import ArtifactError
 from cross_backend.loading.found import artifacts_in
 from cross_backend.machine import Machine
-from cross_backend.platforms import find_platform
+from cross_backend.names.platforms import find_platform
+from cross_backend.names.target import Target
 from cross_backend.remembered import MachineRanks, Measured, Memory
-from cross_backend.target import Target
 
 
 @dataclass(frozen=True)

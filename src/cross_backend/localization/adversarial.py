@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cross_backend.errors import CrossBackendError, one_line
-from cross_backend.precisions import CALIBRATED
+from cross_backend.names.precisions import CALIBRATED
 from cross_backend.program.hints import hints_of
 from cross_backend.program.running import Runs
 from cross_backend.program.stability import noises_on, scales_of, stability_on

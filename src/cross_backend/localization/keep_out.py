@@ -19,7 +19,7 @@ from cross_backend.localization.parts import Observe
 from cross_backend.localization.quantised import drop, fewest
 from cross_backend.localization.running import RanPart, Runner
 from cross_backend.localization.whole import Values, Whole
-from cross_backend.precisions import CALIBRATED
+from cross_backend.names.precisions import CALIBRATED
 from cross_backend.program.captured import Captured
 from cross_backend.program.captures import KIND
 from cross_backend.records import Outcome

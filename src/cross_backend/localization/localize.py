@@ -21,7 +21,7 @@ from cross_backend.localization.quantised import by_cost, estimated_costs, layer
 from cross_backend.localization.running import RanPart, Runner
 from cross_backend.localization.search import SearchEnd, bound_of, search
 from cross_backend.localization.whole import Values, Whole
-from cross_backend.precisions import CALIBRATED
+from cross_backend.names.precisions import CALIBRATED
 from cross_backend.program.captured import Captured, OnnxProgram
 from cross_backend.program.kept_probes import with_kept_probes
 from cross_backend.records import Outcome

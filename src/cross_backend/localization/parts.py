@@ -174,7 +174,7 @@ class Parts:
 
     def _calibrations(self) -> list[Values]:
         """Return the values on which a quantiser observes a part; of other targets none are needed."""
-        from cross_backend.precisions import CALIBRATED
+        from cross_backend.names.precisions import CALIBRATED
 
         if self._calibration is None:
             needed = any(resolve(target).options.get("precision") in CALIBRATED for target in self.targets)

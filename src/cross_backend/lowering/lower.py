@@ -26,8 +26,8 @@ from cross_backend.errors import (
     one_line,
 )
 from cross_backend.machine import Machine, version_of
+from cross_backend.names.precisions import CALIBRATED
 from cross_backend.placement import Placement
-from cross_backend.precisions import CALIBRATED
 from cross_backend.program.captured import Captured, OnnxProgram, Program
 from cross_backend.program.explicit import explicit
 from cross_backend.program.ranges import NARROW, out_of_range

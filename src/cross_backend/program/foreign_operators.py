@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import IO
 
-from atalla.zip_file import DAMAGE
+from atalla.files.archive import DAMAGE
 from cross_backend.errors import CaptureError
 from cross_backend.workloads._torchvision import make_importable
 

@@ -12,8 +12,8 @@ from copy import copy as shallow_copy
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from atalla.pt2_file import code_in
-from atalla.zip_file import DAMAGE, IN_MEMORY_BYTES, rewritten
+from atalla.files.archive import DAMAGE, IN_MEMORY_BYTES, rewritten
+from atalla.files.pt2 import code_in
 from cross_backend import trust
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, one_line

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.artifact import digest_path
 from cross_backend.errors import CaptureError, RunError
+from cross_backend.names.task_metrics import PERPLEXITY
 from cross_backend.program.capture import capture, digest_program, example_inputs
 from cross_backend.program.captured import (
     CALIBRATED_ON,
@@ -36,7 +37,6 @@ from cross_backend.program.running import Runs
 from cross_backend.program.state import STATE, name_of, state_of, stored, value_of
 from cross_backend.serialization import to_json
 from cross_backend.structure import Structure
-from cross_backend.task_metrics import PERPLEXITY
 from cross_backend.tensors import TensorSpec, check_inputs, load_tensors, save_tensors, to_numpy
 from cross_backend.verify.further import OWN, KnownInput, further_groups
 from cross_backend.verify.probes import ProbeInput

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cross_backend.platforms import COMPARED
+from cross_backend.names.platforms import COMPARED
 from cross_backend.registry import full_name, rows
 
 COUNT = 8

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cross_backend.measurement import Measurement
+from cross_backend.names.task_metrics import SMALLER_IS_BETTER
 from cross_backend.records import Comparison, Panel, Result, Timing
 from cross_backend.registry import Role, role_of
 from cross_backend.report import figures
-from cross_backend.task_metrics import SMALLER_IS_BETTER
 
 NONE = "–"
 """Where there is nothing to show."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from cross_backend.errors import UsageError
 from cross_backend.measure.paired import MIN_ROUNDS
-from cross_backend.platforms import Platform, find_platform
+from cross_backend.names.platforms import Platform, find_platform
+from cross_backend.names.task_metrics import drop
 from cross_backend.records import INTERRUPTED, Outcome, Panel, Result
 from cross_backend.registry import Role, role_of
 from cross_backend.report import figures, tables
-from cross_backend.task_metrics import drop
 
 SMALLER = 1.1
 """Files and memory decide between equals where one is larger than the smallest by more than this factor."""

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from cross_backend.errors import UnavailableError, UsageError, unknown_name
 from cross_backend.generation.rows import Length
+from cross_backend.names.precisions import MEANINGS
 from cross_backend.places.address import parse
-from cross_backend.precisions import MEANINGS
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -162,7 +162,7 @@ def shown(given: Any) -> str:
 @reads(**_TEXT, pattern=r"^\s*[a-z0-9_]+(\.[a-z0-9_]+)*(\?.+)?\s*$")
 def target(given: Any) -> str:
     """Check the form of a target's text."""
-    from cross_backend.target import Target
+    from cross_backend.names.target import Target
 
     value = text(given)
     Target.parse(value)

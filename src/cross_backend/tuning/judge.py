@@ -19,10 +19,10 @@ from cross_backend.exporting.export import Exported
 from cross_backend.instruments.instrument import Pass
 from cross_backend.instruments.table import INSTRUMENTS
 from cross_backend.instruments.top_classes import TopClasses, agreement
+from cross_backend.names.target import Target
 from cross_backend.program.captured import Captured
 from cross_backend.records import Result
 from cross_backend.registry import Resolved
-from cross_backend.target import Target
 from cross_backend.tuning.bounds import points
 from cross_backend.tuning.tuned import Loss
 

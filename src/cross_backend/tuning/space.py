@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cross_backend.errors import UnavailableError
-from cross_backend.platforms import COMPARED
+from cross_backend.names.platforms import COMPARED
+from cross_backend.names.target import Target
 from cross_backend.registry import Role, at_every_precision, find_backend, role_of, with_precision
 from cross_backend.registry import resolve as _resolve
-from cross_backend.target import Target
 
 
 def default_targets() -> tuple[str, ...]:

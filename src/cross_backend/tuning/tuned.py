@@ -11,10 +11,10 @@ from typing import Any
 
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval
+from cross_backend.names.target import Target
+from cross_backend.names.task_metrics import SMALLER_IS_BETTER, drop
 from cross_backend.records import Outcome, finite
 from cross_backend.registry import rows
-from cross_backend.target import Target
-from cross_backend.task_metrics import SMALLER_IS_BETTER, drop
 from cross_backend.tuning.bounds import Bounds, Miss
 
 SAME_MEMORY = 1.02

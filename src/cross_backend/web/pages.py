@@ -18,7 +18,7 @@ from cross_backend._version import __version__
 from cross_backend.browser.assets import ISOLATION, POLICY, content_type, model_files
 from cross_backend.exporting.operations import Operation, operations
 from cross_backend.generation.continuing import NEW_TOKENS
-from cross_backend.platforms import COMPARED
+from cross_backend.names.platforms import COMPARED
 from cross_backend.report import html
 from cross_backend.report.charts.plots import for_both
 from cross_backend.report.charts.svg import hatches, key

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cross_backend.errors import CaptureError, UsageError, failing_as, unknown_name
 from cross_backend.machine import Machine, version_of
-from cross_backend.target import Target
+from cross_backend.names.target import Target
 from cross_backend.workloads.checkpoint import load_checkpoint
 from cross_backend.workloads.naming import digest_file, require, stem_of
 from cross_backend.workloads.own_inputs import digest_of

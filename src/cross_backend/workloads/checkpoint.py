@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atalla.zip_file import check_stored
+from atalla.files.archive import check_stored
 from cross_backend.errors import ArtifactError, CaptureError, failing_as
 from cross_backend.foreign_files import open_regular
 

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import UsageError
-from cross_backend.task_metrics import PERPLEXITY
+from cross_backend.names.task_metrics import PERPLEXITY
 from cross_backend.workloads import WORKLOADS, Task, Workload, load_checkpoint
 from cross_backend.workloads.decoder import PROMPT, SEED, STEPS, Shape, build, calls_of
 from cross_backend.workloads.media import PromptMedia

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.errors import CaptureError, UsageError
-from cross_backend.task_metrics import NAMED, PERPLEXITY, SMALLER_IS_BETTER, TOP
+from cross_backend.names.task_metrics import NAMED, PERPLEXITY, SMALLER_IS_BETTER, TOP
 from cross_backend.tensors import TensorSpec, kind_of, to_numpy
 from cross_backend.workloads.own_inputs import digest_of
 from cross_backend.workloads.user_files import call_function

@@ -10,7 +10,7 @@ import torch
 import cross_backend as xb
 from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._pte import flatbuffer_in, flatbuffer_json
-from cross_backend.platforms import PLATFORMS
+from cross_backend.names.platforms import PLATFORMS
 from cross_backend.registry import find_backend, resolve
 from cross_backend.verify.compare import compare_outputs, precision_of
 

@@ -12,8 +12,8 @@ import torch
 import cross_backend as xb
 from cross_backend.backends._quantize import GROUP
 from cross_backend.errors import UnsupportedError
+from cross_backend.names.precisions import CALIBRATED, MEANINGS, QUANTISED
 from cross_backend.placement import Arithmetic, Placement, split_arithmetic
-from cross_backend.precisions import CALIBRATED, MEANINGS, QUANTISED
 from cross_backend.registry import backends, check_targets, resolve, with_precision
 from cross_backend.verify.compare import PRECISIONS, compare_outputs
 

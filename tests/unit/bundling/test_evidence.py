@@ -14,7 +14,7 @@ from cross_backend.bundling.evidence import MAX_EVIDENCE, MAX_MACHINES
 from cross_backend.errors import ArtifactError
 from cross_backend.machine import MachineIdentity
 from cross_backend.measurement import Interval
-from cross_backend.platforms import find_platform
+from cross_backend.names.platforms import find_platform
 from cross_backend.remembered import MachineRanks, Measured
 from tests.unit.bundling.bundles import OPENVINO, TORCH, Write, edit
 

@@ -15,7 +15,7 @@ import cross_backend as xb
 from cross_backend.errors import RunError
 from cross_backend.instruments.accuracy import Score, measured
 from cross_backend.instruments.perplexity import Perplexity, perplexity
-from cross_backend.task_metrics import drop
+from cross_backend.names.task_metrics import drop
 from tests.unit.backends.tiny_decoders import VOCABULARY, program_of, tiny
 
 TEXTS = np.random.default_rng(0).integers(VOCABULARY, size=(3, 9))

@@ -13,7 +13,7 @@ from tree_sitter import Language, Node, Parser
 
 from cross_backend.errors import UsageError
 from cross_backend.loaders import LOADERS, write_loaders
-from cross_backend.platforms import PLATFORMS
+from cross_backend.names.platforms import PLATFORMS
 
 GRAMMARS = {".dart": tree_sitter_dart_orchard, ".kt": tree_sitter_kotlin, ".swift": tree_sitter_swift}
 

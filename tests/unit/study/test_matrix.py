@@ -11,10 +11,10 @@ import pytest
 
 from cross_backend.errors import UsageError
 from cross_backend.measurement import Measurement
+from cross_backend.names.target import Target
 from cross_backend.records import TOO_FEW, Outcome, StudyResults
 from cross_backend.registry import find_backend, rows
 from cross_backend.study.matrix import NAME, Matrix, default_models, layout, markdown, matrix_of, quick_settings
-from cross_backend.target import Target
 from tests.unit.report.studies import panel
 
 DOCS = Path(__file__).parents[3] / "docs"

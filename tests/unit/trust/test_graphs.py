@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from atalla.pt2_file import allowed
+from atalla.files.pt2 import allowed
 from cross_backend.errors import UntrustedError
 from cross_backend.program.pt2 import code_in_pt2, load_pt2
 from tests.unit.trust.strangers import X, rewritten

@@ -23,8 +23,8 @@ from cross_backend.backends.executorch._half import decomposed, to_half
 from cross_backend.backends.executorch._placement import read_placement, watch_rejections
 from cross_backend.backends.executorch._profile import record
 from cross_backend.errors import CODES, LoadError, LowerError, UnsupportedError, failing_as, one_line
+from cross_backend.names.precisions import QUANTISED
 from cross_backend.placement import Arithmetic, Operators, Placement, join_arithmetic, split_arithmetic
-from cross_backend.precisions import QUANTISED
 from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.composites import without_composites
 from cross_backend.program.state import state_of

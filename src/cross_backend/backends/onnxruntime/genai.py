@@ -17,8 +17,8 @@ from cross_backend.backends.onnxruntime._genai_graph import CONFIG, MODEL, confi
 from cross_backend.backends.onnxruntime._quantize import quantize
 from cross_backend.errors import LoadError, UnsupportedError
 from cross_backend.foreign_files import open_regular
+from cross_backend.names.precisions import QUANTISED
 from cross_backend.onnx_data import require_whole
-from cross_backend.precisions import QUANTISED
 from cross_backend.program.captured import Program
 from cross_backend.workloads.decoder import Shape
 

@@ -22,7 +22,7 @@ from cross_backend.backends.onnxruntime._session import OnnxRuntimeSession
 from cross_backend.backends.onnxruntime._state import mark_in_place
 from cross_backend.backends.onnxruntime._trace import execution_of, runs_of, timings_of
 from cross_backend.errors import UnsupportedError
-from cross_backend.precisions import QUANTISED
+from cross_backend.names.precisions import QUANTISED
 from cross_backend.program.captured import Program
 from cross_backend.program.onnx_export import OPSET
 from cross_backend.records import Execution

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from cross_backend.instruments.cold_start import TABLE as COLD_START_TABLE
 from cross_backend.instruments.memory import TABLE as MEMORY_TABLE
+from cross_backend.names.task_metrics import SMALLER_IS_BETTER
 from cross_backend.report.charts.latency import LATENCY
 from cross_backend.report.charts.plots import WIDTH, Axis, Chart, axes, paper, row_plot
 from cross_backend.report.charts.scales import scale
@@ -14,7 +15,6 @@ from cross_backend.report.charts.svg import Drawing
 from cross_backend.report.looks import Look, kind
 from cross_backend.report.tables import Table, decibels, milliseconds, quantity, score
 from cross_backend.report.views import Row, View
-from cross_backend.task_metrics import SMALLER_IS_BETTER
 
 COLD_START, MEMORY = COLD_START_TABLE.parts, MEMORY_TABLE.parts
 NAMES = {**COLD_START, **MEMORY}

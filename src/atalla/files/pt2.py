@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from atalla.zip_file import DAMAGE
+from atalla.files.archive import DAMAGE
 
 MAX_JSON_BYTES = 256 << 20
 """Longest graph or table of tensors that is read."""
@@ -68,7 +68,7 @@ def code_in(file: IO[bytes]) -> str | None:
     """Return what in a ``.pt2`` file could run code when torch opens it; None where nothing could.
 
     Args:
-        file: what ``zip_file.rewritten`` yields, and what torch then opens.
+        file: what ``archive.rewritten`` yields, and what torch then opens.
 
     Raises:
         ValueError: it is no such file, or damaged.

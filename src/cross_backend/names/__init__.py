@@ -1,0 +1,1 @@
+"""What users name: targets and their options, platforms, precisions, metrics of tasks."""
