@@ -58,7 +58,7 @@ def test_content(wheel):
     assert set(odd) <= scaffold
     ours = {
         path.relative_to(ROOT / "src").as_posix()
-        for suffix in ("c", "cpp", "css", "h", "js", "py", "template")
+        for suffix in ("c", "cpp", "css", "h", "js", "mo", "py", "template")
         for path in (ROOT / "src").rglob(f"*.{suffix}")
     }
     pages = {name.rpartition("/")[0] for name in ours if name.endswith(".template")}
@@ -180,3 +180,15 @@ def test_own_file_says_what_to_install(clean, tmp_path):
     done = clean("export", str(tmp_path / "net.pt2"))
     assert done.returncode == 1
     assert re.search(r"pip install 'cross-backend\[[\w,-]+\]'", done.stderr), done.stderr
+
+
+def test_one_engine_opens_a_bundle_in_less_than_300_mb(clean):
+    """Comes last: it installs the engine. No PyTorch is needed to load."""
+    pin = next(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("onnxruntime=="))
+    done = clean("-m", "pip", "install", "--quiet", pin, command="python")
+    assert done.returncode == 0, done.stderr
+    done = clean("run", str(ROOT / "tests" / "data" / "bundle_v1"))
+    assert done.returncode == 0 and "on onnxruntime.cpu: outputs are right" in done.stdout, done.stdout + done.stderr
+    size = "sum(p.stat().st_size for p in pathlib.Path(sys.prefix).rglob('*') if p.is_file() and not p.is_symlink())"
+    done = clean("-c", f"import pathlib, sys; print({size})", command="python")
+    assert int(done.stdout) < 300e6
