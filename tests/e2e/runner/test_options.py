@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+import cross_backend
 from tests.e2e.runner.bundles import PORTABLE, QUICK, XNNPACK
 
 NUM_RUNS = "--num-runs must be a whole number from 1 to 10000000, not '{}'."
@@ -105,7 +106,7 @@ def test_help_and_version(runner):
         assert runner(*args).stdout == shown.stdout
     version = runner("--version")
     assert (version.returncode, version.stderr) == (0, "")
-    assert version.stdout.startswith("cross_backend_runner 0.")
+    assert version.stdout.startswith(f"cross_backend_runner {cross_backend.__version__}")
     assert runner("nowhere", "--", "--help").returncode == 2
 
 
