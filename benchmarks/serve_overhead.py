@@ -5,8 +5,8 @@
 FOLDER holds exports of mobilenet_v3_small with onnxruntime.cpu; where it is not given, one is made. A request is a JPEG
 of 224×224 in, the five likeliest classes out, over one kept connection, by a socket of its own: Python's HTTP client
 alone would take 0.3 ms. A round is 25 requests, and 25 calls of the same session in this process; the difference of
-their medians is what a request costs more. Virtual machines have loud moments, in which caches are another's: the
-quietest and the loudest tenth of the rounds are told beside, and CPU time.
+their medians is what a request costs more. The table also has the quietest and the loudest tenth of the rounds, because
+neighbours on a virtual machine use its caches at times, and CPU time.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def load(
 
     Args:
         data: its bytes, or the path of its file, which is mapped: weights are read when they are used. The file must
-            stay as it is as long as the blob is used.
+            stay as it is as long as the blob is used. On Linux a file of 32 MB and more is read at once, into large
+            pages.
         threads: of the kernels, the caller's among them.
         isa: ``amx``, ``vnni``, ``avx512``, ``avx2``, ``base`` or ``reference``; None for the best that is here.
         profile: keep the time of each instruction.

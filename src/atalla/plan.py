@@ -59,7 +59,12 @@ class Plan:
 
 
 def plan(buffers: Sequence[Buffer], nodes: int = NODES) -> Plan:
-    """Place buffers; the result was checked."""
+    """Place buffers; the result was checked.
+
+    Args:
+        buffers: what is to be placed.
+        nodes: of the search at most.
+    """
     sized = [Buffer(aligned(one.size), one.first, one.last) for one in buffers]
     bound, best = max_live(sized), None
     for order in _orders(sized):

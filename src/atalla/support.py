@@ -72,7 +72,13 @@ def table() -> str:
 
 
 def markdown(evidence: Counts, operators: Mapping[str, Mapping[str, int]], known: int) -> str:
-    """Return docs/atalla/operators.md."""
+    """Return docs/atalla/operators.md.
+
+    Args:
+        evidence: what became of each overload in PyTorch's samples.
+        operators: what became of each of PyTorch's operators, by verdict.
+        known: how many operators PyTorch's table has.
+    """
     constraints: dict[str, int] = {}
     for row in rows():
         for need in row.needs:

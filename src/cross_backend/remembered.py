@@ -117,7 +117,14 @@ class Memory:
     def keep_measured(
         self, program: str, found: Mapping[str, Measured], place: str = "local", date: str | None = None
     ) -> None:
-        """Remember a comparison; it replaces the one before on the same machine."""
+        """Remember a comparison; it replaces the one before on the same machine.
+
+        Args:
+            program: digest of the program.
+            found: target → what was measured.
+            place: where it was measured, as the user named it.
+            date: when, as :data:`DATE`; now where None.
+        """
         date = date or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._write(
             self._path("measured", program=program),

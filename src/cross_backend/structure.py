@@ -224,6 +224,10 @@ class Structure:
     def take(self, args: Sequence[Any], named_args: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the flat tensors of a call.
 
+        Args:
+            args: positional arguments: the model's own, or all flat tensors.
+            named_args: arguments by name.
+
         Raises:
             RunError: they are not what the model takes.
         """

@@ -41,6 +41,11 @@ def knows(cache: Cache, digest: str) -> bool:
 def require(cache: Cache, path: Path, what: str) -> None:
     """Refuse a file that holds code and comes from elsewhere.
 
+    Args:
+        cache: where trusted digests are.
+        path: the file.
+        what: the code that it holds, for the reader.
+
     Raises:
         UntrustedError: it was neither made here nor trusted.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import mmap
 import os
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.atalla.test_compile import compiled, same
 def most_mapped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Let files be read, or mapped."""
     monkeypatch.setattr(pages, "MAPPED", request.param)
+    monkeypatch.setattr(pages, "has_large_pages", lambda: True)
     return int(request.param)
 
 
@@ -49,6 +49,7 @@ def test_a_blob_runs_from_either(tmp_path: Path) -> None:
 
 def test_a_large_file_that_changes_is_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAPPED", 0)
+    monkeypatch.setattr(pages, "has_large_pages", lambda: True)
     path = tmp_path / "some"
     path.write_bytes(b"before")
     found = pages.file_bytes(path)
@@ -58,22 +59,40 @@ def test_a_large_file_that_changes_is_what_was_read(tmp_path: Path, monkeypatch:
 
 
 def test_a_file_that_becomes_shorter_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "some"
-    path.write_bytes(bytes(100))
+    path, fstat = tmp_path / "some", os.fstat
+    path.write_bytes(bytes(1 << 20))
 
-    class Shorter(io.FileIO):
-        def readinto(self, room: memoryview) -> int:  # type: ignore[override]
-            os.truncate(path, 60)
-            return super().readinto(room[:50])
+    def cut(number: int) -> os.stat_result:
+        """Let somebody cut the file behind the look at its size."""
+        found = fstat(number)
+        os.truncate(path, 60)
+        return found
 
     monkeypatch.setattr(pages, "MAPPED", 0)
-    monkeypatch.setattr(Path, "open", lambda self, *_, **__: Shorter(self))
+    monkeypatch.setattr(pages, "has_large_pages", lambda: True)
+    monkeypatch.setattr(os, "fstat", cut)
     with pytest.raises(OSError, match="some became shorter while it was read"):
         pages.file_bytes(path)
 
 
-@pytest.mark.parametrize("asks", [True, False])
-def test_memory_is_zeros(asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_CAN_ASK", asks and pages._CAN_ASK)
+@pytest.mark.parametrize("setting", ["always madvise [never]", None])
+def test_without_large_pages_files_are_mapped_and_memory_is_zeros(
+    setting: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = tmp_path / "enabled"
+    if setting is not None:
+        said.write_text(setting)
+    monkeypatch.setattr(pages, "_SETTING", said)
+    monkeypatch.setattr(pages, "MAPPED", 0)
+    pages.has_large_pages.cache_clear()
+    try:
+        assert not pages.has_large_pages()
+        monkeypatch.setattr(pages, "new_pages", None)  # what is mapped needs none
+        assert bytes(pages.file_bytes(said if setting else Path(__file__)))
+    finally:
+        pages.has_large_pages.cache_clear()
+
+
+def test_memory_is_zeros() -> None:
     for size in (1, 4097, pages.LARGE + 1):
         assert bytes(pages.new_pages(size)) == bytes(size)

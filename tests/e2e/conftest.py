@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.browser import chromium, visits
+
 BEFORE_MAIN = {"PYTHONUTF8", "PYTHONIOENCODING", "LC_ALL", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD"}
 """Environment variables that are read before the command's first line."""
 COMMAND = [sys.executable, "-m", "cross_backend"]
@@ -281,3 +283,15 @@ def write_study():
         return path
 
     return write
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser):
+    with visits(browser) as go:
+        yield go

@@ -13,7 +13,7 @@ import pytest
 from cross_backend.measure.statistics import median_interval
 from cross_backend.records import Outcome, Result
 from cross_backend.report import html, verdicts
-from tests.browser import CONTRAST, DESK, PHONE, chromium, visits
+from tests.browser import CONTRAST, DESK, PHONE
 from tests.unit.report import studies
 
 HOSTILE = "</script><img src=x onerror=alert(1)> \"'& 🦀 " + "long" * 60
@@ -54,18 +54,6 @@ SERIES_CONTRAST = """() => {
     return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
   });
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def visit(browser):
-    with visits(browser) as go:
-        yield go
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 
 from cross_backend.report import html
-from tests.browser import DESK, chromium, visits
+from tests.browser import DESK
 from tests.e2e.test_report_browser import overflow
 from tests.unit.report import studies
 
@@ -14,18 +14,6 @@ CUT = """() => [...document.querySelectorAll("table")].filter((table) => table.c
   return !reached || room.right > document.documentElement.clientWidth + 1;
 }).map((table) => table.closest(".scroll").getAttribute("aria-label"))"""
 """Names of tables of which a part can be neither seen nor scrolled to."""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def visit(browser):
-    with visits(browser) as go:
-        yield go
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ OTHERWISE = {
     "web/catalogue.py": {"null"},  # a check, which nobody plays with
     "web/pages.py": {"wasm"},  # a word of a page's policy
     "web/visitor.py": {"wasm"},  # a kind of file
-    "names/target.py": {"xnnpack"},  # an example for whoever wrote no target
+    "names/target.py": {"xnnpack"},  # the example in the error for an empty target
 }
 """Words that mean something else there, or a package that is a tool."""
 SHARED = sorted(path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "backends")

@@ -26,6 +26,10 @@ from atalla.symbols import Symbol, bind
 def specialize(listing: Listing, shapes: Sequence[Sequence[int]]) -> bytes:
     """Return the blob for inputs of these shapes.
 
+    Args:
+        listing: what a sound blob says.
+        shapes: of all inputs.
+
     Raises:
         InputError: the program does not take them.
         BlobError: it is not sound for these shapes.

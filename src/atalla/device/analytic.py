@@ -193,7 +193,13 @@ class _Shop:
 
 
 def instruction_cycles(tiles: Sequence[TileCost], hardware: Hardware, slots: Slots) -> int:
-    """Return the cycles of an instruction."""
+    """Return the cycles of an instruction.
+
+    Args:
+        tiles: what they cost, in order.
+        hardware: that they were cut for.
+        slots: how many have room at once.
+    """
     shop = _Shop(hardware, slots)
     for tile in tiles:
         before = 0.0

@@ -18,7 +18,13 @@ MOST_LINES = 30
 
 
 def script(graph: Graph, finding: Finding, executors: Sequence[Executor]) -> str:
-    """Return the script of a finding."""
+    """Return the script of a finding.
+
+    Args:
+        graph: the program.
+        finding: what is wrong with it.
+        executors: that were under test.
+    """
     known = {one.name: one for one in executors}
     lines = [f"# {finding.kind}, {finding.executor}: {finding.detail}", prelude(graph)]
     executor = known.get(finding.executor)

@@ -67,7 +67,12 @@ SAME_INSTRUCTIONS = frozenset(
 
 
 def same_bits(graph: Graph, instructions: Collection[str]) -> bool:
-    """Whether every executor is to give the reference's bits, as it is for int8 and bf16 where nothing else rounds."""
+    """Whether every executor is to give the reference's bits, as it is for int8 and bf16 where nothing else rounds.
+
+    Args:
+        graph: the program.
+        instructions: the kinds of what it was compiled to.
+    """
     if graph.precision == "float32" or not SAME_INSTRUCTIONS.issuperset(instructions):
         return False
     pruned = graph.pruned()

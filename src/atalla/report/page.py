@@ -40,7 +40,13 @@ TEXTS = {"operation", "node", "stalls", "bound"}
 
 
 def page(model: str, simulation: Simulation, grid: Grid) -> str:
-    """Return the file's text."""
+    """Return the file's text.
+
+    Args:
+        model: its name, or that of the blob.
+        simulation: on the hardware that the page is about, with events.
+        grid: the same program on other devices.
+    """
     style, script = template("simulation.css"), "\n".join(map(template, SCRIPTS))
     found = timeline(simulation)
     rows = layers(simulation)

@@ -62,7 +62,13 @@ class _Places:
 
 
 def explore(program: DryProgram, hardware: Hardware, progress: Progress) -> Grid:
-    """Simulate a program on all devices of the grid around some hardware, without data."""
+    """Simulate a program on all devices of the grid around some hardware, without data.
+
+    Args:
+        program: that runs.
+        hardware: whose array, scratchpads and DMA are replaced; all else stays.
+        progress: is called when a device is done.
+    """
     axes = {name: tuple(sorted({*stops, getattr(hardware, name)})) for name, stops in AXES.items()}
     tiles, lists, records = _Places(), _Places(), _Places()
     cells: list[tuple[int, ...] | str] = []

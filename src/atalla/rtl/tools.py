@@ -76,6 +76,10 @@ def missing() -> str | None:
 def run(command: Sequence[str], more: Mapping[str, str] | None = None) -> str:
     """Return what a program prints.
 
+    Args:
+        command: the program and its arguments.
+        more: environment variables besides those of this process.
+
     Raises:
         AtallaError: it cannot be started or fails; one line that names the program and its first error.
     """

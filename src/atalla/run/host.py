@@ -24,6 +24,13 @@ def invoke(
     Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated. An
     operator sees the elements of its operands and nothing beside them; what it gives is looked at before it is used.
 
+    Args:
+        target: the operator.
+        texts: its arguments as JSON.
+        operands: tensors of the blob.
+        outputs: where the tensors go that it gives, as the blob describes them.
+        trust: it may be any operator that torch knows.
+
     Raises:
         KernelError: torch has no such operator, the blob may not call it, it failed, or it gave something else.
     """

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 def to_int32(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Copy whole numbers to a row-major array of 32 bits.
 
+    Args:
+        name: of the input, for the error.
+        array: of any integer type and shape.
+
     Raises:
         RunError: a value does not fit.
     """

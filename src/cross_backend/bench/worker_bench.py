@@ -43,7 +43,12 @@ class WorkerBench(Bench):
     """Asks a worker process; each method's work is the question beside it, in this file."""
 
     def __init__(self, worker: Worker, timeout_s: float) -> None:
-        """Use a worker, which ends with the bench."""
+        """Use a worker, which ends with the bench.
+
+        Args:
+            worker: nothing is open in it.
+            timeout_s: longest answer, beside the time for which it is to work.
+        """
         self.worker, self._timeout_s = worker, timeout_s
 
     @property

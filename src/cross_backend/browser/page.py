@@ -51,6 +51,9 @@ class Page:
     def __init__(self, flags: Sequence[str] = ()) -> None:
         """Start the browser.
 
+        Args:
+            flags: of its command line, beside those that every page needs.
+
         Raises:
             LoadError: there is none, or it does not come up; the text has its last words.
         """

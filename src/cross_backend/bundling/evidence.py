@@ -123,6 +123,10 @@ def fitting(evidence: Sequence[Evidence], platform: str, device: MachineIdentity
 def read_evidence(value: Any, orders: Mapping[str, Sequence[str]]) -> tuple[Evidence, ...]:
     """Read and check a manifest's evidence; none where there is none.
 
+    Args:
+        value: the manifest's value, or None.
+        orders: platform → names of its artifacts.
+
     Raises:
         ValueError, KeyError, TypeError: it is none, too long, or names what the platform's order lacks.
     """

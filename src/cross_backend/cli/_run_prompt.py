@@ -129,6 +129,11 @@ def _report(work: Work, artifact: Artifact, prompt: Prompt, tokens: list[NextTok
 def check_prompt(prompt: str | None, new_tokens: int | None, others: dict[str, object]) -> None:
     """Refuse options that do not go with ``--prompt``.
 
+    Args:
+        prompt: the text, or None.
+        new_tokens: how many tokens are asked for, or None.
+        others: option → its value.
+
     Raises:
         UsageError: as it says.
     """

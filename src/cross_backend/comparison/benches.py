@@ -44,6 +44,12 @@ def open_on(bench: Bench, payload: Path, target: str, settings: Settings) -> Ope
 def wrong_on_kept(bench: Bench, program: str, precision: str, cache: Cache) -> str:
     """Return why an open artifact is wrong on an input that an earlier search kept; empty where it is right on all.
 
+    Args:
+        bench: the artifact is right on its sample.
+        program: digest of the captured program.
+        precision: of the target.
+        cache: where the search kept its inputs.
+
     Raises:
         RunError, WorkerError: it fails on one.
     """

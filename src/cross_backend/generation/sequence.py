@@ -115,6 +115,13 @@ def check_generates(
 ) -> int:
     """Refuse a model that cannot be generated with; return the size of its vocabulary.
 
+    Args:
+        name: of the model.
+        inputs: of it.
+        outputs: of it.
+        state: its caches.
+        memory: outputs of its encoder, which it takes beside the tokens.
+
     Raises:
         UsageError: names what it lacks.
     """

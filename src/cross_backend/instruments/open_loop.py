@@ -100,7 +100,13 @@ def arrivals_ns(rate_per_s: float, seconds: float, seed: int) -> list[int]:
 
 
 def serve(run: Callable[[], Any], arrivals: Sequence[int], rate_per_s: float) -> Served:
-    """Serve requests one after the other, each when it is due or as soon as those before it are done."""
+    """Serve requests one after the other, each when it is due or as soon as those before it are done.
+
+    Args:
+        run: a bound call that returns when its outputs are there.
+        arrivals: see :func:`arrivals_ns`.
+        rate_per_s: at which they were drawn.
+    """
     clock, sleep = time.perf_counter_ns, time.sleep
     ns, durations = [0] * len(arrivals), [0] * len(arrivals)
     served = 0

@@ -36,6 +36,11 @@ def media_of(artifact: Artifact, tokenizer: Path | None = None) -> Media | None:
 def with_tokenizer_of(path: Path, media: Media | None, workload: str) -> TextMedia:
     """Return media with the tokenizer of a file.
 
+    Args:
+        path: a ``tokenizer.json`` of transformers.
+        media: of the model.
+        workload: its name, for the reader.
+
     Raises:
         UsageError: the model takes no text, or the file is no tokenizer of it.
         ArtifactError: the file cannot be read.

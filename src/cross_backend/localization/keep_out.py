@@ -143,6 +143,16 @@ def mix(
 
     The operators are those that cost the outputs most.
 
+    Args:
+        captured: the program.
+        target: the backend, with a precision that quantises.
+        max_drop: largest drop, see :func:`~cross_backend.localization.quantised.drop`.
+        elsewhere: as of :func:`keep_out`.
+        cache: parts and their artifacts stay there.
+        settings: threads, and the longest answer.
+        timeout_s: longest lowering of a part.
+        observe: told of each step.
+
     Raises:
         UnsupportedError: the target does not quantise, or the drop does not hold with all operators in float either.
     """

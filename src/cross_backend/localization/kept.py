@@ -50,7 +50,14 @@ def _key(program: str, target: str) -> str:
 
 
 def keep_localized(cache: Cache, program: str, target: str, found: Localized) -> None:
-    """Keep what was found in place of what was found before; a reproducer of that goes."""
+    """Keep what was found in place of what was found before; a reproducer of that goes.
+
+    Args:
+        cache: where it stays.
+        program: digest of the captured program.
+        target: full name, with all options.
+        found: what the search returned.
+    """
     with cache.scratch() as folder:
         (folder / FILE).write_text(json.dumps(found.to_json()), encoding="utf-8")
         cache.drop(SCRIPTS, _key(program, target))

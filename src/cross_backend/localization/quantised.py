@@ -58,6 +58,11 @@ def layer_costs(whole: Whole, values: Values, seen: Sequence[tuple[Sequence[int]
     The own error of an operator is what the backend computed, less what the reference computes from the backend's own
     inputs. It is added to the reference's value, and the rest of the program is computed in float32: the outputs then
     show this error and no other.
+
+    Args:
+        whole: the program.
+        values: what the reference computes.
+        seen: what the backend computed of it, see :func:`seen_in_pieces`.
     """
     rows = []
     for numbers, got in seen:
@@ -78,6 +83,12 @@ def estimated_costs(
 
     No backend is asked: values are rounded to 256 steps between their smallest and their largest, or 0, of all
     calibration inputs. On a backend that quantises every operator the order is close to the measured one.
+
+    Args:
+        whole: the program.
+        values: what the reference computes for one input.
+        numbers: of the operators.
+        rows: what it computes for the calibration inputs.
     """
     import numpy as np
 

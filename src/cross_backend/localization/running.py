@@ -59,6 +59,11 @@ class Runner:
     def run(self, captured: Captured, target: str, inputs: Sequence[Sequence[Any]] = ()) -> list[RanPart]:
         """Lower a program and call it on inputs, in its initial state and in their order.
 
+        Args:
+            captured: the program.
+            target: with options.
+            inputs: several; the sample's where there are none.
+
         Returns:
             One row an input; one row alone where it could not be lowered or opened.
         """

@@ -56,6 +56,12 @@ def script(graph: Graph, vendor: Sequence[str], title: str, limits: Limits | Non
     """Return a script that prints the outputs of both, and ends with status 1 where they differ.
 
     Of a vendor that fails it ends with the vendor's error, and with what it returns once that is mended.
+
+    Args:
+        graph: the program with its inputs.
+        vendor: what the backend's ``reproduction`` returned.
+        title: what is wrong, one line.
+        limits: largest difference that is none; None where the vendor fails.
     """
     ends = [
         "got = [torch.as_tensor(one) for one in got]",

@@ -40,6 +40,11 @@ def search(parts: Parts, other: Values, rounded: Values) -> tuple[SearchEnd, lis
     All values of the program are asked for first, in one lowering. Where they show an operator that is off on its own
     inputs, it is tried alone. Else the boundary is bisected: operators before it on the backend, the rest in the
     reference. Last, the operator at the boundary is tried alone, and with its neighbours.
+
+    Args:
+        parts: lowers and judges.
+        other: values of another input; see :func:`errors_by_node`.
+        rounded: values under other rounding errors.
     """
     rows = [] if parts.crash else _shown(parts, other, rounded)
     found = _near(parts, rows)

@@ -14,7 +14,16 @@ MOST_PRINTED = 4000
 def tracker_text(
     title: str, operators: Sequence[str], fault: str, versions: Mapping[str, str], printed: str, script: str
 ) -> str:
-    """Return the text: what is wrong, where, with what, and how to see it."""
+    """Return the text: what is wrong, where, with what, and how to see it.
+
+    Args:
+        title: of the backend.
+        operators: of the program, in order.
+        fault: one line.
+        versions: package → version, of those that take part.
+        printed: what the script prints.
+        script: the reproducer.
+    """
     machine = Machine.here()
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(operators))
     shown = printed if len(printed) <= MOST_PRINTED else printed[:MOST_PRINTED] + "\n…"

@@ -15,6 +15,10 @@ _FLOORS = "it rounds down where the program divides toward 0"
 def variants_of(node: Any, tensor: Callable[[Any], Any]) -> list[tuple[str, list[Any]]]:
     """Return what an operator computes with another attribute, a transposed weight, or a neighbour's rule.
 
+    Args:
+        node: of a graph of aten's operators.
+        tensor: returns the value of one of the node's inputs.
+
     Returns:
         (the fault in words, its results); faults that do not apply to these arguments are left out.
     """

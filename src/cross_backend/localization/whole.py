@@ -43,7 +43,12 @@ class Whole(ABC):
 
     @abstractmethod
     def compute(self, wanted: Collection[str], given: Values) -> Values:
-        """Return values that the reference computes from others."""
+        """Return values that the reference computes from others.
+
+        Args:
+            wanted: names of values.
+            given: what is known; everything else that is needed is computed.
+        """
 
     @abstractmethod
     def write(
@@ -90,7 +95,11 @@ class Whole(ABC):
     # --- The same for all
 
     def graph(self, values: Values) -> tuple[GraphStep, ...]:
-        """Return all operators with what they feed on."""
+        """Return all operators with what they feed on.
+
+        Args:
+            values: of one input.
+        """
         makers = {name: at for at, unit in enumerate(self.units) for name in unit}
         found = []
         for unit in self.units:
@@ -135,7 +144,12 @@ class Whole(ABC):
         return {at for at, unit in enumerate(self.units) if self.needs(unit) & made}
 
     def finish(self, values: Values, replaced: Values) -> list[Any]:
-        """Return the program's outputs where some values are others than the reference's."""
+        """Return the program's outputs where some values are others than the reference's.
+
+        Args:
+            values: the reference's.
+            replaced: the others.
+        """
         after = self.downstream(replaced)
         known = {name: value for name, value in values.items() if name not in after} | dict(replaced)
         computed = self.compute(self.outputs, known)

@@ -31,6 +31,11 @@ print(json.dumps([sys.version_info[:2], [n for n in {needed} if importlib.util.f
 def prepare(place: ShellPlace, python: str, cache: Cache) -> Elsewhere:
     """Make a place ready for workers.
 
+    Args:
+        place: it is connected.
+        python: interpreter there.
+        cache: where the packages' file is kept here.
+
     Raises:
         PlaceError: there is no such interpreter, it is too old, or a package is missing; the text says the command.
     """

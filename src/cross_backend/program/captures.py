@@ -19,7 +19,12 @@ KIND = "captures"
 
 
 def capture_of(program: str, cache: Cache) -> Path | None:
-    """Return the folder of a captured program."""
+    """Return the folder of a captured program.
+
+    Args:
+        program: its digest.
+        cache: where captures lie.
+    """
     for record in sorted((cache.root / KIND).glob("*/capture.json")):
         try:
             if json.loads(record.read_text())["digest"] == program:

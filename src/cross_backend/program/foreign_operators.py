@@ -23,6 +23,10 @@ def define_operators(file: IO[bytes], path: Path) -> bool:
 
     They are torchvision's, and torch's and torchao's own of quantised programs.
 
+    Args:
+        file: a ``.pt2`` file, open for reading.
+        path: where it lies, for the reader.
+
     Raises:
         CaptureError: the file calls an operator that nothing here defines.
     """

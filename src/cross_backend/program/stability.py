@@ -50,6 +50,12 @@ def stability_on(runs: Runs, first: Arrays, leaves: Sequence[Any], outputs: Arra
 
     Where float64 gives the very same, nothing was rounded: ties and thresholds are then met exactly, by every backend.
     But for a normalisation of equal numbers, whose mean is exact in one order of its sum and rounded in another.
+
+    Args:
+        runs: of the program.
+        first: reference outputs of the sample, for the scale.
+        leaves: tensors of the input.
+        outputs: reference outputs for it.
     """
     import numpy as np
 

@@ -33,7 +33,12 @@ def summary(panels: Sequence[Panel]) -> Table:
 
 
 def decision(panels: Sequence[Panel], command: str) -> str:
-    """Return the page for a design document: what to ship on each device, why, what is unmeasured, how to repeat it."""
+    """Return the page for a design document: what to ship on each device, why, what was not measured, how to repeat it.
+
+    Args:
+        panels: of all models and machines.
+        command: that repeats the comparison.
+    """
     lines = ["# Which backend to ship", ""]
     lines += section(summary(panels)) if len(panels) > 1 else []
     for panel in panels:

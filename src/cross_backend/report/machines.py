@@ -11,7 +11,12 @@ from cross_backend.report.views import threads as threads_of
 
 
 def changes(panels: Sequence[Panel], what: str = "device") -> list[str]:
-    """Return what differs between the machines of one panel: the fastest target, what fails on some only."""
+    """Return what differs between the machines of one panel: the fastest target, what fails on some only.
+
+    Args:
+        panels: of all models and machines.
+        what: what a machine is called.
+    """
     found = []
     for label, alike in by_content(panels).items():
         leaders = {panel.place: verdicts.listed(first) for panel in alike if (first := _first(panel))}

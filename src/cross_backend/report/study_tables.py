@@ -163,7 +163,13 @@ def _short(view: View) -> str:
 
 
 def instrument(views: Sequence[View], metrics: Metrics, title: str = "") -> Table | None:
-    """Return the medians of an instrument's metrics by target, or why there are none; None where nothing is known."""
+    """Return the medians of an instrument's metrics by target, or why there are none; None where nothing is known.
+
+    Args:
+        views: panels.
+        metrics: of one instrument.
+        title: of the table; its own where empty.
+    """
     title, prefix = title or metrics.title, metrics.prefix
     parts = _parts(views, prefix, tuple(metrics.parts))
     if not parts:

@@ -147,6 +147,11 @@ def from_packet(kind: type[T], packet: Packet) -> T:
 def from_json(kind: type[T], text: str, put_back: Callable[[dict[str, Any]], Any] | None = None) -> T:
     """Read a value of a type.
 
+    Args:
+        kind: the type.
+        text: JSON.
+        put_back: what stands for a row, where that is not the row itself.
+
     Raises:
         ValueError: damaged.
     """

@@ -113,7 +113,14 @@ class Store:
         self._keep(study_id, panel, "launch", number, len(launch.results), launch)
 
     def keep_instruments(self, study_id: int, panel: PanelKey, target: int, further: Further) -> None:
-        """Write what the further instruments gave for one target; as :meth:`keep_launch`."""
+        """Write what the further instruments gave for one target; as :meth:`keep_launch`.
+
+        Args:
+            study_id: of a study that was begun here.
+            panel: which.
+            target: its index in the launches' results.
+            further: its measurements, and why others are absent.
+        """
         self._keep(study_id, panel, "instruments", target, 1, further)
 
     @contextlib.contextmanager

@@ -22,7 +22,12 @@ class Book:
     """
 
     def __init__(self, store: Store, study: StudySpec) -> None:
-        """Prepare; nothing is claimed yet."""
+        """Prepare; nothing is claimed yet.
+
+        Args:
+            store: where it is kept.
+            study: of one place or one class of machines.
+        """
         self.study = study
         self.finished: set[PanelKey] = set()
         """Panels that need nothing more."""

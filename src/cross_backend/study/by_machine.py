@@ -19,6 +19,10 @@ _ELSEWHERE = ("machines", "output", "places")
 def read_by_machine(store: Store, asked: str) -> StudyResults:
     """Return the newest results of a study on each of its machines; of a number, that stored study alone.
 
+    Args:
+        store: where they are.
+        asked: name or number.
+
     Raises:
         UsageError: there is none of that name or number.
         StoreError: it cannot be read.

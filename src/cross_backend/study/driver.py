@@ -52,6 +52,12 @@ def run_by(
 ) -> tuple[StudyResults, Sequence[str]]:
     """Run a study by a launcher, or go on with what it has measured of the same content.
 
+    Args:
+        study: what is measured, on every class of machines that it names.
+        store: where it is kept.
+        launcher: who measures.
+        watch: told of every step.
+
     Returns:
         The results, and why panels are missing: a line each.
 

@@ -58,6 +58,12 @@ def layout(
 ) -> StudySpec:
     """Return the study: every model on every backend at every precision that it has.
 
+    Args:
+        models: built-in names or files.
+        targets: backends; all where empty.
+        settings: how to measure; one launch of two seconds where None.
+        places: machines that measure.
+
     Raises:
         UsageError: a model or target that does not exist.
     """

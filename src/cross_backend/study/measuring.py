@@ -56,6 +56,15 @@ def measure(
 ) -> None:
     """Measure what is missing of a panel.
 
+    Args:
+        spec: of the panel.
+        settings: of its study.
+        stored: what was measured of it on this kind of machine.
+        export: captures and lowers.
+        cache: where logs go.
+        site: machine that measures.
+        keep: takes every record.
+
     Raises:
         KeyboardInterrupt: it was stopped.
         PlaceError: the machine was lost.

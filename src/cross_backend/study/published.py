@@ -57,6 +57,13 @@ class Published(Show):
     """Shows progress as another does, and keeps the file."""
 
     def __init__(self, path: Path, facts: Mapping[str, Any], then: Show) -> None:
+        """Prepare.
+
+        Args:
+            path: of the file.
+            facts: what it says beside the progress.
+            then: shows the progress, too.
+        """
         self._path, self._facts, self._then = path, facts, then
         self._lines: dict[str, ProgressLine] = {}
         self._notes: deque[str] = deque(maxlen=MOST_NOTES)

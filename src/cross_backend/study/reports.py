@@ -23,6 +23,10 @@ _MARKED_BYTES = 4096
 def named_places(paths: Sequence[str], folder: Path) -> list[Path]:
     """Return where reports go that a study file names: the file may be a stranger's, so nothing of the user's is lost.
 
+    Args:
+        paths: as the file names them.
+        folder: the file's own, or what the user chose.
+
     Raises:
         UsageError: one would lie outside the folder, or in the place of a file that is no report of ours.
     """

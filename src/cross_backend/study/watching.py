@@ -28,7 +28,14 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def watching(terminal: Terminal, study: StudySpec, cache: Cache, database: str = "") -> Iterator[Watch]:
-    """Return what the driver tells its progress to: a bar with the time left, and a line per finished panel."""
+    """Return what the driver tells its progress to: a bar with the time left, and a line per finished panel.
+
+    Args:
+        terminal: shows it.
+        study: what is measured.
+        cache: where pages of this machine find the progress.
+        database: digest of the place of the results, by which they find it.
+    """
     with terminal.progress() as then, publishing(cache, study.name, database, then) as show:
         shown = _Shown(terminal, show, plan(study, cache)[1])
         try:

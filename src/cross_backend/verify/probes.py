@@ -44,7 +44,13 @@ class ProbeInput:
 
 
 def probes_of(inputs: Sequence[Array], hints: Sequence[Hint], seed: int = 7) -> Iterator[ProbeInput]:
-    """Yield probes of the shapes and types of the inputs, the one that reaches most first."""
+    """Yield probes of the shapes and types of the inputs, the one that reaches most first.
+
+    Args:
+        inputs: the sample, NumPy arrays.
+        hints: of each input.
+        seed: of what is drawn.
+    """
     import numpy as np
 
     rng = np.random.default_rng(seed)

@@ -102,6 +102,11 @@ def with_jumps(want: Any, other: Any, scale: Any) -> Any:
     """Return the scale, larger where an output jumps: a difference as large as the jump is then rounding.
 
     Where more than a tenth jumps, none does, and the scale itself is returned.
+
+    Args:
+        want: expected output.
+        other: the same under a few rounding errors.
+        scale: of each element.
     """
     import numpy as np
 

@@ -21,6 +21,9 @@ def second_inputs(inputs: Sequence[Any]) -> Iterator[Arrays]:
 
     Values are moved along the last axis, then reversed, then shuffled: indices, tokens and masks stay valid. Floating
     point values are scaled, too. The last one draws floating point values anew, with the mean and spread of the old.
+
+    Args:
+        inputs: NumPy arrays.
     """
     import numpy as np
 

@@ -19,6 +19,13 @@ class Following:
     """Looks at the running studies in a thread of its own, used in ``with``."""
 
     def __init__(self, cache: Cache, db: str | None, tell: Callable[..., None]) -> None:
+        """Prepare.
+
+        Args:
+            cache: that the commands use.
+            db: where the server's studies lie; others are left out.
+            tell: told (``running``, facts) of each change.
+        """
         self._cache, self._database, self._tell = cache, Database.named(db).digest, tell
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)

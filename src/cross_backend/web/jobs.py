@@ -57,6 +57,11 @@ class Job(Generic[Kind]):
     def _begin(self, asked: Mapping[str, Any], begun: Kind, busy: str) -> Kind:
         """Start a process.
 
+        Args:
+            asked: what it reads.
+            begun: the progress at first.
+            busy: why it is refused where another one runs.
+
         Raises:
             UsageError: another one runs.
         """

@@ -35,6 +35,13 @@ class Localizing(Job[LocalizingProgress]):
     """Begins searches and reproducers, one at a time, and says how far the last one is."""
 
     def __init__(self, cache: Cache, threads: int, tell: Callable[..., None]) -> None:
+        """Prepare.
+
+        Args:
+            cache: holds the captured programs; what is found is kept there.
+            threads: CPU threads of the targets.
+            tell: is told (``localize``, facts) of each step.
+        """
         super().__init__("cross_backend.localization.telling", "localize", LocalizingProgress(), tell)
         self._cache, self._threads = cache, threads
 

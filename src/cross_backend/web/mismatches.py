@@ -25,7 +25,13 @@ class Mismatch:
 
 
 def mismatches(state: State, number: int, views: Sequence[tuple[str, Panel]]) -> list[Mismatch]:
-    """Return the targets of a study with wrong outputs."""
+    """Return the targets of a study with wrong outputs.
+
+    Args:
+        state: the server's.
+        number: of the study.
+        views: label and panel.
+    """
     wrong = [(label, panel, one) for label, panel in views for one in panel.results if one.outcome is Outcome.MISMATCH]
     models = state.catalogue.models() if wrong else {}
     found = []

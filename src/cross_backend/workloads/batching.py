@@ -83,6 +83,11 @@ def _repeated(inputs: Sequence[Any], batch: int, name: str) -> tuple[Any, ...]:
 def check_memory(name: str, batch: int, rows: Sequence[Any]) -> None:
     """Refuse a batch whose inputs, and the copy of them that a run is given, are more than the memory that is free.
 
+    Args:
+        name: of the workload, for the message.
+        batch: number of rows.
+        rows: tensors of one row each, torch or NumPy.
+
     Raises:
         CaptureError: as it says.
     """
@@ -140,6 +145,12 @@ def fix_batch(
     program: ExportedProgram, inputs: Sequence[Any], batch: int, name: str
 ) -> tuple[tuple[Any, ...], list[bool]]:
     """Return inputs with ``batch`` rows in a program's free leading dimensions; others stay.
+
+    Args:
+        program: as torch exported it.
+        inputs: its example inputs; their first rows are used.
+        batch: wanted extent.
+        name: of the file, for the message.
 
     Returns:
         The inputs, and for each tensor whether its leading dimension was free: for none only where the batch is 1.

@@ -82,6 +82,12 @@ def _counted(arrays: Sequence[Any], labels: Any) -> str:
 def sequences_for(task: Task, specs: Mapping[str, Sequence[TensorSpec]], name: str, most: int | None) -> Any:
     """Return the token ids of a task, a sequence a row, as a decoder takes them.
 
+    Args:
+        task: its metric is the perplexity.
+        specs: ``inputs``, ``outputs`` and ``state`` of the program.
+        name: of the model.
+        most: positions of its caches; None where only their extents tell.
+
     Raises:
         CaptureError: the program is no decoder with state, or takes no such tokens.
     """

@@ -70,6 +70,9 @@ class IreeSession(Session):
     def _check(self, notes: dict[str, str]) -> None:
         """Refuse a module that was not made for this device.
 
+        Args:
+            notes: what was written into it when it was lowered.
+
         Raises:
             LoadError: it was made for another one.
         """

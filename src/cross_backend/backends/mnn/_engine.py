@@ -50,6 +50,11 @@ def open_file(path: Path, precision: str, threads: int | None) -> tuple[Any, Any
 def host_of(tensor: Any, name: str, x: Any) -> tuple[Any, np.ndarray[Any, Any]]:
     """Return a tensor of an array, in the type that a session takes, and the array, which the tensor does not keep.
 
+    Args:
+        tensor: the session's own.
+        name: of the input, for errors.
+        x: NumPy array or torch tensor.
+
     Raises:
         RunError: a whole number does not fit, or MNN takes another type.
     """

@@ -66,7 +66,12 @@ class Provider:
         return all(version_of(name) for name in self.holders)
 
     def missing(self, machine: Machine, root: Path) -> Missing | None:
-        """Return what stops lowering and running; all that running lacks is told at once."""
+        """Return what stops lowering and running; all that running lacks is told at once.
+
+        Args:
+            machine: the computer that is asked about.
+            root: where its file system begins.
+        """
         packages = missing_packages(TO_LOWER, (), "onnxruntime")
         return Missing(packages.lower if packages else None, self._missing_to_run(machine, root)) or None
 

@@ -47,6 +47,10 @@ def by_value(task: str, version: str) -> Callable[..., Any]:
     """Return a function that Ray sends with its code; it refuses where our package is absent or of another version.
 
     What it is given is pickled beforehand: where our package is absent, nothing of ours can be read.
+
+    Args:
+        task: name of a function in this module.
+        version: of our package here.
     """
 
     def call(*given: Any) -> Any:

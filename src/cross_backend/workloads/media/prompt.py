@@ -42,6 +42,10 @@ class PromptMedia(TextMedia):
     def encode(self, text: str, name: str | None = None) -> list[int]:
         """Return the ids of a prompt.
 
+        Args:
+            text: the prompt.
+            name: of the file, for messages.
+
         Raises:
             UsageError: it is longer than the caches, or needs a tokenizer that is not there.
         """
@@ -72,6 +76,11 @@ class Pieces:
     """Text of tokens that come one by one: a letter of several tokens appears with its last one."""
 
     def __init__(self, media: PromptMedia) -> None:
+        """Begin.
+
+        Args:
+            media: with its tokenizer, where there is one.
+        """
         self._media = media
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._ids: list[int] = []
