@@ -13,7 +13,7 @@ static const size_t LARGE_PAGE = 2 << 20;
 // Bytes of scratch that no machine has.
 static const size_t MOST_SCRATCH = SIZE_MAX / 2;
 
-// In pages of 2 MB where there are some and it is that large: see run/pages.py.
+// Blocks of 2 MB and more lie in large pages where the kernel has them: see run/pages.py.
 static char* memory(size_t bytes) {
   void* found = NULL;
   const size_t page = bytes >= LARGE_PAGE ? LARGE_PAGE : 4096;

@@ -1,7 +1,8 @@
 """Pages: memory for what a call reads whole, such as weights and caches, in large pages where there are some.
 
 A processor that reads gigabytes a second looks up the place of each page of 4 kB, which costs a decoder's call a
-quarter of its time. Linux has pages of 2 MB for who asks; files that are mapped get none.
+quarter of its time. Linux has pages of 2 MB on request, but not for mapped
+files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LARGE = 2 << 20
 MAPPED = 32 << 20
 """Files below this size are mapped: they fit into a cache, or are read in moments."""
 _SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-"""Where Linux says whether it has large pages for who asks; ``[never]`` means none."""
+"""Linux's setting for large pages; ``[never]`` means that there are none."""
 
 
 @functools.cache
