@@ -1,8 +1,7 @@
 """Pages: memory for what a call reads whole, such as weights and caches, in large pages where there are some.
 
 A processor that reads gigabytes a second looks up the place of each page of 4 kB, which costs a decoder's call a
-quarter of its time. Linux has pages of 2 MB on request, but not for mapped
-files.
+quarter of its time. Linux has pages of 2 MB on request, but none for mapped files.
 """
 
 from __future__ import annotations
