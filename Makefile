@@ -18,6 +18,7 @@ SCRIPTS ?=
 JOBS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
+PIP = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_ARGS)
 KERNELS := src/atalla/libatalla.so
 
 .PHONY: help setup demo kernels test test-all test-nightly cases mutants check format bench runner matrix screenshots docs clean
@@ -27,14 +28,16 @@ help: ## Show this help
 
 setup: $(READY) ## Create the environment in .venv (2 to 10 minutes, 2 GB; seconds when it is there)
 
+# Kernels are compiled while pip installs. Modules are compiled when they are first imported, and most never are.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cross-backend needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try make PYTHON=python3.12"; exit 1; }
 	@echo "[1/3] creating $(VENV) with $$($(PYTHON) --version) (seconds)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "[2/3] installing PyTorch (half a minute to some minutes, by your network)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) "$$(grep '^torch==' constraints.txt)"
-	@echo "[3/3] installing the runtimes and tools (one to some minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[all,dev]'
+	@$(PIP) "$$(grep '^torch==' constraints.txt)"
+	@echo "[3/3] installing the runtimes and tools, building Atalla's kernels (one to some minutes)"
+	@{ [ -z "$$CC" ] && ! command -v cc >/dev/null || $(MAKE) --no-print-directory --assume-old=$@ $(KERNELS) >/dev/null; } & \
+	ATALLA_KERNELS=apart $(PIP) -c constraints.txt -e '.[all,dev]'; installed=$$?; wait; exit $$installed
 	@touch $@
 	@echo "ready: $(BIN)/cross-backend"
 
@@ -47,8 +50,8 @@ demo: $(READY) ## Set up and run the main job: two models on five runtimes, veri
 # Where there is no C compiler, the one that pip has builds them.
 # Set-up itself has just built them on a clean checkout, so that it only has to come first.
 $(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/*/*.[ch] src/atalla/csrc/*/*.inc) | $(READY)
-	@[ -n "$$CC" ] || command -v cc >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt ziglang
-	$(BIN)/python -m atalla.build
+	@[ -n "$$CC" ] || command -v cc >/dev/null || $(PIP) -c constraints.txt ziglang
+	PYTHONPATH=src $(BIN)/python -m atalla.build
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
@@ -104,7 +107,7 @@ screenshots: $(READY) ## Take the README's pictures, and every page at three wid
 
 docs: $(READY) ## Write the generated pages of docs/, and build this version's site into build/site (half a minute; no network)
 	$(BIN)/python docs/generate.py
-	@$(BIN)/python -c "import mkdocstrings_handlers.python, zensical" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt mkdocstrings-python zensical
+	@$(BIN)/python -c "import mkdocstrings_handlers.python, zensical" 2>/dev/null || $(PIP) -c constraints.txt mkdocstrings-python zensical
 	$(BIN)/python docs/site.py
 
 clean: ## Delete the environment and build output; the cache stays

@@ -3,6 +3,7 @@
 Where there is no C compiler, the wheel is pure: Atalla's reference runs blobs then, and says so.
 
 With ``$ATALLA_MACHINE``, ``aarch64`` for example, and a cross compiler as ``$CC``, the wheel is for that processor.
+With ``$ATALLA_KERNELS=apart`` an editable install leaves them to ``python -m atalla.build``, which may run meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Kernels(BuildHookInterface):
             sys.path.remove(str(source))
         if version == "editable":
             path = source / "atalla" / library.LIBRARY
-            if build.is_stale(path):
+            if os.environ.get("ATALLA_KERNELS") != "apart" and build.is_stale(path):
                 path.unlink(missing_ok=True)
                 self._build(build, path)
             return

@@ -1,0 +1,185 @@
+"""The documents' commands run as they are written; one that cannot run here names the tests of what it does.
+
+A command may be given a smaller file than its reader has, or fewer calls: ``SHORTER`` says how.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import variables
+from tests.ssh_server import server
+from tests.unit.test_documents import COMMAND, PAGES, ROOT, typed
+
+ELSEWHERE = {
+    r".*cross-backend serve": "serve/test_command.py",
+    r"cross-backend node|.*--launcher ray": "cluster/test_study.py",
+    r"cross-backend toolchain add": "test_cli_toolchain.py",
+    r".*mychip": "../atalla/test_new.py",
+    r".*--executor my_chip": "../atalla/test_new.py",
+    r".*(--weights|postgresql:)": "test_cli_run_prompt.py",
+    r".*bundles/gpt2_decoder": "test_cli_run_prompt.py",
+    r".*(onnxruntime.genai|llama_cpp)": "test_cli_generate.py",
+    r".*--via runner": "places/test_without_python.py",
+    r".*qemu:": "places/test_without_python.py",
+    r".*study diff 41 nightly": "test_cli_study.py",
+    r"cross-backend matrix( *#|$)": "test_cli_matrix.py",
+}
+"""Pattern of commands → the test file that does the same with what this machine or an hour has."""
+SHORTER = {
+    "compare": "--num-runs 6 --seconds 0.2 --launches 1",
+    "tune": "--seconds 0.2 --launches 1",
+    "matrix": "--seconds 0.1 --backends cpu",
+    "fuzz": "--cases 3",
+}
+"""Command → what is added to it."""
+MEANS = {"[NAME]": "", "NAME": "quick_test", "BEFORE AFTER": "1 quick_test", "FILE": "nightly.yaml"}
+"""Word of a page → what a reader writes there."""
+FAILS = {r".*linear_regression --backends mps": 1}
+"""Pattern of commands that fail on Linux → exit status."""
+STUDY = """
+workloads: [linear_regression]
+targets: [cpu, torch]
+settings: {seconds: 0.1, launches: 1, max_launches: 1}
+"""
+FILES = {
+    "net.py": """
+        import torch
+
+        def net():
+            torch.manual_seed(0)
+            layers = torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)
+            return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 8),)
+
+        build = net
+
+        class Decoder(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embedding = torch.nn.Embedding(16, 8)
+                self.head = torch.nn.Linear(8, 16)
+                self.register_buffer("seen", torch.zeros(1, 8))
+
+            def forward(self, tokens, position):
+                told = self.embedding(tokens).mean(1)
+                self.seen.copy_(0.5 * self.seen * (position > 0) + told)
+                return self.head(self.seen)
+
+        def decoder():
+            torch.manual_seed(0)
+            tokens, position = torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+            return Decoder().eval(), (tokens, position)
+    """,
+    "model.py": """
+        import torch
+
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return torch.nn.functional.interpolate(x.relu(), size=(64, 64)) + 1
+
+        def net():
+            return Net().eval(), (torch.randn(1, 1, 26, 26),)
+    """,
+    "data.py": """
+        import torch
+
+        def held_out():
+            rows = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
+            return [(row[None],) for row in rows], torch.arange(32) % 4
+    """,
+    "my_text.py": """
+        import torch
+
+        def held_out():
+            return torch.randint(16, (200,), generator=torch.Generator().manual_seed(1)), None, "perplexity"
+    """,
+    "nightly.yaml": f"name: nightly{STUDY}",
+    "bench/nightly.yaml": f"name: nightly{STUDY}",
+    "examples/studies/quick_test.yaml": f"name: quick_test{STUDY}",
+}
+ALSO = {"net.py": ("my_net.py", "mymodel.py"), "data.py": ("my_data.py",)}
+"""File → its other names on the pages."""
+
+
+def commands(page: Path) -> list[str]:
+    """Return the commands of a page in their order: those of its blocks, and whole ones in README's table."""
+    text = page.read_text(encoding="utf-8")
+    lines = [line.strip() for line in typed(text)]
+    if page.name == "README.md":
+        lines += re.findall(r"^\| `((?:cross-backend|atalla) [^`]+)` \|", text, re.MULTILINE)
+    return [line for line in lines if COMMAND.match(line) and "[-" not in line]
+
+
+def elsewhere(command: str) -> str | None:
+    """Return the test file of a command that cannot run here."""
+    return next((file for pattern, file in ELSEWHERE.items() if re.match(pattern, command)), None)
+
+
+def shortened(command: str) -> str:
+    """Return a command with this interpreter and what makes it shorter, without its comment."""
+    for word, meant in MEANS.items():
+        command = re.sub(rf"(?<= ){re.escape(word)}(?!\S)", meant, command)
+    parts = re.split(r"(?<= )(&&|\|)(?= )", re.sub(r"\s+#.*", "", command).removeprefix(".venv/bin/"))
+    return " ".join(_started(part.strip()) for part in parts)
+
+
+def _started(part: str) -> str:
+    program, *words = part.split(" ", 2)
+    module = {"cross-backend": "cross_backend", "atalla": "atalla"}.get(program)
+    if module is None:
+        return part
+    return " ".join([shlex.quote(sys.executable), "-m", module, *words, SHORTER.get(words[0], "")])
+
+
+@pytest.fixture(scope="module")
+def far():
+    with server() as found:
+        yield found
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A reader's folder, with the files that the pages name."""
+    for name, text in FILES.items():
+        for one in (name, *ALSO.get(name, ())):
+            path = tmp_path / one
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return tmp_path
+
+
+RUN = [
+    page for page in PAGES if "tutorials" not in page.parts and any(elsewhere(one) is None for one in commands(page))
+]
+
+
+def test_what_is_tested_elsewhere_is_there():
+    found = [one for page in PAGES for one in commands(page)]
+    assert [file for file in ELSEWHERE.values() if not (Path(__file__).parent / file).is_file()] == []
+    unused = [pattern for pattern in ELSEWHERE if not any(re.match(pattern, one) for one in found)]
+    assert unused == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_commands_of_a_page_run(page, folder, far):
+    for command in commands(page):
+        if elsewhere(command):
+            continue
+        text = re.sub(r"ssh://[\w@-]+", f"'ssh://there?python={sys.executable}'", shortened(command))
+        done = subprocess.run(
+            ["bash", "-c", text],
+            cwd=folder,
+            env=variables(CROSS_BACKEND_SSH=far.command),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        status = next((status for pattern, status in FAILS.items() if re.match(pattern, command)), 0)
+        assert done.returncode == status, f"$ {command}\n{done.stdout}\n{done.stderr}"
