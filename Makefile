@@ -26,23 +26,25 @@ KERNELS := src/atalla/libatalla.so
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Create the environment in .venv (2 to 10 minutes, 2 GB; seconds when it is there)
+setup: $(READY) ## Create the environment in .venv (1 to 10 minutes, 3 GB; seconds when it is there)
 
 # Kernels are compiled while pip installs. Modules are compiled when they are first imported, and most never are.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cross-backend needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try make PYTHON=python3.12"; exit 1; }
-	@echo "[1/3] creating $(VENV) with $$($(PYTHON) --version) (seconds)"
-	@$(PYTHON) -m venv $(VENV)
-	@echo "[2/3] installing PyTorch (half a minute to some minutes, by your network)"
-	@$(PIP) "$$(grep '^torch==' constraints.txt)"
-	@echo "[3/3] installing the runtimes and tools, building Atalla's kernels (one to some minutes)"
-	@{ [ -z "$$CC" ] && ! command -v cc >/dev/null || $(MAKE) --no-print-directory --assume-old=$@ $(KERNELS) >/dev/null; } & \
-	ATALLA_KERNELS=apart $(PIP) -c constraints.txt -e '.[all,dev]'; installed=$$?; wait; exit $$installed
+	@{ [ -z "$$CC" ] && ! command -v cc >/dev/null || $(MAKE) --silent --assume-old=$@ $(KERNELS); } & \
+	{ \
+	  echo "[1/3] creating $(VENV) with $$($(PYTHON) --version) (seconds); Atalla's kernels are compiled meanwhile" && \
+	  $(PYTHON) -m venv $(VENV) && \
+	  echo "[2/3] installing PyTorch (seconds to some minutes, by your network)" && \
+	  $(PIP) "$$(grep '^torch==' constraints.txt)" && \
+	  echo "[3/3] installing the runtimes and tools (one to some minutes)" && \
+	  ATALLA_KERNELS=apart $(PIP) -c constraints.txt -e '.[all,dev]'; \
+	}; installed=$$?; wait; exit $$installed
 	@touch $@
 	@echo "ready: $(BIN)/cross-backend"
 
-demo: $(READY) ## Set up and run the main job: two models on five runtimes, verified and ranked, and a stored study of a third (the default)
-	@$(BIN)/cross-backend compare linear_regression mobilenet_v3_small
+demo: $(READY) ## Set up and run the main job: a model on five runtimes, verified and ranked, and a stored study of another (the default)
+	@$(BIN)/cross-backend compare mobilenet_v3_small
 	@$(BIN)/cross-backend study run examples/studies/demo.yaml
 	@$(BIN)/cross-backend toolchain add browser || echo "The playground does without the visitor's own browser as a backend."
 	@echo "To see and switch them, and to read the study: $(BIN)/cross-backend serve"
@@ -51,7 +53,7 @@ demo: $(READY) ## Set up and run the main job: two models on five runtimes, veri
 # Set-up itself has just built them on a clean checkout, so that it only has to come first.
 $(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csrc/*/*.[ch] src/atalla/csrc/*/*.inc) | $(READY)
 	@[ -n "$$CC" ] || command -v cc >/dev/null || $(PIP) -c constraints.txt ziglang
-	PYTHONPATH=src $(BIN)/python -m atalla.build
+	PYTHONPATH=src $(firstword $(wildcard $(BIN)/python) $(PYTHON)) -m atalla.build
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
