@@ -57,6 +57,7 @@ def some(group: int) -> list[Case]:
     return [case for name, op in claimed[group::GROUPS] for case in cases(name, op, samples=1, others=1, dtypes=DTYPES)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, GROUPS))])
 def test_samples_give_what_eager_gives_as_the_table_says(group: int) -> None:
     from tests.atalla.evidence.judge import judge

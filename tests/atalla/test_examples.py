@@ -19,6 +19,7 @@ def printed(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_capture_basics() -> None:
     out = printed("export_basics.py")
     assert "output torch.Size([128, 128])" in out and "output torch.Size([32, 64])" in out
@@ -48,6 +49,7 @@ def test_the_prototype_of_a_backend() -> None:
     assert first != second
 
 
+@pytest.mark.slow
 def test_the_whole_pipeline(tmp_path: Path) -> None:
     out = printed("backend_pipeline_demo.py", str(tmp_path / "m.atalla"))
     partition = out.split("== Compile")[0].splitlines()[1:-1]

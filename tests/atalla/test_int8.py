@@ -203,6 +203,7 @@ def test_scales_that_are_worked_out_in_every_run_are_refused() -> None:
         atalla.compile(program)
 
 
+@pytest.mark.slow
 def test_a_network_after_pt2e_is_whole_inside() -> None:
     """Convolutions, a residual and a classifier: as torch's own emulation, to a step of the output."""
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (

@@ -97,6 +97,7 @@ def test_its_tests_of_blobs_and_executors_pass_here(make: Callable[..., str]) ->
     assert " passed" in make("test", "tests/test_blob.py tests/test_compiler.py -k 'blob or bits'")
 
 
+@pytest.mark.slow
 def test_it_is_listed_and_compared(make: Callable[..., str], run: Run) -> None:
     make("build/site/.ready")
     listed = run(sys.executable, "-m", "cross_backend", "backends", "--json")

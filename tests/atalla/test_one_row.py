@@ -26,6 +26,7 @@ def blob(turned: bool, *inputs: torch.Tensor) -> bytes:
     return atalla.compile(torch.export.export(Product(turned=turned), inputs)).data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_one_row_has_the_bits_of_a_row_among_others(turned: bool) -> None:
     torch.manual_seed(0)

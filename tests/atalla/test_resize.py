@@ -59,6 +59,7 @@ def nearest() -> list[Case]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cases", [linear, nearest])
 def test_images_of_another_size(cases: object) -> None:
     torch.manual_seed(0)
@@ -94,6 +95,7 @@ def grids() -> list[Case]:
     return [*found, (warp, (torch.randn(2, 1, 1, 3), torch.randn(2, 2, 3)))]
 
 
+@pytest.mark.slow
 def test_images_where_a_grid_says() -> None:
     agree(grids(), 1e-4, bits=True)
 

@@ -19,7 +19,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # vendors' own, in this proce
 ONNX = Path(__file__).parent / "onnx"
 
 
-@pytest.mark.parametrize("target", ["cpu", "atalla", pytest.param("xnnpack", marks=pytest.mark.slow)])
+def targets(quick: str, *slow: str) -> list[object]:
+    """Return the targets of a test; ``make test`` runs the first."""
+    return [quick, *(pytest.param(name, marks=pytest.mark.slow) for name in slow)]
+
+
+@pytest.mark.parametrize("target", targets("cpu", "atalla", "xnnpack"))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_is_right_or_says_why_not(name: str, target: str, tmp_path: Path) -> None:
     found = verdict(name, target, tmp_path)
@@ -27,14 +32,14 @@ def test_a_network_is_right_or_says_why_not(name: str, target: str, tmp_path: Pa
     assert found == "OK" if wanted is None else wanted in found, found
 
 
-@pytest.mark.parametrize("target", ["cpu", pytest.param("xnnpack", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", targets("cpu", "xnnpack"))
 @pytest.mark.parametrize("name", TWINS)
 def test_a_wrong_twin_does_not_pass(name: str, target: str, tmp_path: Path) -> None:
     wanted = {"OK"} if (name, target) in SAME else {"MISMATCH", ""}
     assert twin_verdict(name, target, tmp_path) in wanted
 
 
-@pytest.mark.parametrize("target", ["cpu", "openvino", "iree"])
+@pytest.mark.parametrize("target", targets("cpu", "openvino", "iree"))
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_an_older_opset_or_of_a_quantiser(name: str, target: str, tmp_path: Path) -> None:
     (tmp_path / "captured").mkdir()

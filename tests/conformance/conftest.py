@@ -34,6 +34,8 @@ ONCE = ("test_leaves_the_callers_program_as_it_was",)
 """Tests that lower anew, and so are in ``make test`` for a few backends only."""
 FEW = ("atalla", "executorch.xnnpack", "onnxruntime.cpu", "openvino", "torch.eager")
 """One of each vendor."""
+DEAR = ("iree.vulkan", "onnxruntime.genai")
+"""Those whose tests take longer than all others': ``make test`` leaves them to ``make test-all``."""
 MORE = ("cnn", "multi", "corners", "decoder", "dynamic", "ring")
 """Models of ``models`` that ``make test`` lowers for those few, and for others where it opens what was made."""
 TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 3e-1}
@@ -114,7 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_once = isinstance(item, pytest.Function) and item.originalname in ONCE
         if name in COMPILED and (is_more or is_once or item.path.name == "test_state.py"):
             item.add_marker(pytest.mark.nightly)
-        elif name in COMPILED or ((is_more or is_once) and name not in FEW):
+        elif name in (*COMPILED, *DEAR) or ((is_more or is_once) and name not in FEW):
             item.add_marker(pytest.mark.slow)
         listed = known_failures(name).get(item.originalname) if name and isinstance(item, pytest.Function) else None
         if listed:

@@ -51,6 +51,7 @@ def test_batches_of_that_file_are_compared(cli, document, free, batch, own_memor
     assert all(row["error"]["verdict"] for row in found["results"])
 
 
+@pytest.mark.slow
 def test_batches_of_a_builtin_are_exported(cli, document, tmp_path):
     options = ("--batch", "3", "--backends", "xnnpack", "cpu", "--output-dir", tmp_path, "--json")
     found = document(cli("export", "linear_regression", *options))

@@ -122,6 +122,7 @@ def test_pipes_are_plain(variables, linear, cli, plain):
     plain(result.stdout + result.stderr)
 
 
+@pytest.mark.slow
 def test_encoding_without_emoji(linear, cli):
     """A terminal or pipe that cannot hold emoji or dashes gets a table all the same."""
     result = cli(*COMPARE, PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")

@@ -177,6 +177,7 @@ def test_a_margin_is_an_option(linear, cli, document, usage_error):
     assert "--margin 1%" in cli("compare", "--help").stdout
 
 
+@pytest.mark.slow
 def test_batches_keep_the_name_of_their_model(linear, cli, document):
     args = ("compare", "linear_regression", "--backends", "cpu", "--batch", "3", "--num-runs", "6")
     (row,) = document(cli(*args, "--json"))["results"]

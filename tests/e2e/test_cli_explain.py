@@ -87,6 +87,7 @@ def test_text_is_grouped_with_the_most_expensive_first(explained, net, cli, plai
     assert any(re.fullmatch(r"FullyConnected \| 1", line) for line in lines)
 
 
+@pytest.mark.slow
 def test_lines_are_those_of_the_file_as_it_is_now(explained, net, cli, document, tmp_path):
     """The same program from another file, or from one that has grown, is the same program with other lines."""
     moved = tmp_path / "moved.py"
@@ -115,6 +116,7 @@ def test_where_nothing_is_left_it_says_so(backend, cli):
     assert "Left to other kernels" not in result.stdout
 
 
+@pytest.mark.slow
 def test_two_backends_are_laid_side_by_side(net, cli, document, plain):
     """Products of both are the program's two: one of a module, one of a line at the top."""
     command = ("explain", f"{net}:net", "--backend", "xnnpack", "--against", "portable")

@@ -145,6 +145,7 @@ def test_same_target_twice_is_one_file(linear, cli, document, tmp_path):
     assert first["path"] == second["path"] and second["outcome"] == "OK"
 
 
+@pytest.mark.slow
 def test_two_exports_at_once_share_an_empty_cache(cli, document, tmp_path):
     args = ("export", "linear_regression", "--backends", "torch", "cpu", "--json", "--output-dir")
     with ThreadPoolExecutor(2) as pool:

@@ -45,6 +45,7 @@ def test_several_models_of_which_one_cannot_be_built(nets, cli, document, tmp_pa
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", ["0.9", "90%"])
 def test_below_the_floor_of_coverage_nothing_is_delivered(floor, nets, cli, document, tmp_path):
     arguments = ("export", f"{nets}:net", "--min-coverage", floor, "--output-dir", tmp_path, "--backends")
@@ -72,6 +73,7 @@ def test_what_is_no_share_is_refused(share, cli, usage_error):
     usage_error(cli("export", "linear_regression", f"--min-coverage={share}"), "--min-coverage", "share from 0 to 1")
 
 
+@pytest.mark.slow
 def test_precision_is_asked_of_every_backend_that_names_none(linear, cli, document, tmp_path):
     targets = ("portable", "iree", "openvino", "openvino?precision=bf16", "coreml?compute_unit=cpu")
     result = cli(

@@ -69,12 +69,14 @@ def test_a_vendors_fault_is_found_by_operator_and_line(nets, cli, document):
         assert part in " ".join(shown.stdout.split()), part
 
 
+@pytest.mark.slow
 def test_two_backends_are_compared_and_the_right_one_is_named(nets, cli, document):
     found = document(cli("localize", f"{nets}:resizes", "--backend", "eager", "--against", VENDOR, "--json"))
     assert found["culprit"] == "operator" and found["operators"][0]["operator"] == "aten.upsample_nearest2d.vec"
     assert "eager agrees with the reference" in found["says"]
 
 
+@pytest.mark.slow
 def test_an_operator_is_kept_out(nets, cli, document):
     node = ("--keep-out", "upsample_nearest2d")
     found = document(cli("localize", f"{nets}:resizes", "--backend", VENDOR, *node, "--against", "eager", "--json"))
@@ -112,11 +114,13 @@ def test_what_does_not_repeat_is_not_sure_and_says_how_often(nets, cli, document
     assert f"{found['wrong_runs']} of 5 calls are wrong" in found["says"]
 
 
+@pytest.mark.slow
 def test_compare_prints_the_command_for_a_mismatch(nets, cli):
     result = cli("compare", f"{nets}:resizes", "--backends", VENDOR, "eager", "--num-runs", "60", "--launches", "1")
     assert f"cross-backend localize {nets}:resizes --backend {VENDOR}" in " ".join(result.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_study_localises_by_itself_where_it_is_asked_to(nets, cli, document, tmp_path, write_study):
     spec = write_study(tmp_path / "s.yaml", [f"{nets}:resizes"], [VENDOR, "eager"], localize="yes")
     result = cli("study", "run", str(spec), "--json")

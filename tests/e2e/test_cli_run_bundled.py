@@ -76,6 +76,7 @@ def test_digest_is_checked_before_the_runtime_sees_a_byte(ours, cli, complaint):
     complaint(cli("run", artifact.bundled_path, *QUICK), 1, "is not the bundled program that", artifact.name)
 
 
+@pytest.mark.slow
 def test_precision_of_our_manifest_is_the_tolerance(cli, tmp_path, document, complaint):
     made = tmp_path / "made"
     exported = cli(

@@ -96,6 +96,7 @@ def test_a_drawn_digit_is_read(name, digits, seven, cli, document, plain):
     assert sum(row["share"] for row in found["shown"]["top"]) <= 1.0000001
 
 
+@pytest.mark.slow
 def test_the_outputs_are_written_and_are_those_of_the_model(digits, seven, cli, tmp_path):
     import torch
 
@@ -181,6 +182,7 @@ def test_an_artifact_of_before_says_to_export_it_anew(digits, seven, cli, usage_
     usage_error(cli("run", tmp_path / "digits_cnn_torch.json", "--input", seven), "export yours again")
 
 
+@pytest.mark.slow
 def test_a_picture_is_given_to_a_batch_as_every_row(cli, tmp_path, seven, document):
     result = cli("export", "digits_cnn", "--batch", "3", "--backends", "torch", "--strict", "--output-dir", tmp_path)
     assert result.returncode == 0, result.stderr

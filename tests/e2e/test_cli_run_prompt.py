@@ -91,6 +91,7 @@ def test_a_model_that_does_not_generate_is_refused(cli, tmp_path):
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_another_models_tokenizer_is_refused(cli, tmp_path, tokenizer):
     small = MODEL.replace("300", "200")
     result = cli("bundle", small, "--backends", "torch", "--tokenizer", tokenizer, "--output-dir", tmp_path)

@@ -103,6 +103,7 @@ def test_a_report_is_printed_or_written(small, reading, tmp_path):
     assert json.loads((tmp_path / "b.json").read_text()) == json.loads((small[1] / "small.json").read_text())
 
 
+@pytest.mark.slow
 def test_every_sample_is_exported(reading, document, tmp_path):
     (row,) = document(reading("status", "--json"))["studies"]
     for name in ("samples.csv", "samples.parquet"):
@@ -129,6 +130,7 @@ def steady(result, factor):
     return replace(result, latency=Measurement("latency", "ns", rounds, result.latency.launches))
 
 
+@pytest.mark.slow
 def test_what_became_slower_is_status_1(small, reading, document):
     """Two studies like the finished one, of quiet durations; those of one target are 1.5 × as long in the second."""
     with Store.open(str(small[1] / "small.sqlite")) as store:
@@ -306,6 +308,7 @@ def test_a_database_that_cannot_be_used_is_one_line(how, words, copy, cli, compl
     assert copy.read_bytes() == before, "it is left as it is"
 
 
+@pytest.mark.slow
 def test_a_database_that_cannot_be_written_is_read(copy, cli, small, complaint, write_study, tmp_path):
     file = write_study(tmp_path / "small.yaml", ["linear_regression"], ["cpu"])
     folder = tmp_path / "folder"

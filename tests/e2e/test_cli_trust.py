@@ -88,6 +88,7 @@ def make():
 """
 
 
+@pytest.mark.slow
 def test_outputs_that_prove_nothing_have_a_status_of_their_own(cli, document, tmp_path):
     (tmp_path / "unmoved.py").write_text(UNMOVED)
     model = f"{tmp_path / 'unmoved.py'}:make"

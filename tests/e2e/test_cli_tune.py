@@ -182,6 +182,7 @@ def test_wrong_usage_is_one_line(given, said, cli, tmp_path):
     assert json.dumps(result.stdout) == '""'
 
 
+@pytest.mark.slow
 def test_a_backend_that_lacks_a_precision_keeps_its_row(cli, document, tmp_path):
     command = ("tune", "linear_regression", "--backends", "cpu", "wasm", "--precision", "fp32", "fp16", *QUICK)
     result = cli(*command, "--db", "t.sqlite", "--json", cwd=tmp_path)

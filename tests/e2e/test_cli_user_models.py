@@ -110,6 +110,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_function_is_built_and_captured_once_for_all_targets(own, cli, tmp_path, document):
     out = tmp_path / "out"
     result = cli("export", f"{own}:doubler", "--backends", "cpu", "torch", "openvino", "--output-dir", out, "--json")
@@ -120,6 +121,7 @@ def test_function_is_built_and_captured_once_for_all_targets(own, cli, tmp_path,
     assert document(again)["results"][0]["cached"] is True
 
 
+@pytest.mark.slow
 def test_function_may_give_one_tensor(own, cli, document):
     result = cli("compare", "net.py:single_input", "--backends", "cpu", "--num-runs", "12", "--json", cwd=own.parent)
     assert document(result)["results"][0]["outcome"] == "OK"
@@ -169,6 +171,7 @@ def test_function_may_use_torchvision_beside_any_torch(own, cli, document):
     assert document(result)["results"][0]["outcome"] == "OK"
 
 
+@pytest.mark.slow
 def test_function_may_give_structures_and_keyword_inputs(own, cli, document):
     targets = ("cpu", "torch")
     result = cli("compare", f"{own}:structured", "--backends", *targets, "--num-runs", "12", "--json")
@@ -181,6 +184,7 @@ def test_file_that_does_not_exist(name, cli, tmp_path, usage_error):
     usage_error(cli("export", name, "--output-dir", tmp_path / "out", cwd=tmp_path), "absent")
 
 
+@pytest.mark.slow
 def test_pt2_goes_everywhere(files, cli, tmp_path, document):
     result = cli(
         "export", files / "net.pt2", "--backends", "portable", "cpu", "torch", "--output-dir", tmp_path, "--json"
@@ -227,6 +231,7 @@ def test_own_weights_of_a_built_in_model(cli, tmp_path, document):
     assert document(ran)["output"] == [7.0]
 
 
+@pytest.mark.slow
 def test_files_in_the_current_folder_shadow_nothing(cli, tmp_path):
     """The installed command is started beside files that are called like modules of the standard library."""
     for name in ("queue", "statistics", "hashlib", "torch"):

@@ -77,6 +77,7 @@ def run(tmp_path, monkeypatch):
     ).run()
 
 
+@pytest.mark.slow
 def test_a_torch_module_in_two_precisions_and_batches(run, tmp_path):
     import torch
 
@@ -97,6 +98,7 @@ def test_a_torch_module_in_two_precisions_and_batches(run, tmp_path):
         results.generate_report("net.txt")
 
 
+@pytest.mark.slow
 def test_a_pt2_file_keeps_its_batch_and_says_so_of_others(run, tmp_path):
     import torch
 

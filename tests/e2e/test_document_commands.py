@@ -3,7 +3,6 @@
 A command may be given a smaller file than its reader has, or fewer calls: ``SHORTER`` says how.
 """
 
-import os
 import re
 import shlex
 import subprocess

@@ -24,6 +24,7 @@ OUTCOMES = {
 RIGHT = ("onnxruntime.cpu", "faulty.right", "torch.eager")
 
 
+@pytest.mark.slow
 def test_each_fault_has_its_own_outcome_and_the_others_are_ranked(linear, faulty, cli, document, tmp_path):
     """All in one comparison; it takes as long as the two that hang are waited for."""
     targets = [RIGHT[0], *OUTCOMES, *RIGHT[1:]]

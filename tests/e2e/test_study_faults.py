@@ -109,6 +109,7 @@ def test_a_model_that_cannot_be_captured_says_so_in_every_cell(faults):
         assert row["outcome"] == "LOWER_FAIL" and "RuntimeError: the checkpoint is missing" in row["reason"]
 
 
+@pytest.mark.slow
 def test_a_comparison_says_it_like_a_study(cli, faulty):
     targets = ("--backends", "faulty.right", *UNRANKED, "--num-runs", "60", "--launches", "2")
     result = cli("compare", "linear_regression", *targets, **faulty)
@@ -120,6 +121,7 @@ def test_a_comparison_says_it_like_a_study(cli, faulty):
     assert "2 launches" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(cli, faulty, write_study, complaint, tmp_path):
     """What cannot be written waits in a file; with room again the study ends, and measures only what is missing."""
     launches = 8

@@ -105,6 +105,7 @@ def stop(process, signum):
 SIGNALS = [*(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM)), signal.SIGKILL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_stopped_study_goes_on_where_it_was(signum, study, told, streams, until, all_gone, workers, tmp_path):
     path, asked = tmp_path / "s.sqlite", (tuple(TITLES), (1,))

@@ -45,6 +45,7 @@ def test_a_device_on_which_it_does_not_run_says_why(show: Visit) -> None:
     assert page.locator("#totals").is_visible() and not page.locator("#cannot").is_visible()
 
 
+@pytest.mark.slow
 def test_the_table_sorts_by_every_column(show: Visit) -> None:
     page = show()
     for name, header in (("cycles", "cycles"), ("in", "in"), ("analytic", "analytic")):
@@ -72,6 +73,7 @@ def test_a_layer_is_chosen_by_key_and_seen_everywhere(show: Visit) -> None:
     assert begin <= one.begin + 1 and one.begin + one.cycles - 1 <= end <= one.begin + 2 * one.cycles
 
 
+@pytest.mark.slow
 def test_the_timeline_moves_by_keys_and_stays_within_the_run(show: Visit) -> None:
     page = show()
     end = simulate(blob("float32"), CHIP).cycles
@@ -145,6 +147,7 @@ def test_a_program_with_hardly_any_cycles_has_a_sound_page(kind: str, show: Visi
         assert page.locator("#timeline-text").inner_text().startswith("Cycles 0 to 1. Busy: load 0.0%")
 
 
+@pytest.mark.slow
 def test_the_table_is_the_same_with_and_without_script(show: Visit) -> None:
     with_script = show("int8")
     without = show("int8", java_script_enabled=False)

@@ -79,6 +79,7 @@ def test_the_rtl_is_what_multiplies() -> None:
         assert simulation is not None and sum(one.unit_edges for one in simulation.instructions) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tools")
 def test_a_unit_that_takes_other_cycles_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     blob, inputs, _ = int8_programs.product(3)

@@ -106,6 +106,7 @@ def check_programs(names: Iterable[str], flags: Sequence[str], isa: str, folder:
     return run(flags, "programs", isa, *map(str, paths))
 
 
+@pytest.mark.slow
 def test_programs_in_tiles_give_the_bits_of_their_instructions(tmp_path: Path) -> None:
     """Each instruction of some small networks, with what the ones before it made."""
     names = ("squeeze", "transformer", "causal_block", "warped", "messages", "decoder")

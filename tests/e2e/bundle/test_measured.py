@@ -113,6 +113,7 @@ def test_measured_orders_each_platform_by_its_own_machines(measured, cli, docume
     assert row["orders"]["android"] == [VULKAN, XNNPACK, PORTABLE] and row["evidence"] == [], "only where it is said"
 
 
+@pytest.mark.slow
 def test_a_machine_like_this_one_decides_and_load_best_says_so(measured, plain, tmp_path, monkeypatch):
     machines = [
         ({"memory_bytes": 1}, "ssh://twin", {**BACKWARDS, "torch.eager": 3}),

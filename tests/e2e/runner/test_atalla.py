@@ -14,6 +14,8 @@ import atalla
 from tests.atalla.test_verify import mutated, signed
 from tests.e2e.runner.bundles import ATALLA, DELEGATE, QUICK, XNNPACK, artifact, edit, forge, resample
 
+pytestmark = pytest.mark.slow  # its runner holds the kernels, a minute of a compiler
+
 
 class Doubled(torch.nn.Module):
     def __init__(self, *more):

@@ -55,6 +55,7 @@ def test_one_alone_is_measured_without_a_twin(sound, rows, runner):
     assert rows(sound, "--only", PORTABLE, "--num-runs", "20")[PORTABLE]["latency_ms"]["n"] == 20
 
 
+@pytest.mark.slow
 def test_time_box(sound, rows):
     """However many calls are asked for, and however busy the machine is."""
     found = rows(sound, "--num-runs", "10000000", "--seconds", "0.5")
@@ -82,6 +83,7 @@ def make():
 """
 
 
+@pytest.mark.slow
 def test_outputs_of_several_types_and_memory_orders(cli, rows, tmp_path):
     (tmp_path / "mixed.py").write_text(MODEL)
     targets = ("portable", "xnnpack", "atalla")

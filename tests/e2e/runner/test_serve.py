@@ -287,6 +287,7 @@ def test_the_end_of_its_input_ends_it_while_it_waits(serving: Serving) -> None:
     assert serving.ends() == b""
 
 
+@pytest.mark.slow
 def test_a_lease_that_is_over_ends_it(built: Path) -> None:
     with Serving(built / "cross_backend_runner", "--lease", "1") as serving:
         for _ in range(4):

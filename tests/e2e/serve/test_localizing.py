@@ -47,6 +47,7 @@ def test_what_was_found_is_read_again_as_it_was(kept):
     assert kept_localized(Cache(), kept.artifact.program, "another") is None
 
 
+@pytest.mark.slow
 def test_the_graph_marks_the_first_that_differs_and_says_each_error_in_words(kept, visit, served):
     page = visit(f"/artifacts/{kept.key}/localized")
     assert page.locator("h1").inner_text() == "Wrong operator: OpenVINO"

@@ -33,6 +33,7 @@ def test_a_drawn_digit_is_told_and_timed_and_another_backend_has_another_overlay
     assert "on=" in page.url and page.locator(".live .line").get_attribute("points")
 
 
+@pytest.mark.slow
 def test_side_by_side_they_say_how_they_differ(visit):
     page = visit("/?model=digits_cnn")
     tick(page, "ONNX Runtime (CPU)", "OpenVINO", "XNNPACK (CPU)")
@@ -46,6 +47,7 @@ def test_side_by_side_they_say_how_they_differ(visit):
     assert all(re.search("differs from ONNX|the same numbers as ONNX", text) for text in told[1:])
 
 
+@pytest.mark.slow
 def test_the_lowest_median_is_named_when_the_calls_can_show_it(visit):
     page = visit("/?model=linear_regression")
     tick(page, "ONNX Runtime (CPU)", "OpenVINO")
@@ -62,6 +64,7 @@ def test_the_lowest_median_is_named_when_the_calls_can_show_it(visit):
     )
 
 
+@pytest.mark.slow
 def test_the_page_begins_with_the_paper_and_a_hint_on_a_backend_that_people_ship(visit, served):
     for viewport in (PHONE, {"width": 1400, "height": 900}):
         page = visit("/?model=digits_cnn", viewport=viewport)

@@ -2,6 +2,8 @@
 
 import contextlib
 
+import pytest
+
 from tests.browser import CONTRAST, DESK, PHONE
 from tests.e2e.serve.conftest import TARGETS
 from tests.e2e.serve.test_api import HISTORY
@@ -25,6 +27,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_page_is_readable_named_and_fits_a_phone_in_light_and_dark(visit, served):
     """By our own looks, and by axe where npm can bring it; one page of one browser goes everywhere."""
     axe = axe_source()

@@ -2,12 +2,15 @@
 
 import re
 
+import pytest
+
 from cross_backend.cache import Cache
 from cross_backend.report.progress import Show
 from cross_backend.store.database import Database
 from cross_backend.study.published import publishing
 
 
+@pytest.mark.slow
 def test_the_page_shows_each_machine_and_what_waits_for_what(visit, served, db):
     page = visit("/results")
     running = page.locator("#running")

@@ -79,6 +79,7 @@ def ask_all(served, cases):
     return statuses
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_few_cases_of_each_address_are_answered_as_the_document_says(served):
     assert len(ask_all(served, 100)) >= 50

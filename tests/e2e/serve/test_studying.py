@@ -36,6 +36,7 @@ def test_what_is_asked_wrongly_begins_nothing(served, text, told):
     assert served.get("/api/running")["state"] == "none"
 
 
+@pytest.mark.slow
 def test_who_asked_is_gone_and_the_study_ends(tmp_path):
     study = asked_study(["linear_regression"], ["onnxruntime.cpu"], 60, 3)
     assert StudySpec.from_json(study.to_json()) == study

@@ -142,6 +142,7 @@ class Floored(torch.nn.Module):
         return (x.relu() + 1) // -2 + x
 
 
+@pytest.mark.slow
 def test_a_fault_is_localised_scripted_and_kept_out(tmp_path: Path) -> None:
     x = torch.tensor([[1, 2, 4, -6]])
     found = xb.localize(Floored(), (x,), backend="openvino", reproducer=tmp_path, name="floored")

@@ -100,6 +100,7 @@ class Kinds(torch.nn.Module):
         return x * scale, scale + x.sum()
 
 
+@pytest.mark.slow
 def test_a_scalar_keeps_its_shape_and_bfloat16_is_refused(browser: None) -> None:
     x, scale = torch.tensor([1.0, 2.0]), torch.tensor(3.0)
     with xb.load(xb.lower(xb.capture(Kinds(), (x, scale)), "browser.wasm", name="kinds")) as session:

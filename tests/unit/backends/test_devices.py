@@ -47,6 +47,7 @@ THERE = {
 }
 
 
+@pytest.mark.slow
 def test_a_device_that_is_not_here_keeps_its_row(program: torch.export.ExportedProgram) -> None:
     targets = ["torch", *THERE]
     panel = xb.compare(program, targets, num_runs=6, seconds=0.2)

@@ -47,6 +47,7 @@ def test_a_target_says_its_precision() -> None:
     assert precision_of(resolve("openvino?precision=bf16").options) == "bf16"
 
 
+@pytest.mark.slow
 def test_an_extent_that_may_be_one_stays_so() -> None:
     net, x = (
         torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval(),

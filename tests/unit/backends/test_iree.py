@@ -91,6 +91,7 @@ def test_the_placement_is_what_the_device_then_records(on_vulkan: Artifact) -> N
     assert kinds == {row.name: row.count for row in on_vulkan.placement.inside}
 
 
+@pytest.mark.slow
 def test_the_wrong_default_target_is_caught_as_mismatch() -> None:
     """IREE's own default assumes subgroups of 64; Mesa's software driver has 8, and gets wrong outputs without ours."""
     needs.no_space()
@@ -187,6 +188,7 @@ class _Attention(nn.Module):
         return causal + attend(q, k, v, attn_mask=shift)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["iree.llvm_cpu", pytest.param("iree.vulkan", marks=pytest.mark.slow)])
 def test_attention_is_right_where_the_fused_one_is_refused(target: str) -> None:
     needs.no_space()

@@ -131,6 +131,7 @@ def _with_angles(change: Callable[[Any], Any]) -> Any:
     return net
 
 
+@pytest.mark.slow
 def test_another_base_of_its_angles_is_read_and_other_angles_are_refused(lowered: Lower) -> None:
     def scaled(net: Any, base: float, stretch: float) -> None:
         angles = torch.outer(torch.arange(CONTEXT) / stretch, base ** -(torch.arange(0, 16, 2) / 16))
@@ -160,6 +161,7 @@ def test_a_damaged_file_is_not_certified(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_says_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CROSS_BACKEND_TOOLCHAINS", str(tmp_path))
     artifact = xb.lower(program_of(tiny("llama")), NAME, name="llama")

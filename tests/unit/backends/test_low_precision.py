@@ -116,6 +116,7 @@ def test_weights_of_16_bits_are_not_quantised(target: str, dtype: torch.dtype) -
         xb.lower(program, target, name="narrow")
 
 
+@pytest.mark.slow
 def test_what_is_quantised_already_is_not_quantised_again(net: tuple[torch.nn.Module, torch.Tensor, object]) -> None:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 

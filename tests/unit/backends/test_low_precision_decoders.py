@@ -24,6 +24,7 @@ def calls() -> list[Call]:
     return [(ids[:, at : at + n], torch.tensor([at])) for at, n in zip(starts, LENGTHS, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8dyn", "int4w"])
 @pytest.mark.parametrize(
     ("target", "kind"),
@@ -89,6 +90,7 @@ def test_hidden_scores_leave_the_others_their_steps() -> None:
     assert float(error.norm() / wanted.norm()) < 0.05
 
 
+@pytest.mark.slow
 def test_norms_stay_in_float_where_there_is_an_attention() -> None:
     """OpenVINO's quantiser gave the mean of squares 256 steps: a quarter of the logits' size was error."""
     workload = tiny("qwen", width=GROUP // 4)

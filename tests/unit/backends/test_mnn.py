@@ -78,6 +78,7 @@ def test_a_second_run_computes_the_same(
             assert (got[1] == want[1]).all() and (got[2] == want[2]).all()
 
 
+@pytest.mark.slow
 def test_float16_halves_the_weights_and_says_what_computes(
     net: tuple[nn.Module, tuple[torch.Tensor, ...]],
     program: torch.export.ExportedProgram,
@@ -109,6 +110,7 @@ def test_a_backend_that_nobody_asked_for_is_no_result_of_the_processor(
     assert where.elsewhere == (("the model on MNN's backend 3", 1),)
 
 
+@pytest.mark.slow
 def test_float32_is_as_exact_as_others(lowered: Callable[[str], Artifact]) -> None:
     """MNN's own tiles of Winograd's convolution lose two digits; deep networks add that up."""
     with torch.random.fork_rng(devices=[]):

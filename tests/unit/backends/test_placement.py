@@ -153,6 +153,7 @@ QUICK = ("executorch.portable", "executorch.xnnpack")
 BACKENDS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in LEFT]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BACKENDS)
 def test_says_what_was_left_why_and_from_which_line(name: str, lowered: Lowered) -> None:
     assert lowered(name).placement.left == LEFT[name]
@@ -266,6 +267,7 @@ def test_dynamic_shapes_are_a_reason_and_have_no_coverage_by_work(user: ModuleTy
     assert all(row.why for row in placement.left)
 
 
+@pytest.mark.slow
 def test_branches_of_control_flow_are_told_apart(user: ModuleType) -> None:
     placement = xb.lower(xb.capture(user.Branches(), (torch.ones(3, 3),)), "vulkan", name="branches").placement
     rows = {row.name: row for row in placement.left if row.name != "aten::sum.IntList_out"}

@@ -120,6 +120,7 @@ def test_what_the_runtime_says_is_passed_on(page: Page, tmp_path: Path) -> None:
         page.run(key)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_killed_is_an_error_and_nothing_is_left(browser: None, tmp_path: Path) -> None:
     with Page(("--disable-gpu",)) as page:
         page.open(save(tmp_path / "m.onnx", ("float32",), [4]), "wasm", 1)
@@ -143,6 +144,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="elsewhere a browser does not hang on a pipe")
 def test_a_browser_ends_when_its_owner_is_killed(browser: None) -> None:
     with tempfile.TemporaryDirectory() as folder:  # a short path: browsers put a socket there

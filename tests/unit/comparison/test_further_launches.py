@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pytest
 
 from cross_backend.cache import Cache
 from cross_backend.comparison import opening
@@ -20,10 +21,8 @@ from cross_backend.program.captured import Captured
 from cross_backend.records import Launch, Outcome
 from tests.unit.comparison.panels import outcomes, rows_of
 
-if TYPE_CHECKING:
-    import pytest
 
-
+@pytest.mark.slow
 def test_only_what_is_wanted_is_started(linear: Captured) -> None:
     settings = Settings(num_runs=60, seconds=0.5, timeout_s=120.0)
     rows = rows_of(linear, "cpu", "torch", "cpu?threads=1")

@@ -286,6 +286,7 @@ def test_there_are_never_more_workers_than_fit_into_memory(
             assert workers == max(1, min(jobs, free // job)), "one at least, for there is something to do"
 
 
+@pytest.mark.slow
 def test_where_memory_is_short_one_worker_does_it_all(
     cache: Cache, memory: Callable[[int], None], tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_checkpoints(count: int, survive: Survive) -> None:
     assert further.RANG == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "t5_encoder"])
 def test_folders_of_transformers(count: int, survive: Survive, tmp_path: Path, kind: str) -> None:
     package = import_transformers("bert_base", "nlp")

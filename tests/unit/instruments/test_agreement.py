@@ -58,6 +58,7 @@ def test_inputs_beyond_the_calibration_are_drawn_like_the_sample() -> None:
     assert len(many_inputs([(values,)] * 40, (values,))) == INPUTS
 
 
+@pytest.mark.slow
 def test_lower_precision_is_laid_beside_float32() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

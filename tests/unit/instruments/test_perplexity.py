@@ -40,6 +40,7 @@ def test_it_is_that_of_prompts_of_every_length(kind: str, prompts: int) -> None:
         assert perplexity(session, TEXTS) == pytest.approx(by_torch(workload.model, TEXTS), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_guessing_has_the_perplexity_of_the_vocabulary() -> None:
     workload = tiny("llama")
     workload.model.tokens.weight.data.zero_()  # type: ignore[union-attr,operator]
@@ -47,6 +48,7 @@ def test_guessing_has_the_perplexity_of_the_vocabulary() -> None:
         assert perplexity(session, TEXTS) == pytest.approx(VOCABULARY)
 
 
+@pytest.mark.slow
 def test_logits_that_are_not_finite_have_none() -> None:
     workload = tiny("llama")
     workload.model.tokens.weight.data.fill_(math.inf)  # type: ignore[union-attr,operator]

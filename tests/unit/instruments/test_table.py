@@ -140,6 +140,7 @@ def test_importing_is_apart_from_loading(tmp_path: Path, make_artifact: Callable
     assert opened.import_ns > 10 * opened.load_ns > 0
 
 
+@pytest.mark.slow
 def test_throughput_and_open_loop_of_a_real_session(opened: tuple[Bench, Opened, Verified]) -> None:
     taken = take(opened[0], ["open_loop", "throughput"], batch=4, seconds=0.5, streams=[2, 1])
     found = named(taken)

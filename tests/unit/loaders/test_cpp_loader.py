@@ -20,6 +20,7 @@ def test_the_cpp_loader_digests_as_hashlib_does(program: Path, size: int) -> Non
     assert done.stdout == hashlib.sha256(data).digest()
 
 
+@pytest.mark.slow
 def test_another_digest_can_be_given_to_the_cpp_loader(sources: Path) -> None:
     """One in hardware, for example."""
     needs.program("g++")
@@ -31,6 +32,7 @@ def test_another_digest_can_be_given_to_the_cpp_loader(sources: Path) -> None:
     compiled((*COMPILE, "-fsyntax-only", "hook.cpp"), files, VERSIONS)
 
 
+@pytest.mark.slow
 def test_the_compiler_finds_a_mistake(sources: Path) -> None:
     needs.program("g++")
     wrong = header_of(sources).replace("load_forward()", "load_forwards()")

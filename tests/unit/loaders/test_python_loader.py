@@ -45,6 +45,7 @@ def test_the_python_loader_waits_for_no_pipe(module: Any, bundle: Path) -> None:
         module.load_best(bundle)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("module")
 def test_the_python_loader_is_a_program_of_its_own(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Isolated, in the folder where the bundle carries it; the line it prints names artifact and reasons."""

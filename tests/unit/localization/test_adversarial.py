@@ -73,6 +73,7 @@ def test_a_fault_that_probes_miss_is_found_and_kept(module: nn.Module, wrong: An
     assert compare_further(sample, kept, of(module)(kept.inputs), "fp32") is None
 
 
+@pytest.mark.slow
 def test_a_right_program_in_another_order_of_its_sums_survives(tmp_path: Path) -> None:
     captured = captured_in(tmp_path / "capture", Sums())
     run = of(lambda x: (nn.functional.softsign(x) + x).flip(1).double().sum(1).float())

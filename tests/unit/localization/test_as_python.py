@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
@@ -59,6 +60,7 @@ def test_branches_are_functions() -> None:
     assert text.count("def branch") == 4 and "torch.cond(v1, branch" in text
 
 
+@pytest.mark.slow
 def test_the_lines_of_a_branch_take_the_place_of_its_condition() -> None:
     inputs = (torch.ones(2, 3),)
     graph = written(torch.export.export(Branches(), inputs), inputs)

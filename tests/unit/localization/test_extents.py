@@ -64,6 +64,7 @@ def test_conditions_on_free_extents_are_not_cut() -> None:
         with_extents(program, {"x": X})
 
 
+@pytest.mark.slow
 def test_a_fault_is_found_and_scripted(tmp_path: Path) -> None:
     workload = xb.Workload("numbered", Net().eval(), (X,), dynamic_shapes=FREE)
     found = xb.localize(workload, backend="openvino", reproducer=tmp_path)

@@ -102,6 +102,7 @@ def test_only_quantised_targets_are_mixed(tmp_path: Path) -> None:
         mix(captured, "cpu", 0.01, cache=Cache(tmp_path / "cache"), settings=Settings())
 
 
+@pytest.mark.slow
 def test_operators_are_kept_in_float_until_the_drop_holds(tmp_path: Path) -> None:
     folder = tmp_path / "net"
     folder.mkdir()
@@ -115,6 +116,7 @@ def test_operators_are_kept_in_float_until_the_drop_holds(tmp_path: Path) -> Non
     assert tight.elsewhere == "openvino?precision=fp32"
 
 
+@pytest.mark.slow
 def test_what_a_quantiser_leaves_alone_is_computed_in_float(tmp_path: Path) -> None:
     folder = tmp_path / "net"
     folder.mkdir()

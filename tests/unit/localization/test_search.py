@@ -111,6 +111,7 @@ def _weight(program: Any) -> None:
 FAULTS = {"clamp": _clamp, "avg_pool2d": _pool, "conv2d_1": _weight}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", ["clamp", *(pytest.param(one, marks=pytest.mark.slow) for one in [*FAULTS][1:])])
 def test_a_planted_fault_is_found_within_the_bound(node: str, deep: Any, tmp_path: Path) -> None:
     wrong = copy.deepcopy(deep)
@@ -129,6 +130,7 @@ def test_a_planted_fault_is_found_within_the_bound(node: str, deep: Any, tmp_pat
     assert all(trial.cached for trial in again.trials), "by content"
 
 
+@pytest.mark.slow
 def test_bisecting_finds_it_too_where_the_backend_does_not_show_its_values(
     deep: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +188,7 @@ def test_nodes_of_an_onnx_file_stand_for_lines(tmp_path: Path) -> None:
     assert suspect.attributes == {"axis": "1"}
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_kept_out_runs_elsewhere(deep: Any, tmp_path: Path) -> None:
     captured, cache = _stored(deep, tmp_path / "right"), Cache(tmp_path / "cache")
     kept = keep_out(captured, TARGET, ["clamp"], "eager", cache=cache, settings=Settings())

@@ -35,6 +35,7 @@ def place(far: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshPlace]:
 NAMES = ("plain.pte", "a b.bin", "quote'd.bin", 'double".bin', "$(touch x).bin", "ü.bin", "-rf", "*.bin", "in/side/x")
 
 
+@pytest.mark.slow
 def test_files_go_there_once_under_any_name(place: SshPlace, tmp_path: Path) -> None:
     files = {}
     for number, name in enumerate(NAMES):
@@ -183,6 +184,7 @@ def test_a_python_that_does_not_do(told: str, words: str, place: SshPlace, cache
     assert words in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_worker_that_hears_nothing_ends_itself(
     place: SshPlace, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def test_work_is_counted_as_by_hand(case: str, tmp_path: Path) -> None:
     assert torch.backends.mkldnn.enabled
 
 
+@pytest.mark.slow
 def test_work_is_counted_where_torch_lets_no_flags_be_set(run_python: Callable[..., str]) -> None:
     code = """
 import torch

@@ -148,6 +148,7 @@ def texts_of(value: Any) -> list[tuple[Any, Any]]:
     return found + [place for _, item in rows for place in texts_of(item)]
 
 
+@pytest.mark.slow
 def test_no_text_of_a_graph_is_evaluated(saved: Path, spied: Path, tmp_path: Path) -> None:
     """Wherever code stands instead of what torch wrote, the file is refused, or opens and runs without running it."""
     touch = f"__import__('pathlib').Path({str(spied)!r}).touch()"

@@ -108,6 +108,7 @@ def test_an_interpreter_that_is_gone_is_an_error_of_the_worker(tmp_path: Path) -
         Worker(tmp_path / "log", "/nowhere/python")
 
 
+@pytest.mark.slow
 @fresh
 def test_what_libraries_print_goes_to_the_log(worker: Worker, model: Callable[[str], Capture]) -> None:
     assert worker.ask(model("chatty"), PATIENCE_S)[0].is_dir()

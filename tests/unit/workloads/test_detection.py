@@ -70,6 +70,7 @@ def test_the_guest_leaves_no_variable_behind(monkeypatch: pytest.MonkeyPatch) ->
     assert dict(os.environ) == before
 
 
+@pytest.mark.slow
 def test_a_package_that_does_not_import_is_told_and_was_kept_offline(tmp_path: Path) -> None:
     package = tmp_path / "ultralytics"
     package.mkdir()

@@ -39,6 +39,7 @@ def test_parameters_and_flops_are_those_of_the_model(name: str, figures: Callabl
     assert figures(name) == (WORKLOADS[name].parameters, WORKLOADS[name].flops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["digits_cnn", "mobilenet_v3_small", pytest.param("t5_encoder", marks=pytest.mark.slow)]
 )

@@ -74,6 +74,7 @@ def test_the_plain_form_computes_what_the_packages_own_does(
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["whisper_tiny", "t5_encoder"])
 def test_outputs_can_be_compared(name: str) -> None:
     """They are of unit scale, and another input gives others: what ignored it would be found out."""
@@ -89,6 +90,7 @@ def test_outputs_can_be_compared(name: str) -> None:
         assert torch.equal(again.model(*again.inputs), first)  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_weights_come_from_a_folder_or_a_checkpoint(package: Any, tmp_path: Path) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
@@ -128,6 +130,7 @@ def test_weights_of_another_model_are_refused(package: Any, tmp_path: Path, cont
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_weights_that_lack_a_part_are_refused(package: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -215,6 +218,7 @@ def test_shards_and_pickles_are_read(package: Any, tmp_path: Path) -> None:
             assert torch.equal(x, y if exact else y.half().float())
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_built_of_its_weights_is_one_line(package: Any, tmp_path: Path) -> None:
     """GPT-2's filling is a token that a small vocabulary lacks."""
     config = package.GPT2Config(vocab_size=90)
