@@ -42,6 +42,13 @@ MEANS = {"[NAME]": "", "NAME": "quick_test", "BEFORE AFTER": "1 quick_test", "FI
 """Word of a page → what a reader writes there."""
 FAILS = {r".*linear_regression --backends mps": 1}
 """Pattern of commands that fail on Linux → exit status."""
+BEFORE = {
+    r".*theirs.pte": "cp models/mobilenet_v3_small_xnnpack.pte theirs.pte",
+    r".*--bundled-program": "cross-backend export mobilenet_v3_small --backends xnnpack --bundled",
+}
+"""Pattern of commands → what a reader did before."""
+LONG = r".*(resnet50|--generate|llama_text|matrix |tune |--on |doctor|--platform ios --precision)"
+"""Commands that take half a minute and more, also when they are shorter: they run at night only."""
 STUDY = """
 workloads: [linear_regression]
 targets: [cpu, torch]
@@ -90,13 +97,13 @@ FILES = {
 
         def held_out():
             rows = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
-            return [(row[None],) for row in rows], torch.arange(32) % 4
+            return rows, torch.arange(32) % 4
     """,
     "my_text.py": """
         import torch
 
         def held_out():
-            return torch.randint(16, (200,), generator=torch.Generator().manual_seed(1)), None, "perplexity"
+            return torch.randint(16, (10, 20), generator=torch.Generator().manual_seed(1)), None, "perplexity"
     """,
     "nightly.yaml": f"name: nightly{STUDY}",
     "bench/nightly.yaml": f"name: nightly{STUDY}",
@@ -165,20 +172,21 @@ def test_what_is_tested_elsewhere_is_there():
     assert unused == []
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "which", [pytest.param("short", marks=pytest.mark.slow), pytest.param("all", marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_commands_of_a_page_run(page, folder, far):
+def test_the_commands_of_a_page_run(page, which, folder, far, new_memory):
+    environment = variables(new_memory(), CROSS_BACKEND_SSH=far.command)
     for command in commands(page):
-        if elsewhere(command):
+        if elsewhere(command) or (which == "short" and re.match(LONG, command)):
             continue
-        text = re.sub(r"ssh://[\w@-]+", f"'ssh://there?python={sys.executable}'", shortened(command))
+        first = next((one for pattern, one in BEFORE.items() if re.match(pattern, command)), None)
+        text = " && ".join(shortened(one) for one in (first, command) if one)
+        text = re.sub(r"ssh://[\w@-]+", f"'ssh://there?python={sys.executable}'", text)
         done = subprocess.run(
-            ["bash", "-c", text],
-            cwd=folder,
-            env=variables(CROSS_BACKEND_SSH=far.command),
-            capture_output=True,
-            text=True,
-            check=False,
+            ["bash", "-c", text], cwd=folder, env=environment, capture_output=True, text=True, timeout=500, check=False
         )
         status = next((status for pattern, status in FAILS.items() if re.match(pattern, command)), 0)
         assert done.returncode == status, f"$ {command}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, f"$ {command}\n{done.stderr}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,12 @@ def quantize(payload: Path, precision: str, calibration: Calibration) -> Arithme
         tempfile.TemporaryDirectory(dir=payload.parent) as name,
         failing_as(LowerError, f"ONNX Runtime cannot quantise it to {precision}"),
     ):
-        made, parted = Path(name) / payload.name, Path(name) / "parted.onnx"
-        model = onnx.load(payload)
-        _part_shared(model.graph)
-        onnx.save(model, parted)
+        made = Path(name) / payload.name
         if precision == "int8":
-            _static(parted, made, calibration)
+            _static(payload, made, calibration)
         else:
             matrices = Path(name) / "matrices.onnx"
-            _with_plain_products(parted, matrices)
+            _with_plain_products(payload, matrices)
             (_dynamic if precision == "int8dyn" else _four_bits)(matrices, made)
         found = _arithmetic(made, Path(name) / "optimised.onnx")
         made.replace(payload)
@@ -74,7 +71,10 @@ def _static(source: Path, target: Path, calibration: Calibration) -> None:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     prepared = target.with_name("prepared.onnx")
-    quant_pre_process(source, prepared, skip_symbolic_shape=True)
+    quant_pre_process(source, prepared, skip_symbolic_shape=True)  # which also lets equal weights be one
+    model = onnx.load(prepared)
+    _part_shared(model.graph, {"Conv", "Gemm", "LayerNormalization", "MatMul"})
+    onnx.save(model, prepared)
     quantize_static(
         prepared,
         target,
@@ -83,7 +83,7 @@ def _static(source: Path, target: Path, calibration: Calibration) -> None:
         per_channel=True,
         weight_type=QuantType.QInt8,
         activation_type=QuantType.QUInt8,
-        nodes_to_exclude=_masks(onnx.load(prepared).graph),
+        nodes_to_exclude=_masks(model.graph),
     )
 
 
@@ -135,28 +135,28 @@ def _with_plain_products(source: Path, target: Path) -> None:
     from onnxruntime.quantization.onnx_model import ONNXModel
 
     model = ONNXModel(onnx.load(source))
+    _part_shared(model.model.graph, {"Gemm"})
     model.replace_gemm_with_matmul()
     del model.model.graph.value_info[:]  # the shapes of weights that it has transposed
     model.save_model_to_file(str(target))
 
 
-def _part_shared(graph: Any) -> None:
-    """Give each Gemm a copy of weights that others read, too, as a decoder reads its embeddings.
+def _part_shared(graph: Any, kinds: Collection[str]) -> None:
+    """Give each operator of these kinds a copy of weights that others read, too, as a decoder reads its embeddings.
 
-    The tool transposes them where they lie, and the runtime's ``x64quantprecision`` fails where two nodes read them.
+    The tool transposes those of Gemm where they lie, and ``x64quantprecision`` fails where two operators read them.
     """
     import onnx
 
     readers = Counter(name for node in graph.node for name in set(node.input))
     constants = {tensor.name: tensor for tensor in graph.initializer}
-    for number, node in enumerate(one for one in graph.node if one.op_type == "Gemm"):
-        shared = constants.get(node.input[1])
-        if shared is not None and readers[shared.name] > 1:
-            copy = onnx.TensorProto()
-            copy.CopyFrom(shared)
-            copy.name = f"{shared.name}_of_product{number}"
-            graph.initializer.append(copy)
-            node.input[1] = copy.name
+    for number, node in enumerate(one for one in graph.node if one.op_type in kinds):
+        for place, name in enumerate(node.input):
+            if name in constants and readers[name] > 1:
+                copy = onnx.TensorProto()
+                copy.CopyFrom(constants[name])
+                copy.name = node.input[place] = f"{name}_of_product{number}"
+                graph.initializer.append(copy)
 
 
 def _dynamic(source: Path, target: Path) -> None:
