@@ -130,7 +130,6 @@ def steady(result, factor):
     return replace(result, latency=Measurement("latency", "ns", rounds, result.latency.launches))
 
 
-@pytest.mark.slow
 def test_what_became_slower_is_status_1(small, reading, document):
     """Two studies like the finished one, of quiet durations; those of one target are 1.5 × as long in the second."""
     with Store.open(str(small[1] / "small.sqlite")) as store:
