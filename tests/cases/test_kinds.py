@@ -11,22 +11,26 @@ from tests.cases.expected import KINDS, REFUSED
 from tests.cases.verdicts import is_right, verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # vendors' own, in this process
-EVERYWHERE = ("cpu", "openvino", "atalla", "torch")
-"""Targets that are quick on all networks."""
-ELSEWHERE = (
+QUICK = ("cpu", "torch")
+"""Targets that take all kinds in ``make test``."""
+SLOW = (
+    *((name, target) for name in KINDS for target in ("openvino", "atalla")),
     *(
-        pytest.param("channels_last", target, marks=pytest.mark.slow)
+        (name, target)
+        for name in ("channels_last", "bfloat16")
         for target in ("xnnpack", "portable", "ncnn", "mnn", "iree")
     ),
-    *(
-        pytest.param("bfloat16", target, marks=pytest.mark.slow)
-        for target in ("xnnpack", "portable", "ncnn", "mnn", "iree")
-    ),
-    *(pytest.param("picture", target, marks=pytest.mark.slow) for target in ("xnnpack", "ncnn", "mnn")),
+    *(("picture", target) for target in ("xnnpack", "ncnn", "mnn")),
 )
 
 
-@pytest.mark.parametrize(("name", "target"), [*((name, target) for name in KINDS for target in EVERYWHERE), *ELSEWHERE])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        *((name, target) for name in KINDS for target in QUICK),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW),
+    ],
+)
 def test_a_kind_of_input_is_right_or_refused_in_one_line(name: str, target: str, tmp_path: Path) -> None:
     if target.startswith("iree"):
         needs.no_space()

@@ -6,6 +6,7 @@ import pytest
 
 from cross_backend.study.matrix import Matrix, markdown
 
+pytestmark = pytest.mark.slow  # one command of half a minute
 COMMAND = ("matrix", "linear_regression", "--backends", "cpu", "xnnpack", "mps", "--seconds", "0.3")
 
 

@@ -41,7 +41,9 @@ def close(got: Any, want: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("width", "prompts"), [(16, 1), (8, 1), (16, 0)])
+@pytest.mark.parametrize(
+    ("width", "prompts"), [(16, 1), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((8, 1), (16, 0)))]
+)
 def test_every_step_of_two_sequences_is_eagers(lowered: Lowered, kind: str, width: int, prompts: int) -> None:
     workload = tiny(kind, width=width, prompts=prompts)
     calls = calls_of(workload)

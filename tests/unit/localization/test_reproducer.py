@@ -68,7 +68,7 @@ FAULTS: dict[str, tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "nested": ("xnnpack", _nested, (torch.ones(2, 4),)),
 }
 """Others are found and reproduced in the page, by ``tests/e2e/serve/test_localizing.py``."""
-RUN = {"bilinear": pytest.mark.slow, "rest of negatives": (), "masked row, openvino": pytest.mark.slow}
+RUN = {"bilinear": pytest.mark.slow, "rest of negatives": pytest.mark.slow, "masked row, openvino": pytest.mark.slow}
 """Faults of each run; the others are nightly."""
 
 
