@@ -69,7 +69,7 @@ $(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csr
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
-test: $(READY) ## Run the tests (12 to 25 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
+test: $(READY) ## Run the tests (10 to 20 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
 	$(if $(TEST),,@tests/system_packages.sh test)
 	@$(MAKE) --no-print-directory $(KERNELS)
 	$(BIN)/python -m pytest $(if $(TEST),,-m "not slow and not nightly") $(TEST_ARGS) $(TEST)
