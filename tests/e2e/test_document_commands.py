@@ -187,6 +187,7 @@ def test_what_is_tested_elsewhere_is_there():
     assert unused == []
 
 
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("page", "which"), RUN)
 def test_the_commands_of_a_page_run(page, which, folder, far, new_memory):
     environment = variables(new_memory(), CROSS_BACKEND_SSH=far.command)
@@ -195,7 +196,7 @@ def test_the_commands_of_a_page_run(page, which, folder, far, new_memory):
         text = " && ".join(shortened(one) for one in (first, command) if one)
         text = re.sub(r"ssh://[\w@-]+", f"'ssh://there?python={sys.executable}'", text)
         done = subprocess.run(
-            ["bash", "-c", text], cwd=folder, env=environment, capture_output=True, text=True, timeout=500, check=False
+            ["bash", "-c", text], cwd=folder, env=environment, capture_output=True, text=True, timeout=1200, check=False
         )
         assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, f"$ {command}\n{done.stderr}"
