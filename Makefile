@@ -33,7 +33,8 @@ help: ## Show this help
 # Kernels are compiled while pip installs. Modules are compiled when they are first imported, and most never are.
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cross-backend needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try make PYTHON=python3.12"; exit 1; }
-	@{ [ -z "$$CC" ] && ! command -v cc >/dev/null || $(MAKE) --silent --assume-old=$(READY) $(KERNELS); } & \
+	@{ { [ -n "$$CC" ] || command -v cc >/dev/null; } && $(MAKE) --silent --assume-old=$(READY) $(KERNELS) \
+	  || echo "Atalla's kernels are not built, and its blobs run by the reference, slowly. Install a C compiler, then: make kernels"; } & \
 	{ \
 	  echo "[1/3] creating $(VENV) with $$($(PYTHON) --version) (seconds); Atalla's kernels are compiled meanwhile" && \
 	  $(PYTHON) -m venv $(VENV) && \

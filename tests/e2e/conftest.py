@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.browser import chromium, visits
+from tests.ssh_server import server
 
 BEFORE_MAIN = {"PYTHONUTF8", "PYTHONIOENCODING", "LC_ALL", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD"}
 """Environment variables that are read before the command's first line."""
@@ -295,3 +296,10 @@ def browser():
 def visit(browser):
     with visits(browser) as go:
         yield go
+
+
+@pytest.fixture(scope="session")
+def far():
+    """A far machine: this one, over a real OpenSSH server with a cache of its own."""
+    with server() as found:
+        yield found

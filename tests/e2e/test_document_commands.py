@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import variables
-from tests.ssh_server import server
 from tests.unit.test_documents import COMMAND, PAGES, ROOT, typed
 
 ELSEWHERE = {
@@ -21,9 +20,9 @@ ELSEWHERE = {
     r"cross-backend node|.*--launcher ray": "cluster/test_study.py",
     r"cross-backend toolchain add": "test_cli_toolchain.py",
     r".*mychip": "../atalla/test_new.py",
-    r".*--executor my_chip": "../atalla/test_new.py",
-    r".*(--weights|postgresql:)": "test_cli_run_prompt.py",
-    r".*bundles/gpt2_decoder": "test_cli_run_prompt.py",
+    r".*--executor my_chip": "../atalla/fuzz_graphs/test_fuzz_graphs.py",
+    r".*postgresql:": "../unit/store/test_store.py",
+    r".*(--weights|bundles/gpt2_decoder)": "test_cli_run_prompt.py",
     r".*(onnxruntime.genai|llama_cpp)": "test_cli_generate.py",
     r".*--via runner": "places/test_without_python.py",
     r".*qemu:": "places/test_without_python.py",
@@ -147,12 +146,6 @@ def _started(part: str) -> str:
         return part
     more = "" if "--generate" in part else SHORTER.get(words[0], "")
     return " ".join([shlex.quote(sys.executable), "-m", module, *words, more])
-
-
-@pytest.fixture(scope="module")
-def far():
-    with server() as found:
-        yield found
 
 
 @pytest.fixture

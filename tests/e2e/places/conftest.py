@@ -8,14 +8,6 @@ import pytest
 
 from cross_backend.toolchains import RUNNERS, VARIABLE
 from tests.e2e.runner.build import build_runner
-from tests.ssh_server import server
-
-
-@pytest.fixture(scope="session")
-def far():
-    """A server that runs; its cache is its own."""
-    with server() as found:
-        yield found
 
 
 @pytest.fixture(scope="session")

@@ -81,3 +81,17 @@ def test_weights_with_two_readers(kind: str, shape: tuple[int, ...]) -> None:
     model, x = Twice(kind).eval(), torch.randn(*shape, generator=torch.Generator().manual_seed(1))
     with xb.load(xb.lower(xb.capture(model, (x,)), "cpu?precision=int8")) as session:
         torch.testing.assert_close(torch.from_numpy(to_numpy(session(x))), model(x), rtol=0.1, atol=0.15)
+
+
+def test_an_operator_that_reads_a_constant_twice_gets_two_copies() -> None:
+    """As a norm does whose weight and bias are equal, and were merged."""
+    import onnx
+
+    from cross_backend.backends.onnxruntime._quantize import _part_shared
+
+    nodes = [onnx.helper.make_node("LayerNormalization", [x, "c", "c"], [y]) for x, y in (("x", "y"), ("y", "z"))]
+    graph = onnx.helper.make_graph(nodes, "norms", [], [], [onnx.helper.make_tensor("c", 1, [2], [0.0, 0.0])])
+    _part_shared(graph, {"LayerNormalization"})
+    names = [tensor.name for tensor in graph.initializer]
+    read = [name for node in graph.node for name in node.input[1:]]
+    assert len(set(names)) == len(names) == 5 and len(set(read)) == 4 and set(read) <= set(names)

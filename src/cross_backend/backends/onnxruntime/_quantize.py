@@ -71,7 +71,7 @@ def _static(source: Path, target: Path, calibration: Calibration) -> None:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     prepared = target.with_name("prepared.onnx")
-    quant_pre_process(source, prepared, skip_symbolic_shape=True)  # which also lets equal weights be one
+    quant_pre_process(source, prepared, skip_symbolic_shape=True)  # it also merges equal weights
     model = onnx.load(prepared)
     _part_shared(model.graph, {"Conv", "Gemm", "LayerNormalization", "MatMul"})
     onnx.save(model, prepared)
@@ -155,7 +155,7 @@ def _part_shared(graph: Any, kinds: Collection[str]) -> None:
             if name in constants and readers[name] > 1:
                 copy = onnx.TensorProto()
                 copy.CopyFrom(constants[name])
-                copy.name = node.input[place] = f"{name}_of_product{number}"
+                copy.name = node.input[place] = f"{name}_of_{number}_{place}"
                 graph.initializer.append(copy)
 
 
