@@ -189,6 +189,7 @@ def _enter(environment: dict[str, str], streams: Sequence[int]) -> None:
             os.close(number)
     os.environ.clear()
     os.environ.update(environment)
+    sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -55,6 +55,8 @@ def cli(popen):
         **extra,
     ):
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+        if max_file_bytes is not None:
+            extra["PYTHONDONTWRITEBYTECODE"] = "1"  # as tests.unit.conftest.room
         is_script = before[:1] == ("-c",)  # which a fork runs, too
         is_fresh = (before and not is_script) or preexec or extra.keys() & BEFORE_MAIN
         process = (subprocess.Popen if is_fresh else popen)(

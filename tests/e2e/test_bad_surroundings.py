@@ -84,6 +84,15 @@ def test_full_disk_where_torch_writes(cli, tmp_path, complaint):
     assert _no_room(line) and "frame #" not in line and "SIGABRT" not in line
 
 
+def test_modules_that_were_imported_on_a_full_disk_can_be_imported_again(cli, tmp_path):
+    (tmp_path / "words.py").write_text(f"WORDS = {[str(one) for one in range(1000)]}\n")
+    (tmp_path / "net.py").write_text("import torch, words\ndef net(): return torch.nn.Linear(2, 2), torch.ones(1, 2)\n")
+    args = ("export", "net.py:net", "--backends", "torch", "--output-dir", tmp_path / "out")
+    assert _no_room(cli(*args, cwd=tmp_path, cache=tmp_path / "cache", max_file_bytes=1000).stderr)
+    again = cli(*args, cwd=tmp_path, cache=tmp_path / "cache")
+    assert again.returncode == 0, again.stderr
+
+
 def test_disk_that_becomes_full_while_lowering(full_disk, cli, tmp_path):
     """The capture fits and the lowered files do not: told per target, and the cache keeps nothing broken."""
     folder, limit = full_disk

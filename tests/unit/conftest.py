@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,13 +29,19 @@ ROUNDS = 30
 
 @contextlib.contextmanager
 def room(size_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond a size in the block, as a full disk would."""
+    """Let no file grow beyond a size in the block, as a full disk would.
+
+    Nothing is compiled meanwhile: Python 3.11 keeps bytecode that it could write in part only, and no later process
+    can import that module (https://github.com/python/cpython/issues/126606).
+    """
     resource = pytest.importorskip("resource", reason="no such limit on Windows")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = False
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 

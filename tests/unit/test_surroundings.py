@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from cross_backend.cache import Cache
 from cross_backend.store import Store
 from cross_backend.toolchains import root
 from tests import surroundings
+from tests.unit.conftest import room
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="commands are forked on Linux only")
 ENTER = """
@@ -93,3 +95,13 @@ def test_what_makes_captures_and_artifacts_is_there() -> None:
     """A pattern that finds nothing would let stale files of the shared cache pass for new ones."""
     source = surroundings.ROOT / "src" / "cross_backend"
     assert all(any(source.glob(pattern)) for pattern in surroundings._MAKERS)
+
+
+def test_what_is_imported_on_a_full_disk_can_be_imported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytecode of which only a part was written would fail all later tests."""
+    (tmp_path / "words.py").write_text(f"WORDS = {[str(one) for one in range(1000)]}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with room(1000):
+        importlib.import_module("words")
+    again = subprocess.run([sys.executable, "-c", "import words"], cwd=tmp_path, check=False)
+    assert again.returncode == 0

@@ -99,7 +99,7 @@ def test_on_a_full_disk_the_launch_waits_in_a_file(tmp_path: Path, elsewhere: Pa
 def _fill_a_limited_file(tmp_path: Path, elsewhere: Path) -> None:
     """Do what a full disk does where nothing can be mounted: no file may grow beyond a limit."""
     script = (
-        "import resource, signal, sys, tempfile; tempfile.tempdir = sys.argv[2]\n"
+        "import resource, signal, sys, tempfile; tempfile.tempdir = sys.argv[2]; sys.dont_write_bytecode = True\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "from cross_backend.machine import Machine\n"
         "from cross_backend.store import Store\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import resource
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from cross_backend.measurement import Measurement
 from cross_backend.records import PanelKey
 from cross_backend.store import Store, StoredStudy
 from cross_backend.store.tables import COLUMNS, ROWS_AT_ONCE, write_table
+from tests.unit.conftest import room
 from tests.unit.store.conftest import PANEL, further, launch
 
 Begin = Callable[..., StoredStudy]
@@ -103,13 +103,8 @@ def test_a_table_that_cannot_be_written_leaves_nothing(filled: Store, tmp_path: 
     folder = tmp_path / "tables"
     folder.mkdir()
     target = folder / f"study.{ending}"
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # as a full disk; Python ignores the signal
-    try:
-        with pytest.raises(StoreError, match=r"cannot write .*; name a file where there is room"):
-            write_table(filled, filled.find('say "hi", twice'), target)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with room(2000), pytest.raises(StoreError, match=r"cannot write .*; name a file where there is room"):
+        write_table(filled, filled.find('say "hi", twice'), target)
     assert list(folder.iterdir()) == []
     with pytest.raises(StoreError, match="cannot write"):
         write_table(filled, filled.find("other"), tmp_path / "no" / "such" / f"study.{ending}")
