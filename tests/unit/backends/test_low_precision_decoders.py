@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -11,7 +13,8 @@ from cross_backend.workloads.decoder import Shape
 from tests.unit.backends.tiny_decoders import KINDS, VOCABULARY, Call, logits_of, program_of, tiny
 
 TARGETS = ("onnxruntime.cpu", "openvino", "torch.eager", "executorch.xnnpack")
-FAST = ("onnxruntime.cpu", "llama")
+DEAR, FEW = "executorch.xnnpack", {("llama", "int8dyn"), ("qwen", "int4w")}
+"""It lowers for most of a minute: by day each precision of one kind."""
 WIDENS = "torch.eager"
 """What computes products of 4-bit weights in float32."""
 LENGTHS = (11, 1, 1, 4, 1)
@@ -25,13 +28,11 @@ def calls() -> list[Call]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["int8dyn", "int4w"])
 @pytest.mark.parametrize(
-    ("target", "kind"),
+    ("target", "kind", "precision"),
     [
-        pytest.param(target, kind, marks=() if (target, kind) == FAST else pytest.mark.slow)
-        for target in TARGETS
-        for kind in KINDS
+        pytest.param(*row, marks=pytest.mark.nightly if row[0] == DEAR and row[1:] not in FEW else ())
+        for row in itertools.product(TARGETS, KINDS, ("int8dyn", "int4w"))
     ],
 )
 def test_prompts_of_other_lengths_and_their_tokens_are_near(target: str, kind: str, precision: str) -> None:

@@ -32,9 +32,15 @@ FEW = (
     *("rnnt_decoder", "t5_decoder"),
 )
 """One of each family; the others are slow."""
+TRAINED = "llama_text"
 
 
-@pytest.mark.parametrize("name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in HERE])
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """Return when it is counted: one that is trained first is counted at night."""
+    return [] if name in FEW else [pytest.mark.slow, *([pytest.mark.nightly] if name == TRAINED else [])]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in HERE])
 def test_parameters_and_flops_are_those_of_the_model(name: str, figures: Callable[[str], tuple[int, int]]) -> None:
     assert figures(name) == (WORKLOADS[name].parameters, WORKLOADS[name].flops)
 
