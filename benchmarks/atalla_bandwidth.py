@@ -1,4 +1,4 @@
-"""One row through Atalla's layers, beside what the memory gives: the share of its bandwidth that decoding reaches.
+"""One row through Atalla's layers, beside what the memory delivers: the share of its bandwidth that decoding reaches.
 
 python benchmarks/atalla_bandwidth.py [--threads 1 2] [--precisions fp32 bf16 int8] [--rounds 15]
 

@@ -2,7 +2,7 @@
 
 python benchmarks/atalla_compile.py [--models mobilenet_v3_small …]
 
-The error is max |y − y₆₄| / max |y₆₄| over all outputs, where y₆₄ is what the same exported graph gives in float64;
+The error is max |y − y₆₄| / max |y₆₄| over all outputs, where y₆₄ is what the same exported graph computes in float64;
 ``eager`` is that of float32 PyTorch. The arena's bound is the most bytes that are alive at once: no plan is smaller.
 """
 

@@ -2,9 +2,9 @@
 
 python benchmarks/atalla_latency.py [--models NAME …] [--threads 1 2] [--rounds 30] [--rivals cpu …] [--precision int8]
 
-A round gives each runtime as many calls as fill ``--seconds``, in an order that changes; a ratio is the median over the
-rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a noisy
-machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts.
+In a round each runtime has as many calls as fill ``--seconds``, in an order that changes; a ratio is the median over
+the rounds of rival / atalla, with its 95 % interval. Processor time counts all threads of the process and is what a
+noisy machine leaves alone; wall time is what users wait for. ``eager`` is PyTorch in the better of its two layouts.
 With ``--precision int8`` Atalla and XNNPACK run the same quantised program, with ``bf16`` Atalla and OpenVINO multiply
 in bfloat16; the others keep float32. ``floor``, of float32 on one thread, is what the model's multiplications would
 take if all were as fast as a product that stays in the caches, in the same rounds: nothing for memory and exponentials.

@@ -8,7 +8,7 @@ itself, times the number of tiles. Both get the same products, cut into parts of
 have; SCALE-Sim knows no such limit. The claim: utilisation, the share of what the elements could have multiplied,
 differs by at most one in a hundred in every layer. What the unit does above that is in columns of their own, and not in
 the claim: it loads weights while rows go through (``chain``), and reads its accumulators, a row an edge (``matmul``).
-Then follow what SCALE-Sim's formula gives for rows that are not cut, and the simulated device with an array of this
+Then follow what SCALE-Sim's formula yields for rows that are not cut, and the simulated device with an array of this
 size, all else its defaults: its matrix unit while it works, and all cycles, in which it may wait for memory and for the
 vector unit, that makes int8 of sums.
 

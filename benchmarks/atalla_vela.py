@@ -8,7 +8,7 @@ which is checked by their multiplications. Additions of blocks, pooling and what
 ethos-u85-1024, as ExecuTorch configures it, has what the device's defaults have: 1024 elements, 1 GHz, 32 bytes a
 cycle of memory. Vela's figures are an estimate as well, and two machines differ: so only the order of the layers is
 compared, by Spearman's rank correlation. The claim: at least 0.9 with the defaults; the other rows show how much that
-depends on them, and ``MACs alone`` what counting multiplications gives. The script's status is 1 where it is broken.
+depends on them, and ``MACs alone`` what counting multiplications yields. The script's status is 1 where it is broken.
 
 Vela runs in its toolchain (``cross-backend toolchain add ethos_u``), about a minute.
 """

@@ -4,7 +4,7 @@ python benchmarks/fidelity.py [--turns 4] [--seconds 2] [--models mobilenet_v3_s
 
 OpenVINO's tool is ``benchmark_app`` of its package; beside it, as for ONNX Runtime, stands the loop that its users
 write. ``benchmark_app`` prints what the request says of itself, which begins and ends inside of the call: what the
-caller's thread waits to be woken is left out, 0.1 to 0.2 ms on a virtual machine. Each turn starts both anew, who
+caller's thread waits to be woken is left out, 0.1 to 0.2 ms on a virtual machine. Each turn starts both again, who
 begins changes, and the figure is the geometric mean of the turns' ratios with Student's interval. The documented run
 is ``--turns 15 --seconds 5 --models mobilenet_v3_small resnet50``, 25 minutes.
 """

@@ -1,7 +1,7 @@
 """What int8 gains and costs on each backend: latency and accuracy in one table, both precisions measured interleaved.
 
 The claim: digits_cnn loses at most half a point of accuracy on each backend. Seeded weights of other models agree in
-classes by chance only, so their SQNR tells more.
+classes by chance only, so their SQNR shows more.
 
 python benchmarks/int8.py [MODEL …] [--targets xnnpack,cpu,openvino,litert,atalla]
 """

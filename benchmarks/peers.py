@@ -8,7 +8,7 @@ torchvision where its wheel is not made for that torch:
 pip install torch==2.13.0 optimum-benchmark==0.6.0 optimum-intel==1.27.0 transformers==4.57.1 datasets==4.4.1 \
     huggingface-hub==0.36.0 openvino==2026.4.1 polygraphy==0.53.6 onnx==1.23.2 onnxruntime==1.31.1 pillow colored
 
-Neither peer gives a verdict; they print figures, of which a reader believes a difference above 5 %. *Undecided* is no
+Neither peer prints a verdict; they print figures, of which a reader believes a difference above 5 %. *Undecided* is no
 difference where there is one. Each tool has its own defaults (polygraphy 100 iterations instead of 1), one thread where
 it can be asked for, and the same architecture with random weights. The documented run is ``--times 10``, 90 minutes.
 """
@@ -65,7 +65,7 @@ class Asked:
     tool: str
     pair: tuple[str, str]
     ask: Callable[[], float | None]
-    """Gives second over first where a difference is believed, else None."""
+    """Return second over first where a difference is believed, else None."""
     truth: float | None
     """Below 1 where the second is really faster; None where both are the same."""
     said: list[float | None] = field(default_factory=list)

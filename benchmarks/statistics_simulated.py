@@ -16,7 +16,7 @@ from _table import show
 
 from cross_backend.comparison.settings import MOST_DECIDING
 from cross_backend.measure.paired import log_ratio
-from cross_backend.measure.precision import precision_reached, surely_found
+from cross_backend.measure.precision import precision_reached, smallest_detectable
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.measure.steady import steady_from
@@ -43,7 +43,7 @@ def can_tell_apart(first: Measurement, second: Measurement, floor: float) -> boo
 def detectable(leader: Measurement, others: list[Measurement], floor: float | None) -> float | None:
     """Give the largest relative difference from a leader that is found in 95 of 100 such studies."""
     found = [log_ratio(leader, other, floor=floor or 0.0) for other in others]
-    return max((math.expm1(surely_found(ratio)) for ratio in found if ratio is not None), default=None)
+    return max((math.expm1(smallest_detectable(ratio)) for ratio in found if ratio is not None), default=None)
 
 
 def verdicts(machine: Machine, launches: int, studies: int, seed: int) -> dict[str, float]:
@@ -70,7 +70,7 @@ def verdicts(machine: Machine, launches: int, studies: int, seed: int) -> dict[s
 
 
 def share_found(machine: Machine, launches: int, studies: int, seed: int, slower: float) -> float:
-    """Give how often a target that is slower by this much is told apart."""
+    """Return how often a target that is slower by this much is found."""
     rng = np.random.default_rng(seed)
     hits = 0
     for _ in range(studies):
@@ -116,7 +116,7 @@ def decided(machine: Machine, ratios: tuple[float, ...], studies: int, seed: int
     """Give launches, what would be found, and shares of right and of wrong ranks of comparisons that ask for nothing.
 
     They launch until every place is decided, ten times at most. Right are those ranks that follow the truth, wrong are
-    those that contradict it: equal targets told apart, or the slower one ranked before the faster.
+    those that contradict it: equal targets distinguished, or the slower one ranked before the faster.
     """
     rng, most = np.random.default_rng(seed), MOST_DECIDING
     taken, found, right, wrong = [], [], 0, 0

@@ -1,4 +1,4 @@
-"""How long ``compare`` measures where nobody asks for anything, and from what difference on it would surely tell.
+"""How long ``compare`` measures where nobody asks for anything, and what difference it detects with 95 % power.
 
 python benchmarks/time_to_verdict.py [REPETITIONS] [MODEL] [TARGET ...]
 """

@@ -37,7 +37,7 @@ class Side:
     def turn(self) -> None:
         """Measure one launch of every panel."""
         done = self.command("study", "run", str(self.study), "--pause", "--name", self.name, "--db", self.db, "--json")
-        if done.returncode not in {0, 1}:  # 1: something is wrong or broke, which the comparison tells
+        if done.returncode not in {0, 1}:  # 1: something is wrong or broke, which the comparison reports
             raise SystemExit(done.returncode)
         if "error" in json.loads(done.stdout or "{}"):
             raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""Prose: banned phrases in pages and texts of the code, and the share of long sentences in the latter.
+"""Prose: banned phrases in pages, texts of the code, docstrings and comments, and the share of long sentences in texts.
 
 A text of the code is a string of at least four words that is no docstring: help, errors, reasons, verdicts; of
 JavaScript, C and C++, too. The descriptions of commands are docstrings, and count, as does the text of HTML.
@@ -8,13 +8,17 @@ JavaScript, C and C++, too. The descriptions of commands are docstrings, and cou
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from pygments.lexers import get_lexer_for_filename
 from pygments.token import Token
@@ -40,6 +44,7 @@ UNREAD = ("CHANGELOG.md", "docs/reference/", "tests/")
 """Files that are a history, written from the code, or not for users."""
 _PHRASE = re.compile(rf"\b({'|'.join(map(re.escape, BANNED))})\b", re.IGNORECASE)
 _CODE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)\s*$|^(?: {4}|\t)[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"``.*?``", re.DOTALL)
 _END = re.compile(r"(?<=[.!?])\s+|\n")
 _VALUE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -80,10 +85,33 @@ def of_code(file: str, source: str) -> Iterator[Text]:
                 yield Text(file, node.lineno, text)
 
 
+def asides(file: str, source: str) -> Iterator[Text]:
+    """Yield the comments and docstrings of a file, which only developers read."""
+    for line, text in (_of_python if file.endswith(".py") else _comments)(file, source):
+        yield Text(file, line, " ".join(_INLINE.sub("X", text).split()))
+
+
+def _of_python(_file: str, source: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def _comments(file: str, source: str) -> Iterator[tuple[int, str]]:
+    line = 1
+    for kind, value in _tokens(file, source):
+        if kind in Token.Comment:
+            yield line, value
+        line += value.count("\n")
+
+
 def of_literals(file: str, source: str) -> Iterator[Text]:
     """Yield the string literals of JavaScript, C or C++; those that follow each other are one text."""
     line, begun, words = 1, 1, ""
-    for kind, value in get_lexer_for_filename(file, stripnl=False, ensurenl=False).get_tokens(source):
+    for kind, value in _tokens(file, source):
         if kind in Token.Literal.String or (kind in Token.Text and words):
             begun, words = (begun if words else line), words + value
         elif words:
@@ -91,6 +119,12 @@ def of_literals(file: str, source: str) -> Iterator[Text]:
                 yield Text(file, begun, words.strip().strip("\"'`"))
             words = ""
         line += value.count("\n")
+
+
+@lru_cache(1)
+def _tokens(file: str, source: str) -> list[tuple[Any, str]]:
+    """Split a source, which is read for its texts and for its comments."""
+    return list(get_lexer_for_filename(file, stripnl=False, ensurenl=False).get_tokens(source))
 
 
 class _Shown(HTMLParser):
@@ -143,6 +177,8 @@ READ = {
     **dict.fromkeys((".html", ".html.template"), of_html),
 }
 """End of a file's name → what finds its texts."""
+COMMENTED = (".py", ".js", ".css", ".c", ".h", ".inc", ".cpp")
+"""Ends of names of files whose comments are read."""
 
 
 def phrases(texts: list[Text]) -> list[str]:
@@ -164,7 +200,7 @@ def long_sentences(texts: list[Text]) -> tuple[list[str], int]:
 def main() -> None:
     """Fail where a phrase is banned or too many sentences are long."""
     listed = subprocess.run(
-        ["git", "ls-files", "*.md", *(f"src/*{end}" for end in READ), "runner/src/*"],
+        ["git", "ls-files", "*.md", *(f"src/*{end}" for end in {*READ, *COMMENTED}), "runner/src/*"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -172,6 +208,7 @@ def main() -> None:
     )
     pages: list[Text] = []
     code: list[Text] = []
+    beside: list[Text] = []
     for file in listed.stdout.split():
         if not file.startswith(UNREAD) and (ROOT / file).is_file():
             text = (ROOT / file).read_text(encoding="utf-8")
@@ -180,7 +217,9 @@ def main() -> None:
                 pages += of_page(file, text)
             elif read is not None and "/template/" not in file:
                 code += read(file, text)
-    found = phrases(pages + code)
+            if file.endswith(COMMENTED):
+                beside += asides(file, text)
+    found = phrases(pages + code + beside)
     long, count = long_sentences(code)
     if len(long) > LONG_SHARE * count:
         found += [*long, f"{len(long)} of {count} sentences have more than {MOST_WORDS} words; {LONG_SHARE:.0%} may."]

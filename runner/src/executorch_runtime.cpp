@@ -57,7 +57,7 @@ constexpr std::array<std::pair<const char*, const char*>, 6> kBuildOptions{{
     {"XnnpackBackend", "EXECUTORCH_BUILD_XNNPACK"},
 }};
 
-// The runtime gives numbers; what happened is only in its log. The first error is the cause of those that follow.
+// The runtime returns numbers; what happened is only in its log. The first error is the cause of those that follow.
 std::string first_error;
 
 void keep_error(et_timestamp_t, et_pal_log_level_t level, const char*, const char*, size_t, const char* message,

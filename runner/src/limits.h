@@ -17,7 +17,7 @@ struct Limits {
 // program's outputs, where that is known. Throws UsageError: there is no such precision.
 Limits limits_of(const std::string& precision, std::optional<double> rounding);
 
-// Returns what the rounding of a narrow type is taken to change in outputs of that type, where nothing else tells.
+// Returns what the rounding of a narrow type is taken to change in outputs of that type, where nothing else says it.
 std::optional<double> rounding_of(const std::string& dtype);
 
 // Returns the precision that a target's options ask for: executorch.xnnpack?precision=int8; float32 where they name

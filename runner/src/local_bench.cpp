@@ -118,7 +118,7 @@ void LocalBench::bind(const std::vector<TensorFile>& files) {
   });
 }
 
-// Runs once; gives the time of the first call since the session was opened.
+// Runs once; returns the time of the first call since the session was opened.
 std::optional<std::int64_t> LocalBench::call() {
   const auto start = Clock::now();
   session_->run();

@@ -16,7 +16,7 @@ namespace cross_backend {
 struct TestCase {
   std::vector<TensorFile> inputs;
   std::vector<TensorFile> expected;
-  std::vector<TensorFile> inputs2;  // a second input and what it gives; none in older bundles
+  std::vector<TensorFile> inputs2;  // a second input and its outputs; none in older bundles
   std::vector<TensorFile> expected2;
   std::vector<TensorFile> scale;     // by what an output's deviations are judged, in its shape; none in older bundles
   std::vector<TensorFile> rounding;  // one number: what float32's rounding changes; none in older bundles

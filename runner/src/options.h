@@ -21,13 +21,13 @@ struct Option {
 struct CommandLine {
   std::string about;
   std::string version;
-  Option positional;  // a text, required; its further name is an option that gives it, too
+  Option positional;  // a text, required; its further name is an option that sets it, too
   std::vector<Option> options;
   const bool* is_alone;  // where it is set, no positional is wanted
 };
 
-// Returns what to print instead of running where --help or --version is asked for; else sets the targets and gives "".
-// Throws UsageError.
+// Returns what to print instead of running where --help or --version is asked for; else sets the targets and returns
+// "". Throws UsageError.
 std::string parse(const CommandLine& line, const std::vector<std::string>& words);
 
 }  // namespace cross_backend

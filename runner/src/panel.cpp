@@ -160,7 +160,7 @@ Panel run_panel(const Bundle& bundle, const std::vector<Artifact>& artifacts, co
   }
   Entrant twin;
   const Entrant* first = fastest(entrants);
-  if (visited.size() > 1) {  // one alone is told apart from nothing
+  if (visited.size() > 1) {  // one alone is compared with nothing
     twin = open(bundle, first->result.artifact, settings);
     if (twin.bench) visited.push_back(&twin);
   }

@@ -48,7 +48,7 @@ struct Result {
 struct Panel {
   std::vector<Result> results;        // in the order that was asked for
   std::optional<double> noise_floor;  // natural logarithm of the smallest ratio that is believed; of two or more
-  std::optional<double> found_from;   // relative difference (0.05 is 5 %) that would surely be told here
+  std::optional<double> found_from;   // relative difference (0.05 is 5 %) that is detected here with 95 % power
 };
 
 // Called with what is being done, steps done, and steps in all.

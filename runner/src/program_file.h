@@ -19,7 +19,7 @@ enum class FileKind {
   kBundledProgram,
 };
 
-// Tells by how a file begins, of whatever version it is.
+// Recognises a file by how it begins, of whatever version it is.
 FileKind kind_of_file(const std::filesystem::path& path);
 
 // Reads a file. Throws BundleError: missing, no regular file, or larger than `most` bytes.

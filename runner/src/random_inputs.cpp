@@ -13,7 +13,7 @@ constexpr std::uint64_t kMostDrawn = 1 << 28;
 constexpr std::uint_fast64_t kInputSeed = 0;
 constexpr double kTwoPi = 6.283185307179586;
 
-// The standard says what the generator gives, and leaves its distributions to each library; these are our own.
+// The standard says what the generator returns, and leaves its distributions to each library; these are our own.
 class Numbers {
  public:
   // Returns a number above 0, and at most 1.
@@ -34,7 +34,7 @@ std::uint16_t to_bfloat16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-// Of small numbers, as a normal distribution gives them; what is below 2^-14 becomes 0.
+// Of small numbers, as a normal distribution draws them; what is below 2^-14 becomes 0.
 std::uint16_t to_float16(float value) {
   int exponent = 0;
   const auto fraction = static_cast<int>(std::lround(std::frexp(std::abs(value), &exponent) * 2048));

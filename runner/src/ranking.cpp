@@ -10,7 +10,7 @@ namespace cross_backend {
 namespace {
 
 constexpr double kClear = 0.999;  // least confidence at which a pair counts as clearly apart
-constexpr double kAsked = 0.08;   // relative difference that shall surely be found; beyond it two are far apart
+constexpr double kAsked = 0.08;   // relative difference to be detected with 95 % power; beyond it two are far apart
 
 // The confidence of each of so many intervals with which all together are right in 95 % (Bonferroni).
 double joint_confidence(std::size_t pairs) {

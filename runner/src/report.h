@@ -18,7 +18,7 @@ struct Report {
   const Machine& machine;
 };
 
-// Returns the exit status: 0 where at least one artifact is proved right and none is wrong, 3 where none is wrong and
+// Returns the exit status: 0 where at least one artifact is verified and none is wrong, 3 where none is wrong and
 // nothing is proved, else 1.
 int status_of(const Panel& panel);
 

@@ -8,7 +8,7 @@ namespace cross_backend {
 
 struct Timing {
   std::string name;  // in the runtime's own vocabulary
-  std::string kind;  // "operator", "delegated" inside a delegate that tells, "delegate" for the rest of its call, …
+  std::string kind;  // "operator", "delegated" inside a delegate that says so, "delegate" for the rest of its call, …
   int calls;         // per run
   double ms;         // per run, of all calls together
 };

@@ -179,7 +179,7 @@ Opened opened_from(const json& answer) {
           answer.at("bind_ns").get<std::int64_t>()};
 }
 
-// The verdict tells which number a null stands for.
+// The verdict says which number a null stands for.
 Verified verified_from(const json& answer) {
   const bool right = answer.at("right").get<bool>();
   const double absent = right ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();

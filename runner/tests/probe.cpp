@@ -1,4 +1,4 @@
-// Reads one JSON document and gives what this program's parts make of it, for a test that asks the Python package the
+// Reads one JSON document and prints what this program's parts make of it, for a test that asks the Python package the
 // same. Its keys say which part: "rounds" ([[[ns, …], …], …]), "digest" (a path), "steady" ([[value, …], …]), "warm_up"
 // ([[ns, …], …]), "visits" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected" and
 // "outputs" (of each input), "scale", "rounding", "tolerance" and perhaps "mean_tolerance".

@@ -50,7 +50,7 @@ def compile(  # noqa: A001  the verb
     """Compile an exported program.
 
     Args:
-        program: what ``torch.export`` gives; it stays as it is. Where it has dynamic shapes, the blob runs with all
+        program: what ``torch.export`` returns; it stays as it is. Where it has dynamic shapes, the blob runs with all
             of them.
         exact: never reorder sums: no convolution by Winograd's.
         bf16: multiply by weights in bfloat16 and add in float32; all else stays float32.

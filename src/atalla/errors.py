@@ -2,7 +2,7 @@
 
 AtallaError
 ├── CompileError   a program that cannot be compiled at all
-├── BlobError      bytes that are no sound blob; ``code`` is the same number that the C loader gives
+├── BlobError      bytes that are no sound blob; ``code`` is the same number that the C loader returns
 ├── KernelError    the C library or the host refused or failed; ``code`` is the library's status
 └── InputError     inputs that do not fit the blob: number, dtype, shape
 

@@ -70,7 +70,7 @@ def changes_nothing(schema: FunctionSchema) -> bool:
 
 
 def gives_tensors(schema: FunctionSchema) -> bool:
-    """What it gives are tensors, and at least one."""
+    """It returns tensors, and at least one."""
     return bool(schema.returns) and all(str(one.type) in {"Tensor", "List[Tensor]"} for one in schema.returns)
 
 

@@ -15,7 +15,7 @@ from atalla.isa.format import LINE
 from atalla.library import CPlanning, library
 
 NODES = 300_000
-"""Of the search at most: some seconds. It is not limited by time, so that the same program gives the same blob."""
+"""Of the search at most: some seconds. It is not limited by time, so that the same program becomes the same blob."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from cross_backend.tensors import TensorSpec, read_specs
 FORMAT = "cross-backend-artifact"
 VERSION = 3
 """Manifest version. History: 1, the first; 2, operators that were left have FLOPs and lines, placements have memory;
-3, the structure of what the model takes and gives; ``media`` was added within it."""
+3, the structure of what the model takes and returns; ``media`` was added within it."""
 MAX_NAME_BYTES = 255
 """Longest name that file systems take."""
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OSError, OverflowError, RecursionError, UsageError)
@@ -61,7 +61,7 @@ class Artifact:
     inputs: tuple[TensorSpec, ...]
     """What a session takes."""
     outputs: tuple[TensorSpec, ...]
-    """What a session gives."""
+    """What a session returns."""
     placement: Placement
     """The certificate."""
     versions: Mapping[str, str]
@@ -81,7 +81,7 @@ class Artifact:
     state: tuple[TensorSpec, ...] = ()
     """What a call changes for the next one; the initial values are the sample's group ``state``."""
     structure: Structure | None = None
-    """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
+    """What the model itself takes and returns; None where that are flat tensors, one output as itself."""
     media: Mapping[str, Any] | None = None
     """What its inputs are made of and what its outputs mean, as its maker wrote it: ``loading.media`` reads it.
     None where that are tensors, or the manifest is older."""

@@ -113,7 +113,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
-    """Open a member, which gives no more than the size that the table of contents announces.
+    """Open a member, which holds no more than the size that the table of contents announces.
 
     Raises:
         ValueError: packed in another way than zip files usually are, whose decoders allocate what they are told to.

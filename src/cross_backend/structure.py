@@ -204,7 +204,7 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Structure:
-    """What a model takes and gives."""
+    """What a model takes and returns."""
 
     arguments: tuple[tuple[str, Node], ...]
     """Name and make of each argument, in the order of the flat tensors."""

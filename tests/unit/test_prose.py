@@ -39,8 +39,24 @@ def test_a_banned_phrase_in_a_string_is_found(prose, source):
 @pytest.mark.parametrize(
     "source", ["'''It gives what it was given.'''", "def f():\n    '''It gives the one.'''", "x = 'gives'"]
 )
-def test_docstrings_and_single_words_are_not_read(prose, source):
+def test_docstrings_and_single_words_are_no_texts(prose, source):
     assert prose.phrases(list(prose.of_code("src/a.py", source))) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "line"),
+    [
+        ("src/a.py", "x = 'it gives'\n\ndef f():\n    '''It was told\n    apart by ``what gives``.'''\n", 4),
+        ("src/a.py", "x = 1  # ``gives``\n'It gives a text.'\n", 2),
+        ("src/a.py", "x = 'gives'\nx = 1  # gives one\n", 2),
+        ("src/a.c", 'char *x = "it gives";\n/* One\n * gives two. */\n', 2),
+        ("src/a.css", "a { color: red }\n/* Drawn anew. */\n", 2),
+    ],
+    ids=["docstring", "text of a field", "comment", "C", "CSS"],
+)
+def test_docstrings_and_comments_are_read_without_their_code(prose, file, source, line):
+    (found,) = prose.phrases(list(prose.asides(file, source)))
+    assert found.startswith(f"{file}:{line}: ")
 
 
 def test_the_description_of_a_command_is_read(prose):

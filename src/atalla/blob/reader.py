@@ -1,7 +1,7 @@
 """Reader: what a blob says, as Python values; each section is read when it is asked for.
 
 It trusts nothing: what has no meaning ends with its verdict. That the values fit each other is for ``verify`` to prove,
-here or in C. No text that it gives can steer a terminal.
+here or in C. No text that it returns can steer a terminal.
 """
 
 from __future__ import annotations

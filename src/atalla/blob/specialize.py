@@ -107,7 +107,7 @@ def _resize(tensors: list[TensorRow]) -> None:
 
 
 def _place(listing: Listing, tensors: list[TensorRow]) -> int:
-    """Plan the arena anew; return its bytes."""
+    """Plan the arena again; return its bytes."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for at, row in enumerate(listing.instructions):

@@ -105,7 +105,7 @@ def _check_bounds(listing: Listing, number: int) -> None:
         return
     need(row.offset == 0 and row.place >= 0, Verdict.TENSOR)
     if row.space in {Space.INPUT, Space.OUTPUT}:
-        # The caller knows dims and strides, and gives no byte more.
+        # The caller knows dims and strides, and passes no byte more.
         need(row.bytes <= MOST_BYTES and row.bytes == reached, Verdict.BOUNDS)
         return
     sizes = {Space.CONST: listing.constant_bytes, Space.ARENA: listing.arena_bytes, Space.STATE: listing.state_bytes}

@@ -35,7 +35,7 @@ def capture(
 
     Args:
         text: ``file.pt2``, a classifier of torchvision, ``file.py:function`` or ``package.module:function``.
-        weights: a checkpoint for the module; None for what the function gives, or seeded random ones.
+        weights: a checkpoint for the module; None for what the function returns, or seeded random ones.
         seed: of random weights and inputs.
         trust: whether to open a ``.pt2`` file that holds code.
 
@@ -68,7 +68,7 @@ def capture(
     if weights is not None:
         _load(module, weights)
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # torch prints the graph that it gives up
+        with contextlib.redirect_stderr(io.StringIO()):  # torch prints the graph that it cannot export
             return name, torch.export.export(module, tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,))
     except Exception as error:
         raise CompileError(f"torch.export cannot capture {text}: {_reason(error)}") from error
@@ -102,7 +102,7 @@ def _read(path: Path, *, trust: bool) -> torch.export.ExportedProgram:
 
 
 def _call(place: str, function: str) -> Any:
-    """Return what the user's function gives."""
+    """Return what the user's function returns."""
     make_importable()
     try:
         module = _module(place)

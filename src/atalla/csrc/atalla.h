@@ -1,6 +1,6 @@
 /* Atalla's C ABI, version 3.
  *
- * Every function gives 0 for success, else a status; with a status it fills in `error` where one is given. Structures
+ * Every function returns 0 for success, else a status; with a status it fills in `error` where one is given. Structures
  * begin with their size in the caller's eyes, so that later versions can add fields. Nothing here writes a global
  * variable.
  *
@@ -109,7 +109,7 @@ typedef struct {
   uint64_t compute_edges; /* given back: from the first weight to the last sum in its accumulator */
 } atalla_matrix_tile;
 
-/* Gives 0, else the run ends with ATALLA_HOST_FAILED. */
+/* Returns 0, else the run ends with ATALLA_HOST_FAILED. */
 typedef int (*atalla_matmul)(void* unit, atalla_matrix_tile* tile);
 
 /* Another matrix unit; where a function is NULL, the simulator multiplies itself. */
@@ -182,7 +182,7 @@ ATALLA_API int atalla_describe_value(const atalla_blob* blob, uint32_t index, ui
 /* Reads all constants, and compares them with their checksum. */
 ATALLA_API int atalla_check_constants(const atalla_blob* blob);
 
-/* Returns the same program for inputs of these shapes (of `inputs`, nothing else is looked at), proved anew; to be
+/* Returns the same program for inputs of these shapes (of `inputs`, nothing else is looked at), verified again; to be
  * closed as any other. It borrows the same bytes, and not `blob`. A blob with symbols that is not specialised runs with
  * the sizes of the example with which it was exported. */
 ATALLA_API int atalla_specialize(const atalla_blob* blob, const atalla_tensor* inputs, size_t count,
@@ -267,7 +267,7 @@ typedef struct {
 /* The name of a kind of micro-operation: "DMA.LD", "MXU.MM"; NULL where there is none of that number. */
 ATALLA_API const char* atalla_device_kind(uint32_t kind);
 
-/* Of the last run; each gives how many there are, and fills in `count` of them at most. 0 without a device. */
+/* Of the last run; each returns how many there are, and fills in `count` of them at most. 0 without a device. */
 ATALLA_API size_t atalla_device_counters(const atalla_context* context, atalla_counters* rows, size_t count);
 ATALLA_API size_t atalla_device_tiles(const atalla_context* context, atalla_tile_cost* rows, size_t count);
 ATALLA_API size_t atalla_device_events(const atalla_context* context, atalla_event* rows, size_t count);
@@ -275,7 +275,7 @@ ATALLA_API size_t atalla_device_events(const atalla_context* context, atalla_eve
 /* Brings what is kept from run to run back to what it is at first. After a run that failed it may be partly changed. */
 ATALLA_API int atalla_reset(atalla_context* context);
 
-/* Nanoseconds of each instruction in the last run of a context with `profile`; gives how many there are. */
+/* Nanoseconds of each instruction in the last run of a context with `profile`; returns how many there are. */
 ATALLA_API size_t atalla_times(const atalla_context* context, uint64_t* nanoseconds, size_t count);
 
 /* Buffers that are needed for some steps, and where they lie in an arena. */

@@ -2,7 +2,7 @@
 //
 // Only canonical plans are looked at: those in which no buffer can be lowered. Each item has a floor, the lowest offset
 // that is left to it. A node takes an item below which nothing else fits any more, and places it at its floor; if that
-// fails, the item lies above one of those that it meets, which gives it a higher floor. A node is given up where, at
+// fails, the item lies above one of those that it meets, which raises its floor. A node is given up where, at
 // some slot, the lowest floor and the bytes that still have to go there exceed the capacity. Items that no longer meet
 // are searched on their own. Each floor carries the placed items that it follows from; so does each failure, and nodes
 // that have no part in a failure are left without a second look (conflict-directed backjumping; Prosser, 1993).

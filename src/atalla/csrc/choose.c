@@ -15,7 +15,7 @@ static bool has_vnni(void) {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 }
 
-// The system gives a process the tiles' registers when it asks for them.
+// The system lets a process use the tiles' registers when it asks for them.
 static bool has_amx(void) {
 #if defined(__linux__)
   enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25, AVX512_BF16 = 1 << 5 };

@@ -1,6 +1,6 @@
 // Debug builds: the arena is compared before and after each instruction, and poisoned where it holds nothing.
 //
-// A kernel that writes beside its tensor is found at once; one that reads beside it, and a plan that gives the same
+// A kernel that writes beside its tensor is found at once; one that reads beside it, and a plan that assigns the same
 // memory twice, show as NaN in what is computed.
 #ifdef ATALLA_DEBUG
 #include "debug.h"

@@ -1,4 +1,4 @@
-// Descriptions: what a loaded program takes, gives, and does; for callers that check before they run.
+// Descriptions: what a loaded program takes, returns, and does; for callers that check before they run.
 #include "internal.h"
 
 static int describe(const atalla_blob* blob, uint32_t row, atalla_tensor* tensor) {

@@ -196,7 +196,7 @@ class AtallaBackend final : public et::BackendInterface {
   }
 
  private:
-  // Opens the blob. What it takes is the handle's, whose end gives it back.
+  // Opens the blob. What it takes is the handle's, whose end returns it.
   Error open(et::BackendInitContext& context, et::FreeableBuffer* processed, et::ArrayRef<et::CompileSpec> specs,
              Handle* handle) const {
     handle->borrowed = processed;
@@ -258,7 +258,7 @@ class AtallaBackend final : public et::BackendInterface {
     return 1;
   }
 
-  // Tells the runtime's profiler the time of each instruction, under the name that preprocess() gave it.
+  // Reports to the runtime's profiler the time of each instruction, under the name that preprocess() gave it.
   static void record(et::EventTracer* tracer, const Handle& handle, et_timestamp_t began) {
     const auto ratio = et::pal_ticks_to_ns_multiplier();
     atalla_times(handle.context, handle.times, handle.info.instructions);

@@ -42,7 +42,7 @@ static int by_span(const void* x, const void* y) {
   return time ? time : size ? size : by_first(a, b);
 }
 
-// Places each buffer into the smallest gap that holds it between those that it meets; gives the arena's bytes.
+// Places each buffer into the smallest gap that holds it between those that it meets; returns the arena's bytes.
 static uint64_t best_fit(const buffer* buffers, size_t count, uint32_t* placed, uint64_t* at) {
   uint64_t peak = 0;
   for (size_t i = 0; i < count; ++i) {  // `placed` are the i before, in the order of their places

@@ -3,7 +3,7 @@
 // What it costs to hand work to another processor is a microsecond where both have a cache in common, and many where
 // they have not; and virtual machines are moved from processor to processor. So runs try one threshold after the
 // other, one that shares nothing among them, and that of the fastest run stays until it is no longer as fast, or for a
-// while where sharing more may have become faster, which is longer each time that a trial gives the same. Bits do not
+// while where sharing more may have become faster, which is longer each time that a trial ends the same. Bits do not
 // depend on it.
 #pragma once
 

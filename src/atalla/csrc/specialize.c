@@ -1,4 +1,4 @@
-// Specialise: the same program for inputs of other sizes, proved anew by the checks of a blob that is loaded.
+// Specialise: the same program for inputs of other sizes, verified again by the checks of a blob that is loaded.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "plan.h"
 #include "symbols.h"
 
-// Plans the arena anew: sizes have changed. Lives are those of the blob `of` which this is a copy, whose words are
+// Plans the arena again: sizes have changed. Lives are those of the blob `of` which this is a copy, whose words are
 // proved: those of the copy may be anything until it is checked.
 static int place(atalla_blob* blob, const atalla_blob* of) {
   const uint32_t count = blob->tensor_count;

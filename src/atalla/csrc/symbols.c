@@ -1,7 +1,7 @@
 // Dynamic shapes: symbols are bound to the sizes of inputs, numbers are worked out of them, and go where they belong.
 //
 // The tables of a blob hold what is worked out for the sizes of an example, so that it is sound as it stands. For other
-// sizes the tables are written anew, and looked at by the same checks.
+// sizes the tables are written again, and looked at by the same checks.
 #include "symbols.h"
 
 #include <stdlib.h>

@@ -18,7 +18,7 @@ at_patch at_patch_at(const atalla_blob* blob, uint32_t number);
 int64_t* at_field_of(at_tensor* tensor, uint32_t field);
 const at_tensor* at_input_of(const atalla_blob* blob, uint32_t number);
 
-// Symbols of the sizes of inputs; `bad` gets the first whose dim gives it no value in its range.
+// Symbols of the sizes of inputs; `bad` gets the first that no dim sets to a value in its range.
 bool at_bind(const atalla_blob* blob, const int64_t* const* shapes, int64_t* symbols, uint32_t* bad);
 // Works out all nodes; false where one has no value, or one beyond the cap.
 bool at_evaluate(const atalla_blob* blob, const int64_t* symbols, int64_t* values);

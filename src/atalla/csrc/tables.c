@@ -72,7 +72,7 @@ int at_check_tensor(const atalla_blob* blob, uint32_t number) {
   if (t->offset || t->place < 0) return AT_BAD_TENSOR;
   const uint64_t spaces[AT_SPACE_COUNT] = {
       [AT_CONST] = blob->constant_bytes, [AT_ARENA] = blob->arena_bytes, [AT_STATE] = blob->state_bytes};
-  if (t->space == AT_INPUT || t->space == AT_OUTPUT) {  // the caller knows dims and strides, and gives no byte more
+  if (t->space == AT_INPUT || t->space == AT_OUTPUT) {  // the caller knows dims and strides, and passes no byte more
     return t->bytes > AT_MOST_BYTES || t->bytes != (uint64_t)reached ? AT_BAD_BOUNDS : 0;
   }
   if (t->place % AT_LINE) return AT_BAD_BOUNDS;

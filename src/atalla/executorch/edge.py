@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def to_aten(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Return the same program, nodes of the same names, with ATen's operators; the given one stays as it is.
 
-    The edge dialect wraps them, copies where ATen gives views, and has orders of dims for ATen's memory formats.
+    The edge dialect wraps them, copies where ATen returns views, and has orders of dims for ATen's memory formats.
     """
     import torch
     from torch._export.verifier import Verifier

@@ -77,7 +77,7 @@ def check_stored(file: IO[bytes]) -> None:
     Raises:
         ValueError, ...: one of ``DAMAGE``.
     """
-    if file.read(len(_MAGIC)) == _MAGIC:  # by these bytes torch tells, too
+    if file.read(len(_MAGIC)) == _MAGIC:  # by these bytes torch recognises it, too
         check_whole(file)
         with zipfile.ZipFile(file) as archive:
             if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):

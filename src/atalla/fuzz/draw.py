@@ -212,7 +212,7 @@ class Draw:
         return self._enter(f"{operator}({', '.join(given)})")
 
     def part(self, name: str, number: int) -> str:
-        """Add a part of what a call gives, and return its name."""
+        """Add a part of what a call returns, and return its name."""
         return self._enter(f"{name}[{number}]")
 
     def _enter(self, call: str) -> str:

@@ -31,7 +31,7 @@ class Executor:
     imports: str = ""
     """A line of Python that the source needs."""
     like: str = ""
-    """The name of an executor that gives the same bits, always: with one thread."""
+    """The name of an executor whose bits never change: with one thread."""
 
 
 def executors(precision: str, more: Sequence[str] = ()) -> list[Executor]:

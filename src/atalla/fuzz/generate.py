@@ -1,4 +1,4 @@
-"""Generate: a random program from a seed; the same seed gives the same program."""
+"""Generate: a random program from a seed; the same seed makes the same program."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Node:
 
     name: str
     call: str
-    """``aten.add.Tensor(x0, v1, alpha=2)``, or ``v3[0]`` for a part of what another gives."""
+    """``aten.add.Tensor(x0, v1, alpha=2)``, or ``v3[0]`` for a part of what another returns."""
 
     @property
     def operator(self) -> str:

@@ -39,7 +39,7 @@ EXACT = MOVES | CHOICES | COMPARISONS
 SUMS = _names("add.Tensor sub.Tensor")
 PRODUCTS = _names("linear conv1d conv1d.padding conv2d conv2d.padding mm addmm")
 SAME_BITS = MOVES | CHOICES | SUMS | PRODUCTS
-"""Of these a program with bf16 is made: every instruction set gives the bits of the reference.
+"""Of these a program with bf16 is made: every instruction set computes the bits of the reference.
 
 What multiplies and adds in float32 is not among them: some processors round once where others round twice.
 """

@@ -1,4 +1,4 @@
-"""Values: what a program gives in eager torch, and by how much right executors may differ from that.
+"""Values: what a program computes in eager torch, and by how much right executors may differ from that.
 
 Every node is computed in float32, in float64, and four times in float64 with noise: before a node that rounds, its
 operands are moved a little, by ``noise`` of their largest element, up or down at random. How far a value moves then

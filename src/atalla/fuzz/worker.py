@@ -28,7 +28,7 @@ LEAVE_S = 10.0
 
 
 class Worker:
-    """A process, started when it is needed, and anew when it ended."""
+    """A process, started when it is needed, and again when it ended."""
 
     def __init__(self, precision: str, more: Sequence[str] = (), patience_s: float = PATIENCE_S) -> None:
         self._arguments = precision, tuple(more)
@@ -114,7 +114,7 @@ def _serve(pipe: Connection, place: Any, precision: str, more: Sequence[str]) ->
 
 
 def _told(one: Executor, place: Any) -> Executor:
-    """Return an executor that tells its name before it runs."""
+    """Return an executor that reports its name before it runs."""
 
     def run(data: bytes, inputs: Sequence[torch.Tensor]) -> Sequence[Any]:
         place.value = one.name.encode()[:199]

@@ -1,6 +1,6 @@
 """Format: the records of a blob and their fields, its sections, and how much of anything it holds at most.
 
-``docs/atalla/blob.md`` tells of each. History of the format:
+``docs/atalla/blob.md`` describes each. History of the format:
     1.0  sections STRT OPER TENS INSN ATTR IOTB HOST META CNST, and where they are needed STAT SYMS
     1.1  operations RESIZE2D, SCATTER, SAMPLE2D; REDUCE by MEDIAN; steps LOG2, LOG10
     1.2  operations QGEMM, QCONV2D, QDWCONV2D; layout QUADS; steps DEQUANTIZE, QUANTIZE; POOL2D of int8 by MAX; GATHER

@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Verdict(IntEnum):
-    """The first that is wrong, in the order in which loaders look; ``docs/atalla/blob.md`` tells more of each."""
+    """The first that is wrong, in the order in which loaders look; ``docs/atalla/blob.md`` explains each."""
 
     text: str
     """What the C library says."""

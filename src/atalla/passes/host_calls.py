@@ -23,7 +23,7 @@ def host_call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
     """Emit a call of the host for a node; return its outputs as values.
 
     Raises:
-        CompileError: it is no operator of torch, or gives something that a blob cannot hold.
+        CompileError: it is no operator of torch, or returns something that a blob cannot hold.
     """
     import torch
     from torch._ops import OpOverload
@@ -66,7 +66,7 @@ def host_call(low: Lowering, node: Node, arguments: Any, named: Any) -> Any:
 
 
 def _used(node: Node) -> set[int]:
-    """Return which leaves of what a node gives are read; all, if none is."""
+    """Return which leaves of what a node returns are read; all, if none is."""
     from torch.utils import _pytree as pytree
 
     value = node.meta["val"]

@@ -22,7 +22,7 @@ class Rule:
     """How operators become instructions, and what must hold of their arguments."""
 
     function: Callable[..., Any]
-    """Called with the lowering and the node's arguments as values; gives the node's value."""
+    """Called with the lowering and the node's arguments as values; returns the node's value."""
     makes: tuple[Op, ...]
     """Instructions, apart from copies into another layout; none of a view."""
     constraints: tuple[Constraint, ...]

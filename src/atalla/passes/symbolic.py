@@ -1,7 +1,7 @@
 """Symbolic: dims that depend on the sizes of inputs become numbers, and what they are worked out of is kept.
 
 A program with symbols is compiled for the sizes of an example; beside it the blob says how every number that depends on
-a symbol is worked out, so that a loader can write the tables anew for other sizes.
+a symbol is worked out, so that a loader can write the tables again for other sizes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _is_expression(value: Any) -> bool:
 
 
 def _symbol(program: ir.Program, name: Any) -> Symbol:
-    """Find the dim of an input that gives a symbol its value."""
+    """Find the dim of an input that sets a symbol."""
     for i, tensor in enumerate(program.inputs):
         for k, extent in enumerate(tensor.shape):
             if not _is_expression(extent) or extent.free_symbols != {name}:

@@ -137,7 +137,7 @@ class Debugger:
         return () if row.dst is None else (row.dst,)
 
     def go(self, position: int, *, compare: bool = False) -> Difference | None:
-        """Run until so many instructions have run; with ``compare`` stop behind the first that gives what is wrong.
+        """Run until so many instructions have run; with ``compare`` stop behind the first whose result is wrong.
 
         Returns:
             what is wrong with the result of the instruction before the new position; None where nothing is, or nobody

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def invoke(
     target: str, texts: str, operands: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], *, trust: bool = False
 ) -> None:
-    """Run an operator, and write what it gives where the next instructions read it, complex numbers as pairs.
+    """Run an operator, and write what it returns where the next instructions read it, complex numbers as pairs.
 
     Both texts come from a blob, which may come from anywhere: only operators are called, and nothing is evaluated. An
-    operator sees the elements of its operands and nothing beside them; what it gives is looked at before it is used.
+    operator sees the elements of its operands and nothing beside them; what it returns is checked before it is used.
 
     Args:
         target: the operator.
         texts: its arguments as JSON.
         operands: tensors of the blob.
-        outputs: where the tensors go that it gives, as the blob describes them.
+        outputs: where the tensors go that it returns, as the blob describes them.
         trust: it may be any operator that torch knows.
 
     Raises:

@@ -119,7 +119,7 @@ def keep_out(
         model: as ``compare`` takes it.
         inputs: as ``compare`` takes them.
         backend: the target that computes the others.
-        nodes: operators that it does not compute, by the names that ``localize`` gives.
+        nodes: operators that it does not compute, by the names that ``localize`` prints.
         max_drop: for a quantised target, in place of ``nodes``: the fewest operators are kept in float so that at most
             this share of calibration inputs changes its likeliest class.
         against: the target that computes them; where None, the one on which the backend leaves operators.

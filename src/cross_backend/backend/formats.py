@@ -16,7 +16,7 @@ class ForeignFiles:
     suffix: str
     """Their ending; one backend of a family reads it."""
     describe: Callable[[Path], Artifact]
-    """Return what a file takes and gives, and the target that runs it; UnsupportedError where it does not tell."""
+    """Return what a file takes and returns, and the target that runs it; UnsupportedError where it does not say."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Missing:
-    """What stops a backend on this machine; lowering and running are told apart."""
+    """What stops a backend on this machine; lowering and running are distinguished."""
 
     lower: Gap | None = None
     """None where it can lower."""
@@ -133,7 +133,7 @@ class Backend(ABC):
     preload: ClassVar[tuple[str, ...]] = ()
     """Modules of the vendor's compiler that take seconds to import; workers begin with them during a capture."""
     runtime_modules: ClassVar[tuple[str, ...]] = ()
-    """Modules that opening a session imports; imported before it, so that a cold start tells importing from loading."""
+    """Modules that opening a session imports; imported before it: a cold start has two parts, importing and loading."""
 
     @property
     def run_toolchain(self) -> str | None:
@@ -172,7 +172,7 @@ class Backend(ABC):
     """How a program with state is lowered: as it is, its runtime keeping the buffers that a call changes; or with the
     state as its last inputs and its next state as its last outputs, which the session hands on."""
 
-    # --- May be added: what its runtime tells
+    # --- May be added: what its runtime reports
 
     def record(self, artifact: Artifact, options: Options, inputs: Tensors, runs: int) -> Recorded:
         """Run with the runtime's own profiler, and return its rows for each run, in the order of the operators.

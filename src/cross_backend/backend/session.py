@@ -120,7 +120,7 @@ class Session(ABC):
             raise RunError(f"{self.target} cannot take these inputs: {one_line(error)}") from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run once: takes what the model takes, or its flat tensors, and gives what it gives; torch in, torch out.
+        """Run once: takes what the model takes, or its flat tensors, and returns what it returns; torch in, torch out.
 
         Of a model's own classes, named tuples come back as such, dataclasses as dicts.
 

@@ -113,7 +113,7 @@ class BrowserSession(Session):
     def __init__(
         self, backend: BrowserBackend, artifact: Artifact, options: Options, *, with_log: bool = False
     ) -> None:
-        """Describe it; nothing is started. The log is what tells where nodes run."""
+        """Describe it; nothing is started. Where nodes run, the log says."""
         super().__init__(artifact, options)
         self._backend, self._with_log = backend, with_log
         self.log: tuple[str, ...] = ()

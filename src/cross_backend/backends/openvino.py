@@ -36,7 +36,7 @@ from cross_backend.tensors import BFLOAT16, Tensors, dtype_of, to_numpy
 if TYPE_CHECKING:
     from cross_backend.machine import Machine
 
-# Without it OpenVINO works the same; with it, each import and conversion tells its vendor, from a process of its own.
+# Without it OpenVINO works the same; with it, each import and conversion reports to the vendor, from another process.
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "f32", "int8dyn": "f32", "int4w": "f32"}

@@ -20,7 +20,7 @@ def reader_of(payload: Path) -> Backend | None:
 
 
 def describe(payload: Path) -> Artifact:
-    """Return what a payload that no manifest describes takes and gives, read from the file; there is no sample.
+    """Return what a payload that no manifest describes takes and returns, read from the file; there is no sample.
 
     Raises:
         UnsupportedError: such files do not tell.

@@ -90,7 +90,7 @@ class Channel:
         while True:
             with contextlib.suppress(queue.Empty):
                 answered, is_right, body = self._answers.get(timeout=_LOOK_S)
-                if answered != number:  # of a command whose asker was interrupted
+                if answered != number:  # of a command whose caller was interrupted
                     continue
                 if is_right:
                     return body

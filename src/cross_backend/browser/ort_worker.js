@@ -19,7 +19,7 @@ function listen() {
   }
 }
 
-// What draws on the graphics processor, as the browser tells; null where it has none.
+// What draws on the graphics processor, as the browser reports it; null where it has none.
 async function adapter() {
   const found = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
   if (!found) return null;

@@ -28,7 +28,7 @@ class Adapter:
     """What stands for the graphics processor in a browser."""
 
     name: str
-    """Vendor and architecture, as the browser tells them."""
+    """Vendor and architecture, as the browser reports them."""
     is_software: bool
     """Whether the processor computes in its place."""
 

@@ -32,7 +32,7 @@ def run_bundled(work: Work) -> int:
     Raises:
         ArtifactError: no bundled program, damaged, or not the one that its manifest describes.
         UnavailableError: its delegate cannot run here.
-        RunError: it fails, or gives wrong outputs.
+        RunError: it fails, or returns wrong outputs.
     """
     from cross_backend.cli._run_steps import finish
 

@@ -29,7 +29,7 @@ MOST_TOKENS = 16
 
 
 def run_media(args: argparse.Namespace, given: Given, media: Media, bench: Bench, terminal: Terminal) -> None:
-    """Run what a bench has open on the file that ``--input`` names, and print what it gives.
+    """Run what a bench has open on the file that ``--input`` names, and print what it returns.
 
     Raises:
         UsageError: the file is something else than the model works on, or ``--output`` does not go with it.

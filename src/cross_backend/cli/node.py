@@ -16,7 +16,7 @@ import sys
 from cross_backend.errors import PlaceError, UnavailableError, UsageError
 
 UNTOUCHED = {"RAY_worker_niceness": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Environment of a node that measures: Ray gives its tasks a low priority otherwise, and hides GPUs from them."""
+"""Environment of a node that measures: Ray runs its tasks at a low priority otherwise, and hides GPUs from them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

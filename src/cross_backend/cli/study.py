@@ -203,7 +203,7 @@ def _reasons(planned: Sequence[Cell]) -> dict[str, list[str]]:
 
 
 def judged(results: StudyResults) -> bool:
-    """Whether every panel has something that was proved right, and nothing was wrong or broke, at any time."""
+    """Whether every panel has something that was verified, and nothing was wrong or broke, at any time."""
     from cross_backend.records import Outcome
 
     fine = {Outcome.OK, Outcome.UNAVAILABLE, Outcome.UNSUPPORTED}

@@ -24,7 +24,7 @@ Show = Callable[[str], None]
 
 
 class Cooling:
-    """Watches a site through one launch; does nothing where the site tells no condition."""
+    """Watches a site through one launch; does nothing where the site reports no condition."""
 
     def __init__(self, site: Site, show: Show) -> None:
         self._site, self._show, self._left_s = site, show, PAUSES_S

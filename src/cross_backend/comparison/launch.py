@@ -197,7 +197,7 @@ def _score(entrant: Entrant, captured: Captured) -> None:
 
 
 def _fastest(entrants: Sequence[Entrant]) -> int | None:
-    """Return the index of the fastest, better of one that gets a rank: its twin tells what a rank is worth."""
+    """Return the index of the fastest, better of one that gets a rank: its twin shows what a rank is worth."""
     running = [i for i, e in enumerate(entrants) if e.running]
     return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
 
@@ -267,7 +267,7 @@ def _visit(entrant: Entrant, runs: int) -> tuple[int, ...]:
 def launch_alone(
     bench: Bench, artifact: Artifact, resolved: Resolved, settings: Settings, opened: Opened, cache: Cache
 ) -> Launch:
-    """Verify one open artifact, see where it runs, and measure it by itself where that tells something."""
+    """Verify one open artifact, see where it runs, and measure it by itself where that shows something."""
     row = Exported(artifact.target, Outcome.OK, None, resolved, artifact)
     result = replace(described(artifact.workload, row), target=artifact.target, load_s=opened.load_s)
     entrant = Entrant(row, result, bench)

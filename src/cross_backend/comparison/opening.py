@@ -195,7 +195,7 @@ def find_where_it_runs(entrant: Entrant, bench: Bench, settings: Settings) -> No
 
 
 def warm(entrant: Entrant, most_s: float) -> None:
-    """Call until it is steady, and learn how long a call takes; the first launch tells where it never was."""
+    """Call until it is steady, and learn how long a call takes; the first launch reports where it never was."""
     assert entrant.bench is not None
     entrant.estimate_ms, warning = warm_up(entrant.bench, most_s)
     if warning is not None and most_s == WARM_UP_S:
@@ -207,7 +207,7 @@ def open_again(row: Exported, settings: Settings, cache: Cache, stack: ExitStack
 
     Raises:
         CrossBackendError: it cannot be opened.
-        WorkerError: the process ends, or gives wrong outputs now.
+        WorkerError: the process ends, or returns wrong outputs now.
     """
     assert row.artifact is not None and row.resolved is not None
     bench, _ = open_bench(row.artifact.payload_path, str(row.resolved.target), settings, cache, stack, site)

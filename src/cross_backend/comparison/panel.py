@@ -196,7 +196,7 @@ def conclude(
     *,
     interrupted: bool = False,
 ) -> Panel:
-    """Join the launches of a panel and rank what can be told apart."""
+    """Join the launches of a panel and rank what can be distinguished."""
     ranking, floor = _ranked(launches, settings)
     results = [replace(result, workload=workload) for result in merged(launches)]
     ranks, ratios = ranking.ranks, ranking.ratios

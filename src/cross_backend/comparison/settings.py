@@ -33,7 +33,7 @@ class Settings:
     seed: int = 0
     """Of the visiting order."""
     launches: int | None = None
-    """How often every target is started anew; with a margin at least (one where None)."""
+    """How often every target is started again; with a margin at least (one where None)."""
     max_launches: int = 15
     """How often at most, where ``margin`` asks for more precision than the first launches gave."""
     margin: float | None = None
@@ -43,8 +43,8 @@ class Settings:
     memory_limit_bytes: int | None = None
     """Memory that a worker may use; it is stopped above."""
     found_from: float = 0.08
-    """With neither launches nor a margin: relative difference that would surely be found between targets that are not
-    far apart; then their places are decided."""
+    """With neither launches nor a margin: relative difference that is to be detected with 95 % power between targets
+    that are not far apart; then their places are decided."""
 
     box_s: float = BOX_S
     """With neither: wall time of all launches together from which on no further one begins."""

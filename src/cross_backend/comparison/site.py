@@ -40,7 +40,7 @@ class Site(ABC):
         """Return what the machine does now; None where it does not tell."""
 
     def condition(self) -> Condition | None:
-        """Return the state on which speed depends there; None where the site tells nothing of it."""
+        """Return the state on which speed depends there; None where the site reports none."""
         return None
 
     @abstractmethod

@@ -30,7 +30,7 @@ def warm_up(bench: Bench, most_s: float = WARM_UP_S) -> tuple[float, str | None]
 
 
 def until_steady(take: Callable[[int], list[int]], most_s: float = WARM_UP_S) -> tuple[float, str | None]:
-    """Do the same, of durations in nanoseconds; ``take`` gives so many or fewer."""
+    """Do the same, of durations in nanoseconds; ``take`` returns so many or fewer."""
     calls = list(take(WARM_SERIES))
     while (steady := _steady(calls)) is None and sum(calls) < most_s * 1e9 and len(calls) < WARM_UP_CALLS:
         calls += take(len(calls))

@@ -49,7 +49,7 @@ class Operation:
     place: str = INSIDE
     """INSIDE, LEFT or BESIDE."""
     why: str = ""
-    """Of what was left: the reason."""
+    """Of what is not delegated: the reason."""
 
 
 def operations(artifact: Artifact, cache: Cache) -> tuple[Operation, ...]:
@@ -118,7 +118,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def placed(found: Sequence[Operation], left: Sequence[Operators]) -> tuple[Operation, ...]:
-    """Say of each operation where it went, by operator and line of what was left."""
+    """Say of each operation where it went, by operator and line of what is not delegated."""
     by_line: dict[str, list[Operation]] = defaultdict(list)
     for one in found:
         by_line[one.line].append(one)

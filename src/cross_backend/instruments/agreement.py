@@ -32,7 +32,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Answers(Reading[int]):
-    """What an open session gives on each of many inputs, written as one file an input."""
+    """What an open session returns on each of many inputs, written as one file an input."""
 
     inputs: Path
     """Tensor file: a group an input."""

@@ -105,7 +105,7 @@ class Instrument:
     """What is measured of one target alone."""
 
     about: str
-    """What it gives, in one clause."""
+    """What it measures, in one clause."""
     cost_s: tuple[float, float]
     """Seconds that it takes of a target, at least and at most, where calls are short."""
     take: Callable[[Pass], None]

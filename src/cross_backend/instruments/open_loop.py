@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOADS = (25, 50, 75, 90)
 """Offered rates, % of capacity."""
 FEWEST_REQUESTS = 5
-"""A rate that brings fewer in the time that there is tells nothing, and would take as long as a call is slow."""
+"""A rate that brings fewer in the time that there is shows nothing, and would take as long as a call is slow."""
 MAX_REQUESTS = 100_000
 """Most requests of a run; a faster rate is offered for a shorter time."""
 WINDOWS = 10

@@ -59,7 +59,7 @@ class ClosedLoop(Reading[Counted]):
 
 
 def closed_loop(runs: Sequence[Callable[[], Any]], seconds: float, windows: int = WINDOWS) -> Counted:
-    """Call every bound call again and again in a thread of its own, all at the same time.
+    """Call every bound call repeatedly in a thread of its own, all at the same time.
 
     Each is called once before. Then all start together, and after a warm-up their calls count from one instant to
     another that are common to all; a stream goes on until that end is behind it, so that none ever runs alone.

@@ -1,4 +1,4 @@
-"""Top classes: which class an open session gives each of the inputs that quantisers observed."""
+"""Top classes: which class an open session computes for each of the inputs that quantisers observed."""
 
 from __future__ import annotations
 

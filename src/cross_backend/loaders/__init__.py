@@ -33,7 +33,7 @@ def write_loaders(model: str, platforms: Sequence[str], folder: Path) -> list[st
 
     Args:
         model: name of the bundle; it stands in examples and default paths.
-        platforms: platforms that the bundle is made for; none means any, and gives all languages.
+        platforms: platforms that the bundle is made for; none means any, and all languages.
         folder: where the files go; created if it is missing.
 
     Returns:

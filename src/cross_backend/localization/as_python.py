@@ -241,7 +241,7 @@ def _resized(kind: str, texts: Sequence[str]) -> str:
 
 
 def _computes(text: str, names: Mapping[str, Any], wanted: Any) -> bool:
-    """Whether a call gives the very same."""
+    """Whether a call returns the very same."""
     import torch
     from torch.utils._pytree import tree_leaves
 

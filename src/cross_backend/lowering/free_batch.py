@@ -69,7 +69,7 @@ def write_onnx(model: str, weights: str | None, path: Path, cache: Cache) -> int
 
 
 _Runs = dict[int, tuple[Sequence[Any], Sequence[Any]]]
-"""Batch size → inputs and what eager PyTorch gives for them, flat NumPy arrays."""
+"""Batch size → inputs and what eager PyTorch returns for them, flat NumPy arrays."""
 
 
 def _program(workload: Workload) -> tuple[ExportedProgram, _Runs]:

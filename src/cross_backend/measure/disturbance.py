@@ -130,7 +130,7 @@ def _processors(count: int) -> str:
 
 
 def _grown(before: float | None, after: float | None) -> float:
-    """Return a counter's growth; 0 where it is not told, or was started anew."""
+    """Return a counter's growth; 0 where it is not reported, or was started again."""
     return 0.0 if before is None or after is None else max(after - before, 0.0)
 
 

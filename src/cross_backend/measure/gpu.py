@@ -137,7 +137,7 @@ def memory_of(pid: int) -> int:
     """Return the bytes that a process holds on all GPUs together.
 
     Raises:
-        UnavailableError: no driver tells, with the reason.
+        UnavailableError: no driver reports it, with the reason.
     """
     opened, reasons = drivers()
     for driver in opened:

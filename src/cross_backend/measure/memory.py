@@ -1,6 +1,6 @@
 """Memory: what a worker process holds at its peak, its fair share of it, and what it keeps after closing; bytes.
 
-Figures are of the whole process: the interpreter, the runtime's libraries and the model. Linux tells all of them;
+Figures are of the whole process: the interpreter, the runtime's libraries and the model. Linux reports all of them;
 elsewhere the rest is absent, with its reason.
 """
 

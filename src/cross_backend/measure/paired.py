@@ -73,7 +73,7 @@ class LogRatio:
 def resolution(launches: int) -> float:
     """Return the smallest half-width that is claimed after so many launches: 7.8 % after one, 2.0 % after five.
 
-    It is what :func:`log_ratio` gives when the launches show no spread at all: what is left of the belief that two
+    It is what :func:`log_ratio` returns when the launches show no spread at all: what is left of the belief that two
     processes may be 5.5 % apart. Launches that agree are evidence that processes differ less here.
     """
     freedom = PRIOR_FREEDOM + launches - 1

@@ -27,7 +27,7 @@ def find_probe(pid: int, sys_class: Path = SYS_CLASS) -> Probe:
         sys_class: where Linux shows its devices.
 
     Raises:
-        UnavailableError: there is none; the text tells why for each kind.
+        UnavailableError: there is none; the text says why for each kind.
     """
     opened, reasons = gpu.drivers()
     for driver in opened:

@@ -20,7 +20,7 @@ before the last, the last one keeps its 5 % (Haybittle, *Br. J. Radiol.* 44, 197
 Cancer* 34, 1976)."""
 
 
-def surely_found(ratio: LogRatio) -> float:
+def smallest_detectable(ratio: LogRatio) -> float:
     """Return the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 studies.
 
     A target is found slower when its estimated ratio lies beyond a threshold T, the half-width of its interval, which

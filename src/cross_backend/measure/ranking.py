@@ -1,4 +1,4 @@
-"""Ranking: the targets of a panel in order, who is told apart from whom, and what is not decided yet."""
+"""Ranking: the targets of a panel in order, who differs from whom, and what is not decided yet."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterator, Mapping
 
 from cross_backend.measure.paired import LogRatio, joint_confidence, log_ratio
-from cross_backend.measure.precision import clearly_apart, surely_found
+from cross_backend.measure.precision import clearly_apart, smallest_detectable
 from cross_backend.measurement import Interval, Measurement
 
 
 class Ranking:
-    """Targets by their ratios; one that cannot be told apart from the fastest of a group shares the group's rank.
+    """Targets by their ratios; one that cannot be distinguished from the fastest of a group shares the group's rank.
 
     Each pair is compared over the launches that both took part in, so not every target needs to be in all of them.
     """
@@ -24,7 +24,7 @@ class Ranking:
         Args:
             measured: key → interleaved samples.
             floor: noise floor, a logarithm; None where it was not measured.
-            asked: relative difference that shall surely be found.
+            asked: relative difference to be detected with 95 % power.
         """
         self._asked = asked
         self.measured, self._floor = measured, floor or 0.0
@@ -86,32 +86,32 @@ class Ranking:
         return found
 
     def _near(self) -> Iterator[tuple[int, int, float]]:
-        """Return the pairs of :meth:`_compared` that are not far apart, and what would surely be found of each.
+        """Return the pairs of :meth:`_compared` that are not far apart, and from where on each is detected.
 
-        Far apart are two that differ, at the strict level, by more than the difference that shall be found.
+        Far apart are two that differ, at the strict level, by more than the difference to be detected.
         """
         for leader, key, ratio in self._compared():
             if not self._clear(key, leader, self._asked):
-                yield leader, key, math.expm1(surely_found(ratio)) if ratio else math.inf
+                yield leader, key, math.expm1(smallest_detectable(ratio)) if ratio else math.inf
 
     @property
     def undecided(self) -> list[int]:
         """The targets that need a further launch, fastest first.
 
         The place of a target is decided where it is far apart from the fastest of the group before it, or where the
-        difference that was asked for would surely have been found between the two.
+        difference that was asked for would be detected between the two with 95 % power.
         """
         wanted = {key for *pair, found in self._near() if found > self._asked for key in pair}
         return [key for key in self.order if key in wanted]
 
     def found_from(self, twins: tuple[Measurement, Measurement] | None) -> float | None:
-        """Return the relative difference that would surely be told, of those pairs that are not far apart.
+        """Return the smallest relative difference that is detected with 95 % power, of pairs that are not far apart.
 
         Where all are: of the twins, which are equal and were compared as well.
         """
         near = [found for *_, found in self._near() if math.isfinite(found)]
         ratio = log_ratio(*twins, self._confidence, self._floor) if twins and len(self.order) > 1 else None
-        return max(near, default=math.expm1(surely_found(ratio)) if ratio else None)
+        return max(near, default=math.expm1(smallest_detectable(ratio)) if ratio else None)
 
 
 def _is_slower(ratio: LogRatio | None) -> bool:

@@ -19,24 +19,24 @@ SYS_CLASS = Path("/sys/class")
 
 
 class Probe(ABC):
-    """Something that counts energy, or tells power; building it fails where it is not there."""
+    """Something that counts energy, or reports power; building it fails where it is not there."""
 
     covers: str
     """What part of the machine it is about, and where the figure comes from."""
     counts_energy: bool = True
-    """Whether :meth:`read` gives joules since some instant, or watts."""
+    """Whether :meth:`read` returns joules since some instant, or watts."""
 
     @abstractmethod
     def read(self) -> float:
         """Return joules or watts.
 
         Raises:
-            Exception: it is gone, or tells nothing now.
+            Exception: it is gone, or reports nothing now.
         """
 
 
 class GpuProbe(Probe):
-    """The GPUs on which a process works, as their driver tells."""
+    """The GPUs on which a process works, as their driver reports them."""
 
     def __init__(self, driver: Driver, devices: list[int]) -> None:
         if not devices:
@@ -142,7 +142,7 @@ class Battery(Probe):
 
 
 class PowerMetrics(Probe):
-    """CPU, GPU and neural engine of Apple's processors, as macOS' own tool tells root."""
+    """CPU, GPU and neural engine of Apple's processors, as macOS' own tool reports it to root."""
 
     counts_energy = False
     covers = "CPU, GPU and neural engine (powermetrics)"

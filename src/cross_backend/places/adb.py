@@ -69,7 +69,7 @@ _REMEDIES = {
     "no permissions": "this user may not open the USB device. Run: sudo apt-get install "
     "android-sdk-platform-tools-common, and connect it again",
 }
-"""State that adb tells → why the phone cannot be used, and what to do."""
+"""State that adb reports → why the phone cannot be used, and what to do."""
 _REASONS = (
     (r"device '.*' not found|no devices", "it is not connected any more. Reconnect it"),
     (r"device unauthorized", _REMEDIES["unauthorized"]),

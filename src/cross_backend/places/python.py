@@ -100,7 +100,7 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def _archive(cache: Cache) -> Path:
-    """Return one file with all packages; the same content gives the same bytes."""
+    """Return one file with all packages; the same content has the same bytes."""
     files = dict(_files())
     state = [(name, path.stat().st_size, path.stat().st_mtime_ns) for name, path in files.items()]
     key = hashlib.sha256(json.dumps(state).encode()).hexdigest()[:32]

@@ -46,7 +46,7 @@ def capture(
         kwargs: example inputs by name.
 
     Raises:
-        CaptureError: torch cannot export it, or it takes or gives what cannot be shipped.
+        CaptureError: torch cannot export it, or it takes or returns what cannot be shipped.
     """
     import torch
 

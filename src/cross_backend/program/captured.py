@@ -38,7 +38,7 @@ Program: TypeAlias = "ExportedProgram | OnnxProgram"
 """What every backend lowers."""
 
 STRUCTURE = "structure.json"
-"""File beside a captured program that says what the model itself takes and gives."""
+"""File beside a captured program that says what the model itself takes and returns."""
 
 CALIBRATION = "calibration.npz"
 """File beside it with the inputs that quantisers observe; absent where that are the example inputs."""
@@ -117,7 +117,7 @@ class Captured:
 
     @property
     def structure(self) -> Structure | None:
-        """What the model itself takes and gives; None where that are flat tensors, one output as itself."""
+        """What the model itself takes and returns; None where that are flat tensors, one output as itself."""
         path = self.folder / STRUCTURE
         return Structure.from_json(json.loads(path.read_text())) if path.is_file() else None
 

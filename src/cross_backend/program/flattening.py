@@ -20,7 +20,7 @@ def flatten(program: ExportedProgram) -> ExportedProgram:
     """Return a program of flat positional tensors; constants among its inputs and outputs are left out.
 
     Raises:
-        CaptureError: it takes or gives what cannot be shipped; names it and says what to do.
+        CaptureError: it takes or returns what cannot be shipped; names it and says what to do.
     """
     structure = structure_of(program)
     inputs, outputs = structure.arguments, structure.outputs
@@ -62,7 +62,7 @@ def with_graph(program: ExportedProgram, module: Any) -> ExportedProgram:
 
 
 def structure_of(program: ExportedProgram) -> Structure:
-    """Read what a program takes and gives.
+    """Read what a program takes and returns.
 
     Raises:
         CaptureError: that cannot be shipped; names it and says what to do.

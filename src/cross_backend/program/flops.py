@@ -23,7 +23,7 @@ def count_flops(program: ExportedProgram, inputs: Sequence[Any]) -> int | None:
     """Count the floating point operations of one call with torch's own formulas; nothing is computed.
 
     Fused attention and recurrent layers, which have no formula, are counted as the matrix products that they are.
-    Gives None where the work depends on the inputs (free extents, control flow) or torch's counter cannot follow.
+    None where the work depends on the inputs (free extents, control flow) or torch's counter cannot follow.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode

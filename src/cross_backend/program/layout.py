@@ -25,7 +25,7 @@ def row_major(inputs: Sequence[Any]) -> tuple[Any, ...]:
 def laid_out(program: ExportedProgram) -> ExportedProgram:
     """Return a program whose example inputs, weights and constants lie in row-major order; itself if all do.
 
-    Another one is to be traced again, as its graph still tells the old strides.
+    Another one is to be traced again, as its graph still has the old strides.
     """
     import torch
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Noise:
-    """Whole numbers around 0, drawn once: a tensor's are a window of them, which costs far less than drawing anew."""
+    """Whole numbers around 0, drawn once: a tensor's are a window of them, which costs far less than drawing again."""
 
     SIZE = 1 << 16
 

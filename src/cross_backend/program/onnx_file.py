@@ -25,12 +25,12 @@ from cross_backend.workloads.batching import check_memory, check_row, numpy_rows
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """What a model file takes and gives."""
+    """What a model file takes and returns."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     sample: Mapping[str, Sequence[Any]]
-    """What ``sample.make_sample`` gives for seeded random inputs, free extents 1."""
+    """What ``sample.make_sample`` returns for seeded random inputs, free extents 1."""
     reference: str
     """Who gave the expected outputs."""
     run: Callable[[Sequence[Any]], list[Any]]
@@ -124,7 +124,7 @@ def _feed(model: Any, inputs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _all_rows(model: Any, rows: Sequence[Any], first: Truth) -> dict[str, Any]:
-    """Return outputs of all rows and who gives them: the runtime, where it works, as it is fast."""
+    """Return outputs of all rows and who computes them: the runtime, where it works, as it is fast."""
     feed = _feed(model, rows)
     run = runtime_of(model)
     try:
@@ -138,7 +138,7 @@ def _sample(model: Any, inputs: Sequence[Any], truth: Truth) -> dict[str, Any]:
     import numpy as np
 
     again = []
-    with contextlib.suppress(Exception):  # which tells the rounding: another order of sums
+    with contextlib.suppress(Exception):  # which shows the rounding: another order of sums
         again = [[np.asarray(y) for y in runtime_of(model)(_feed(model, inputs))]]
     expected = [np.asarray(y) for y in truth.outputs]
     groups = make_sample(inputs, expected, _runner(model, truth), [] if truth.doubt else again, count_terms(model))
@@ -176,7 +176,7 @@ def _inputs(model: Any) -> tuple[TensorSpec, ...]:
 
 
 def _given(model: Any) -> list[Any]:
-    """Return the inputs that a caller gives; older files list their weights among them."""
+    """Return the inputs that a caller passes; older files list their weights among them."""
     weights = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in weights]
 

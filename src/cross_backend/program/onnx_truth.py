@@ -35,7 +35,7 @@ RUNTIME = "ONNX Runtime without optimisation"
 
 @dataclass(frozen=True)
 class Truth:
-    """What a model gives for one input, and who says so."""
+    """What a model returns for one input, and who says so."""
 
     outputs: Arrays
     reference: str
@@ -47,7 +47,7 @@ class Truth:
 
 
 def find_truth(model: Any, feed: Mapping[str, Any], name: str) -> Truth:
-    """Find out what a model gives.
+    """Find out what a model returns.
 
     Args:
         model: ``onnx.ModelProto`` that holds its weights.
@@ -172,7 +172,7 @@ def _parted(model: Any, feed: Mapping[str, Any]) -> str | None:
 
 
 def _same_alone(model: Any, node: Any, known: Mapping[str, Any]) -> bool:
-    """Whether the evaluator gives for one node what is known of its outputs."""
+    """Whether the evaluator returns for one node what is known of its outputs."""
     import numpy as np
     import onnx
 

@@ -91,7 +91,7 @@ def reference_sample(
         program: flat, as it was captured.
         name: of the workload, for the reader.
         leaves: tensors of the sample.
-        expected: what the model gives for them.
+        expected: what the model returns for them.
         reference: the eager model.
         own: the user's own inputs, which join the probes.
         steps: inputs of the calls after the sample's, of a program with state; made up where there are none.
@@ -294,7 +294,7 @@ def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Run a torch module on positional inputs without gradients and flatten its outputs.
 
     Raises:
-        CaptureError: it fails, or gives something that is not a tensor.
+        CaptureError: it fails, or returns something that is not a tensor.
     """
     import torch
     from torch.utils import _pytree

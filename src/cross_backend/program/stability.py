@@ -48,7 +48,7 @@ def stability_on(runs: Runs, first: Arrays, leaves: Sequence[Any], outputs: Arra
     is nearly a tie stays where it is under one, and turns in a target that sums in another order. It turns one way
     only, so both signs are tried.
 
-    Where float64 gives the very same, nothing was rounded: ties and thresholds are then met exactly, by every backend.
+    Where float64 computes the very same, nothing was rounded: every backend meets ties and thresholds exactly.
     But for a normalisation of equal numbers, whose mean is exact in one order of its sum and rounded in another.
 
     Args:

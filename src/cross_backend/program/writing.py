@@ -1,4 +1,4 @@
-"""A workload becomes a captured one, once: its program, sample inputs, and the outputs that eager float32 gives."""
+"""A workload becomes a captured one, once: its program, sample inputs, and the outputs that eager float32 computes."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ class Timing:
     name: str
     """In the runtime's own vocabulary."""
     kind: str
-    """``operator``, or ``delegated`` inside a delegate that tells; ``delegate``: its calls, without what it told."""
+    """``operator``, or ``delegated`` inside a delegate that reports it; ``delegate``: its calls, without those."""
     calls: int
     """Calls per run."""
     ms: float

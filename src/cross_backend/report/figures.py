@@ -18,7 +18,7 @@ WIDE = 3.0
 def decimals(value: float, half_width: float | None) -> int:
     """Return how many digits after the point are known; negative where not even the last before it is.
 
-    The last digit shown is one of which the half-width of the interval holds two to twenty: 0.03 gives hundredths.
+    The last digit shown is one of which the half-width of the interval holds two to twenty: 0.03 shows hundredths.
     """
     if not (math.isfinite(value) and value):
         return 0

@@ -35,7 +35,7 @@ def kind(index: int) -> Look:
 
 
 def look_of(target: str) -> Look:
-    """Return the look of a full target: its backend gives the colour; precision and other options give the form."""
+    """Return the look of a full target: the colour is its backend's; the form that of precision and other options."""
     name, _, options = target.partition("?")
     ours = [*map(full_name, COMPARED), *rows()]
     place = list(dict.fromkeys(ours)).index(name) if name in ours else zlib.crc32(name.encode()) % COUNT**2

@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 def text(results: StudyResults) -> str:
     """Return the study: verdicts, rankings, what has no rank, instruments, placement, circumstances, warnings."""
     shown = views(results)
-    lines = [f"# {escaped(results.name)}", "", "<!-- cross-backend study -->", ""]  # tells it from files of others
+    lines = [f"# {escaped(results.name)}", "", "<!-- cross-backend study -->", ""]  # marks it as ours
     lines += _verdicts(shown)
     if found := verdicts.resolution(results.panels):
         lines += [escaped(found), ""]

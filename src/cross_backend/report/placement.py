@@ -56,7 +56,7 @@ def left_by_delegate(placement: Placement | None, least: float = 0.0) -> str:
 
 
 def print_operators(terminal: Terminal, placement: Placement) -> None:
-    """Print what is inside, and what was left: grouped, most expensive first, with reason and Python line."""
+    """Print what is delegated, and what is not: grouped, most expensive first, with reason and Python line."""
     if placement.left:
         terminal.text()
         terminal.text("Left to other kernels, most expensive first", style="bold")
@@ -71,7 +71,7 @@ def print_operators(terminal: Terminal, placement: Placement) -> None:
 
 
 def _rows(operators: Operators) -> Iterator[tuple[str, str, str, str, str]]:
-    """Return the row of what was left, and below it one for each further line."""
+    """Return the row of what is not delegated, and below it one for each further line."""
     shown, more = operators.lines[:LINES], len(operators.lines) - LINES
     first, *further = [*shown, *([f"… and {more} more"] if more > 0 else [])] or [""]
     flops = "–" if operators.flops is None else f"{operators.flops:,}"

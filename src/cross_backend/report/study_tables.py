@@ -16,7 +16,7 @@ from cross_backend.report.views import Row, View, proved, timed
 PERCENTS = (90.0, 99.0, 99.9)
 _PERCENTILES = tuple(f"P{percent:g}" for percent in PERCENTS)
 WHERE = ("workload", "batch", "threads")
-"""What tells panels of one machine apart; columns of tables that hold several."""
+"""What distinguishes panels of one machine; columns of tables that hold several."""
 RANKING = (
     "rank",
     "backend",
@@ -55,7 +55,7 @@ def by_machine(table: Table, places: Sequence[str]) -> Table:
 
 
 def ranking(view: View) -> Table:
-    """Return a row per result that has figures, the best first; :func:`stopped` tells of the others."""
+    """Return a row per result that has figures, the best first; :func:`stopped` lists the others."""
     tasks = tables.costs(row.result for row in view.rows)
     headers = (*RANKING, *tasks, "note")
     rows = tuple(cells(row, tasks) for row in view.rows if row.has_figures)

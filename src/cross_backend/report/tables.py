@@ -59,7 +59,7 @@ class Table:
 
     @property
     def filled(self) -> Table:
-        """The table without columns of which no cell tells anything."""
+        """The table without columns all of whose cells are empty."""
         columns = range(len(self.headers))
         return self.only([i for i in columns if any(row[i] not in {"", NONE} for row in self.rows)])
 

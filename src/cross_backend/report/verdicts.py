@@ -83,7 +83,7 @@ def _for_another_machine(panel: Panel, platform: Platform) -> list[str]:
 
 
 def _not_yet(panel: Panel, waiting: Sequence[Result]) -> str:
-    """Return why a comparison that did not reach every target gives no advice."""
+    """Return why a comparison that did not reach every target has no advice."""
     count = f"{len(waiting)} of {sum(r.unfinished or r.rank is not None for r in panel.results)} targets"
     stopped = any(r.outcome is Outcome.NOT_MEASURED or r.unranked == INTERRUPTED for r in waiting)
     if stopped:

@@ -1,4 +1,4 @@
-"""Rows: what the store gives back, and how records become text and packed samples."""
+"""Rows: what the store returns, and how records become text and packed samples."""
 
 from __future__ import annotations
 

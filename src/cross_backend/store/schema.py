@@ -1,7 +1,7 @@
 """Schema: the tables, their version, and the steps from older versions; imports SQLAlchemy, so is imported late.
 
 Why a list of steps and a number instead of Alembic: the history is one line, is never branched or downgraded, and must
-run from inside a wheel on every opening. A number tells at once that a file is of a newer version, where Alembic would
+run from inside a wheel on every opening. A number shows at once that a file is of a newer version, where Alembic would
 first load its scripts from the package's folder. A step that must rebuild a table of SQLite can use Alembic's
 operations by themselves.
 """

@@ -46,7 +46,7 @@ def write_table(store: Store, study: StudyRow, path: Path) -> int:
 
     Args:
         store: where it is kept.
-        study: as :meth:`Store.find` gives it.
+        study: as :meth:`Store.find` returns it.
         path: ends in ``.parquet`` or ``.csv``.
 
     Returns:
@@ -99,7 +99,7 @@ def _write_csv(found: Iterator[Series], path: Path) -> int:
 
 
 def _lines(cells: Sequence[Any], measurement: Measurement) -> Iterator[str]:
-    """Return the lines of each round; only the cells that differ are written anew, in a third of the time."""
+    """Return the lines of each round; only the cells that differ are written again, in a third of the time."""
     *head, twin, launch = cells
     same = _line((*head, "true" if twin else "false", launch))[:-1]
     kind = _line((measurement.metric, measurement.unit))[:-1]

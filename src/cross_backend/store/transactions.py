@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Transactions:
-    """One database; each transaction takes a connection from a pool and gives it back."""
+    """One database; each transaction takes a connection from a pool and returns it."""
 
     def __init__(self, place: Database, engine: Engine, refusal: StoreError | None) -> None:
         self.place = place

@@ -70,7 +70,7 @@ def cells(
 ) -> tuple[Cell, ...]:
     """Return every cell in the order in which a study goes; imports no vendor.
 
-    ``captured`` gives a panel's program where the cache holds it.
+    ``captured`` returns a panel's program where the cache holds it.
     """
     ask = functools.cache(missing_here)  # a backend may start a process to find out: once is enough
     return tuple(

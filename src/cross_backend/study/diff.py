@@ -4,7 +4,7 @@ A target is *the same* only if the whole interval lies within a margin that is a
 *cannot tell*. It is *slower* (or *faster*) only if three things hold: the whole 95 % interval of the ratio of medians
 lies beyond the larger noise floor of the two panels; the same still holds with the interval widened for the number of
 cells that are compared (Holm's step-down rule, :func:`_holm`), so that all verdicts of a diff together are wrong with
-a probability of at most 5 %; and both results were proved right and ran on the device that was asked for.
+a probability of at most 5 %; and both results were verified and ran on the device that was asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""History: one target's latency from study to study, and where it surely changed."""
+"""History: one target's latency from study to study, and where it changed by more than chance explains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Moment:
     started: str
     outcome: Outcome
     latency_ms: Interval | None
-    """None where it was not proved right, or not timed."""
+    """None where it was not verified, or not timed."""
     change: Interval | None = None
     """Latency / latency of the moment before, where both are known."""
     changed: bool = False

@@ -16,7 +16,7 @@ _MARKS = {
     ".json": b'{\n  "made_by": {\n    "cross-backend": ',
     ".md": b"<!-- cross-backend study -->",
 }
-"""Ending → what tells our reports from other files, near their beginning."""
+"""Ending → what distinguishes our reports from other files, near their beginning."""
 _MARKED_BYTES = 4096
 
 

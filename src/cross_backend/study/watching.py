@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def watching(terminal: Terminal, study: StudySpec, cache: Cache, database: str = "") -> Iterator[Watch]:
-    """Return what the driver tells its progress to: a bar with the time left, and a line per finished panel.
+    """Return what the driver reports its progress to: a bar with the time left, and a line per finished panel.
 
     Args:
         terminal: shows it.
@@ -83,7 +83,7 @@ def run_by_machines(
     Args:
         study: what is measured.
         store: where it is kept.
-        cache: of this machine, which tells what was lowered already.
+        cache: of this machine; it shows what was lowered already.
         terminal: shows the progress.
         address: of the cluster's head; None for the one of this machine.
         shared: URL of the shared cache; None for Ray's object store.

@@ -49,7 +49,7 @@ class Judge:
     def of(
         cls, captured: Captured, rows: Sequence[Exported], max_drop: float, settings: Settings, cache: Cache
     ) -> Judge:
-        """Find how accuracy is measured: by the model's task, by the classes that float32 gives, or by the error.
+        """Find how accuracy is measured: by the model's task, by the classes that float32 computes, or by the error.
 
         Args:
             captured: the model.

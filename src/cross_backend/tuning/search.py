@@ -144,7 +144,7 @@ def _reference(one: _Field, exporting: ExportSettings, observe: Observe) -> list
 
 
 def _digest(asked: Asked, fields: Sequence[_Field]) -> str:
-    """Return what tells an unfinished search from every other one."""
+    """Return what distinguishes an unfinished search from every other."""
     parts = [asked.study.digest, asdict(asked.bounds), asdict(asked.rungs), asked.num_runs]
     text = json.dumps([*parts, *(one.captured.digest for one in fields)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

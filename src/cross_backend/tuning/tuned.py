@@ -75,7 +75,7 @@ class Tried:
     misses: tuple[Miss, ...] = ()
     """Bounds that it does not meet."""
     tied: bool = False
-    """Whether it cannot be told apart from the winner."""
+    """Whether it cannot be distinguished from the winner."""
     unbeaten: bool = False
     """Whether no other candidate within the bounds is as good in everything and better in something."""
 

@@ -28,7 +28,7 @@ class Precision:
     least: float
     most: float
     mean: float = math.inf
-    """Largest accepted root mean square: errors of narrow types have tails; their mean tells right from wrong."""
+    """Largest accepted root mean square: errors of narrow types have tails; their mean separates right from wrong."""
 
 
 PRECISIONS: Mapping[str, Precision] = {

@@ -58,7 +58,7 @@ def moved(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], rounded: fl
     Args:
         first: reference output for the first input.
         second: for the second.
-        rounded: that share: what float32 may deviate by in this program, so that what moves less tells nothing.
+        rounded: that share: what float32 may deviate by in this program, so that what moves less proves nothing.
     """
     import numpy as np
 

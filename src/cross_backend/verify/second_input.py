@@ -20,7 +20,7 @@ def second_inputs(inputs: Sequence[Any]) -> Iterator[Arrays]:
     """Yield inputs of the same shapes and types that differ from those given, the tamest first.
 
     Values are moved along the last axis, then reversed, then shuffled: indices, tokens and masks stay valid. Floating
-    point values are scaled, too. The last one draws floating point values anew, with the mean and spread of the old.
+    point values are scaled, too. The last one draws floating point values again, with the mean and spread of the old.
 
     Args:
         inputs: NumPy arrays.

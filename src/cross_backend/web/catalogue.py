@@ -51,7 +51,7 @@ class Playable:
     name: str
     choices: tuple[Choice, ...]
     media: Media | None = None
-    """What it works on beside tensors; None where it only runs on its own sample."""
+    """What it works on beside tensors; None where it runs on the sample input only."""
 
     @property
     def usable(self) -> list[Choice]:

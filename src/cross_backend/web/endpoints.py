@@ -1,4 +1,4 @@
-"""Endpoints: what an address of the API takes and gives, said once: the router and the OpenAPI document read it."""
+"""Endpoints: what an address of the API takes and returns, said once: the router and the OpenAPI document read it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Endpoint:
     summary: str
     answer: Callable[[Request], Awaitable[Response]]
     gives: Schema
-    """Schema of what it gives where nothing is wrong."""
+    """Schema of the answer where nothing is wrong."""
     parameters: tuple[Parameter, ...] = ()
     takes: Schema | None = None
     """Schema of what is sent; None where nothing is."""

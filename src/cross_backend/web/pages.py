@@ -298,7 +298,7 @@ def short(gap: str) -> str:
 
 
 async def artifact(request: Request) -> Response:
-    """Show what one artifact holds: what is inside, what was left, why, and by which line."""
+    """Show what one artifact holds: what is delegated, what is not, why, and by which line."""
     from anyio import to_thread
 
     choice, found = await _operations(request)

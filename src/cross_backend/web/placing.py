@@ -1,4 +1,4 @@
-"""Placing: an artifact's placement as a picture and rows: what is delegated, what was left, why, and by which line."""
+"""Placing: an artifact's placement as a picture and rows: what is delegated, what is not, why, and by which line."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Shelf:
         return found
 
     def results(self, number: int) -> StudyResults:
-        """Return a study's results; put together anew where launches were added.
+        """Return a study's results; put together again where launches were added.
 
         Raises:
             NotFoundError: there is none of that number.

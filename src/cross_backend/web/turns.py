@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Turns:
-    """Used in ``with``; Python's own lock may go to who came last, again and again."""
+    """Used in ``with``; Python's own lock may repeatedly go to who came last."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_TICKETS = 32
 """Inputs that are kept for outputs that may come."""
 TYPES = ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
-"""Element types that the runtime in the browser gives and NumPy has under the same name."""
+"""Element types that the runtime in the browser returns and NumPy has under the same name."""
 RUNTIME_SUFFIX = ".wasm"
 
 
@@ -116,7 +116,7 @@ def taken_back(layout: str, data: bytes, specs: Sequence[TensorSpec]) -> Arrays:
     """Return the outputs that a browser sends: a list of type and extents, and all bytes after each other.
 
     Raises:
-        UsageError: they are not what the artifact gives.
+        UsageError: they are not what the artifact returns.
     """
     import numpy as np
 

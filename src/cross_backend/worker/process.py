@@ -216,7 +216,7 @@ class Worker:
             return
         import psutil
 
-        with contextlib.suppress(psutil.Error):  # it is gone; the pipe tells
+        with contextlib.suppress(psutil.Error):  # it is gone; the pipe shows that
             used = psutil.Process(self.pid).memory_info().rss
             if used > self.memory_limit_bytes:
                 self.kill()

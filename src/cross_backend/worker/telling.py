@@ -1,4 +1,4 @@
-"""Telling: a process that is asked once, on standard input, and tells its progress line by line as JSON.
+"""Telling: a process that is asked once, on standard input, and reports its progress line by line as JSON.
 
 It ends when standard input closes: whoever asked is gone.
 """
@@ -23,7 +23,7 @@ def answer_once(work: Callable[[dict[str, Any], Tell], None], stopped: str = "st
     """Read what is asked, work, and tell how that ended.
 
     Args:
-        work: called with what was asked, and what tells its progress.
+        work: called with what was asked, and what reports its progress.
         stopped: what is told where nobody waits any longer.
 
     Returns:

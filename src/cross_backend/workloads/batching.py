@@ -196,7 +196,7 @@ def check_row(
     alone: Sequence[Any],
     again: Callable[[], Sequence[Any] | None] = lambda: None,
 ) -> None:
-    """Check that a batch is one: what a row gives among others is what it gives alone.
+    """Check that a batch is one: a row's outputs among others are its outputs alone.
 
     Args:
         name: of the workload, for the message.

@@ -91,7 +91,7 @@ class Source:
     weights: str | None
     """Checkpoint file or published weights name."""
     identity: str | None
-    """What the built model depends on, without building it; None where only running the code tells."""
+    """What the built model depends on, without building it; None where only running the code shows it."""
     build: Callable[[], Workload]
     """Build it; imports torch."""
     batch: int | None = None

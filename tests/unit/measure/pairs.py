@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cross_backend.measure.paired import all_pairs, joint_confidence, log_ratio
-from cross_backend.measure.precision import surely_found
+from cross_backend.measure.precision import smallest_detectable
 from cross_backend.measure.quantiles import CONFIDENCE
 from cross_backend.measurement import Interval, Measurement
 
@@ -31,4 +31,4 @@ def detectable(
     """Return the relative difference from the leader that is found in 95 of 100 such studies; the largest figure."""
     confidence = joint_confidence(all_pairs(targets))
     found = [log_ratio(leader, other, confidence, floor or 0.0) for other in others]
-    return max((math.expm1(surely_found(ratio)) for ratio in found if ratio is not None), default=None)
+    return max((math.expm1(smallest_detectable(ratio)) for ratio in found if ratio is not None), default=None)

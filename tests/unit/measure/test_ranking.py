@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cross_backend.measure.paired import joint_confidence, log_ratio, resolution
-from cross_backend.measure.precision import surely_found
+from cross_backend.measure.precision import smallest_detectable
 from cross_backend.measure.ranking import Ranking
 from cross_backend.measure.statistics import noise_floor
 from cross_backend.measurement import Interval, Measurement
@@ -117,7 +117,7 @@ def test_what_is_clearly_apart_is_not_started_again(logs: tuple[float, ...], aga
     assert ranked([launched(log) for log in logs], None).undecided == again
 
 
-def test_equal_ones_are_decided_when_a_difference_would_surely_be_found() -> None:
+def test_equal_ones_are_decided_when_a_difference_would_be_detected() -> None:
     for launches, decided in ((1, False), (2, False), (4, True)):
         found = ranked([launched(*[0.0] * launches)] * 2, None)
         assert (found.undecided == []) is decided
@@ -131,11 +131,11 @@ def test_what_would_be_found_is_said_of_near_pairs_and_else_of_the_twins() -> No
     floor = noise_floor(*twins)
     ties = ranked([launched(*[0.0] * 4), launched(*[0.01] * 4), launched(0.9, None, None, None)], floor)
     near = log_ratio(launched(*[0.01] * 4), launched(*[0.0] * 4), joint_confidence(1), floor or 0.0)
-    assert near is not None and ties.found_from(twins) == pytest.approx(math.expm1(surely_found(near)))
+    assert near is not None and ties.found_from(twins) == pytest.approx(math.expm1(smallest_detectable(near)))
     apart = ranked([launched(0.0), launched(0.9)], floor)
     assert apart.found_from(None) is None
     mine = log_ratio(*twins, floor=floor or 0.0)
-    assert mine is not None and apart.found_from(twins) == pytest.approx(math.expm1(surely_found(mine)))
+    assert mine is not None and apart.found_from(twins) == pytest.approx(math.expm1(smallest_detectable(mine)))
     assert resolution(4) < math.log1p(apart.found_from(twins) or 0.0)
 
 

@@ -40,7 +40,7 @@ typedef struct {
 
 typedef struct {
   size_t offset, bytes;
-  uint64_t free_at;  // HELD until firmware gives it back
+  uint64_t free_at;  // HELD until firmware frees it
 } at_block;
 
 #define AT_HELD UINT64_MAX

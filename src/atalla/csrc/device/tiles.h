@@ -1,8 +1,8 @@
 // Tiles: an instruction that is no product, cut into calls on parts of its views that fit into a room.
 //
-// The fast kernel, run on all tiles in order, gives the bits that it gives on the whole call, in either of two ways:
-// where the views lie, or on copies of them in dense memory (see at_dense). Tiles write each element of dst once, but
-// for a SCATTER that is done in place. What no part of the views can keep is not cut: sums are never taken apart.
+// The fast kernel, run on all tiles in order, computes the bits that it computes on the whole call, in either of two
+// ways: where the views lie, or on copies of them in dense memory (see at_dense). Tiles write each element of dst once,
+// but for a SCATTER that is done in place. What no part of the views can keep is not cut: sums are never taken apart.
 //
 // A copy where a kernel would take another way, so that it rounds in another order, is none: at_tile says that such a
 // view stays where it is. That happens to REDUCE and NORM of views with gaps only.

@@ -15,7 +15,7 @@ typedef struct {
 
 at_merged at_merge(const at_view* const* views, unsigned count, uint32_t dims);
 
-// Gives a view the merged dims, and behind them those of its own from number `from` on that `kept` has.
+// Sets a view's merged dims, and behind them those of its own from number `from` on that `kept` has.
 void at_put_dims(at_view* view, const at_merged* merged, unsigned which);
 void at_push_dim(at_view* view, int64_t dim, int64_t stride);
 
@@ -76,7 +76,7 @@ void at_resize_words(const at_tiling* t, int64_t from, int64_t count, int64_t* w
 
 // Bytes of a tile's views, each rounded up; SIZE_MAX where blocks are not possible.
 size_t at_room_of(const at_tiling* t, size_t align);
-// Finds blocks, of which the smallest fit, and gives the number of tiles. Nested ones are neighbours in memory.
+// Finds blocks, of which the smallest fit, and returns the number of tiles. Nested ones are neighbours in memory.
 size_t at_choose_blocks(at_tiling* t, const at_room* room, int nested);
 
 // Whether the kernel adds up in the same order on two calls that differ in strides only.

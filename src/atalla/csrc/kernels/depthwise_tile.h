@@ -79,7 +79,7 @@ INLINE float* onward(float* at, int64_t step) {
   return at;
 }
 
-// Adds what a line of the input gives to `rows` rows of the output by their rows of the filter.
+// Adds what a line of the input contributes to `rows` rows of the output by their rows of the filter.
 INLINE void dw_line(const int kernel_w, const int stride, const int rows, const int full, const int is_int8,
                     const char* const* columns, vf w[][MOST_WIDTH], size_t c, size_t count, vf acc[][PIXELS]) {
 #pragma GCC unroll 24
@@ -154,7 +154,7 @@ INLINE void dw_vector(const int kernel_w, const int stride, const int rows, cons
 INLINE void dw_channels(const int kernel_w, const int stride, const int rows, const dw_kind kind, const dw_rows* b,
                         int64_t x) {
   size_t c = 0;
-  if (kind == DW_INT8) {  // a part of a vector of bytes is slow: at the end some channels again, which gives the same
+  if (kind == DW_INT8) {  // a part of a vector of bytes is slow: at the end some channels again, with the same result
     for (; c < b->channels; c += VL) {
       const size_t most = b->channels - VL;
       dw_vector(kernel_w, stride, rows, 1, kind, b, x, c < most ? c : most, VL);

@@ -5,7 +5,7 @@
 //
 // Taps and channels are taken in slices whose weights stay in the first-level cache while all rows of a block pass;
 // each slice has a sum of its own, which keeps errors small, and whole sums wait in `out`. Slices depend on the depth
-// alone, so that every tiling gives the same bits.
+// alone, so that every tiling computes the same bits.
 #pragma once
 
 #include "choices.h"

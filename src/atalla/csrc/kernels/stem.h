@@ -1,4 +1,4 @@
-// CONV2D of few channels, however the image lies in memory: rows of pixels are laid out anew, one for each channel and
+// CONV2D of few channels, however the image lies in memory: rows of pixels are laid out again, one for each channel and
 // row of the filter, padded, and split by the columns' stride, so that neighbours of the output are neighbours there.
 // Rows of the image that the next row of the output reads, too, stay as they are.
 #pragma once
@@ -89,7 +89,7 @@ static void stem_line(const stem_job* job, const float* row, int64_t step, float
   }
 }
 
-// What a thread keeps: where the taps are, the rows of the image that were laid out anew, and their numbers.
+// What a thread keeps: where the taps are, the rows of the image that were laid out again, and their numbers.
 typedef struct {
   float** taps;
   int64_t* held;

@@ -1,4 +1,4 @@
-// The name of the table of an instruction set's kernels, which NAME gives.
+// The name of the table of an instruction set's kernels, which NAME makes.
 #pragma once
 
 #define JOINED(A, B) A##B

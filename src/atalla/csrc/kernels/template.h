@@ -1,4 +1,4 @@
-// All kernels, for one instruction set. Needs VL and NAME, as "kernels_avx2.c" gives them.
+// All kernels, for one instruction set. Needs VL and NAME, as "kernels_avx2.c" defines them.
 #include "attention.h"
 #include "bf16.h"
 #include "bmm.h"

@@ -244,7 +244,7 @@ INLINE vf vmin(vf a, vf b) { return vselect(vless(a, b) | vnan(a), a, b); }
 
 INLINE vf vabs(vf a) { return (vf)((vi)a & viset(0x7fffffff)); }
 
-// Not below, not above a number; NaN stays NaN: x86 gives the second operand where one is NaN.
+// Not below, not above a number; NaN stays NaN: x86 returns the second operand where one is NaN.
 #if defined(__AVX__) && VL == 8
 INLINE vf vfloor_at(vf a, vf low) { return (vf)_mm256_max_ps((__m256)low, (__m256)a); }
 

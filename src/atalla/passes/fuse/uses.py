@@ -71,7 +71,7 @@ def without_dead(program: ir.Program) -> None:
 
 
 def each_ew(program: ir.Program, rewrite: Callable[[ir.Instruction, Uses], ir.Instruction | None]) -> None:
-    """Offer every EW to a rewrite, which gives the instruction that takes its place, or None."""
+    """Offer every EW to a rewrite, which returns the instruction that takes its place, or None."""
     uses, place = Uses.of(program), 0
     while place < len(program.instructions):
         ew = program.instructions[place]

@@ -86,7 +86,7 @@ class Chain:
 
 
 Build = Callable[..., int]
-"""Called with the chain and the numbers of its operands; gives that of the result."""
+"""Called with the chain and the numbers of its operands; returns that of the result."""
 
 
 def broadcast(tensor: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:

@@ -100,7 +100,7 @@ def emit_convolution(
         x = _each_channel_again(low, channels_last(low, x), int(weight.shape[0]) // groups)
         groups = channels = x.shape[1]
     is_depthwise = groups > 1 and equal(weight.shape[1], 1) and equal(weight.shape[0], channels)
-    anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel lays out the rows anew
+    anyhow = groups == 1 and isinstance(channels, int) and channels <= FEW_CHANNELS  # its kernel copies the rows
     low.emit(
         Op.DWCONV2D if is_depthwise else Op.CONV2D,
         dst,

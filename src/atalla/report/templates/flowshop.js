@@ -66,7 +66,7 @@ class Shop {
     this.left = { frames: [], ring: [], late: [], parts: [], weights: [] };
   }
 
-  // Notes when what has room so far is gone; gives when there is room for one more.
+  // Notes when what has room so far is gone; returns when there is room for one more.
   leaves(name, time) {
     const left = this.left[name];
     const room = this.room[name];
@@ -101,7 +101,7 @@ class Shop {
     if (stores) this.store.work(Math.max(ready, this.issued), store, stores);
   }
 
-  // Issues a tile, as soon as queues and scratchpads have room for it; gives when it is loaded.
+  // Issues a tile, as soon as queues and scratchpads have room for it; returns when it is loaded.
   loaded(tile, load, loads, operations) {
     const { queue, issue_cycles: issue } = this.hardware;
     const [flags, early, late, bias] = [tile[TILE.flags], tile[TILE.early], tile[TILE.late], tile[TILE.bias]];

@@ -1,4 +1,4 @@
-// The page: sliders choose a device, and everything that depends on it is worked out and drawn anew. No request is made.
+// The page: sliders choose a device, and everything that depends on it is worked out and drawn again. No request is made.
 
 const data = JSON.parse(get("data").textContent);
 const grid = new Grid(data);
@@ -147,7 +147,7 @@ function choose(number) {
   roofline.draw(device, chosen);
   drawTable(device);
   drawChosen(device);
-  if (held !== null) get("layer-table").querySelector(`[data-number="${held}"]`)?.focus(); // its row was made anew
+  if (held !== null) get("layer-table").querySelector(`[data-number="${held}"]`)?.focus(); // its row was made again
 }
 
 function drawChosen(device) {

@@ -1,4 +1,4 @@
-"""A ``.pte`` that no manifest describes: what its method takes and gives, and whose delegates are in it."""
+"""A ``.pte`` that no manifest describes: what its method takes and returns, and whose delegates are in it."""
 
 from __future__ import annotations
 

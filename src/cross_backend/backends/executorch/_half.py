@@ -105,7 +105,7 @@ def _cast_input(node: Any) -> None:
 def _widen(node: Any) -> None:
     """Let layer_norm compute in float32 between casts.
 
-    ExecuTorch 1.5's kernel for float16 gives wrong numbers where 256 or more are normalised together.
+    ExecuTorch 1.5's kernel for float16 computes wrong numbers where 256 or more are normalised together.
     """
     import torch
     from torch.fx.node import map_arg
@@ -135,7 +135,7 @@ def _cast_outputs(graph: Any, signature: Any, wide: list[bool]) -> None:
 
 
 def _infer(module: Any) -> None:
-    """Work out anew what every node gives."""
+    """Work out again what every node returns."""
     import torch
     from torch._guards import detect_fake_mode
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp

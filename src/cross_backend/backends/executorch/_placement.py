@@ -1,4 +1,4 @@
-"""Reading a finished ``.pte`` back: what lies in whose delegate, what was left, why, at what cost, from which line."""
+"""Reading a finished ``.pte`` back: what lies in whose delegate, what in none, why, at what cost, from which line."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def read_placement(
 
     Args:
         payload: the file.
-        graph: the graph that it was emitted from; gives reasons and lines only.
+        graph: the graph that it was emitted from; for reasons and lines only.
         rejections: what the partitioner said.
         delegate_id: whose delegates count as inside; None where the kernels themselves do.
         blob_operators: counts the operators inside one delegate's blob.
-        unlogged: gives the reason for ``mean.out``, which the partitioner said nothing about, or None.
+        unlogged: returns the reason for ``mean.out``, which the partitioner said nothing about, or None.
     """
     from executorch.exir._serialize._program import deserialize_pte_binary
     from executorch.exir.schema import DataLocation, DelegateCall, KernelCall

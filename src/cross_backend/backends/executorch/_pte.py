@@ -37,7 +37,7 @@ _NOT_ONNX = "ExecuTorch lowers PyTorch programs; it has no ONNX importer"
 
 
 class ExecuTorchBackend(Backend):
-    """A backend of ExecuTorch: a subclass gives its partitioners, its delegate's id, and how to read its blob."""
+    """A backend of ExecuTorch: a subclass has its partitioners, its delegate's id, and how to read its blob."""
 
     suffix = ".pte"
     preload: ClassVar[tuple[str, ...]] = ("executorch.exir",)
@@ -50,7 +50,7 @@ class ExecuTorchBackend(Backend):
     delegate_id: ClassVar[str | None] = None
     """Id that its delegates carry in the file; None for the portable kernels."""
     rejections: ClassVar[str | None] = None
-    """``module:Class.method(self, node, reason)`` that its partitioner tells why a node is left, if it does."""
+    """``module:Class.method(self, node, reason)`` that its partitioner calls with why a node is left, if it does."""
     takes_half: ClassVar[bool] = False
     """Whether ``precision=fp16`` means a program of float16."""
     run_gap: ClassVar[Gap | None] = None

@@ -61,7 +61,7 @@ class _OpenVinoDelegateSession(PteSession):
         if threads is not None and hasattr(os, "sched_setaffinity"):
             # OpenVINO takes as many threads as it may use processors, and the delegate hands no other number on.
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-        # The vendor's own entry tells the delegate where the package keeps OpenVINO's library.
+        # The vendor's own entry shows the delegate where the package keeps OpenVINO's library.
         from executorch.extension.pybindings import portable_lib  # noqa: F401
 
         super()._open()

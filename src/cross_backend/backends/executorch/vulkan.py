@@ -49,7 +49,7 @@ class Vulkan(ExecuTorchBackend):
 def _keep_patterns() -> None:
     """Let the vendor trace the graphs that it looks for once a process.
 
-    By itself it traces them anew for each program, which is three quarters of the time that a small one takes.
+    By itself it traces them again for each program, which is three quarters of the time that a small one takes.
     """
     from executorch.backends.vulkan.patterns import fusable_patterns
 

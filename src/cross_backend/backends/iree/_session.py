@@ -125,7 +125,7 @@ class IreeSession(Session):
 
 
 def create_driver(uri: str, *flags: str) -> Any:
-    """Open a driver of IREE's runtime anew: the one that the runtime shares keeps the flags that it began with."""
+    """Open another driver of IREE's runtime: the one that the runtime shares keeps the flags that it began with."""
     from iree.runtime import flags as settings
     from iree.runtime._binding import create_hal_driver
 

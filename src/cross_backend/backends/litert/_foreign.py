@@ -1,4 +1,4 @@
-"""A ``.tflite`` file that no manifest describes: what it takes and gives."""
+"""A ``.tflite`` file that no manifest describes: what it takes and returns."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _REASON = 300
 
 
 def input_name(index: int) -> str:
-    """Return how an input is called in the file: the converter gives outputs back in another order than the program."""
+    """Return how an input is called in the file: the converter returns outputs in another order than the program."""
     return f"input_{index}"
 
 

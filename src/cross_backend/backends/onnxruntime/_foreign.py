@@ -1,4 +1,4 @@
-"""An ``.onnx`` file that no manifest describes: what it takes and gives, as ONNX Runtime reads it."""
+"""An ``.onnx`` file that no manifest describes: what it takes and returns, as ONNX Runtime reads it."""
 
 from __future__ import annotations
 

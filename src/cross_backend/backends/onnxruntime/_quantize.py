@@ -116,7 +116,7 @@ def _reader(source: Path, calibration: Calibration) -> Any:
     names = [value.name for value in graph.input if value.name not in constants]
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
-        """Gives the samples one after the other."""
+        """Yields the samples one after the other."""
 
         def __init__(self) -> None:
             self._left: Iterator[Mapping[str, Any]] = (

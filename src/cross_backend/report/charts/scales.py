@@ -48,7 +48,7 @@ def scale(
     """Return a scale that holds all values with a little room at both ends.
 
     Args:
-        values: finite numbers; none of them gives the scale from 0 (1 where logarithmic) to 1 (10).
+        values: finite numbers; without any the scale is that from 0 (1 where logarithmic) to 1 (10).
         start: position of the smallest.
         end: position of the largest.
         log: logarithmic; values that are not above zero are put on the lower end.

@@ -1,4 +1,4 @@
-// The page's script: shows one panel or all, and compares targets anew from the raw samples. It makes no request.
+// The page's script: shows one panel or all, and compares targets again from the raw samples. It makes no request.
 "use strict";
 (() => {
   const get = (id) => document.getElementById(id);

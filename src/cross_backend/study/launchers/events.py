@@ -1,4 +1,4 @@
-"""Events: what a node tells the driver of a panel, in this order: begun, records and progress, how it ended.
+"""Events: what a node reports to the driver of a panel, in this order: begun, records and progress, how it ended.
 
 They travel in lists: what happens at about the same time is one object of Ray's.
 """

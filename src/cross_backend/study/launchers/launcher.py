@@ -14,7 +14,7 @@ from cross_backend.study.watch import Watch
 
 @dataclass(frozen=True)
 class PanelJob:
-    """A panel to be measured on one class of machines, and the book that keeps what it gives."""
+    """A panel to be measured on one class of machines, and the book that keeps its results."""
 
     book: Book
     spec: PanelSpec

@@ -44,7 +44,7 @@ LOOK_S = 2.0
 GRACE_S = 60.0
 """So long a class may be without machines until its panels are given up."""
 NOISY = 0.2
-"""A noise floor, as a relative difference, from which on a machine tells too little."""
+"""A noise floor, as a relative difference, from which on a machine detects too little."""
 NOISY_AFTER = 3
 """Panels of a machine until its noise floors are judged, by their median."""
 RECENT = 20

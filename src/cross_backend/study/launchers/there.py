@@ -192,7 +192,7 @@ def panel(
 
 
 def streamed(work: Callable[[Callable[[Event], None]], None]) -> Iterator[list[Event]]:
-    """Run work that tells events in a thread; yield them in lists, the last of which says how it ended."""
+    """Run work that reports events in a thread; yield them in lists, the last of which says how it ended."""
     told: queue.SimpleQueue[Event] = queue.SimpleQueue()
 
     def run() -> None:

@@ -4,7 +4,7 @@ import { _ } from "/static/texts.js";
 
 const $ = (id) => document.getElementById(id);
 
-/** Return what gives the input of a kind: `take()` is a Blob, a text, or null where there is none yet. */
+/** Return what reads the input of a kind: `take()` is a Blob, a text, or null where there is none yet. */
 export function inputOf(kind, changed) {
   const maker = { digit, image: picture, boxes: picture, numbers, text, audio }[kind];
   return maker ? maker(changed) : { take: async () => null, optional: true };

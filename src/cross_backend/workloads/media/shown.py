@@ -58,7 +58,7 @@ class Token:
     index: int
     """In the vocabulary."""
     length: float | None = None
-    """Euclidean length of the state that the model gave for it; None where it gives none."""
+    """Euclidean length of the state that the model returned for it; None where it returns none."""
 
 
 @dataclass(frozen=True)

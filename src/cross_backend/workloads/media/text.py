@@ -1,4 +1,4 @@
-"""Text for transformers' models: token ids by a tokenizer's own file, and what the model gives for each token."""
+"""Text for transformers' models: token ids by a tokenizer's own file, and what the model returns for each token."""
 
 from __future__ import annotations
 

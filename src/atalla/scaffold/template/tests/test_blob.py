@@ -67,7 +67,7 @@ def test_another_version_is_told_as_such(blob: bytes) -> None:
 
 
 def test_whoever_seals_nonsense_is_refused_by_both_or_by_none(blob: bytes) -> None:
-    """Change a word or two of the tables at random, with a checksum that holds; what is opened gives the same bits."""
+    """Change a word or two of the tables at random, with a checksum that holds; what opens computes the same bits."""
     draw, seen = random.Random(0), set()
     tables = len(blob) - 16 - 4 * len(read(blob).constants)
     for _ in range(2000):

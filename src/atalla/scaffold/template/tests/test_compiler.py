@@ -26,7 +26,7 @@ def compiled(net: nets.Net) -> bytes:
 def test_right_against_eager(name: str, executor: str) -> None:
     net = nets.runs()[name]
     opened = EXECUTORS[executor](compiled(net))
-    for _ in range(2):  # a second run gives the same
+    for _ in range(2):  # a second run computes the same
         made = opened.run([one.numpy() for one in net[1]])
         wanted = nets.eager(net)
         assert len(made) == len(wanted)

@@ -1,4 +1,4 @@
-"""Delegate: ExecuTorch gives the chip its nodes, keeps the others, and runs both; no damaged blob is opened."""
+"""Delegate: ExecuTorch hands the chip its nodes, keeps the others, and runs both; no damaged blob is opened."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def compile_program(program: ExportedProgram) -> Blob:
 
 
 class _Lowering:
-    """Gives every tensor a place in memory, one behind the other: constants, inputs, results.
+    """Assigns every tensor a place in memory, one behind the other: constants, inputs, results.
 
     CHIP: here you plan memory (results that are dead could share a place), choose layouts, fuse and tile.
     """

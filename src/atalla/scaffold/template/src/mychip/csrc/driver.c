@@ -58,7 +58,7 @@ size_t mychip_output_floats(const mychip_program* program, uint32_t i) { return 
 
 // ---- CHIP ----------------------------------------------------------------------------------------------------------
 // DMA to and from the chip, and a start with a wait for its end. The kernels define what the chip computes: sums go by
-// rising k, each operation is rounded (no fused multiply-add), and simulator.py gives the same bits.
+// rising k, each operation is rounded (no fused multiply-add), and simulator.py computes the same bits.
 
 void mychip_write(mychip_program* program, uint32_t i, const float* from) {
   const mychip_tensor* t = input_of(program, i);
