@@ -8,7 +8,7 @@
 namespace cross_backend {
 
 using Samples = std::vector<std::int64_t>;  // nanoseconds, in order
-using Rounds = std::vector<Samples>;        // by visit; a visit without calls is empty
+using Rounds = std::vector<Samples>;        // by block; a block without calls is empty
 
 struct Interval {
   double value;

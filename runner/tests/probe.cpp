@@ -1,6 +1,6 @@
 // Reads one JSON document and prints what this program's parts make of it, for a test that asks the Python package the
 // same. Its keys say which part: "rounds" ([[[ns, …], …], …]), "digest" (a path), "steady" ([[value, …], …]), "warm_up"
-// ([[ns, …], …]), "visits" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected" and
+// ([[ns, …], …]), "blocks" ([[estimate_ms, calls, seconds], …]), "printable" ([[byte, …], …]), or "expected" and
 // "outputs" (of each input), "scale", "rounding", "tolerance" and perhaps "mean_tolerance".
 #include <algorithm>
 #include <iostream>
@@ -14,7 +14,7 @@
 #include "statistics.h"
 #include "steady.h"
 #include "text.h"
-#include "visits.h"
+#include "blocks.h"
 
 namespace cross_backend {
 
@@ -106,8 +106,8 @@ json answer(const json& request) {
   if (request.contains("steady")) return each<std::vector<double>>(request["steady"], steady);
   if (request.contains("warm_up")) return each<Samples>(request["warm_up"], warm_up);
   if (request.contains("printable")) return each<std::vector<std::uint8_t>>(request["printable"], printable_bytes);
-  if (request.contains("visits")) {
-    return each<json>(request["visits"], [](const json& row) { return plan_visits(row[0], row[1], row[2]); });
+  if (request.contains("blocks")) {
+    return each<json>(request["blocks"], [](const json& row) { return plan_blocks(row[0], row[1], row[2]); });
   }
   return compare(request);
 }

@@ -8,9 +8,9 @@ import pytest
 
 from cross_backend.cli import _compare_progress
 from cross_backend.cli._compare_progress import Watched
-from cross_backend.comparison.entrant import Entrant, Standing, standing
+from cross_backend.comparison.blocks import ROUNDS
+from cross_backend.comparison.contestant import Contestant, Standing, standing
 from cross_backend.comparison.settings import Settings
-from cross_backend.comparison.visits import ROUNDS
 from cross_backend.exporting.export import Exported
 from cross_backend.measurement import Measurement
 from cross_backend.records import Comparison, Outcome, Result
@@ -86,12 +86,12 @@ def test_the_table_has_the_fastest_on_top() -> None:
 def test_a_standing_is_what_all_launches_until_now_measured() -> None:
     row = Exported("cpu", Outcome.OK)
     right = Comparison(0.0, 0.0, 100.0, 1.0, 1e-4, verdict=True)
-    entrant = Entrant(row, Result("net", "cpu", "CPU", Outcome.OK))
-    assert standing(entrant, []) == Standing("CPU", "waiting")
-    entrant.result = Result("net", "cpu", "CPU", Outcome.OK, comparison=right)
-    assert standing(entrant, [None]) == Standing("CPU", "verified")
-    entrant.rounds.append((3_000_000,))
+    contestant = Contestant(row, Result("net", "cpu", "CPU", Outcome.OK))
+    assert standing(contestant, []) == Standing("CPU", "waiting")
+    contestant.result = Result("net", "cpu", "CPU", Outcome.OK, comparison=right)
+    assert standing(contestant, [None]) == Standing("CPU", "verified")
+    contestant.rounds.append((3_000_000,))
     earlier = Measurement("latency", "ns", ((1_000_000,), (2_000_000,)))
-    assert standing(entrant, [earlier]) == Standing("CPU", "measured", 2.0, 3)
-    entrant.result = Result("net", "cpu", "CPU", Outcome.MISMATCH, "wrong")
-    assert standing(entrant, [earlier]) == Standing("CPU", "MISMATCH")
+    assert standing(contestant, [earlier]) == Standing("CPU", "measured", 2.0, 3)
+    contestant.result = Result("net", "cpu", "CPU", Outcome.MISMATCH, "wrong")
+    assert standing(contestant, [earlier]) == Standing("CPU", "MISMATCH")

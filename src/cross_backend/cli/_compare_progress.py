@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from cross_backend.comparison.entrant import Standing
+from cross_backend.comparison.blocks import ROUNDS
+from cross_backend.comparison.contestant import Standing
 from cross_backend.comparison.settings import Settings
-from cross_backend.comparison.visits import ROUNDS
 from cross_backend.report import figures
 from cross_backend.report.progress import Show
 from cross_backend.report.tables import NONE, Table

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cross_backend.cache import Cache
-from cross_backend.comparison.entrant import Entrant
+from cross_backend.comparison.contestant import Contestant
 from cross_backend.errors import CrossBackendError, WorkerError, one_line
 from cross_backend.instruments.agreement import INPUTS, MOST_BYTES, SECONDS, Answers, agreement, many_inputs
 from cross_backend.program.captured import Captured
@@ -18,9 +18,9 @@ from cross_backend.tensors import load_tensors, save_tensors
 NAME = "agreement"
 
 
-def agree(entrants: Sequence[Entrant], captured: Captured, cache: Cache) -> None:
+def agree(contestants: Sequence[Contestant], captured: Captured, cache: Cache) -> None:
     """Run the fastest float32 target and every target of lower precision on many inputs, and compare the answers."""
-    running = [one for one in entrants if one.bench is not None and one.result.outcome is Outcome.OK]
+    running = [one for one in contestants if one.bench is not None and one.result.outcome is Outcome.OK]
     low = [one for one in running if one.result.precision not in {None, "fp32"}]
     full = sorted((one for one in running if one.result.precision in {None, "fp32"}), key=lambda one: one.estimate_ms)
     if not low:
@@ -49,30 +49,32 @@ def agree(entrants: Sequence[Entrant], captured: Captured, cache: Cache) -> None
                     _leave_out([one], one_line(error))
 
 
-def _leave_out(entrants: Sequence[Entrant], why: str) -> None:
-    for one in entrants:
+def _leave_out(contestants: Sequence[Contestant], why: str) -> None:
+    for one in contestants:
         one.result = replace(one.result, absent={**one.result.absent, NAME: why})
 
 
-def _affordable(captured: Captured, entrants: Sequence[Entrant]) -> int:
+def _affordable(captured: Captured, contestants: Sequence[Contestant]) -> int:
     """Return on how many inputs all of them are run."""
     size = sum(x.nbytes for x in load_tensors(captured.sample_path)["expected"])
-    slowest_ms = max((one.estimate_ms for one in entrants if math.isfinite(one.estimate_ms)), default=0.0)
+    slowest_ms = max((one.estimate_ms for one in contestants if math.isfinite(one.estimate_ms)), default=0.0)
     by_time = int(SECONDS * 1000 / slowest_ms) if slowest_ms else INPUTS
     by_size = MOST_BYTES // max(int(size), 1)
     return max(1, min(INPUTS, by_time, by_size))
 
 
-def _answers(entrant: Entrant, inputs: Path, folder: Path, most: int) -> Path | None:
+def _answers(contestant: Contestant, inputs: Path, folder: Path, most: int) -> Path | None:
     folder.mkdir()
-    assert entrant.bench is not None, "it runs"
+    assert contestant.bench is not None, "it runs"
     try:
-        entrant.bench.take(Answers(inputs, folder, most))
+        contestant.bench.take(Answers(inputs, folder, most))
     except CrossBackendError as error:
         told = {NAME: one_line(error)}
         failures = told if isinstance(error, WorkerError) else {}
-        entrant.result = replace(
-            entrant.result, absent={**entrant.result.absent, **told}, failures={**entrant.result.failures, **failures}
+        contestant.result = replace(
+            contestant.result,
+            absent={**contestant.result.absent, **told},
+            failures={**contestant.result.failures, **failures},
         )
         return None
     return folder

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cross_backend.comparison.entrant import Entrant
+from cross_backend.comparison.blocks import ROUNDS
+from cross_backend.comparison.contestant import Contestant
 from cross_backend.comparison.site import Site
-from cross_backend.comparison.visits import ROUNDS
 from cross_backend.places.condition import THERMAL, Condition, changes
 
 PAUSE_S = 60.0
@@ -57,13 +57,15 @@ class Cooling:
             self.throttled.add(turn)
             self._worst = max(self._worst, *(one.thermal_status or 0 for one in hot))
 
-    def finish(self, entrants: Sequence[Entrant], *, skip: bool) -> tuple[str, ...]:
+    def finish(self, contestants: Sequence[Contestant], *, skip: bool) -> tuple[str, ...]:
         """Return what a reader must know of the launch; empty the rounds that were throttled where they are skipped."""
-        for entrant in entrants if skip and self.throttled else ():
-            before = any(entrant.rounds)
-            entrant.rounds = [() if turn in self.throttled else calls for turn, calls in enumerate(entrant.rounds)]
-            if before and not any(entrant.rounds):
-                entrant.result = replace(entrant.result, unranked=entrant.result.unranked or ALL_THROTTLED)
+        for contestant in contestants if skip and self.throttled else ():
+            before = any(contestant.rounds)
+            contestant.rounds = [
+                () if turn in self.throttled else calls for turn, calls in enumerate(contestant.rounds)
+            ]
+            if before and not any(contestant.rounds):
+                contestant.result = replace(contestant.result, unranked=contestant.result.unranked or ALL_THROTTLED)
         return self._warnings(skipped=skip)
 
     def _warnings(self, *, skipped: bool) -> tuple[str, ...]:

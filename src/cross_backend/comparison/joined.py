@@ -22,7 +22,7 @@ def merge(parts: Sequence[Result], rounds: Sequence[int]) -> Result:
 
     Args:
         parts: one a launch.
-        rounds: of each launch. Where it was not started, or an interrupt came before its first visit, its rounds are
+        rounds: of each launch. Where it was not started, or an interrupt came before its first block, its rounds are
             empty: all targets of a panel have the same rounds.
     """
     at, failed = next(((i, part) for i, part in enumerate(parts) if part.outcome is not Outcome.OK), (0, None))

@@ -16,22 +16,22 @@ from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Bench, Opened
 from cross_backend.cache import Cache
 from cross_backend.comparison.agreeing import agree
+from cross_backend.comparison.blocks import ROUNDS, plan_blocks
+from cross_backend.comparison.contestant import Contestant, Standing, described, standing
 from cross_backend.comparison.cooling import Cooling
-from cross_backend.comparison.entrant import Entrant, Standing, described, standing
 from cross_backend.comparison.opening import (
     Aside,
     begin,
     find_where_it_runs,
     open_alone,
     open_together,
-    twin_entrant,
+    twin_contestant,
     verify,
     warm,
 )
 from cross_backend.comparison.scoring import scored
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site
-from cross_backend.comparison.visits import ROUNDS, plan_visits
 from cross_backend.comparison.warm_up import WARM_UP_S
 from cross_backend.errors import CrossBackendError, PlaceLostError, WorkerError, one_line
 from cross_backend.exporting.export import Exported
@@ -44,7 +44,7 @@ SHOWN = 3
 """Conditions that a warning names."""
 WARM_CALLS = 3
 WARM_BELOW_MS = 50.0
-"""Faster targets get untimed calls at the start of each visit: caches are cold after the others' turns."""
+"""Faster targets get untimed calls at the start of each block: caches are cold after the others' turns."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, steps done, steps in all)."""
@@ -93,11 +93,11 @@ def run_launch(
     Returns:
         The launch, and whether it was interrupted, or the site was lost: then it holds what was finished.
     """
-    entrants = [begin(captured, row, rows[:index], index, before, settings, site) for index, row in enumerate(rows)]
+    contestants = [begin(captured, row, rows[:index], index, before, settings, site) for index, row in enumerate(rows)]
     lost: str | None = None
     twin_of, twin, interrupted, steps = None, None, False, len(rows) + 1 + ROUNDS
     machine_after: Snapshot | None = None
-    visited: list[Entrant] = []
+    visited: list[Contestant] = []
     started, machine_before = time.perf_counter(), site.snapshot()
     earlier = [[launch.results[index].latency for launch in before] for index in range(len(rows))]
 
@@ -108,32 +108,32 @@ def run_launch(
         step = done
         progress(doing, done, steps)
         if look is not unseen:
-            look([standing(*pair) for pair in zip(entrants, earlier, strict=True)])
+            look([standing(*pair) for pair in zip(contestants, earlier, strict=True)])
 
     cooling = Cooling(site, lambda doing: progress(doing, step, steps))
 
     def open_all(stack: ExitStack) -> None:
         nonlocal twin_of, twin
         if wanted is None:
-            for number, entrant in enumerate(entrants):
-                show(f"open and verify {entrant.result.target}", number)
-                open_alone(entrant, settings, cache, stack, site, aside.admit)
-            twin_of = before[0].twin_of if before else _fastest(entrants)
-            if twin_of is not None and entrants[twin_of].running:
-                twin = twin_entrant(entrants[twin_of])
+            for number, contestant in enumerate(contestants):
+                show(f"open and verify {contestant.result.target}", number)
+                open_alone(contestant, settings, cache, stack, site, aside.admit)
+            twin_of = before[0].twin_of if before else _fastest(contestants)
+            if twin_of is not None and contestants[twin_of].running:
+                twin = twin_contestant(contestants[twin_of])
                 open_alone(twin, settings, cache, stack, site)
         elif wanted:
             show(f"open and verify {len(wanted)} targets", 0)
-            twin_of, twin = wanted[0], twin_entrant(entrants[wanted[0]])
-            open_together([*(entrants[index] for index in wanted), twin], settings, cache, stack, site, aside.admit)
+            twin_of, twin = wanted[0], twin_contestant(contestants[wanted[0]])
+            open_together([*(contestants[index] for index in wanted), twin], settings, cache, stack, site, aside.admit)
 
     with ExitStack() as stack:
         try:
             cooling.begin()
             open_all(stack)
-            visited = [e for e in (*entrants, twin) if e is not None and e.running]
+            visited = [e for e in (*contestants, twin) if e is not None and e.running]
             _measure(visited, settings, len(before), lambda turn: show(_round(turn), len(rows) + 1 + turn), cooling)
-            _end_all(entrants, captured, aside, cache if site is HERE else None)
+            _end_all(contestants, captured, aside, cache if site is HERE else None)
             machine_after = site.snapshot()
         except KeyboardInterrupt:
             interrupted = True
@@ -141,7 +141,7 @@ def run_launch(
             interrupted, lost = True, str(error)
     heat = cooling.finish(visited, skip=settings.skip_throttled)
     launch = Launch(
-        tuple(e.measured(ROUNDS) for e in entrants),
+        tuple(e.measured(ROUNDS) for e in contestants),
         twin.measured(ROUNDS) if twin else None,
         twin_of if twin else None,
         (
@@ -169,40 +169,42 @@ def _round(turn: int) -> str:
     return f"measure, round {min(turn + 1, ROUNDS)} of {ROUNDS}"
 
 
-def _end_all(entrants: Sequence[Entrant], captured: Captured, aside: Aside, cache: Cache | None) -> None:
+def _end_all(contestants: Sequence[Contestant], captured: Captured, aside: Aside, cache: Cache | None) -> None:
     """Find out once how well each does its task; after the rounds, so that a failure costs it nothing else."""
-    new = [entrant for entrant in entrants if entrant.is_new]
-    for entrant in new:
-        if captured.metric is not None and not entrant.result.task:
-            _score(entrant, captured)
+    new = [contestant for contestant in contestants if contestant.is_new]
+    for contestant in new:
+        if captured.metric is not None and not contestant.result.task:
+            _score(contestant, captured)
     if captured.metric is None and cache is not None:
         agree(new, captured, cache)
-    for entrant in new:
-        if entrant.running:
-            aside.finish(entrant)
+    for contestant in new:
+        if contestant.running:
+            aside.finish(contestant)
 
 
-def _score(entrant: Entrant, captured: Captured) -> None:
-    if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
+def _score(contestant: Contestant, captured: Captured) -> None:
+    if contestant.bench is None or contestant.result.outcome is not Outcome.OK:
         return
     try:
-        score = scored(entrant.bench, captured)
+        score = scored(contestant.bench, captured)
     except CrossBackendError as error:
         told = {"accuracy": one_line(error)}
         failures = told if isinstance(error, WorkerError) else {}
-        warnings = (*entrant.result.warnings, f"accuracy could not be taken: {told['accuracy']}")
-        entrant.result = replace(entrant.result, absent=told, failures=failures, warnings=warnings)
+        warnings = (*contestant.result.warnings, f"accuracy could not be taken: {told['accuracy']}")
+        contestant.result = replace(contestant.result, absent=told, failures=failures, warnings=warnings)
     else:
-        entrant.result = replace(entrant.result, task={str(captured.metric): score})
+        contestant.result = replace(contestant.result, task={str(captured.metric): score})
 
 
-def _fastest(entrants: Sequence[Entrant]) -> int | None:
+def _fastest(contestants: Sequence[Contestant]) -> int | None:
     """Return the index of the fastest, better of one that gets a rank: its twin shows what a rank is worth."""
-    running = [i for i, e in enumerate(entrants) if e.running]
-    return min(running, key=lambda i: (entrants[i].result.unranked is not None, entrants[i].estimate_ms), default=None)
+    running = [i for i, e in enumerate(contestants) if e.running]
+    return min(
+        running, key=lambda i: (contestants[i].result.unranked is not None, contestants[i].estimate_ms), default=None
+    )
 
 
-def _lost_twin(twin: Entrant | None) -> tuple[str, ...]:
+def _lost_twin(twin: Contestant | None) -> tuple[str, ...]:
     """Return a warning of a target that is right in one process and fails in the next."""
     if twin is None or twin.result.outcome is Outcome.OK:
         return ()
@@ -230,37 +232,37 @@ def _unreached(captured: Captured) -> tuple[str, ...]:
 
 
 def _measure(
-    visited: Sequence[Entrant],
+    visited: Sequence[Contestant],
     settings: Settings,
     index: int,
     show: Callable[[int], None],
     cooling: Cooling | None = None,
 ) -> None:
     order = random.Random(f"{settings.seed} {index}")  # noqa: S311  no secret: the order of turns
-    plans = {id(e): plan_visits(e.estimate_ms, settings) for e in visited}
+    plans = {id(e): plan_blocks(e.estimate_ms, settings) for e in visited}
     for turn in range(ROUNDS):
         if cooling is not None:
             cooling.pause()
         show(turn)
-        for entrant in order.sample(visited, len(visited)):
-            entrant.rounds.append(_visit(entrant, plans[id(entrant)][turn]))
+        for contestant in order.sample(visited, len(visited)):
+            contestant.rounds.append(_block(contestant, plans[id(contestant)][turn]))
         if cooling is not None:
             cooling.note(turn)
     show(ROUNDS)
 
 
-def _visit(entrant: Entrant, runs: int) -> tuple[int, ...]:
-    if not runs or not entrant.running or entrant.bench is None:
+def _block(contestant: Contestant, runs: int) -> tuple[int, ...]:
+    if not runs or not contestant.running or contestant.bench is None:
         return ()
-    warm = WARM_CALLS if entrant.estimate_ms < WARM_BELOW_MS else 0
+    warm = WARM_CALLS if contestant.estimate_ms < WARM_BELOW_MS else 0
     # The box only guards against a target that suddenly slows down: the plan already fits it.
-    box = max(1.0, 5 * runs * entrant.estimate_ms / 1000)
+    box = max(1.0, 5 * runs * contestant.estimate_ms / 1000)
     try:
-        samples = entrant.bench.sample(runs, warm, box)
+        samples = contestant.bench.sample(runs, warm, box)
     except CrossBackendError as error:
-        entrant.fail(error, Outcome.RUN_FAIL)
+        contestant.fail(error, Outcome.RUN_FAIL)
         return ()
-    entrant.switches += samples.involuntary_switches
+    contestant.switches += samples.involuntary_switches
     return tuple(samples.ns)
 
 
@@ -270,12 +272,12 @@ def launch_alone(
     """Verify one open artifact, see where it runs, and measure it by itself where that shows something."""
     row = Exported(artifact.target, Outcome.OK, None, resolved, artifact)
     result = replace(described(artifact.workload, row), target=artifact.target, load_s=opened.load_s)
-    entrant = Entrant(row, result, bench)
-    verify(entrant, bench, resolved, cache)
-    if entrant.result.outcome is Outcome.OK:
-        find_where_it_runs(entrant, bench, settings)
-    if not entrant.running:
-        return Launch((entrant.result,))
-    warm(entrant, WARM_UP_S)
-    _measure([entrant], settings, 0, lambda _turn: None)
-    return Launch((entrant.measured(ROUNDS),))
+    contestant = Contestant(row, result, bench)
+    verify(contestant, bench, resolved, cache)
+    if contestant.result.outcome is Outcome.OK:
+        find_where_it_runs(contestant, bench, settings)
+    if not contestant.running:
+        return Launch((contestant.result,))
+    warm(contestant, WARM_UP_S)
+    _measure([contestant], settings, 0, lambda _turn: None)
+    return Launch((contestant.measured(ROUNDS),))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from cross_backend.bench.bench import Bench, Subject, Verified
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench, open_on, too_few_processors, wrong_on_kept
-from cross_backend.comparison.entrant import Entrant, described, unranked
+from cross_backend.comparison.contestant import Contestant, described, unranked
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site
 from cross_backend.comparison.warm_up import WARM_AGAIN_S, WARM_UP_S, warm_up
@@ -34,12 +34,12 @@ def begin(
     before: Sequence[Launch],
     settings: Settings,
     site: Site = HERE,
-) -> Entrant:
+) -> Contestant:
     """Begin with what is known without opening it; what failed before is not tried again."""
     result = described(captured.workload, row, earlier)
     failed = next((launch.results[index] for launch in before if launch.results[index].outcome is not Outcome.OK), None)
     if failed is not None:
-        return Entrant(row, replace(failed, measurements=(), latency=None, absent={}))
+        return Contestant(row, replace(failed, measurements=(), latency=None, absent={}))
     opened = next((one for launch in before if (one := launch.results[index]).comparison is not None), None)
     if opened is not None:
         result = replace(result, execution=opened.execution)
@@ -51,10 +51,10 @@ def begin(
             result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)
         elif gap := site.version_gap(row.resolved, row.artifact.versions):
             result = replace(result, warnings=(*result.warnings, gap))
-    return Entrant(row, result, is_new=opened is None)
+    return Contestant(row, result, is_new=opened is None)
 
 
-def _nothing(_entrant: Entrant) -> None:
+def _nothing(_contestant: Contestant) -> None:
     """Do nothing more."""
 
 
@@ -62,95 +62,97 @@ def _nothing(_entrant: Entrant) -> None:
 class Aside:
     """What else is done with the targets of a launch."""
 
-    admit: Callable[[Entrant], None] = _nothing
+    admit: Callable[[Contestant], None] = _nothing
     """Called with a new one that is open and verified, before it is warmed up; where it closes the bench, the target is
     not measured."""
-    finish: Callable[[Entrant], None] = _nothing
+    finish: Callable[[Contestant], None] = _nothing
     """Called with a new one that was measured, after the rounds."""
 
 
 def open_alone(
-    entrant: Entrant,
+    contestant: Contestant,
     settings: Settings,
     cache: Cache,
     stack: ExitStack,
     site: Site = HERE,
-    admit: Callable[[Entrant], None] = _nothing,
+    admit: Callable[[Contestant], None] = _nothing,
 ) -> None:
     """Open and verify; see where it runs, if it is new; and warm it up. What fails keeps its reason."""
-    _start(entrant, settings, cache, stack, site)
-    prove(entrant, settings, cache)
-    _prepare(entrant, settings, WARM_UP_S, admit)
+    _start(contestant, settings, cache, stack, site)
+    prove(contestant, settings, cache)
+    _prepare(contestant, settings, WARM_UP_S, admit)
 
 
 def open_together(
-    entrants: Sequence[Entrant],
+    contestants: Sequence[Contestant],
     settings: Settings,
     cache: Cache,
     stack: ExitStack,
     site: Site = HERE,
-    admit: Callable[[Entrant], None] = _nothing,
+    admit: Callable[[Contestant], None] = _nothing,
 ) -> None:
     """Open and verify as many at a time as there are processors, then warm up one after the other.
 
     Importing a runtime takes seconds. Nothing is timed meanwhile, and nothing is told of the cold start.
     """
-    for entrant in entrants:
-        _start(entrant, settings, cache, stack, site)
-    copies = [replace(entrant) for entrant in entrants]  # an interrupt leaves the entrants as they are
+    for contestant in contestants:
+        _start(contestant, settings, cache, stack, site)
+    copies = [replace(contestant) for contestant in contestants]  # an interrupt leaves the contestants as they are
     pool = ThreadPoolExecutor(site.machine.usable_cpus)
     try:
         list(pool.map(lambda one: prove(one, settings, cache), copies))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # whoever waits for a worker ends with it, when the stack does
-    for entrant, copy in zip(entrants, copies, strict=True):
-        entrant.result = replace(copy.result, load_s=None, measurements=())
-        _prepare(entrant, settings, WARM_UP_S if entrant.is_new else WARM_AGAIN_S, admit)
+    for contestant, copy in zip(contestants, copies, strict=True):
+        contestant.result = replace(copy.result, load_s=None, measurements=())
+        _prepare(contestant, settings, WARM_UP_S if contestant.is_new else WARM_AGAIN_S, admit)
 
 
-def twin_entrant(entrant: Entrant) -> Entrant:
+def twin_contestant(contestant: Contestant) -> Contestant:
     """Return the same target once more; where it cannot be opened, the noise floor is not measured."""
-    return Entrant(entrant.exported, replace(entrant.result, title=f"{entrant.result.title} twin"), is_new=False)
+    return Contestant(
+        contestant.exported, replace(contestant.result, title=f"{contestant.result.title} twin"), is_new=False
+    )
 
 
-def _start(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack, site: Site) -> None:
+def _start(contestant: Contestant, settings: Settings, cache: Cache, stack: ExitStack, site: Site) -> None:
     """Start the bench of a target that has something to run and has not failed before."""
-    row = entrant.exported
-    if row.artifact is None or row.resolved is None or entrant.result.outcome is not Outcome.OK:
+    row = contestant.exported
+    if row.artifact is None or row.resolved is None or contestant.result.outcome is not Outcome.OK:
         return
     try:
-        entrant.bench = site.start_bench(str(row.resolved.target), settings, cache, stack)
+        contestant.bench = site.start_bench(str(row.resolved.target), settings, cache, stack)
     except CrossBackendError as error:
-        entrant.fail(error, Outcome.LOAD_FAIL)
+        contestant.fail(error, Outcome.LOAD_FAIL)
 
 
-def prove(entrant: Entrant, settings: Settings, cache: Cache) -> None:
+def prove(contestant: Contestant, settings: Settings, cache: Cache) -> None:
     """Open an artifact on the bench that was started for it, and compare its outputs with the reference."""
-    row = entrant.exported
-    if entrant.bench is None or row.artifact is None or row.resolved is None:
+    row = contestant.exported
+    if contestant.bench is None or row.artifact is None or row.resolved is None:
         return
     try:
         row.artifact.check()
-        opened = open_on(entrant.bench, row.artifact.payload_path, str(row.resolved.target), settings)
-        entrant.result = replace(entrant.result, load_s=opened.load_s)
+        opened = open_on(contestant.bench, row.artifact.payload_path, str(row.resolved.target), settings)
+        contestant.result = replace(contestant.result, load_s=opened.load_s)
     except CrossBackendError as error:
-        entrant.fail(error, Outcome.LOAD_FAIL)
+        contestant.fail(error, Outcome.LOAD_FAIL)
         return
     try:
-        verified = verify(entrant, entrant.bench, row.resolved, cache)
-        entrant.result = replace(entrant.result, measurements=cold_start.anatomy(opened, verified))
-        if entrant.result.outcome is not Outcome.OK:
-            entrant.bench.close()
+        verified = verify(contestant, contestant.bench, row.resolved, cache)
+        contestant.result = replace(contestant.result, measurements=cold_start.anatomy(opened, verified))
+        if contestant.result.outcome is not Outcome.OK:
+            contestant.bench.close()
     except CrossBackendError as error:
-        entrant.fail(error, Outcome.RUN_FAIL)
+        contestant.fail(error, Outcome.RUN_FAIL)
 
 
-def verify(entrant: Entrant, bench: Bench, resolved: Resolved, cache: Cache) -> Verified:
+def verify(contestant: Contestant, bench: Bench, resolved: Resolved, cache: Cache) -> Verified:
     """Compare its outputs with the reference; where they are wrong or prove nothing, that is how it ends."""
     precision = precision_of(resolved.options)
     verified = bench.verify(precision)
     comparison = verified.comparison
-    artifact = entrant.exported.artifact
+    artifact = contestant.exported.artifact
     if (
         artifact is not None
         and comparison.verdict
@@ -158,9 +160,9 @@ def verify(entrant: Entrant, bench: Bench, resolved: Resolved, cache: Cache) -> 
     ):
         comparison = replace(comparison, verdict=False, reason=reason)
     told = (f"proof: not judged on {'; '.join(comparison.unjudged)}",) if comparison.unjudged else ()
-    entrant.result = replace(
-        entrant.result,
-        warnings=(*entrant.result.warnings, *told),
+    contestant.result = replace(
+        contestant.result,
+        warnings=(*contestant.result.warnings, *told),
         outcome=comparison.outcome,
         reason=comparison.why,
         comparison=comparison,
@@ -169,37 +171,37 @@ def verify(entrant: Entrant, bench: Bench, resolved: Resolved, cache: Cache) -> 
     return verified
 
 
-def _prepare(entrant: Entrant, settings: Settings, most_s: float, admit: Callable[[Entrant], None]) -> None:
-    if entrant.bench is None or entrant.result.outcome is not Outcome.OK:
+def _prepare(contestant: Contestant, settings: Settings, most_s: float, admit: Callable[[Contestant], None]) -> None:
+    if contestant.bench is None or contestant.result.outcome is not Outcome.OK:
         return
     try:
-        if entrant.is_new:
-            find_where_it_runs(entrant, entrant.bench, settings)
-            admit(entrant)
-        if entrant.running:
-            warm(entrant, most_s)
+        if contestant.is_new:
+            find_where_it_runs(contestant, contestant.bench, settings)
+            admit(contestant)
+        if contestant.running:
+            warm(contestant, most_s)
     except CrossBackendError as error:
-        entrant.fail(error, Outcome.RUN_FAIL)
+        contestant.fail(error, Outcome.RUN_FAIL)
 
 
-def find_where_it_runs(entrant: Entrant, bench: Bench, settings: Settings) -> None:
+def find_where_it_runs(contestant: Contestant, bench: Bench, settings: Settings) -> None:
     """Find out once where it really runs."""
-    artifact, resolved = entrant.exported.artifact, entrant.exported.resolved
+    artifact, resolved = contestant.exported.artifact, contestant.exported.resolved
     assert artifact is not None and resolved is not None
     where = bench.execution(Subject(artifact.payload_path, str(resolved.target), settings.threads))
     asked = resolved.options.get("precision")
     if where is not None and where.precision and asked and where.precision != asked:
         told = f"{asked} was asked for; the runtime says that it computes in {where.precision}"
-        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, told))
-    entrant.result = replace(entrant.result, execution=where, unranked=unranked(where, settings.min_on_device))
+        contestant.result = replace(contestant.result, warnings=(*contestant.result.warnings, told))
+    contestant.result = replace(contestant.result, execution=where, unranked=unranked(where, settings.min_on_device))
 
 
-def warm(entrant: Entrant, most_s: float) -> None:
+def warm(contestant: Contestant, most_s: float) -> None:
     """Call until it is steady, and learn how long a call takes; the first launch reports where it never was."""
-    assert entrant.bench is not None
-    entrant.estimate_ms, warning = warm_up(entrant.bench, most_s)
+    assert contestant.bench is not None
+    contestant.estimate_ms, warning = warm_up(contestant.bench, most_s)
     if warning is not None and most_s == WARM_UP_S:
-        entrant.result = replace(entrant.result, warnings=(*entrant.result.warnings, warning))
+        contestant.result = replace(contestant.result, warnings=(*contestant.result.warnings, warning))
 
 
 def open_again(row: Exported, settings: Settings, cache: Cache, stack: ExitStack, site: Site = HERE) -> Bench:

@@ -29,7 +29,7 @@ class Settings:
     threads: int = 1
     """CPU threads of each target that does not name its own."""
     timeout_s: float = 600.0
-    """Longest answer of a worker: opening, one call, one visit."""
+    """Longest answer of a worker: opening, one call, one block."""
     seed: int = 0
     """Of the visiting order."""
     launches: int | None = None

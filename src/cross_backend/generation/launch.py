@@ -59,7 +59,7 @@ def generating(length: Length, part: str, context: int | None) -> RunLaunch:
 
 
 def _result(run: TargetTexts, part: str) -> Result:
-    result = run.entrant.result
+    result = run.contestant.result
     if result.outcome is not Outcome.OK or not run.sequences:
         return result
     return replace(result, latency=samples_of(run, part, "latency"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
-from cross_backend.comparison.entrant import Entrant, described
+from cross_backend.comparison.contestant import Contestant, described
 from cross_backend.comparison.opening import prove
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE
@@ -38,7 +38,7 @@ Told = Callable[[str, int, int], None]
 class TargetTexts:
     """A target on its way."""
 
-    entrant: Entrant
+    contestant: Contestant
     sequences: list[Generated] = field(default_factory=list)
     """Those that were timed, of the length that is measured now."""
     verified: int = 0
@@ -46,7 +46,7 @@ class TargetTexts:
     meter: Meter | None = None
     joules: list[float] = field(default_factory=list)
     """Of each timed sequence; empty where nothing counts them."""
-    encoder: Entrant | None = None
+    encoder: Contestant | None = None
     """The same target's encoder, in a process of its own; None where the model has none."""
     encoded: list[Encoded] = field(default_factory=list)
     """Its calls, one a timed sequence."""
@@ -109,7 +109,7 @@ def sequences_of(
     done = 0
     with ExitStack() as stack:
         for run in runs:
-            told(f"open and verify {run.entrant.result.target}", done, steps)
+            told(f"open and verify {run.contestant.result.target}", done, steps)
             done += 1
             _open_both(run, settings, cache, stack)
         folder = stack.enter_context(cache.scratch())
@@ -126,13 +126,13 @@ def sequences_of(
                 run.sequences.clear()
                 run.joules.clear()
                 run.encoded.clear()
-                told(f"verify {length} on {run.entrant.result.target}", done, steps)
+                told(f"verify {length} on {run.contestant.result.target}", done, steps)
                 done += 1
                 _verify(run, calls, memory)
             for turn in range(sequences + 1):
                 rng.shuffle(order)
                 for run in order:
-                    told(f"{length} on {run.entrant.result.target}", done, steps)
+                    told(f"{length} on {run.contestant.result.target}", done, steps)
                     done += 1
                     _generate(run, question, is_warm_up=turn == 0)
             yield length, runs
@@ -140,19 +140,19 @@ def sequences_of(
 
 def _begin(captured: Captured, rows: Sequence[Exported], encoder: Encoder | None) -> list[TargetTexts]:
     """Return the targets with what is known without opening them."""
-    runs = [TargetTexts(Entrant(row, described(captured.workload, row, rows[:i]))) for i, row in enumerate(rows)]
+    runs = [TargetTexts(Contestant(row, described(captured.workload, row, rows[:i]))) for i, row in enumerate(rows)]
     if encoder is not None:
         for run, row in zip(runs, encoder.rows, strict=True):
-            run.encoder = Entrant(row, described(encoder.captured.workload, row))
+            run.encoder = Contestant(row, described(encoder.captured.workload, row))
     return runs
 
 
 def _open_both(run: TargetTexts, settings: Settings, cache: Cache, stack: ExitStack) -> None:
     """Open and verify a target and, before it, its encoder; where that fails, so does the target."""
-    if run.encoder is not None and run.entrant.result.outcome is Outcome.OK:
+    if run.encoder is not None and run.contestant.result.outcome is Outcome.OK:
         _open(run.encoder, settings, cache, stack)
         _fail_with_encoder(run)
-    _open(run.entrant, settings, cache, stack)
+    _open(run.contestant, settings, cache, stack)
 
 
 def _fail_with_encoder(run: TargetTexts) -> None:
@@ -160,49 +160,49 @@ def _fail_with_encoder(run: TargetTexts) -> None:
         return
     found = run.encoder.result
     reason = f"its encoder {found.workload}: {found.reason or found.outcome}"
-    run.entrant.result = replace(run.entrant.result, outcome=found.outcome, reason=reason)
+    run.contestant.result = replace(run.contestant.result, outcome=found.outcome, reason=reason)
 
 
-def _open(entrant: Entrant, settings: Settings, cache: Cache, stack: ExitStack) -> None:
-    row = entrant.exported
-    if row.artifact is None or row.resolved is None or entrant.result.outcome is not Outcome.OK:
+def _open(contestant: Contestant, settings: Settings, cache: Cache, stack: ExitStack) -> None:
+    row = contestant.exported
+    if row.artifact is None or row.resolved is None or contestant.result.outcome is not Outcome.OK:
         return
     why = HERE.missing(row.resolved)
     if why is not None:
-        entrant.result = replace(entrant.result, outcome=Outcome.UNAVAILABLE, reason=why)
+        contestant.result = replace(contestant.result, outcome=Outcome.UNAVAILABLE, reason=why)
         return
     try:
-        entrant.bench = HERE.start_bench(str(row.resolved.target), settings, cache, stack)
+        contestant.bench = HERE.start_bench(str(row.resolved.target), settings, cache, stack)
     except CrossBackendError as error:
-        entrant.fail(error, Outcome.LOAD_FAIL)
+        contestant.fail(error, Outcome.LOAD_FAIL)
         return
-    prove(entrant, settings, cache)
+    prove(contestant, settings, cache)
 
 
 def _verify(run: TargetTexts, calls: Path, memory: Path | None) -> None:
     """Compare every call of a sequence with the reference's, on the reference's tokens."""
-    bench, resolved = run.entrant.bench, run.entrant.exported.resolved
-    if bench is None or resolved is None or run.entrant.result.outcome is not Outcome.OK:
+    bench, resolved = run.contestant.bench, run.contestant.exported.resolved
+    if bench is None or resolved is None or run.contestant.result.outcome is not Outcome.OK:
         return
     try:
         found = bench.take(JudgeSequence(calls, precision_of(resolved.options), memory))
     except CrossBackendError as error:
-        run.entrant.fail(error, Outcome.RUN_FAIL)
+        run.contestant.fail(error, Outcome.RUN_FAIL)
         return
     run.verified = found.calls
     if found.reason is not None:
-        run.entrant.result = replace(run.entrant.result, outcome=Outcome.MISMATCH, reason=found.reason)
+        run.contestant.result = replace(run.contestant.result, outcome=Outcome.MISMATCH, reason=found.reason)
 
 
 def _generate(run: TargetTexts, question: Generate, *, is_warm_up: bool) -> None:
-    bench: Bench | None = run.entrant.bench
-    if bench is None or run.entrant.result.outcome is not Outcome.OK:
+    bench: Bench | None = run.contestant.bench
+    if bench is None or run.contestant.result.outcome is not Outcome.OK:
         return
     run.meter = run.meter or Meter(bench.pid)
     try:
         (encoded, found), joules = run.meter.over(lambda: (_encode(run, question), bench.take(question)))
     except CrossBackendError as error:
-        run.entrant.fail(error, Outcome.RUN_FAIL)
+        run.contestant.fail(error, Outcome.RUN_FAIL)
         run.sequences.clear()
         run.encoded.clear()
         return
@@ -224,7 +224,7 @@ def _encode(run: TargetTexts, question: Generate) -> Encoded | None:
 
 
 def _row(run: TargetTexts) -> GenerationRow:
-    result = run.entrant.result
+    result = run.contestant.result
     row = GenerationRow(result.target, result.title, result.outcome.name, result.reason, verified=run.verified)
     if not run.sequences or result.outcome is not Outcome.OK:
         return row

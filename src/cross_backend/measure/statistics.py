@@ -1,9 +1,10 @@
 """Statistics of interleaved measurements: intervals of medians and of ratios, the noise floor, verdicts.
 
-A *round* is one visit to every target of a panel. Samples inside a round follow each other within milliseconds and
-are not independent, so a round's median counts as one observation. A *launch* starts every target in a process of its
-own; rounds of one launch share its processes' memory layout, so with several launches a launch counts as one
-observation (Kalibera & Jones, *Rigorous Benchmarking in Reasonable Time*, ISMM 2013). docs/measurement.md explains it.
+A *round* is one block of calls of every target of a panel. Samples inside a round follow each other within
+milliseconds and are not independent, so a round's median counts as one observation. A *launch* starts every target in
+a process of its own; rounds of one launch share its processes' memory layout, so with several launches a launch counts
+as one observation (Kalibera & Jones, *Rigorous Benchmarking in Reasonable Time*, ISMM 2013). docs/measurement.md
+explains it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from cross_backend.cache import Cache
-from cross_backend.comparison.entrant import described
+from cross_backend.comparison.contestant import described
 from cross_backend.comparison.launch import run_launch
 from cross_backend.comparison.opening import open_again
 from cross_backend.comparison.panel import RunLaunch, conclude, enough, remember, run_launches

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
-from cross_backend.comparison.entrant import Entrant
+from cross_backend.comparison.contestant import Contestant
 from cross_backend.comparison.opening import open_again
 from cross_backend.comparison.scoring import scored
 from cross_backend.comparison.settings import Settings
@@ -86,30 +86,30 @@ class Judge:
             )
         return cls(captured, error, max_drop, settings, cache)
 
-    def admit(self, captured: Captured) -> Callable[[Entrant], None]:
+    def admit(self, captured: Captured) -> Callable[[Contestant], None]:
         """Return what judges a target of a captured batch size that was opened for the first time."""
-        return lambda entrant: self._admit(captured, entrant)
+        return lambda contestant: self._admit(captured, contestant)
 
-    def _admit(self, captured: Captured, entrant: Entrant) -> None:
-        if not self.loss.is_error and entrant.bench is not None and entrant.exported.resolved is not None:
-            key = f"{captured.batch} {_payload(entrant.exported.resolved)}"
+    def _admit(self, captured: Captured, contestant: Contestant) -> None:
+        if not self.loss.is_error and contestant.bench is not None and contestant.exported.resolved is not None:
+            key = f"{captured.batch} {_payload(contestant.exported.resolved)}"
             try:
                 if key not in self._known:
-                    self._known[key] = self._accuracy(captured, entrant.exported, entrant.bench)
-                entrant.result = replace(entrant.result, task={self.loss.name: self._known[key]})
+                    self._known[key] = self._accuracy(captured, contestant.exported, contestant.bench)
+                contestant.result = replace(contestant.result, task={self.loss.name: self._known[key]})
             except WorkerError:
                 raise
             except CrossBackendError as error:
-                entrant.result = replace(entrant.result, absent={self.loss.name: one_line(error)})
-        drop = self.drop_of(entrant.result)
+                contestant.result = replace(contestant.result, absent={self.loss.name: one_line(error)})
+        drop = self.drop_of(contestant.result)
         if drop is None or drop > self.max_drop:
             lost = "unknown" if drop is None else points(drop)
-            entrant.result = replace(
-                entrant.result, unranked=f"drop {lost}, at most {points(self.max_drop)} is allowed"
+            contestant.result = replace(
+                contestant.result, unranked=f"drop {lost}, at most {points(self.max_drop)} is allowed"
             )
-            if entrant.bench is not None:
-                entrant.bench.close()
-                entrant.bench = None
+            if contestant.bench is not None:
+                contestant.bench.close()
+                contestant.bench = None
 
     def _accuracy(self, captured: Captured, row: Exported, bench: Bench) -> float:
         try:
@@ -123,19 +123,19 @@ class Judge:
             return scored(bench, captured)
         return agreement(bench.take(TopClasses(_observed(captured))), list(self.classes))
 
-    def finish(self, entrant: Entrant) -> None:
+    def finish(self, contestant: Contestant) -> None:
         """Read the memory of a target that was measured; the session is closed for it."""
-        if entrant.bench is None:
+        if contestant.bench is None:
             return
         state = Pass(batch=self.captured.batch)
-        state.bench = entrant.bench
+        state.bench = contestant.bench
         try:
             INSTRUMENTS["memory"].take(state)
         except WorkerError as error:
             state.fail([PEAK], one_line(error))
-        measurements = (*entrant.result.measurements, *state.measurements)
-        absent = {**entrant.result.absent, **state.absent}
-        entrant.result = replace(entrant.result, measurements=measurements, absent=absent)
+        measurements = (*contestant.result.measurements, *state.measurements)
+        absent = {**contestant.result.absent, **state.absent}
+        contestant.result = replace(contestant.result, measurements=measurements, absent=absent)
 
     def accuracy_of(self, result: Result) -> float | None:
         """Return a result's accuracy; None where it is unknown."""

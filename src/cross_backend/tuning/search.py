@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import too_few_processors
+from cross_backend.comparison.blocks import plan_blocks
 from cross_backend.comparison.joined import merged, twins
 from cross_backend.comparison.launch import run_launch
 from cross_backend.comparison.opening import Aside
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import Site
-from cross_backend.comparison.visits import plan_visits
 from cross_backend.errors import CrossBackendError, PlaceError
 from cross_backend.exporting.export import Exported, ExportSettings, Observe, export, ignore
 from cross_backend.measure.paired import MIN_ROUNDS
@@ -320,7 +320,7 @@ class _Search:
             self.asked.command(winner) if winner else None,
             self.study_id,
             len(timed) * self.asked.rungs.launches,
-            sum(sum(plan_visits(ms, self._settings(self.asked.rungs.launches))) for ms in timed)
+            sum(sum(plan_blocks(ms, self._settings(self.asked.rungs.launches))) for ms in timed)
             * self.asked.rungs.launches,
         )
 

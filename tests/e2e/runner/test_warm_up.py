@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from cross_backend.comparison.launch import plan_visits
+from cross_backend.comparison.launch import plan_blocks
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.warm_up import WARM_SERIES, WARM_UP_CALLS, until_steady
 from cross_backend.measure.steady import FEWEST_CALLS, steady_from
@@ -97,8 +97,8 @@ def test_calls_of_each_round_are_those_of_the_python_package(built):
     plans = [
         (e, n, s) for e in (0.0, 0.01, 1, 49, 100, 170, 400, 5e3) for n in (1, 6, 29, 60, 1000) for s in (0.5, 5.0)
     ]
-    found = probe(built, {"visits": plans})
-    assert found == [plan_visits(e, Settings(num_runs=n, seconds=s, launches=1)) for e, n, s in plans]
+    found = probe(built, {"blocks": plans})
+    assert found == [plan_blocks(e, Settings(num_runs=n, seconds=s, launches=1)) for e, n, s in plans]
 
 
 def test_what_never_is_steady_has_a_warning(sound, runner, rows, tmp_path):

@@ -15,7 +15,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.bench.bench import Subject
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
-from cross_backend.comparison.entrant import Entrant
+from cross_backend.comparison.contestant import Contestant
 from cross_backend.comparison.opening import verify
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE
@@ -60,9 +60,9 @@ def test_long_outputs_are_not_shown(make_artifact: Callable[..., Artifact], cach
     artifact = make_artifact(outputs=(TensorSpec("y", "float32", (1, 5)),))
     bench, _ = open_bench(artifact.manifest_path, "null", QUICK, cache, stack)
     verified = bench.verify("fp32")
-    entrant = Entrant(Exported("null", Outcome.OK), Result("w", "null", "Null", Outcome.OK))
-    assert len(verified.head) == 5 and verify(entrant, bench, resolve("null"), cache).head == verified.head
-    assert entrant.result.sample_output == ()
+    contestant = Contestant(Exported("null", Outcome.OK), Result("w", "null", "Null", Outcome.OK))
+    assert len(verified.head) == 5 and verify(contestant, bench, resolve("null"), cache).head == verified.head
+    assert contestant.result.sample_output == ()
     assert verified.comparison.reason == "output 0 has shape [1, 5] instead of [1, 1]"
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from cross_backend.comparison import cooling, launch
+from cross_backend.comparison.blocks import ROUNDS
+from cross_backend.comparison.contestant import Contestant, described
 from cross_backend.comparison.cooling import ALL_THROTTLED, Cooling
-from cross_backend.comparison.entrant import Entrant, described
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Here
-from cross_backend.comparison.visits import ROUNDS
 from cross_backend.exporting.export import Exported
 from cross_backend.places.condition import Condition
 from cross_backend.records import Outcome
@@ -55,18 +55,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 def measured(phone: Here, monkeypatch: pytest.MonkeyPatch, *, skip: bool = False):
     """Run all rounds of two targets; return them, the warnings, and what was shown."""
     shown: list[str] = []
-    entrants = [Entrant(row, described("net", row)) for row in (Exported("a", Outcome.OK), Exported("b", Outcome.OK))]
-    monkeypatch.setattr(launch, "_visit", lambda *_: (1, 2))
+    contestants = [
+        Contestant(row, described("net", row)) for row in (Exported("a", Outcome.OK), Exported("b", Outcome.OK))
+    ]
+    monkeypatch.setattr(launch, "_block", lambda *_: (1, 2))
     watch = Cooling(phone, shown.append)
     watch.begin()
-    launch._measure(entrants, SETTINGS, 0, lambda _turn: None, watch)
-    return entrants, watch.finish(entrants, skip=skip), shown
+    launch._measure(contestants, SETTINGS, 0, lambda _turn: None, watch)
+    return contestants, watch.finish(contestants, skip=skip), shown
 
 
 def test_a_site_that_tells_nothing_is_left_alone(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    entrants, warnings, shown = measured(HERE, monkeypatch, skip=True)
+    contestants, warnings, shown = measured(HERE, monkeypatch, skip=True)
     assert warnings == () and shown == [] and clock.now == 0
-    assert all(len(one.rounds) == ROUNDS and all(one.rounds) for one in entrants)
+    assert all(len(one.rounds) == ROUNDS and all(one.rounds) for one in contestants)
 
 
 def test_a_cool_phone_is_looked_at_once_a_round(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
@@ -85,22 +87,22 @@ def test_a_throttled_round_is_told_and_may_be_left_out(
 ) -> None:
     """Hot after the second round: that one is marked; a pause of three looks lets it cool."""
     phone = Phone(COOL, COOL, HOT, HOT, HOT, COOL)
-    entrants, warnings, shown = measured(phone, monkeypatch, skip=skip)
+    contestants, warnings, shown = measured(phone, monkeypatch, skip=skip)
     heat = f"heat: the device throttled in 1 of {ROUNDS} rounds (thermal status 2, moderate); "
     assert warnings[0] == heat + ("these rounds do not count" if skip else "--skip-throttled leaves these rounds out")
     assert warnings[1:] == ("heat: pauses of 6 s in all let the device cool",)
     assert [text.partition(",")[0] for text in shown] == ["let the device cool"] * 3 and clock.now == 6
-    for one in entrants:
+    for one in contestants:
         assert [turn for turn, calls in enumerate(one.rounds) if not calls] == ([1] if skip else [])
         latency = one.measured(ROUNDS).latency
         assert latency is not None and latency.launches == (ROUNDS,) and one.result.unranked is None
 
 
 def test_pauses_have_a_bound(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    entrants, warnings, _ = measured(Phone(COOL, HOT), monkeypatch, skip=True)
+    contestants, warnings, _ = measured(Phone(COOL, HOT), monkeypatch, skip=True)
     assert cooling.PAUSES_S <= clock.now <= cooling.PAUSES_S + cooling.LOOK_S
     assert f"in {ROUNDS} of {ROUNDS} rounds" in warnings[0]
-    for one in entrants:
+    for one in contestants:
         assert one.measured(ROUNDS).latency is None and one.result.unranked == ALL_THROTTLED
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from cross_backend.cache import Cache
 from cross_backend.comparison import opening
-from cross_backend.comparison.entrant import Entrant
+from cross_backend.comparison.blocks import ROUNDS
+from cross_backend.comparison.contestant import Contestant
 from cross_backend.comparison.launch import run_launch
 from cross_backend.comparison.opening import Aside
 from cross_backend.comparison.panel import conclude, enough, run_launches, run_panel
 from cross_backend.comparison.settings import Settings
-from cross_backend.comparison.visits import ROUNDS
 from cross_backend.errors import WorkerError
 from cross_backend.machine import Machine
 from cross_backend.measurement import Interval
@@ -45,13 +45,13 @@ def test_a_target_may_begin_in_a_later_launch(linear: Captured) -> None:
     rows = rows_of(linear, "cpu", "torch")
     admitted, finished = list[str](), list[str]()
 
-    def admit(entrant: Entrant) -> None:
-        assert entrant.result.comparison is not None and not entrant.rounds
-        admitted.append(entrant.result.target)
+    def admit(contestant: Contestant) -> None:
+        assert contestant.result.comparison is not None and not contestant.rounds
+        admitted.append(contestant.result.target)
 
-    def finish(entrant: Entrant) -> None:
-        assert any(entrant.rounds)
-        finished.append(entrant.result.target)
+    def finish(contestant: Contestant) -> None:
+        assert any(contestant.rounds)
+        finished.append(contestant.result.target)
 
     launches: list[Launch] = []
     for wanted in ([0], [0, 1]):
@@ -69,12 +69,12 @@ def test_who_is_not_admitted_is_not_measured(linear: Captured) -> None:
     settings = Settings(num_runs=30, seconds=0.3, timeout_s=120.0, launches=1)
     rows = rows_of(linear, "cpu", "torch")
 
-    def admit(entrant: Entrant) -> None:
-        if entrant.result.target == "torch.eager":
-            assert entrant.bench is not None
-            entrant.result = replace(entrant.result, unranked="too inexact")
-            entrant.bench.close()
-            entrant.bench = None
+    def admit(contestant: Contestant) -> None:
+        if contestant.result.target == "torch.eager":
+            assert contestant.bench is not None
+            contestant.result = replace(contestant.result, unranked="too inexact")
+            contestant.bench.close()
+            contestant.bench = None
 
     launch, _ = run_launch(linear, rows, settings, Cache(), wanted=[0, 1], aside=Aside(admit))
     panel = conclude("net", [launch], settings, 1, Machine.here())
@@ -100,8 +100,8 @@ def test_an_interrupt_while_several_are_opened_blames_none(linear: Captured, mon
     rows = rows_of(linear, "cpu", "torch")
     first, _ = run_launch(linear, rows, settings, Cache())
 
-    def interrupted(entrant: Entrant, asked: Settings, cache: Cache) -> None:
-        entrant.fail(WorkerError("it ended with the others"), Outcome.LOAD_FAIL)
+    def interrupted(contestant: Contestant, asked: Settings, cache: Cache) -> None:
+        contestant.fail(WorkerError("it ended with the others"), Outcome.LOAD_FAIL)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(opening, "prove", interrupted)

@@ -1,4 +1,4 @@
-"""Launch: visits are planned fairly, what failed is not tried again, and the twin is of what gets a rank."""
+"""Launch: blocks are planned fairly, what failed is not tried again, and the twin is of what gets a rank."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from cross_backend.artifact import Artifact
 from cross_backend.cache import Cache
 from cross_backend.comparison import launch
-from cross_backend.comparison.entrant import Entrant, described, unranked
-from cross_backend.comparison.launch import plan_visits, run_launch
+from cross_backend.comparison.blocks import ROUNDS
+from cross_backend.comparison.contestant import Contestant, described, unranked
+from cross_backend.comparison.launch import plan_blocks, run_launch
 from cross_backend.comparison.settings import Settings
-from cross_backend.comparison.visits import ROUNDS
 from cross_backend.errors import LoadError, UnavailableError, WorkerTimeoutError
 from cross_backend.exporting.export import Exported
 from cross_backend.measure.paired import MIN_ROUNDS
@@ -35,10 +35,10 @@ def test_visits_keep_the_number_of_runs_and_spread_them(
     estimate_ms: float, num_runs: int, seconds: float, launches: int
 ) -> None:
     settings = Settings(num_runs=num_runs, seconds=seconds, launches=launches)
-    visits = plan_visits(estimate_ms, settings)
-    assert len(visits) == ROUNDS
-    assert max(visits) - min(visits) <= 1
-    runs = sum(visits)
+    blocks = plan_blocks(estimate_ms, settings)
+    assert len(blocks) == ROUNDS
+    assert max(blocks) - min(blocks) <= 1
+    runs = sum(blocks)
     assert min(settings.launch_runs, MIN_ROUNDS) <= runs <= settings.launch_runs
     assert runs == settings.launch_runs or runs * estimate_ms <= max(settings.launch_s * 1000, MIN_ROUNDS * estimate_ms)
 
@@ -50,8 +50,8 @@ def test_every_round_visits_each_target_once_in_an_order_of_chance(monkeypatch: 
 
     def visited(index: int) -> list[str]:
         seen: list[str] = []
-        monkeypatch.setattr(launch, "_visit", lambda entrant, *_: seen.append(entrant.exported.text) or (1,))
-        launch._measure([Entrant(row, described("net", row)) for row in rows], QUICK, index, lambda _turn: None)
+        monkeypatch.setattr(launch, "_block", lambda contestant, *_: seen.append(contestant.exported.text) or (1,))
+        launch._measure([Contestant(row, described("net", row)) for row in rows], QUICK, index, lambda _turn: None)
         return seen
 
     first = visited(0)
@@ -66,7 +66,7 @@ def test_two_targets_share_all_rounds_of_the_one_that_has_fewer() -> None:
     """Else two slow ones may share too few to be told apart, whatever they differ by."""
     settings = Settings(num_runs=1000, seconds=5, launches=1)
     sets = [
-        {i for i, n in enumerate(plan_visits(5000 / (runs + 0.5), settings)) if n}
+        {i for i, n in enumerate(plan_blocks(5000 / (runs + 0.5), settings)) if n}
         for runs in range(MIN_ROUNDS, ROUNDS + 1)
     ]
     assert [len(one) for one in sets] == list(range(MIN_ROUNDS, ROUNDS + 1))
@@ -89,7 +89,7 @@ def test_two_targets_share_all_rounds_of_the_one_that_has_fewer() -> None:
     ],
 )
 def test_the_time_box_and_the_count_both_bound_the_runs(estimate_ms: float, settings: Settings, runs: int) -> None:
-    assert sum(plan_visits(estimate_ms, settings)) == runs
+    assert sum(plan_blocks(estimate_ms, settings)) == runs
 
 
 @pytest.mark.parametrize(
@@ -124,23 +124,23 @@ def test_targets_are_named_and_repeated_ones_numbered() -> None:
 
 
 def test_an_error_becomes_an_outcome() -> None:
-    entrant = Entrant(Exported("cpu", Outcome.OK), Result("net", "cpu", "CPU", Outcome.OK))
+    contestant = Contestant(Exported("cpu", Outcome.OK), Result("net", "cpu", "CPU", Outcome.OK))
     for error, outcome in (
         (LoadError("refused"), Outcome.LOAD_FAIL),
         (WorkerTimeoutError("silent"), Outcome.TIMEOUT),
         (UnavailableError("no driver", "install it"), Outcome.UNAVAILABLE),
     ):
-        entrant.fail(error, Outcome.LOAD_FAIL)
-        assert (entrant.result.outcome, entrant.result.reason) == (outcome, str(error))
-    assert not entrant.running and entrant.measured(6).latency is None
+        contestant.fail(error, Outcome.LOAD_FAIL)
+        assert (contestant.result.outcome, contestant.result.reason) == (outcome, str(error))
+    assert not contestant.running and contestant.measured(6).latency is None
 
 
 def test_rounds_that_an_interrupt_cut_off_are_empty() -> None:
-    entrant = Entrant(Exported("cpu", Outcome.OK), Result("net", "cpu", "CPU", Outcome.OK), switches=1000)
-    entrant.rounds = [(1000, 2000), ()]
-    latency = entrant.measured(4).latency
+    contestant = Contestant(Exported("cpu", Outcome.OK), Result("net", "cpu", "CPU", Outcome.OK), switches=1000)
+    contestant.rounds = [(1000, 2000), ()]
+    latency = contestant.measured(4).latency
     assert latency is not None and latency.rounds == ((1000, 2000), (), (), ()) and latency.launches == (4,)
-    assert entrant.measured(4).warnings == ("1000 involuntary context switches in 0.0 s: other work disturbed it",)
+    assert contestant.measured(4).warnings == ("1000 involuntary context switches in 0.0 s: other work disturbed it",)
 
 
 @pytest.fixture

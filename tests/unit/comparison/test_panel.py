@@ -16,8 +16,8 @@ from cross_backend.artifact import Artifact, digest_path
 from cross_backend.bench.worker_bench import WorkerBench
 from cross_backend.cache import Cache
 from cross_backend.comparison.benches import open_bench
+from cross_backend.comparison.blocks import ROUNDS
 from cross_backend.comparison.panel import compare, measure_alone, run_panel
-from cross_backend.comparison.visits import ROUNDS
 from cross_backend.errors import UsageError
 from cross_backend.exporting.export import Exported, ExportSettings
 from cross_backend.program.captured import Captured

@@ -102,7 +102,7 @@ def test_a_ratio_is_paired_by_round() -> None:
 
 
 def test_what_disturbs_some_calls_does_not_count() -> None:
-    """Half of the visits to each are slower by as much as it likes, not the same ones: a quarter is calm."""
+    """Half of the blocks of each are slower by as much as it likes, not the same ones: a quarter is calm."""
     chance = np.random.default_rng(1)
 
     def disturbed(ns: float) -> Measurement:

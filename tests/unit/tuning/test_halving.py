@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cross_backend.comparison.visits import ROUNDS
+from cross_backend.comparison.blocks import ROUNDS
 from cross_backend.measurement import Measurement
 from cross_backend.tuning.halving import FINALISTS, Key, Rungs, Standings, race
 

@@ -1,4 +1,4 @@
-"""Entrant: a target on its way through a launch: what is known of it, and the bench that has it open."""
+"""Contestant: a target on its way through a launch: what is known of it, and the bench that has it open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cross_backend.records import Execution, Outcome, Result
 
 
 @dataclass
-class Entrant:
+class Contestant:
     """A target on its way through a launch."""
 
     exported: Exported
@@ -25,11 +25,11 @@ class Entrant:
     is_new: bool = True
     """Whether no earlier launch has opened it."""
     rounds: list[tuple[int, ...]] = field(default_factory=list)
-    """Durations of the calls of each visit until now, ns."""
+    """Durations of the calls of each block until now, ns."""
     estimate_ms: float = 0.0
     """Median of a call when it was warm."""
     switches: int = 0
-    """Involuntary context switches during the visits."""
+    """Involuntary context switches during the blocks."""
 
     @property
     def running(self) -> bool:
@@ -67,13 +67,13 @@ class Standing:
     """How many those are."""
 
 
-def standing(entrant: Entrant, earlier: Sequence[Measurement | None]) -> Standing:
+def standing(contestant: Contestant, earlier: Sequence[Measurement | None]) -> Standing:
     """Return what is known of a target, with what earlier launches measured."""
-    result = entrant.result
+    result = contestant.result
     if result.outcome is not Outcome.OK:
         return Standing(result.title, str(result.outcome))
     measured = [ns for one in earlier if one is not None for ns in one.values]
-    measured += [ns for calls in entrant.rounds for ns in calls]
+    measured += [ns for calls in contestant.rounds for ns in calls]
     if measured:
         return Standing(result.title, "measured", statistics.median(measured) / 1e6, len(measured))
     return Standing(result.title, "waiting" if result.comparison is None else "verified")

@@ -1,4 +1,4 @@
-"""Visits: how many calls of a target are timed in each round of a launch."""
+"""Blocks: how many calls of a target are timed in each round of a launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPREAD = sorted(range(ROUNDS), key=lambda turn: f"{turn:b}".zfill(ROUNDS.bit_le
 """Turns in an order of which every beginning is spread over the whole launch: by reversed bits (van der Corput)."""
 
 
-def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
+def plan_blocks(estimate_ms: float, settings: Settings) -> list[int]:
     """Return the timed calls of each round: those of one launch, fewer where the time box is too short for them.
 
     Slow targets do not take part in every round. Those of two targets are nested, so that the one that takes part in
@@ -21,7 +21,7 @@ def plan_visits(estimate_ms: float, settings: Settings) -> list[int]:
     """
     affordable = int(settings.launch_s * 1000 / max(estimate_ms, 1e-6))
     runs = min(settings.launch_runs, max(affordable, MIN_ROUNDS))
-    visits = [runs // ROUNDS] * ROUNDS
+    blocks = [runs // ROUNDS] * ROUNDS
     for turn in _SPREAD[: runs % ROUNDS]:
-        visits[turn] += 1
-    return visits
+        blocks[turn] += 1
+    return blocks

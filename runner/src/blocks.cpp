@@ -1,4 +1,4 @@
-#include "visits.h"
+#include "blocks.h"
 
 #include <algorithm>
 #include <numeric>
@@ -27,13 +27,13 @@ std::vector<int> spread() {
 
 }  // namespace
 
-std::vector<int> plan_visits(double estimate_ms, int most_calls, double seconds) {
+std::vector<int> plan_blocks(double estimate_ms, int most_calls, double seconds) {
   const double affordable = std::max<double>(seconds * 1000 / std::max(estimate_ms, 1e-6), kMinRounds);
   const int calls = affordable < most_calls ? static_cast<int>(affordable) : most_calls;
-  std::vector<int> visits(kRounds, calls / kRounds);
+  std::vector<int> blocks(kRounds, calls / kRounds);
   const auto rounds = spread();
-  for (int i = 0; i < calls % kRounds; ++i) ++visits[static_cast<std::size_t>(rounds[static_cast<std::size_t>(i)])];
-  return visits;
+  for (int i = 0; i < calls % kRounds; ++i) ++blocks[static_cast<std::size_t>(rounds[static_cast<std::size_t>(i)])];
+  return blocks;
 }
 
 }  // namespace cross_backend
