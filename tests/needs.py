@@ -46,10 +46,10 @@ def program(name: str) -> str:
 
 def no_space() -> None:
     """Skip the test where a vendor's compiler breaks at a space in this environment's path."""
-    from cross_backend.backends._packages import space_gap
+    from cross_backend.backends._packages import spaces_in_path
 
-    if gap := space_gap():
-        pytest.skip(str(gap))
+    if unavailable := spaces_in_path():
+        pytest.skip(str(unavailable))
 
 
 def vulkan() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cross_backend.backend import Backend, Gap, Missing, Options
+from cross_backend.backend import Backend, Missing, Options, Unavailable
 from cross_backend.errors import CrossBackendError, UnavailableError, UnsupportedError, one_line, unknown_name
 from cross_backend.machine import Machine, version_of
 from cross_backend.names.target import Target
@@ -161,8 +161,8 @@ def missing_here(backend: Backend) -> Missing:
     try:
         return backend.missing(Machine.here()) or Missing()
     except Exception as error:
-        gap = Gap(f"fails to say what it is missing: {one_line(error)}", "")
-        return Missing(gap, gap)
+        unavailable = Unavailable(f"fails to say what it is missing: {one_line(error)}", "")
+        return Missing(unavailable, unavailable)
 
 
 def check_runs(resolved: Resolved) -> Resolved:
@@ -171,9 +171,9 @@ def check_runs(resolved: Resolved) -> Resolved:
     Raises:
         UnavailableError: it cannot; the text has the remedy.
     """
-    gap = missing_here(resolved.backend).run
-    if gap is not None:
-        raise UnavailableError(f"{resolved.backend.name} {gap.reason}", gap.remedy)
+    unavailable = missing_here(resolved.backend).run
+    if unavailable is not None:
+        raise UnavailableError(f"{resolved.backend.name} {unavailable.reason}", unavailable.remedy)
     return resolved
 
 

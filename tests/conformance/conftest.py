@@ -15,7 +15,7 @@ import pytest
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Backend, Gap, Missing, Session
+from cross_backend.backend import Backend, Missing, Session, Unavailable
 from cross_backend.errors import LowerError, UnsupportedError
 from cross_backend.machine import Machine
 from cross_backend.registry import find_backend, resolve
@@ -95,12 +95,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("backend_name", names, scope="session")
 
 
-def expected_here(gap: Gap | None) -> bool:
+def expected_here(unavailable: Unavailable | None) -> bool:
     """Say whether a backend that was not named must work: the tests' environment holds all extras, nothing more.
 
     Where another system, a device or a toolchain is missing, only the reason and the remedy are tested.
     """
-    return gap is None or gap.remedy.startswith("pip install")
+    return unavailable is None or unavailable.remedy.startswith("pip install")
 
 
 def _missing(name: str) -> Missing:
@@ -132,17 +132,17 @@ def backend(backend_name: str) -> Backend:
 @pytest.fixture(scope="session")
 def lowers_here(backend_name: str) -> None:
     """Fail, never skip, where a backend that was asked for cannot lower."""
-    gap = _missing(backend_name).lower
-    if gap is not None:
-        pytest.fail(f"{backend_name} cannot lower here: {gap}")
+    unavailable = _missing(backend_name).lower
+    if unavailable is not None:
+        pytest.fail(f"{backend_name} cannot lower here: {unavailable}")
 
 
 @pytest.fixture(scope="session")
 def runs_here(backend_name: str) -> None:
     """Fail, never skip, where a backend that was asked for cannot run."""
-    gap = _missing(backend_name).run
-    if gap is not None:
-        pytest.fail(f"{backend_name} cannot run here: {gap}")
+    unavailable = _missing(backend_name).run
+    if unavailable is not None:
+        pytest.fail(f"{backend_name} cannot run here: {unavailable}")
 
 
 @pytest.fixture(scope="session")

@@ -70,8 +70,8 @@ def test_known_failures_name_tests_and_say_why(backend_name: str) -> None:
 
 def test_can_lower_here_or_says_what_mends_it(backend: Backend, request: pytest.FixtureRequest) -> None:
     missing = backend.missing(Machine.here())
-    for gap in (missing.lower, missing.run) if missing else ():
-        assert gap is None or (gap.reason.strip() and gap.remedy.strip())
+    for unavailable in (missing.lower, missing.run) if missing else ():
+        assert unavailable is None or (unavailable.reason.strip() and unavailable.remedy.strip())
     if request.config.getoption("--backends") or missing is None or expected_here(missing.lower):
         request.getfixturevalue("lowers_here")
 

@@ -3,7 +3,7 @@
 import pytest
 
 import cross_backend
-from cross_backend.backends._packages import space_gap
+from cross_backend.backends._packages import spaces_in_path
 
 COMMANDS = ("backends", "compare", "doctor", "explain", "export", "inspect", "models", "run")
 
@@ -89,7 +89,7 @@ def test_backends_as_json(cli, document):
     rows = {row["name"]: row for row in found["backends"]}
     assert list(rows) == sorted(rows)
     ours = {"torch.eager", "executorch.portable", "executorch.xnnpack"}
-    if not space_gap():
+    if not spaces_in_path():
         ours |= {"torch.compile", "torch.aot_inductor"}
     for name in ours | {"onnxruntime.cpu", "openvino", "null"}:
         row = rows[name]
@@ -98,8 +98,8 @@ def test_backends_as_json(cli, document):
     assert {"xnnpack"} <= set(rows["executorch.xnnpack"]["aliases"])
     assert {"onnxruntime", "cpu"} <= set(rows["onnxruntime.cpu"]["aliases"])
     for row in rows.values():
-        for gap in filter(None, (row["lower"], row["run"])):
-            assert gap["reason"] and gap["remedy"], f"{row['name']} must say what mends it"
+        for unavailable in filter(None, (row["lower"], row["run"])):
+            assert unavailable["reason"] and unavailable["remedy"], f"{row['name']} must say what mends it"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cross_backend.backends._packages import space_gap
+from cross_backend.backends._packages import spaces_in_path
 
 VENDORS = ("torch", "torchvision", "executorch", "onnx", "onnxruntime", "openvino", "sklearn")
 FILES = {
@@ -212,7 +212,7 @@ def test_all_backends_are_the_registrys(linear, cli, document, tmp_path):
     here = {name for name, row in rows.items() if row["outcome"] == "OK"}
     assert {"executorch.coreml", "executorch.portable", "executorch.vulkan", "executorch.xnnpack"} <= here
     assert {"onnxruntime.cpu", "openvino", "torch.compile", "torch.eager"} <= here
-    assert ("torch.aot_inductor" in here) == (space_gap() is None)
+    assert ("torch.aot_inductor" in here) == (spaces_in_path() is None)
     others = {name: rows[name]["outcome"] for name in set(rows) - here}
     decoders_only = {name for name, outcome in others.items() if outcome == "UNSUPPORTED"}
     assert decoders_only == {"llama_cpp", "onnxruntime.genai"}

@@ -1,4 +1,4 @@
-"""The interface: options, gaps, and what a session checks before a backend sees anything."""
+"""The interface: options, reasons, and what a session checks before a backend sees anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import Backend, Calibration, Lowered, Missing, Option, Options, Session, Unavailable
 from cross_backend.errors import RunError, UsageError
 from cross_backend.machine import Machine
 from cross_backend.tensors import Tensors
@@ -94,7 +94,7 @@ def test_three_methods_are_needed_and_stand_first() -> None:
 
 
 def test_what_is_missing_may_be_nothing() -> None:
-    assert not Missing() and Missing(lower=Gap("x", "")) and Missing(run=Gap("x", ""))
+    assert not Missing() and Missing(lower=Unavailable("x", "")) and Missing(run=Unavailable("x", ""))
 
 
 def test_options_get_defaults_and_types() -> None:
@@ -115,9 +115,9 @@ def test_wrong_options_are_refused(given: dict[str, str], message: str) -> None:
         _Backend().parse_options(given)
 
 
-def test_a_gap_reads_as_reason_and_remedy() -> None:
-    assert str(Gap("needs x", "pip install x")) == "needs x; pip install x"
-    assert str(Gap("needs a Mac", "")) == "needs a Mac"
+def test_a_reason_is_read_with_its_remedy() -> None:
+    assert str(Unavailable("needs x", "pip install x")) == "needs x; pip install x"
+    assert str(Unavailable("needs a Mac", "")) == "needs a Mac"
 
 
 def test_a_session_is_opened_and_closed_once_each(session: _Doubler) -> None:

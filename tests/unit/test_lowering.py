@@ -15,7 +15,17 @@ import torch
 
 import cross_backend as xb
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Backend, BundledPrograms, Calibration, Gap, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import (
+    Backend,
+    BundledPrograms,
+    Calibration,
+    Lowered,
+    Missing,
+    Option,
+    Options,
+    Session,
+    Unavailable,
+)
 from cross_backend.cache import Cache
 from cross_backend.errors import CaptureError, LowerError, UnavailableError, UnsupportedError
 from cross_backend.exporting.export import ExportSettings, export
@@ -52,11 +62,13 @@ class _Own(Backend):
 
     bundled: ClassVar[BundledPrograms | None] = BundledPrograms(".own2", lambda _: False, _bundle, _unbundle)
 
-    def __init__(self, during: Callable[[], Any] = lambda: None, inside: int = 1, gap: Gap | None = None) -> None:
-        self.during, self.inside, self.gap, self.calls = during, inside, gap, 0
+    def __init__(
+        self, during: Callable[[], Any] = lambda: None, inside: int = 1, unavailable: Unavailable | None = None
+    ) -> None:
+        self.during, self.inside, self.unavailable, self.calls = during, inside, unavailable, 0
 
     def missing(self, machine: Machine) -> Missing | None:
-        return Missing(lower=self.gap) if self.gap else None
+        return Missing(lower=self.unavailable) if self.unavailable else None
 
     def lower(self, program: Any, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         self.calls += 1
@@ -232,7 +244,7 @@ def test_the_work_that_was_left_is_weighed_against_the_programs(linear: Captured
 
 
 def test_what_is_missing_is_told_before_anything_is_done(linear: Captured, cache: Cache) -> None:
-    backend = _Own(gap=Gap("needs x", "pip install x"))
+    backend = _Own(unavailable=Unavailable("needs x", "pip install x"))
     with pytest.raises(UnavailableError, match="own needs x; pip install x"):
         lower(linear, resolved(backend), cache)
     assert backend.calls == 0

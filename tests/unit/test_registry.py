@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cross_backend.backend import Backend
-from cross_backend.backends._packages import space_gap
+from cross_backend.backends._packages import spaces_in_path
 from cross_backend.errors import UsageError
 from cross_backend.names.target import Target
 from cross_backend.registry import BACKENDS, find_backend, full_name, resolve, rows, short_name
@@ -137,6 +137,6 @@ def test_a_broken_package_breaks_only_its_own_backend(
 
 @pytest.mark.parametrize(("prefix", "broken"), [("/opt/my models/.venv", True), ("/opt/models/.venv", False)])
 def test_compilers_that_break_at_a_space_are_not_available_there(prefix: str, broken: bool) -> None:
-    gap = space_gap(prefix)
-    assert (gap is not None) == broken
-    assert gap is None or (prefix in gap.reason and "path" in gap.remedy)
+    unavailable = spaces_in_path(prefix)
+    assert (unavailable is not None) == broken
+    assert unavailable is None or (prefix in unavailable.reason and "path" in unavailable.remedy)

@@ -1,7 +1,7 @@
 """THE interface, as the file of a backend imports it; ``interface.py`` says what is needed and what may be added."""
 
 from cross_backend.backend.formats import BundledPrograms, ForeignFiles
-from cross_backend.backend.interface import Backend, Calibration, Feature, Gap, Lowered, Missing
+from cross_backend.backend.interface import Backend, Calibration, Feature, Lowered, Missing, Unavailable
 from cross_backend.backend.keeping import Keeper, SessionState
 from cross_backend.backend.lifecycle import Lifecycle
 from cross_backend.backend.options import THREADS, Option, Options
@@ -16,7 +16,6 @@ __all__ = [
     "CallElsewhere",
     "Feature",
     "ForeignFiles",
-    "Gap",
     "Keeper",
     "Lifecycle",
     "Lowered",
@@ -27,4 +26,5 @@ __all__ = [
     "Rejected",
     "Session",
     "SessionState",
+    "Unavailable",
 ]

@@ -34,13 +34,13 @@ Feature = Literal["onnx_program", "torch_program", "dynamic_shapes", "threads"]
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Why something cannot be done here, and what mends it."""
+class Unavailable:
+    """Why a backend cannot lower or run here, and the remedy."""
 
     reason: str
     """One clause."""
     remedy: str
-    """The command or step that mends it; empty where nothing does."""
+    """Command or step; empty where there is none."""
 
     def __str__(self) -> str:
         return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
@@ -50,9 +50,9 @@ class Gap:
 class Missing:
     """What stops a backend on this machine; lowering and running are distinguished."""
 
-    lower: Gap | None = None
+    lower: Unavailable | None = None
     """None where it can lower."""
-    run: Gap | None = None
+    run: Unavailable | None = None
     """None where it can run."""
 
     def __bool__(self) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from cross_backend.backend import Gap, Option
+from cross_backend.backend import Option, Unavailable
 from cross_backend.placement import Arithmetic, count_operators
 
 PRECISION = Option(
@@ -20,13 +20,15 @@ PRECISION = Option(
 NO_SCRIPT = "Atalla's compiler is part of this package, so no script shows its faults without it; file an issue here."
 
 
-def kernels_gap() -> Gap | None:
+def missing_kernels() -> Unavailable | None:
     """Return that the C kernels were not built; None where they are there."""
     from atalla.library import library_path
 
     path = library_path()
     return (
-        None if path.exists() else Gap(f"needs Atalla's C kernels, which are not at {path}", "python -m atalla.build")
+        None
+        if path.exists()
+        else Unavailable(f"needs Atalla's C kernels, which are not at {path}", "python -m atalla.build")
     )
 
 

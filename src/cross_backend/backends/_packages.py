@@ -6,41 +6,41 @@ import re
 import sys
 from collections.abc import Sequence
 
-from cross_backend.backend import Gap, Missing
+from cross_backend.backend import Missing, Unavailable
 from cross_backend.machine import version_of
 from cross_backend.toolchains import EVERY
 
 
 def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str) -> Missing | None:
     """Return which distributions are not installed, and the extra that brings them; nothing is imported."""
-    return Missing(_gap(to_lower, extra), _gap(to_run, extra)) or None
+    return Missing(_unavailable(to_lower, extra), _unavailable(to_run, extra)) or None
 
 
-def missing_toolchain(name: str) -> Gap | None:
+def missing_toolchain(name: str) -> Unavailable | None:
     """Return that a toolchain, or a runtime, was not added, and how to add it."""
     toolchain = EVERY[name]
     if toolchain.added:
         return None
     pins = ", ".join(f"{distribution} {version}" for distribution, version in toolchain.pins)
-    return Gap(f"needs the toolchain {name} ({pins}): {toolchain.why}", f"cross-backend toolchain add {name}")
+    return Unavailable(f"needs the toolchain {name} ({pins}): {toolchain.why}", f"cross-backend toolchain add {name}")
 
 
-def space_gap(prefix: str = sys.prefix) -> Gap | None:
+def spaces_in_path(prefix: str = sys.prefix) -> Unavailable | None:
     """Return that this environment's path holds a space, for compilers that break at it; None if there is none.
 
     They start a linker, or a C++ compiler, by a command line without quotes.
     """
     if not re.search(r"\s", prefix):
         return None
-    return Gap(
+    return Unavailable(
         f"cannot compile from an environment whose path holds a space ({prefix})",
         "install cross-backend in an environment whose path has none",
     )
 
 
-def _gap(distributions: Sequence[str], extra: str) -> Gap | None:
+def _unavailable(distributions: Sequence[str], extra: str) -> Unavailable | None:
     absent = [name for name in distributions if version_of(name) is None]
     if not absent:
         return None
     packages = "packages" if len(absent) > 1 else "package"
-    return Gap(f"needs the {packages} {', '.join(absent)}", f"pip install 'cross-backend[{extra}]'")
+    return Unavailable(f"needs the {packages} {', '.join(absent)}", f"pip install 'cross-backend[{extra}]'")

@@ -27,7 +27,7 @@ from cross_backend.backends._atalla import (
     compiler_digest,
     instruction_arithmetic,
     instruction_counts,
-    kernels_gap,
+    missing_kernels,
 )
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._quantize import int8_quantizer, quantize
@@ -67,7 +67,7 @@ class Atalla(Backend):
 
     def missing(self, machine: Machine) -> Missing | None:
         absent = missing_packages(self.distributions, self.distributions, "torch")
-        return absent or Missing(run=kernels_gap()) or None
+        return absent or Missing(run=missing_kernels()) or None
 
     def depends_on(self, options: Options) -> str | None:
         return compiler_digest()

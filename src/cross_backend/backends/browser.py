@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, CallElsewhere, Gap, Lowered, Missing, Options, Session
+from cross_backend.backend import (
+    THREADS,
+    Backend,
+    Calibration,
+    CallElsewhere,
+    Lowered,
+    Missing,
+    Options,
+    Session,
+    Unavailable,
+)
 from cross_backend.backends._onnx import REMEDY, SUFFIX, TO_LOWER, lower_to_onnx, operator_without_kernel
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.browser.page import Adapter, Page
@@ -36,7 +46,7 @@ _COPIES = {"MemcpyFromHost", "MemcpyToHost"}
 """Nodes that ONNX Runtime adds between providers; they belong to no model."""
 _WEBGPU = "WebGpuExecutionProvider"
 _SHORT = {"CPUExecutionProvider": "WebAssembly", "JsExecutionProvider": "JavaScript"}
-_NO_BROWSER = Gap("needs Chromium, Chrome or Edge", "install one (Debian: apt-get install chromium)")
+_NO_BROWSER = Unavailable("needs Chromium, Chrome or Edge", "install one (Debian: apt-get install chromium)")
 
 
 class BrowserBackend(Backend):
@@ -54,12 +64,12 @@ class BrowserBackend(Backend):
 
     def missing(self, machine: Machine) -> Missing | None:
         packages = missing_packages(TO_LOWER, (), "onnxruntime")
-        gaps = [gap for gap in (None if find_browser() else _NO_BROWSER, missing_toolchain("browser")) if gap]
+        found = [one for one in (None if find_browser() else _NO_BROWSER, missing_toolchain("browser")) if one]
         run = None
-        if gaps:
-            reasons = [gap.reason for gap in gaps]
+        if found:
+            reasons = [one.reason for one in found]
             reason = " and ".join([reasons[0], *(text.removeprefix("needs ") for text in reasons[1:])])
-            run = Gap(reason, ", then: ".join(gap.remedy for gap in gaps))
+            run = Unavailable(reason, ", then: ".join(one.remedy for one in found))
         return Missing(packages.lower if packages else None, run) or None
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:

@@ -57,9 +57,9 @@ class AskLacking(Question[Lacking]):
     def answer(self, _process: Answering) -> Lacking:
         """Return why not, if not."""
         resolved = resolve(self.target)
-        gap = missing_here(resolved.backend).run
+        why = missing_here(resolved.backend).run
         versions = {name: version_of(name) for name in resolved.backend.distributions}
-        return Lacking(gap.reason if gap else None, gap.remedy if gap else "", resolved.python, versions)
+        return Lacking(why.reason if why else None, why.remedy if why else "", resolved.python, versions)
 
 
 def entry_of(name: str) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def entry_of(name: str) -> dict[str, Any]:
     try:
         backend = find_backend(name)
     except CrossBackendError as error:
-        gap = {"reason": one_line(error), "remedy": ""}
-        return {**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": gap, "run": gap}
+        unavailable = {"reason": one_line(error), "remedy": ""}
+        return {**entry, "title": name, "lifecycle": "broken", "options": {}, "lower": unavailable, "run": unavailable}
     return {
         **entry,
         "title": backend.title,

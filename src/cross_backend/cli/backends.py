@@ -79,14 +79,14 @@ def _print_one(terminal: Terminal, entry: dict[str, Any]) -> None:
     for key, values in entry["options"].items():
         terminal.text(f"   option {key}: {values if isinstance(values, str) else ', '.join(map(str, values))}")
     for key, doing in (("lower", "lowers"), ("run", "runs")):
-        gap = entry[key]
-        terminal.text(f"   ✅ {doing} here." if not gap else f"   ⚠️ {_reason({key: gap})}")
+        unavailable = entry[key]
+        terminal.text(f"   ✅ {doing} here." if not unavailable else f"   ⚠️ {_reason({key: unavailable})}")
 
 
 def _reason(entry: dict[str, Any]) -> str:
     """Return the reasons and remedies as sentences, each once."""
-    gaps = [entry[key] for key in ("lower", "run") if entry.get(key)]
-    texts = [text for gap in gaps for text in (gap["reason"], _step(gap["remedy"])) if text]
+    found = [entry[key] for key in ("lower", "run") if entry.get(key)]
+    texts = [text for one in found for text in (one["reason"], _step(one["remedy"])) if text]
     return " ".join(f"{text[0].upper()}{text[1:].rstrip('.')}." for text in dict.fromkeys(texts))
 
 

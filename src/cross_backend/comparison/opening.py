@@ -49,8 +49,8 @@ def begin(
         why = site.missing(row.resolved) or too_few_processors(row.resolved, settings.threads, site.machine)
         if why is not None:
             result = replace(result, outcome=Outcome.UNAVAILABLE, reason=why)
-        elif gap := site.version_gap(row.resolved, row.artifact.versions):
-            result = replace(result, warnings=(*result.warnings, gap))
+        elif difference := site.version_difference(row.resolved, row.artifact.versions):
+            result = replace(result, warnings=(*result.warnings, difference))
     return Contestant(row, result, is_new=opened is None)
 
 

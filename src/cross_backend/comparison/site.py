@@ -47,7 +47,7 @@ class Site(ABC):
     def missing(self, resolved: Resolved) -> str | None:
         """Return what keeps a target from running there, with the remedy."""
 
-    def version_gap(self, resolved: Resolved, lowered_with: Mapping[str, str]) -> str | None:  # noqa: ARG002
+    def version_difference(self, resolved: Resolved, lowered_with: Mapping[str, str]) -> str | None:  # noqa: ARG002
         """Return which packages have another version there than what lowered an artifact; None where none has."""
         return None
 
@@ -94,8 +94,8 @@ class Here(Site):
         return Snapshot.take()
 
     def missing(self, resolved: Resolved) -> str | None:  # noqa: D102
-        gap = missing_here(resolved.backend).run
-        return str(gap) if gap else None
+        unavailable = missing_here(resolved.backend).run
+        return str(unavailable) if unavailable else None
 
     def check_runs(self, resolved: Resolved) -> Resolved:  # noqa: D102
         return check_runs(resolved)
@@ -149,14 +149,14 @@ class WithPython(Site):
         wanted = [f"{name}=={version_of(name)}" if version_of(name) else name for name in absent]
         return f"{found.reason} on {self.name}" + (f"; install there: {' '.join(wanted)}" if wanted else "")
 
-    def version_gap(self, resolved: Resolved, lowered_with: Mapping[str, str]) -> str | None:  # noqa: D102
+    def version_difference(self, resolved: Resolved, lowered_with: Mapping[str, str]) -> str | None:  # noqa: D102
         there = self._lacking_of(str(resolved.target)).versions
-        gaps = [
+        differences = [
             f"{name} {there[name]} there, {version} here"
             for name, version in lowered_with.items()
             if there.get(name) not in {None, version}
         ]
-        return f"other versions: {'; '.join(gaps)}" if gaps else None
+        return f"other versions: {'; '.join(differences)}" if differences else None
 
     def start_bench(self, target: str, settings: Settings, cache: Cache, stack: ExitStack) -> Bench:  # noqa: D102
         python = self._lacking_of(target).python if resolve(target).backend.run_toolchain else self.python
@@ -231,8 +231,8 @@ class WithRunner(Site):
 
     def backends(self, names: Sequence[str]) -> list[dict[str, Any]]:  # noqa: D102
         rows = [entry_of(name) for name in names]
-        gaps = {row["name"]: self.missing(resolve(row["name"])) for row in rows}
-        return [{**row, "run": gaps[row["name"]] and {"reason": gaps[row["name"]], "remedy": ""}} for row in rows]
+        reasons = {row["name"]: self.missing(resolve(row["name"])) for row in rows}
+        return [{**row, "run": reasons[row["name"]] and {"reason": reasons[row["name"]], "remedy": ""}} for row in rows]
 
     def versions(self, names: Sequence[str]) -> dict[str, str | None]:  # noqa: D102
         return dict.fromkeys(names)

@@ -214,9 +214,9 @@ def check_lowers(captured: Captured, resolved: Resolved) -> None:
     if "dynamic_shapes" in backend.limits and any(isinstance(n, str) for spec in captured.inputs for n in spec.shape):
         reason = backend.limits["dynamic_shapes"]
         raise UnsupportedError(f"{backend.name} cannot take {captured.workload} with dynamic shapes: {reason}.")
-    gap = missing_here(backend).lower
-    if gap is not None:
-        raise UnavailableError(f"{backend.name} {gap.reason}", gap.remedy)
+    unavailable = missing_here(backend).lower
+    if unavailable is not None:
+        raise UnavailableError(f"{backend.name} {unavailable.reason}", unavailable.remedy)
 
 
 def runs_nowhere(resolved: Resolved, placement: Placement) -> str:

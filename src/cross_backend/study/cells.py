@@ -96,8 +96,8 @@ def _cell(
     missing, cached = ask(resolved.backend), program is not None and find(program, resolved, cache) is not None
     target, title = str(resolved.target), resolved.backend.title
     cell = Cell(panel, target, title, Outcome.OK, captured=program is not None, cached=cached)
-    gap = missing and (missing.run or (None if cached else missing.lower))
-    why = f"{resolved.backend.name} {gap}" if gap else too_few_processors(resolved, panel.threads, machine)
+    reason = missing and (missing.run or (None if cached else missing.lower))
+    why = f"{resolved.backend.name} {reason}" if reason else too_few_processors(resolved, panel.threads, machine)
     if why is not None:
         return replace(cell, outcome=Outcome.UNAVAILABLE, reason=why)
     if program is not None and not cached:

@@ -51,7 +51,12 @@ def _model(model: Playable) -> dict[str, Any]:
 
 
 def _backend(choice: Choice) -> dict[str, Any]:
-    return {"artifact": choice.key, "target": choice.target, "title": choice.title, "reason": choice.gap or None}
+    return {
+        "artifact": choice.key,
+        "target": choice.target,
+        "title": choice.title,
+        "reason": choice.unavailable or None,
+    }
 
 
 async def run(request: Request) -> Response:

@@ -283,8 +283,8 @@ class Benches:
 
 
 def _check_usable(choice: Choice) -> None:
-    if choice.artifact is None or choice.gap:
-        raise UnavailableError(f"{choice.target} cannot be run here: {choice.gap}")
+    if choice.artifact is None or choice.unavailable:
+        raise UnavailableError(f"{choice.target} cannot be run here: {choice.unavailable}")
 
 
 def sample_of(choice: Choice) -> Sequence[Any]:

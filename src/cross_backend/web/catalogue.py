@@ -38,7 +38,7 @@ class Choice:
     """How tables call the target."""
     artifact: Artifact | None
     """None where it was not exported."""
-    gap: str = ""
+    unavailable: str = ""
     """Why it cannot be run here; empty where it can."""
     made: str = ""
     """Date and time of its file, to the minute; empty where it was not exported."""
@@ -56,7 +56,7 @@ class Playable:
     @property
     def usable(self) -> list[Choice]:
         """What can be run."""
-        return [choice for choice in self.choices if not choice.gap]
+        return [choice for choice in self.choices if not choice.unavailable]
 
 
 class Catalogue:
@@ -149,14 +149,14 @@ def _media(choices: Sequence[Choice]) -> Media | None:
 
 def _choice(artifact: Artifact) -> Choice:
     key = hashlib.sha256(f"{artifact.folder}\0{artifact.name}\0{artifact.target}".encode()).hexdigest()[:16]
-    title, gap = artifact.target, ""
+    title, unavailable = artifact.target, ""
     try:
         backend = resolve_artifact(artifact).backend
         options = artifact.target.partition("?")[2].replace("&", ", ")
-        title, gap = f"{backend.title} {options}".strip(), _gap(backend.name)
+        title, unavailable = f"{backend.title} {options}".strip(), _unavailable(backend.name)
     except CrossBackendError as error:
-        gap = one_line(error)
-    return Choice(key, artifact.workload, artifact.target, title, artifact, gap, _made(artifact))
+        unavailable = one_line(error)
+    return Choice(key, artifact.workload, artifact.target, title, artifact, unavailable, _made(artifact))
 
 
 def _made(artifact: Artifact) -> str:
@@ -173,21 +173,23 @@ def _with_absent(model: str, choices: Sequence[Choice]) -> tuple[Choice, ...]:
     absent = []
     for backend in backends():
         if backend.name not in there and backend.name != NULL:
-            gap = _gap(backend.name) or f"not exported; cross-backend export {model} --backends {backend.name}"
-            absent.append(Choice(f"{model}.{backend.name}", model, backend.name, backend.title, None, gap))
+            reason = (
+                _unavailable(backend.name) or f"not exported; cross-backend export {model} --backends {backend.name}"
+            )
+            absent.append(Choice(f"{model}.{backend.name}", model, backend.name, backend.title, None, reason))
     return tuple(sorted(choices, key=_place)) + tuple(absent)
 
 
 def _place(choice: Choice) -> tuple[bool, bool, str]:
     """Return the key that puts first what runs here, and of that what people ship."""
-    return bool(choice.gap), role_of(choice.target) is not Role.PRODUCT, choice.title
+    return bool(choice.unavailable), role_of(choice.target) is not Role.PRODUCT, choice.title
 
 
 @functools.cache
-def _gap(name: str) -> str:
+def _unavailable(name: str) -> str:
     """Return what stops a backend from running here; found out once, as packages do not change under a process."""
     try:
-        gap = missing_here(find_backend(name)).run
+        unavailable = missing_here(find_backend(name)).run
     except UnavailableError as error:
         return one_line(error)
-    return str(gap) if gap else ""
+    return str(unavailable) if unavailable else ""

@@ -53,8 +53,8 @@ class Localizing(Job[LocalizingProgress]):
             UsageError: another one runs.
         """
         artifact = choice.artifact
-        if artifact is None or choice.gap:
-            raise UnavailableError(f"{choice.title} cannot run here: {choice.gap}")
+        if artifact is None or choice.unavailable:
+            raise UnavailableError(f"{choice.title} cannot run here: {choice.unavailable}")
         folder = capture_of(artifact.program, self._cache)
         if folder is None:
             raise UnavailableError(

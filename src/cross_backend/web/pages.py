@@ -102,7 +102,7 @@ async def playground(request: Request) -> Response:
         return page(request, "playground", here="play", models=[], model=None)
     wanted = set(request.query_params.getlist("on")) & {choice.key for choice in model.usable}
     ticked = wanted or {choice.key for choice in model.usable[:1]}
-    absent = [choice for choice in model.choices if choice.gap]
+    absent = [choice for choice in model.choices if choice.unavailable]
     runs_here = visitor.can_run(model)
     answer = page(
         request,
@@ -111,7 +111,7 @@ async def playground(request: Request) -> Response:
         models=list(models.values()),
         model=model,
         visitor=runs_here,
-        visitor_gap=visitor.gap() if runs_here else "",
+        visitor_unavailable=visitor.unavailable() if runs_here else "",
         kind=None if model.media is None else model.media.kind,
         look_of=look_of,
         key=key,
@@ -291,9 +291,9 @@ async def artifacts(request: Request) -> Response:
     )
 
 
-def short(gap: str) -> str:
+def short(reason: str) -> str:
     """Return the first words of why a backend is unavailable; the page has the rest behind a click."""
-    first = re.split(r"; | \(|: ", gap, maxsplit=1)[0]
+    first = re.split(r"; | \(|: ", reason, maxsplit=1)[0]
     return first if len(first) <= MOST_LETTERS else f"{first[:MOST_LETTERS].rpartition(' ')[0]} …"
 
 

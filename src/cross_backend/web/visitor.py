@@ -83,7 +83,7 @@ def can_run(model: Playable) -> Choice | None:
     return None
 
 
-def gap() -> str:
+def unavailable() -> str:
     """Return why no browser can run anything here; empty where it can."""
     if any(name.endswith(RUNTIME_SUFFIX) for name in model_files()):
         return ""

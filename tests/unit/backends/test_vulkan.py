@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.backends._packages import space_gap
+from cross_backend.backends._packages import spaces_in_path
 from cross_backend.backends._vulkan import REMEDY, SOFTWARE, find_devices
 from tests import needs
 
@@ -46,7 +46,7 @@ def test_a_machine_without_a_driver_says_so(run_python: Callable[..., str], monk
     for name in DRIVERS:
         monkeypatch.setenv(name, "/nowhere")
     said = run_python(ASK)
-    assert ("lower=None" in said) == (space_gap() is None), "it lowers without a device"
+    assert ("lower=None" in said) == (spaces_in_path() is None), "it lowers without a device"
     assert "no Vulkan driver is installed" in said and REMEDY[:40] in said
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend.backends._packages import space_gap
+from cross_backend.backends._packages import spaces_in_path
 from cross_backend.cache import Cache
 from cross_backend.lowering.lower import lower
 from cross_backend.machine import Machine
@@ -190,7 +190,7 @@ def test_the_examples_plan_here(name: str, tmp_path: Path) -> None:
     one = read_study(Path(__file__).parents[3] / "examples" / "studies" / f"{name}.yaml")
     planned = cells(one, not_captured, Cache(tmp_path), MACHINE)
     runs = {cell.target for cell in planned if cell.runs}
-    iree = {"iree.llvm_cpu"} if space_gap() is None else set()
+    iree = {"iree.llvm_cpu"} if spaces_in_path() is None else set()
     assert {"torch.eager", "executorch.xnnpack", "onnxruntime.cpu", "openvino", *iree} <= {
         str(resolve(text).target.name) for text in runs
     }

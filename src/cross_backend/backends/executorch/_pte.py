@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Gap, Lowered, Missing, Options, Recorded, Session
+from cross_backend.backend import (
+    THREADS,
+    Backend,
+    Calibration,
+    Lowered,
+    Missing,
+    Options,
+    Recorded,
+    Session,
+    Unavailable,
+)
 from cross_backend.backends._packages import missing_packages, missing_toolchain
 from cross_backend.backends._quantize import GROUP, four_bits, quantize, with_low_products
 from cross_backend.backends._scripts import check_float32
@@ -53,17 +63,17 @@ class ExecuTorchBackend(Backend):
     """``module:Class.method(self, node, reason)`` that its partitioner calls with why a node is left, if it does."""
     takes_half: ClassVar[bool] = False
     """Whether ``precision=fp16`` means a program of float16."""
-    run_gap: ClassVar[Gap | None] = None
+    cannot_run: ClassVar[Unavailable | None] = None
     """Why it does not run here, for those that the package's runtime does not hold."""
     extra: ClassVar[str] = "executorch"
     """Extra that brings its packages."""
 
     def missing(self, machine: Machine) -> Missing | None:
         if self.toolchain is not None:
-            gap = missing_toolchain(self.toolchain)
-            return Missing(gap, self.run_gap or gap) or None
+            unavailable = missing_toolchain(self.toolchain)
+            return Missing(unavailable, self.cannot_run or unavailable) or None
         absent = missing_packages(self.distributions, ("executorch", "torch"), self.extra)
-        return absent or Missing(run=self.run_gap) or None
+        return absent or Missing(run=self.cannot_run) or None
 
     def prepared(self, program: Any, options: Options, calibration: Calibration) -> Any:
         """Return the program to lower: the captured one, or one of the ``precision`` that is asked for."""

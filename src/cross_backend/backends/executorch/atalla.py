@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Gap, Missing, Option, Options
+from cross_backend.backend import THREADS, Missing, Option, Options, Unavailable
 from cross_backend.backends._atalla import (
     NO_SCRIPT,
     PRECISION,
     compiler_digest,
     instruction_arithmetic,
     instruction_counts,
-    kernels_gap,
+    missing_kernels,
 )
 from cross_backend.backends._quantize import int8_quantizer
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, PteSession
@@ -42,7 +42,7 @@ class AtallaDelegate(ExecuTorchBackend):
     limits = {**ExecuTorchBackend.limits, "dynamic_shapes": "a delegated blob holds one size of every tensor"}
 
     def missing(self, machine: Machine) -> Missing | None:
-        return super().missing(machine) or Missing(run=kernels_gap() or _runtime_gap()) or None
+        return super().missing(machine) or Missing(run=missing_kernels() or _missing_runtime()) or None
 
     def depends_on(self, options: Options) -> str | None:
         return compiler_digest()
@@ -73,7 +73,7 @@ class AtallaDelegate(ExecuTorchBackend):
         return _AtallaDelegateSession(artifact, options)
 
 
-def _runtime_gap() -> Gap | None:
+def _missing_runtime() -> Unavailable | None:
     """Return that the delegate's runtime was not built, and cannot be."""
     from atalla import AtallaError
     from atalla.executorch.build_delegate import compiler, delegate_path
@@ -82,9 +82,9 @@ def _runtime_gap() -> Gap | None:
         if delegate_path().exists() or shutil.which(compiler()[0]):
             return None
     except AtallaError as error:
-        return Gap(one_line(error), "use atalla, which needs no ExecuTorch")
+        return Unavailable(one_line(error), "use atalla, which needs no ExecuTorch")
     reason = f"needs a C++ compiler ({compiler()[0]}) once, to build the delegate's runtime"
-    return Gap(reason, "install one (Debian: apt-get install g++), or name it in CXX")
+    return Unavailable(reason, "install one (Debian: apt-get install g++), or name it in CXX")
 
 
 class _AtallaDelegateSession(PteSession):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from cross_backend.backend import Gap, Missing, Option, Options
+from cross_backend.backend import Missing, Option, Options, Unavailable
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 from cross_backend.errors import LowerError
 from cross_backend.machine import Machine
@@ -37,7 +37,7 @@ class CoreMl(ExecuTorchBackend):
         if absent is not None or machine.system == "macos":
             return absent
         return Missing(
-            run=Gap(f"runs on Apple's systems only; this is {machine.system}", "run the file on iOS or macOS")
+            run=Unavailable(f"runs on Apple's systems only; this is {machine.system}", "run the file on iOS or macOS")
         )
 
     def quantizer(self, options: Options) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from cross_backend.backend import Calibration, Gap, Lowered, Option, Options
+from cross_backend.backend import Calibration, Lowered, Option, Options, Unavailable
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 from cross_backend.errors import LowerError
 
@@ -44,7 +44,7 @@ class EthosU(ExecuTorchBackend):
         "precision": Option("the NPU computes in int8, quantised on the calibration inputs", "int8", ("int8",)),
         "target": Option("NPU and its multiply-accumulate units", "ethos-u55-128", _TARGETS),
     }
-    run_gap = Gap(
+    cannot_run = Unavailable(
         "runs on microcontrollers with an Ethos-U only", "link the file into firmware with ExecuTorch's Ethos-U runtime"
     )
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from cross_backend.backend import Gap, Lifecycle, Option, Options
+from cross_backend.backend import Lifecycle, Option, Options, Unavailable
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_json
 from cross_backend.errors import LowerError
 
@@ -27,7 +27,7 @@ class Mps(ExecuTorchBackend):
         instead="executorch.coreml (GPU and Neural Engine), or stay with executorch 1.4 in the app",
     )
     options = {"precision": Option("arithmetic inside MPS", "fp32", ("fp32", "fp16"))}
-    run_gap = Gap(
+    cannot_run = Unavailable(
         "runs on Apple's systems only", "run the file with an ExecuTorch 1.4 runtime on iOS 17 or macOS 14 and newer"
     )
 

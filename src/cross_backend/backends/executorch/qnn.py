@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from cross_backend.backend import Gap, Missing, Option, Options
+from cross_backend.backend import Missing, Option, Options, Unavailable
 from cross_backend.backends.executorch._pte import ExecuTorchBackend
 from cross_backend.machine import Machine
 
@@ -27,7 +27,9 @@ class Qnn(ExecuTorchBackend):
         "precision": Option("arithmetic on the NPU", "fp16", ("fp16", "int8")),
         "soc_model": Option("system on chip that the file is compiled for", "SM8650", _SOCS),
     }
-    run_gap = Gap("runs on Snapdragon devices only", "run the file on the device, with Qualcomm's libraries beside it")
+    cannot_run = Unavailable(
+        "runs on Snapdragon devices only", "run the file on the device, with Qualcomm's libraries beside it"
+    )
 
     def missing(self, machine: Machine) -> Missing | None:
         """Without the SDK the vendor's package would try to download it while it lowers: so it is asked for first."""
@@ -42,7 +44,7 @@ class Qnn(ExecuTorchBackend):
             f"download it from https://www.qualcomm.com/developer/software/qualcomm-ai-engine-direct-sdk "
             f"and set {SDK_VARIABLE} to its folder"
         )
-        return Missing(Gap(reason, remedy), self.run_gap)
+        return Missing(Unavailable(reason, remedy), self.cannot_run)
 
     def quantizer(self, options: Options) -> Any:
         from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from cross_backend.backend import Gap, Option, Options
+from cross_backend.backend import Option, Options, Unavailable
 from cross_backend.backends.executorch._pte import ExecuTorchBackend, flatbuffer_in, flatbuffer_json
 
 
@@ -21,7 +21,7 @@ class Vulkan(ExecuTorchBackend):
     preload = ("executorch.exir", "executorch.backends.vulkan.partitioner.vulkan_partitioner")
     rejections = "executorch.backends.vulkan.partitioner.vulkan_partitioner:VulkanSupportedOperators.log_skip"
     options = {"precision": Option("arithmetic and storage inside the shaders", "fp32", ("fp32", "fp16", "int8"))}
-    run_gap = Gap(
+    cannot_run = Unavailable(
         "does not run here: the runtime in the executorch package holds no Vulkan backend",
         "run the file on a device whose ExecuTorch runtime is built with -DEXECUTORCH_BUILD_VULKAN=ON",
     )

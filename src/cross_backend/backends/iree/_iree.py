@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.backend import Backend, Calibration, Lowered, Missing, Options
-from cross_backend.backends._packages import missing_packages, space_gap
+from cross_backend.backends._packages import missing_packages, spaces_in_path
 from cross_backend.backends.iree._lower import write_module
 from cross_backend.backends.iree._placement import read_placement
 from cross_backend.backends.iree._types import Types, types_in
@@ -29,7 +29,7 @@ class IreeBackend(Backend):
 
     def missing(self, machine: Machine) -> Missing | None:
         absent = missing_packages(self.distributions, ("iree-base-runtime",), "iree")
-        return absent or Missing(lower=space_gap()) or None
+        return absent or Missing(lower=spaces_in_path()) or None
 
     def code_in(self, artifact: Artifact) -> str | None:
         return "compiled machine code"

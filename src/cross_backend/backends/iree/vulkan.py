@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Gap, Missing, Option, Options, Recorded, Session
+from cross_backend.backend import Missing, Option, Options, Recorded, Session, Unavailable
 from cross_backend.backends._vulkan import REMEDY, SOFTWARE, VulkanDevice, find_devices
 from cross_backend.backends.iree._iree import IreeBackend
 from cross_backend.backends.iree._lower import default_target
@@ -58,7 +58,7 @@ class IreeVulkan(IreeBackend):
 
     def missing(self, machine: Machine) -> Missing | None:
         packages = super().missing(machine) or Missing()
-        return Missing(packages.lower, packages.run or _gap()) or None
+        return Missing(packages.lower, packages.run or _unavailable()) or None
 
     def depends_on(self, options: Options) -> str | None:
         devices = find_devices().devices if options["subgroup"] == "auto" else ()
@@ -123,9 +123,9 @@ def _check(types: Types) -> None:
         )
 
 
-def _gap() -> Gap | None:
+def _unavailable() -> Unavailable | None:
     found = find_devices()
-    return None if found.devices else Gap(f"needs a Vulkan device: {found.why_none}", REMEDY)
+    return None if found.devices else Unavailable(f"needs a Vulkan device: {found.why_none}", REMEDY)
 
 
 def _device() -> VulkanDevice:
@@ -134,9 +134,9 @@ def _device() -> VulkanDevice:
     Raises:
         UnavailableError: there is none.
     """
-    gap = _gap()
-    if gap is not None:
-        raise UnavailableError(f"iree.vulkan {gap.reason}", gap.remedy)
+    unavailable = _unavailable()
+    if unavailable is not None:
+        raise UnavailableError(f"iree.vulkan {unavailable.reason}", unavailable.remedy)
     return find_devices().devices[0]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cross_backend.backend import THREADS, Gap, Lifecycle, Missing, Option, Options
+from cross_backend.backend import THREADS, Lifecycle, Missing, Option, Options, Unavailable
 from cross_backend.backends._onnx import TO_LOWER
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends.onnxruntime import _devices as devices
@@ -75,19 +75,19 @@ class Provider:
         packages = missing_packages(TO_LOWER, (), "onnxruntime")
         return Missing(packages.lower if packages else None, self._missing_to_run(machine, root)) or None
 
-    def _missing_to_run(self, machine: Machine, root: Path) -> Gap | None:
+    def _missing_to_run(self, machine: Machine, root: Path) -> Unavailable | None:
         elsewhere = self.platform(machine)
         if elsewhere is not None:
             return elsewhere
         found = [*(need(machine, root) for need in self.needs), self._missing_package()]
-        gaps = [gap for gap in found if gap is not None]
-        if not gaps:
+        reasons = [one for one in found if one is not None]
+        if not reasons:
             return None
-        first, *others = (gap.reason for gap in gaps)
+        first, *others = (one.reason for one in reasons)
         reason = " and ".join([first, *(other.removeprefix("needs ") for other in others)])
-        return Gap(reason, ", then: ".join(gap.remedy for gap in gaps))
+        return Unavailable(reason, ", then: ".join(one.remedy for one in reasons))
 
-    def _missing_package(self) -> Gap | None:
+    def _missing_package(self) -> Unavailable | None:
         if self.is_installed:
             return None
         if self.toolchain is not None:
@@ -95,9 +95,11 @@ class Provider:
             if chain.added:
                 return None
             pins = ", ".join(f"{name} {version}" for name, version in chain.pins)
-            return Gap(f"needs {pins} in an environment of its own", f"cross-backend toolchain add {chain.name}")
+            return Unavailable(
+                f"needs {pins} in an environment of its own", f"cross-backend toolchain add {chain.name}"
+            )
         if self.build:
-            return Gap(f"needs a build of ONNX Runtime ({self.holders[0]}) that nobody publishes", self.build)
+            return Unavailable(f"needs a build of ONNX Runtime ({self.holders[0]}) that nobody publishes", self.build)
         absent = missing_packages((), self.holders, "onnxruntime")
         return absent.run if absent else None
 

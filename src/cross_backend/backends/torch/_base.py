@@ -10,8 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import THREADS, Backend, Calibration, Gap, Keeper, Lowered, Missing, Option, Options, Session
-from cross_backend.backends._packages import missing_packages, space_gap
+from cross_backend.backend import (
+    THREADS,
+    Backend,
+    Calibration,
+    Keeper,
+    Lowered,
+    Missing,
+    Option,
+    Options,
+    Session,
+    Unavailable,
+)
+from cross_backend.backends._packages import missing_packages, spaces_in_path
 from cross_backend.backends._quantize import GROUP, int4, with_low_products
 from cross_backend.backends._scripts import check_float32, check_processor
 from cross_backend.backends._to_torch import to_torch
@@ -100,10 +111,10 @@ def script(title: str, options: Options, function: str) -> list[str]:
     ]
 
 
-def compiler_gap() -> Gap | None:
+def missing_compiler() -> Unavailable | None:
     if any(shutil.which(name) for name in ("g++", "clang++", "c++", "cl")):
-        return space_gap()
-    return Gap("needs a C++ compiler", "install g++ or clang++ (Debian: apt-get install g++)")
+        return spaces_in_path()
+    return Unavailable("needs a C++ compiler", "install g++ or clang++ (Debian: apt-get install g++)")
 
 
 class TorchBackend(Backend):

@@ -35,9 +35,9 @@ def require(device: str) -> None:
 
     if device == "cpu":
         return
-    gap = _no_cuda() if device == "cuda" else _no_mps()
-    if gap is not None:
-        raise UnavailableError(*gap)
+    unavailable = _no_cuda() if device == "cuda" else _no_mps()
+    if unavailable is not None:
+        raise UnavailableError(*unavailable)
     if device == "cuda":  # TF32 keeps 10 bits of float32's 23; torch's newer switches break whoever reads these two
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False

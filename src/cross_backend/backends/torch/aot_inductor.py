@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Calibration, Keeper, Lowered, Missing, Options, Session
-from cross_backend.backends.torch._base import PRECISION, TorchBackend, TorchSession, compiler_gap, prepared, script
+from cross_backend.backends.torch._base import PRECISION, TorchBackend, TorchSession, missing_compiler, prepared, script
 from cross_backend.backends.torch._buffers import Chained
 from cross_backend.backends.torch._device import device_option, moved_with_inputs, require, synchronize
 from cross_backend.errors import LowerError, failing_as
@@ -55,7 +55,7 @@ class TorchAotInductor(TorchBackend):
     takes_state = "tensors"
 
     def missing(self, machine: Machine) -> Missing | None:
-        return super().missing(machine) or Missing(lower=compiler_gap()) or None
+        return super().missing(machine) or Missing(lower=missing_compiler()) or None
 
     def reproduction(self, options: Options) -> Sequence[str]:
         made = "torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program))"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Missing, Options, Session
-from cross_backend.backends.torch._base import ProgramSession, TorchBackend, compiler_gap, script
+from cross_backend.backends.torch._base import ProgramSession, TorchBackend, missing_compiler, script
 from cross_backend.backends.torch._device import buffers_kept
 from cross_backend.errors import LoadError, failing_as
 
@@ -43,7 +43,7 @@ class TorchCompile(TorchBackend):
         return script(self.title, options, "torch.compile(program.module(), dynamic=False)")
 
     def missing(self, machine: Machine) -> Missing | None:
-        return super().missing(machine) or Missing(run=compiler_gap()) or None
+        return super().missing(machine) or Missing(run=missing_compiler()) or None
 
     def load(self, artifact: Artifact, options: Options) -> Session:
         return _CompiledSession(artifact, options)

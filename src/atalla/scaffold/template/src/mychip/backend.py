@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Backend, Calibration, Gap, Lowered, Missing, Option, Options, Session
+from cross_backend.backend import Backend, Calibration, Lowered, Missing, Option, Options, Session, Unavailable
 from cross_backend.errors import LoadError, LowerError, UnsupportedError
 from cross_backend.placement import Placement, count_operators
 from cross_backend.records import Execution
@@ -47,8 +47,8 @@ class Mychip(Backend):
 
     def missing(self, machine: Machine) -> Missing | None:
         """Name what is missing here. CHIP: whether the driver and a device are there."""
-        gap = compiler_gap()
-        return Missing(run=gap) if gap else None
+        unavailable = missing_compiler()
+        return Missing(run=unavailable) if unavailable else None
 
     def depends_on(self, options: Options) -> str | None:
         """Name the compiler, so that what another version of it made is not served from the cache."""
@@ -107,10 +107,14 @@ class _MychipSession(Session):
     _executor: Executor
 
 
-def compiler_gap() -> Gap | None:
+def missing_compiler() -> Unavailable | None:
     """Return that there is no C compiler, with which the kernels are built once; None where there is one."""
     command = c_compiler()[0]
-    return None if shutil.which(command) else Gap(f"needs a C compiler ({command})", "install one, or name it in CC")
+    return (
+        None
+        if shutil.which(command)
+        else Unavailable(f"needs a C compiler ({command})", "install one, or name it in CC")
+    )
 
 
 @functools.cache

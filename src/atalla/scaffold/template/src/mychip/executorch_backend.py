@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
-from cross_backend.backend import Gap, Missing, Options
+from cross_backend.backend import Missing, Options, Unavailable
 from cross_backend.backends.executorch import ExecuTorchBackend, PteSession
 from cross_backend.errors import LoadError
 
-from mychip.backend import compiler_digest, compiler_gap, operations
+from mychip.backend import compiler_digest, missing_compiler, operations
 from mychip.build import cxx_compiler
 from mychip.errors import MychipError
 
@@ -33,8 +33,8 @@ class MychipDelegate(ExecuTorchBackend):
 
     def missing(self, machine: Machine) -> Missing | None:
         """Name what is missing here."""
-        gap = compiler_gap() or _cxx_gap()
-        return super().missing(machine) or (Missing(run=gap) if gap else None)
+        unavailable = missing_compiler() or _missing_cxx()
+        return super().missing(machine) or (Missing(run=unavailable) if unavailable else None)
 
     def depends_on(self, options: Options) -> str | None:
         """Name the compiler."""
@@ -66,6 +66,10 @@ class _MychipDelegateSession(PteSession):
         super()._open()
 
 
-def _cxx_gap() -> Gap | None:
+def _missing_cxx() -> Unavailable | None:
     command = cxx_compiler()[0]
-    return None if shutil.which(command) else Gap(f"needs a C++ compiler ({command})", "install one, or name it in CXX")
+    return (
+        None
+        if shutil.which(command)
+        else Unavailable(f"needs a C++ compiler ({command})", "install one, or name it in CXX")
+    )
