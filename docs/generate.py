@@ -33,7 +33,7 @@ def matrix() -> str:
     lines = [
         "# Support matrix",
         "",
-        "Written by `make docs` from the registry. What works on *your* machine: `cross-backend backends`.",
+        "Written by `make docs` from the registry. For *your* machine: `cross-backend backends`.",
         "",
         "| backend | short names | payload | life-cycle | options | packages | ONNX files |",
         "| --- | --- | --- | --- | --- | --- | --- |",
