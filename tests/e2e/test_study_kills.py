@@ -119,7 +119,7 @@ def test_a_stopped_study_goes_on_where_it_was(signum, study, told, streams, unti
     assert first == [(panel(1), "launch 1")]
     if signum != signal.SIGKILL:
         assert status == 130 and "Traceback" not in streams()[1]
-        assert "the same command goes on from there" in streams()[1]
+        assert "the same command resumes" in streams()[1]
         assert streams()[1].splitlines()[-1] == "cross-backend study: interrupted."
     before, finished = kept(path)
     assert set(before) == {(1, *record) for record in first} and finished == {1: False}

@@ -93,7 +93,7 @@ def add_via(parser: argparse.ArgumentParser) -> None:
         "--via",
         choices=("python", "runner"),
         metavar="WHAT",
-        help="what measures on another machine: python, or the C++ runner (default: Python where it is there)",
+        help="measure on another machine with python or the C++ runner (default: Python where it is there)",
     )
 
 

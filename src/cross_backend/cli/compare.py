@@ -253,7 +253,7 @@ def _measure(
     if not terminal.quiet:
         print_panel(terminal, panel, found.model)
     if panel.lost is not None:
-        found.failed.append((name, PlaceError(f"{panel.lost}. What was measured until then is kept.")))
+        found.failed.append((name, PlaceError(f"{panel.lost}. Measurements until then are kept.")))
     elif panel.interrupted:
         raise KeyboardInterrupt
 

@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--adversarial",
         type=positive_float,
         metavar="SECONDS",
-        help="first search so long for inputs on which the backend is wrong; what is found becomes a probe",
+        help="first search so long for inputs on which the backend is wrong; those found become probes",
     )
     parser.add_argument(
         "--reproducer",

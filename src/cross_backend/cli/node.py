@@ -21,7 +21,7 @@ UNTOUCHED = {"RAY_worker_niceness": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--name", metavar="NAME", help="what study files call it (default: the host's name)")
+    parser.add_argument("--name", metavar="NAME", help="name in study files (default: the host's name)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--prepare", action="store_true", help="capture and lower only: such a machine never measures")
     what.add_argument("--place", metavar="PLACE", help="measure at a place instead: adb:SERIAL, ssh://pi")

@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_trust(run)
     add_places(run, default=None)
     add_launcher(run)
-    run.add_argument("--name", metavar="NAME", help="what the study is called (default: the study file's name)")
+    run.add_argument("--name", metavar="NAME", help="name of the study (default: the study file's name)")
     run.add_argument(
         "--pause",
         action="store_true",
@@ -126,7 +126,7 @@ def _run(args: argparse.Namespace) -> int:
     for line in missing:
         terminal.note(f"❌ {line}")
     if missing:
-        terminal.note("What is missing is measured by the same command, when there are machines for it.")
+        terminal.note("The same command measures the missing panels when there are machines for them.")
     return 0 if judged(results) and not missing else 1
 
 

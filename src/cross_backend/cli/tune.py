@@ -148,7 +148,7 @@ def _search(
             )
             return tune(asked, store, cache, site, told)
     except KeyboardInterrupt:
-        terminal.note("Stopped; what was finished is stored, and the same command goes on from there.")
+        terminal.note("Stopped. Finished work is stored; the same command resumes.")
         raise
 
 

@@ -52,7 +52,7 @@ def _calls(
                 yield "transposed weights", target, [*args[:at], value.T, *args[at + 1 :]], kwargs
             continue
         for other in _others(value, argument):
-            words = f"attribute {argument.name} ignored: what it computes is that of {argument.name}={other}"
+            words = f"attribute {argument.name} ignored: the result is that of {argument.name}={other}"
             if is_named:
                 yield words, target, args, {**kwargs, argument.name: other}
             else:

@@ -51,7 +51,7 @@ def print_localized(terminal: Terminal, found: Localized) -> None:
 
 def _print_layers(terminal: Terminal, layers: Sequence[LayerCost]) -> None:
     """Print the operators that cost a quantised program most."""
-    _print_costs(terminal, "What each operator's own rounding costs", layers)
+    _print_costs(terminal, "Cost of each operator's own rounding", layers)
     terminal.text("• Keep the fewest of them in float: add --max-drop 1%.")
 
 

@@ -107,14 +107,14 @@ def _measured(views: Sequence[View], looks: Mapping[str, Look]) -> list[Section]
         Section(
             "batch",
             "Batch scaling",
-            "What larger batches cost in latency and give in rate.",
+            "Latency and throughput by batch size.",
             (Block(charts=for_both(lambda: load.batches(views, looks))),),
             "Every workload was measured with one batch size only.",
         ),
         Section(
             "frontier",
             "Accuracy against latency",
-            "What a faster target costs in accuracy: the workload's task metric where it has one, else the signal to "
+            "The accuracy that a faster target costs: the workload's task metric where it has one, else the signal to "
             "quantisation noise ratio (SQNR) of the outputs against the reference.",
             _blocks(views, lambda view: [cost.frontier(view, looks)]),
             "No verified target was measured.",
@@ -143,7 +143,7 @@ def _instruments(views: Sequence[View], looks: Mapping[str, Look]) -> list[Secti
         Section(
             "throughput",
             "Throughput and latency under load",
-            "Closed loop: how many inferences a second concurrent streams get done. Open loop: what a caller waits "
+            "Closed loop: how many inferences a second concurrent streams get done. Open loop: how long a caller waits "
             "when calls arrive at a given rate whether or not earlier ones are done.",
             (
                 *_blocks(views, lambda view: [*load.streams(view, looks), *load.open_loops(view, looks)]),
@@ -181,8 +181,8 @@ def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section
         Section(
             "placement",
             "Placement",
-            "What each finished artifact delegates to its backend, read back from the file. What is not, and why. "
-            "Where the runtime reports that the work was done.",
+            "The operations that each finished artifact delegates to its backend, read back from the file. The others, "
+            "and why. Where the runtime reports that the work was done.",
             tuple(Block(view.label, view.key, tables=(study_tables.placement(view),)) for view in views),
             "No artifact reports what it holds.",
         ),
@@ -195,7 +195,7 @@ def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section
         Section(
             "warnings",
             "Warnings by cause",
-            "What may have disturbed the measurements.",
+            "Disturbances of the measurements.",
             (Block(tables=(circumstances.warnings(views),)),),
             "Nothing was noticed that would have disturbed the measurements.",
         ),

@@ -264,7 +264,7 @@ class Store:
         try:
             self._take_in()
         except StoreError as error:
-            self.told.append(f"what an earlier command measured still waits in a file: {error}")
+            self.told.append(f"a result of an earlier command still waits in a file: {error}")
 
     def _take_in(self) -> None:
         """Write what waits in files; what belongs to no study here is left alone."""

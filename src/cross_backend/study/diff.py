@@ -266,7 +266,7 @@ def _caveats(before: StudyResults, after: StudyResults) -> list[str]:
             told.append(f"{what}: {changes}")
     for study in (before, after):
         if not study.finished:
-            told.append(f"{study.name} is not finished: what was not measured yet is missing or gone")
+            told.append(f"{study.name} is not finished: unmeasured cells are missing or gone")
         elif any(panel.interrupted for panel in study.panels):
             told.append(f"{study.name} was interrupted: some panels have fewer samples")
     return told

@@ -94,7 +94,7 @@ def measure(
         run=_launch_of(spec),
     )
     if launches[-1].lost is not None:
-        raise PlaceError(f"{launches[-1].lost}. What was finished is stored, and the same command goes on from there.")
+        raise PlaceError(f"{launches[-1].lost}. Finished work is stored; the same command resumes.")
     if interrupted:
         raise KeyboardInterrupt
     panel = conclude(key.workload, launches, how, key.batch, site.machine)

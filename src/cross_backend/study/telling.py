@@ -42,4 +42,4 @@ def _work(asked: dict[str, Any], tell: Tell) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(answer_once(_work, "stopped; what was finished is stored"))
+    sys.exit(answer_once(_work, "stopped; finished work is stored"))

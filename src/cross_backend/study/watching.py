@@ -42,7 +42,7 @@ def watching(terminal: Terminal, study: StudySpec, cache: Cache, database: str =
             told = (shown.begin, shown.progress, lines(show), shown.stored, shown.panel, shown.machine, shown.classes)
             yield Watch(*told, note=shown.note)
         except KeyboardInterrupt:
-            terminal.note("Stopped; what was finished is stored, and the same command goes on from there.")
+            terminal.note("Stopped. Finished work is stored; the same command resumes.")
             raise
 
 

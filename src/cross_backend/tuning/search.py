@@ -212,7 +212,7 @@ class _Search:
             aside=aside,
         )
         if launch.lost is not None:
-            raise PlaceError(f"{launch.lost}. What was finished is stored, and the same command goes on from there.")
+            raise PlaceError(f"{launch.lost}. Finished work is stored; the same command resumes.")
         if interrupted:
             raise KeyboardInterrupt
         self.store.keep_launch(self.study_id, one.key, number, launch)

@@ -245,7 +245,7 @@ _ASKED = (
     Parameter("artifact", "query", {**rows(TEXT), "minItems": 1, "maxItems": MOST_SIDES}),
     Parameter("sample", "query", {"type": "boolean", "description": "run the model's own sample"}, required=False),
     Parameter("name", "query", {**TEXT, "description": "of the file, for messages"}, required=False),
-    Parameter("visitor", "query", {**TEXT, "description": "what the asking browser itself runs"}, required=False),
+    Parameter("visitor", "query", {**TEXT, "description": "target that the browser itself runs"}, required=False),
 )
 _GIVEN = record(artifact=TEXT, ticket=TEXT, layout=TEXT, outputs={"type": "string", "format": "binary"})
 _PRESENTED = record(shown={"type": "object"}, present_ms={"type": "number"}, difference={"type": ["object", "null"]})
@@ -300,7 +300,7 @@ ENDPOINTS: Sequence[Endpoint] = (
         (_STUDY, *_IN_QUERY),
     ),
     Endpoint("GET", "/api/diff", "What changed between two studies", study_diff, {"type": "object"}, _DIFFED),
-    Endpoint("GET", "/api/token", "What requests that change something must show", token, record(token=TEXT)),
+    Endpoint("GET", "/api/token", "Token that requests that change something must show", token, record(token=TEXT)),
     Endpoint("GET", "/api/events", "What happens to benches", events, TEXT, media_type="text/event-stream"),
     Endpoint("GET", "/healthz", "Whether the server answers", healthz, record(status=TEXT, version=TEXT)),
     Endpoint("GET", "/metrics", "Counters, for Prometheus", metrics, TEXT, media_type="text/plain; version=0.0.4"),

@@ -31,7 +31,7 @@ def record(**fields: Schema) -> Schema:
 
 ERROR = record(error=TEXT)
 MEANINGS = {
-    400: "what was given is not what is wanted",
+    400: "the request is not valid",
     401: "the server's token was not shown",
     403: "another site's request, or the page's token was not shown",
     404: "there is no such thing",

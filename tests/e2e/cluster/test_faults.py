@@ -112,5 +112,5 @@ def test_a_head_that_dies_ends_the_command_with_one_line(start, streams, asked, 
         made.remove_node(made.head_node, allow_graceful=False)
         assert process.wait(60) == 1
     lines = streams()[1].splitlines()
-    assert "the head of the cluster" in lines[-1] and "the same command goes on from there" in lines[-1]
+    assert "the head of the cluster" in lines[-1] and "the same command resumes" in lines[-1]
     assert not [line for line in lines if "Traceback" in line or "logging.cc" in line]

@@ -49,7 +49,7 @@ def test_a_log_has_a_line_for_what_is_stored_and_for_every_panel(
 def test_a_stop_says_how_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt), watching(Terminal(), STUDY, Cache(tmp_path)):
         raise KeyboardInterrupt
-    assert "the same command goes on from there" in capsys.readouterr().err
+    assert "the same command resumes" in capsys.readouterr().err
 
 
 def test_quiet_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

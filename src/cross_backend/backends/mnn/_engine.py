@@ -43,7 +43,7 @@ def open_file(path: Path, precision: str, threads: int | None) -> tuple[Any, Any
             settings["numThread"] = threads
         session = interpreter.createSession(settings)
         if session is None:
-            raise LoadError(f"MNN cannot make a session of {path.name}; what it printed says why.")
+            raise LoadError(f"MNN cannot make a session of {path.name}; its output says why.")
     return interpreter, session
 
 

@@ -126,7 +126,7 @@ class OnnxRuntimeSession(Session):
         if self._provider.identifier not in self._session.get_providers():
             raise LoadError(
                 f"ONNX Runtime could not start {self._provider.identifier}, and would run everything on the CPU; "
-                "what it printed says why."
+                "its output says why."
             )
         if self.is_strict or self._provider.name == "cpu":
             return

@@ -73,8 +73,8 @@ class Cluster:
             self._silent += 1
             if self._silent >= HEAD_TRIES:
                 raise PlaceError(
-                    f"the head of the cluster ({self.address}) does not answer any more. What was finished is stored, "
-                    "and the same command goes on from there when the cluster is back."
+                    f"the head of the cluster ({self.address}) does not answer any more. Finished work is stored; "
+                    "the same command resumes when the cluster is back."
                 )
             return
         self._silent = 0

@@ -329,8 +329,8 @@ def _why(error: Exception) -> str:
         "WorkerCrashedError": "its process was killed",
         "LocalRayletDiedError": "the raylet of its node died",
         "OutOfMemoryError": "its node ran out of memory",
-        "ObjectLostError": "what was prepared for it is lost",
-        "OwnerDiedError": "what was prepared for it is lost",
+        "ObjectLostError": "its prepared artifacts are lost",
+        "OwnerDiedError": "its prepared artifacts are lost",
         "TaskUnschedulableError": "no node can take it any more",
     }
     return kinds.get(type(error).__name__, one_line(error))
