@@ -259,7 +259,7 @@ class TestCaveats:
         old = replace(study("a", panel((FINE,))), finished=False)
         new = study("b", replace(panel((FINE,)), interrupted=True))
         assert diff(old, new).caveats == (
-            "a is not finished: what was not measured yet is missing or gone",
+            "a is not finished: unmeasured cells are missing or gone",
             "b was interrupted: some panels have fewer samples",
         )
 
