@@ -31,8 +31,8 @@ ROUNDS = 30
 def room(size_bytes: int) -> Iterator[None]:
     """Let no file grow beyond a size in the block, as a full disk would.
 
-    Nothing is compiled meanwhile: Python 3.11 keeps bytecode that it could write in part only, and no later process
-    can import that module (https://github.com/python/cpython/issues/126606).
+    No bytecode is written meanwhile: Python 3.11 keeps a file of which it wrote a part, and no later process can import
+    that module (https://github.com/python/cpython/issues/126606).
     """
     resource = pytest.importorskip("resource", reason="no such limit on Windows")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
