@@ -284,7 +284,7 @@ def _below(placement: Placement, floor: float) -> str | None:
         return None
     left = ", ".join(f"{row.count} × {row.name}" for row in placement.left[:3])
     more = ", …" if len(placement.left) > 3 else ""
-    return f"executes only {' and '.join(short)}; {floor * 100:g}% is asked for. Left: {left}{more}."
+    return f"executes only {' and '.join(short)}; {floor * 100:g}% is asked for. Not delegated: {left}{more}."
 
 
 def deliver(artifact: Artifact, resolved: Resolved, folder: Path) -> Artifact:

@@ -24,7 +24,7 @@ from cross_backend.program.captures import capture_of
 from cross_backend.program.lines import user_line
 
 INSIDE, LEFT, BESIDE = "inside", "left", "beside"
-"""Where an operation went; ``beside`` where something of its line was left, of which the program has no operation."""
+"""Where an operation went; ``beside`` where an operation of its line is not delegated and is none of the program's."""
 MODEL = "models/model.json"
 MAX_BYTES = 64 << 20
 """Largest description of a program that is read."""
@@ -134,7 +134,7 @@ def placed(found: Sequence[Operation], left: Sequence[Operators]) -> tuple[Opera
             same = same or (there if len(there) == 1 else [])
             told |= {one.index: (LEFT, why) for one in same}
             if not same:
-                text = f"{row.name} of its line was left: {why or 'no reason is known'}"
+                text = f"{row.name} of its source line is not delegated: {why or 'no reason is known'}"
                 told |= {one.index: told.get(one.index, (BESIDE, text)) for one in there}
     return tuple(
         replace(one, place=told[one.index][0], why=told[one.index][1]) if one.index in told else one for one in found

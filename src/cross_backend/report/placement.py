@@ -16,7 +16,7 @@ LINES = 3
 
 def facts(placement: Placement) -> list[tuple[str, str]]:
     """Return (what, value) rows: delegates, coverage, memory."""
-    counts = f"{placement.inside_count} inside, {placement.left_count} left"
+    counts = f"{placement.inside_count} delegated, {placement.left_count} not"
     rows = [
         ("delegates", ", ".join(f"{name} × {count}" for name, count in placement.delegates.items()) or "none"),
         ("coverage", f"{tables.percent(placement.coverage)} of the operators: {counts}"),

@@ -14,7 +14,7 @@ from cross_backend.web.layering import HEIGHT, WIDTH, laid_out
 
 MOST_BOXES = 48
 """Boxes of a picture in which nothing is opened."""
-WORDS = {INSIDE: "inside", LEFT: "left to other kernels", BESIDE: "inside, but something of its line was left"}
+WORDS = {INSIDE: "delegated", LEFT: "not delegated", BESIDE: "delegated; another operation of its source line was not"}
 """How places are called."""
 EDGE = 8.0
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 720.0, 64.0
 GAP = 1.0
 INSIDE, LEFT = "fill s2", "h1"
-"""Classes of the style sheet: plain green is inside, hatched orange was left."""
+"""Classes of the style sheet: plain green is delegated, hatched orange is not."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ def _bar(rows: list[tuple[Operators, str]]) -> Markup | None:
     total = sum(row.count for row, _ in rows)
     if not total:
         return None
-    drawing = Drawing("Operators by place", "Plain is inside of the backend, hatched was left.", WIDTH, HEIGHT)
+    drawing = Drawing("Operators by place", "Plain: delegated. Hatched: not delegated.", WIDTH, HEIGHT)
     x = 0.0
     for row, kind in rows:
         width = WIDTH * row.count / total
-        where = "inside" if kind == INSIDE else f"left: {row.why or 'no reason is known'}"
+        where = "delegated" if kind == INSIDE else f"not delegated: {row.why or 'no reason is known'}"
         drawing.rect(x, 0, max(width - GAP, 0.5), HEIGHT, f"segment {kind}", f"{row.name} × {row.count}, {where}")
         x += width
     return drawing.markup()

@@ -312,8 +312,8 @@ LEFT = (Operators("sort", 3, "no kernel", 0), Operators("mm", 1, "dtype", 40), O
         (Placement(inside=(Operators("conv", 1),)), 1.0, None),
         (Placement(inside=(Operators("conv", 9),), left=LEFT[:1]), 0.75, None),
         (Placement(inside=(Operators("conv", 9),), left=LEFT[:1]), 0.76, "only 75% of the operators; 76% is asked for"),
-        (Placement(inside=(Operators("conv", 9),), left=LEFT[:1]), 0.76, "Left: 3 × sort."),
-        (Placement(inside=(Operators("conv", 1),), left=LEFT), 0.2, "Left: 3 × sort, 1 × mm, 1 × b, …."),
+        (Placement(inside=(Operators("conv", 9),), left=LEFT[:1]), 0.76, "Not delegated: 3 × sort."),
+        (Placement(inside=(Operators("conv", 1),), left=LEFT), 0.2, "Not delegated: 3 × sort, 1 × mm, 1 × b, …."),
         (Placement(inside=(Operators("conv", 99),), left=LEFT[1:2]).weighed(100), 0.6, None),
         (
             Placement(inside=(Operators("conv", 99),), left=LEFT[1:2]).weighed(100),

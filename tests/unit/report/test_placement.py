@@ -34,7 +34,7 @@ def printed(placement: Placement, capsys: pytest.CaptureFixture[str]) -> list[st
 def test_facts_are_counts_coverage_and_memory() -> None:
     assert facts(PLACEMENT) == [
         ("delegates", "XnnpackBackend × 2, Other × 1"),
-        ("coverage", "50.0 % of the operators: 3 inside, 3 left"),
+        ("coverage", "50.0 % of the operators: 3 delegated, 3 not"),
         ("", "99.9 % of the floating point operations"),
         ("planned memory", "16.4 kB (activations outside delegates)"),
         ("constants", "0 B (outside delegates)"),
@@ -45,7 +45,7 @@ def test_facts_are_counts_coverage_and_memory() -> None:
 def test_what_is_not_known_is_not_told() -> None:
     assert facts(Placement(inside=(Operators("conv", 1),))) == [
         ("delegates", "none"),
-        ("coverage", "100 % of the operators: 1 inside, 0 left"),
+        ("coverage", "100 % of the operators: 1 delegated, 0 not"),
     ]
 
 

@@ -72,7 +72,7 @@ def test_what_was_left_is_found_by_operator_and_line() -> None:
     copies = Operators("dim_order_ops::_to_copy.out", 2, "a strange type", 0, ("m.py:5 forward: y = f(x)",))
     found = placed(parsed(NODES), [Operators("aten::mean.out", 1, "its axes", 7, (MEAN,)), copies])
     assert [one.place for one in found] == [INSIDE, INSIDE, BESIDE, BESIDE, LEFT]
-    assert found[4].why == "its axes" and found[2].why.endswith("of its line was left: a strange type")
+    assert found[4].why == "its axes" and found[2].why.endswith("of its source line is not delegated: a strange type")
     # one operation stands alone in its line, so it is the one, whatever it was made into
     decomposed = placed(parsed(NODES), [Operators("aten::sum.out", 1, "its axes", 7, (MEAN,))])
     assert decomposed[4].place == LEFT
