@@ -47,7 +47,7 @@ CommandLine command_line(Options& options) {
           {"--bundled-program", "",
            "load inputs and expected outputs from the file, one of ExecuTorch's bundled programs (.bpte)",
            &options.bundled_program},
-          {"--num-runs", "N", "most timed calls", &settings.num_runs, 1, 10'000'000, "--iterations"},
+          {"--num-runs", "N", "maximum number of timed calls", &settings.num_runs, 1, 10'000'000, "--iterations"},
           {"--warmup", "N", "untimed calls at the start of each block", &settings.warmup, 0, 1'000'000},
           {"--seconds", "S", "most seconds of timed calls; six calls at least", &settings.seconds},
           {"--threads", "N", "CPU threads of each target", &settings.threads, 1, 1024},

@@ -64,7 +64,7 @@ class Placement:
     flop_coverage: float | None = None
     """Share of the program's floating point operations that the backend executes; None where they are not counted."""
     planned_bytes: int | None = None
-    """Memory that the runtime plans for activations outside delegates; None where the file does not tell."""
+    """Memory that the runtime plans for activations outside delegates; None where the file does not say."""
     constant_bytes: int | None = None
     """Constants outside delegates."""
     delegate_bytes: int | None = None
@@ -72,7 +72,7 @@ class Placement:
     without_kernel: tuple[str, ...] = ()
     """Operators for which no runtime has a kernel, so that the file runs nowhere."""
     arithmetic: Arithmetic | None = None
-    """What computes in the precision that was asked for; None for float32, and where the file does not tell."""
+    """What computes in the precision that was asked for; None for float32, and where the file does not say."""
 
     @property
     def inside_count(self) -> int:

@@ -84,11 +84,11 @@ def compare(
         precision: of every target that names none.
         threads: CPU threads of each target.
         seconds: most seconds of timed calls of each target.
-        num_runs: most timed calls of each target.
+        num_runs: maximum number of timed calls of each target.
         launches: process launches of each target. None: until every place is decided.
         margin: launch again until every ratio to the fastest is this precise: 0.01 is 1 %.
         max_launches: most launches where ``margin`` is not reached.
-        seed: of the order in which targets take turns.
+        seed: of the visiting order.
         on: machine that measures: ``local``, ``ssh://user@host``, ``adb:SERIAL``.
         name: what results call a program or a module; ``model`` where None.
         weights: checkpoint file or published weights, of a named model.

@@ -78,9 +78,9 @@ def tune(
         threads: numbers of CPU threads that are tried; powers of two and all processors where empty.
         batch_sizes: those that are tried, by latency an item; the model's own where empty.
         seconds: most seconds of timed calls of a finalist.
-        num_runs: most timed calls of a finalist.
+        num_runs: maximum number of timed calls of a finalist.
         launches: process launches of a finalist.
-        seed: of the order in which targets take turns.
+        seed: of the visiting order.
         on: machine that measures: ``local``, ``ssh://user@host``.
         db: where launches are stored: a file or ``postgresql://…``; the default place where None.
         name: what results call a program; ``model`` where None.

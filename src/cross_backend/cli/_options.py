@@ -147,7 +147,7 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         default=1000,
         metavar="N",
-        help="most timed calls (default: 1000)",
+        help="maximum number of timed calls (default: 1000)",
     )
     parser.add_argument(
         "--seconds",
@@ -245,7 +245,7 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
         "--batch",
         type=positive_int,
         metavar="N",
-        help="extent of the batch dimension (default: 1; a .pt2 or .onnx file keeps its own, or a free one)",
+        help="batch size (default: 1; a .pt2 or .onnx file keeps its own, or a free one)",
     )
 
 

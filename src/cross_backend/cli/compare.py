@@ -62,9 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_batch(parser)
     add_measuring(parser)
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the order in which targets take turns (default: 0)"
-    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the visiting order (default: 0)")
     parser.add_argument(
         "--launches",
         type=positive_int,

@@ -79,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive_int,
         default=1000,
         metavar="N",
-        help="most timed calls of a finalist (default: 1000)",
+        help="maximum number of timed calls of a finalist (default: 1000)",
     )
     parser.add_argument(
         "--seconds",

@@ -37,7 +37,7 @@ class Site(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot | None:
-        """Return what the machine does now; None where it does not tell."""
+        """Return what the machine does now; None where it does not say."""
 
     def condition(self) -> Condition | None:
         """Return the state on which speed depends there; None where the site reports none."""

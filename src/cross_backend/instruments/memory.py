@@ -32,7 +32,7 @@ class HeldMemory(Reading[dict[str, int | None]]):
         """Return bytes; the session is closed afterwards.
 
         ``peak_rss``, the largest resident memory since just before loading; ``pss``, in which a page that n processes
-        share counts 1/n, None where the system does not tell; ``retained``, what is resident after closing the session,
+        share counts 1/n, None where the system does not say; ``retained``, what is resident after closing the session,
         less what was before loading it.
         """
         if isinstance(artifact.run, CallElsewhere):
@@ -56,7 +56,7 @@ def _take(state: Pass) -> None:
         if value is not None:
             state.keep(metric, "B", [value])
         elif figures:
-            state.absent[metric] = "not measurable here: this system does not tell it"
+            state.absent[metric] = "not measurable here: this system does not report it"
 
 
 MEMORY = Instrument("peak, shared and retained memory of the process, and its memory on GPUs", (1, 4), _take, (TABLE,))

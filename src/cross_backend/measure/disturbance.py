@@ -1,6 +1,6 @@
 """Disturbance: what else the machine did while it was measured, told by name of cause and with its number.
 
-Two snapshots, before and after; :func:`causes` compares them. Where the system does not tell, nothing is said.
+Two snapshots, before and after; :func:`causes` compares them. Where the system does not say, nothing is said.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ THROTTLED_S = 0.01
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Counters of the machine at one moment; None where the system does not tell."""
+    """Counters of the machine at one moment; None where the system does not say."""
 
     at_s: float
     """Monotonic clock."""

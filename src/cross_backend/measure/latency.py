@@ -18,7 +18,7 @@ class Samples:
     ns: list[int]
     """Durations in order, nanoseconds."""
     involuntary_switches: int
-    """How often the kernel took the processor away from this process meanwhile; 0 where the system does not tell."""
+    """How often the kernel took the processor away from this process meanwhile; 0 where the system does not say."""
 
 
 def sample(run: Callable[[], Any], samples: int, warmup: int, seconds: float) -> Samples:

@@ -58,7 +58,7 @@ def peak_rss_bytes() -> int:
 
 
 def pss_bytes() -> int | None:
-    """Return the proportional share of the resident memory; None where the system does not tell."""
+    """Return the proportional share of the resident memory; None where the system does not say."""
     return _rollup("Pss")
 
 

@@ -21,14 +21,14 @@ for f in /sys/devices/system/cpu/cpu[0-9]*/cpufreq; do
 done
 exit 0
 """
-"""Prints what :func:`parse_condition` reads; each part is empty where the system does not tell."""
+"""Prints what :func:`parse_condition` reads; each part is empty where the system does not say."""
 _SCREEN = re.compile(r"(?:mScreenState|mGlobalDisplayState|Display Power: state)=(\w+)")
 _HOTTEST_C = 150.0
 
 
 @dataclass(frozen=True)
 class Condition:
-    """State of a phone at one moment; None where it does not tell."""
+    """State of a phone at one moment; None where it does not say."""
 
     thermal_status: int | None = None
     """0, not throttled, to 6, about to shut down: an index of :data:`THERMAL`."""

@@ -119,9 +119,9 @@ class Execution:
     device: str
     """What was asked for, as a reader knows it: ``CUDA``, ``OpenVINO GPU``, ``Vulkan (llvmpipe)``."""
     nodes: float | None = None
-    """Share of the executed nodes that ran on it, 0 to 1; None where the runtime does not tell."""
+    """Share of the executed nodes that ran on it, 0 to 1; None where the runtime does not say."""
     time: float | None = None
-    """Share of the nodes' time that was spent on it, 0 to 1; None where the runtime does not tell."""
+    """Share of the nodes' time that was spent on it, 0 to 1; None where the runtime does not say."""
     elsewhere: tuple[tuple[str, int], ...] = ()
     """(operator and where it ran instead, how many), most first."""
     precision: str | None = None

@@ -45,7 +45,7 @@ SLACK = 1.5
 UNSTABLE_GAIN = 2.0
 """Tolerance per rounding error where that is more than the largest tolerance."""
 ROUNDING = 6e-5
-"""What float32's rounding is taken to change where the sample does not tell."""
+"""What float32's rounding is taken to change where the sample does not say."""
 NARROW: Mapping[str, float] = {"float16": 4 * 2**-11, BFLOAT16: 4 * 2**-8}
 """The same of an output's own type: a few roundings to nearest."""
 
@@ -94,7 +94,7 @@ def _told(sample: Mapping[str, Arrays]) -> float | None:
 
 
 def _rounding(sample: Mapping[str, Arrays]) -> float | None:
-    """Return what rounding changes; of narrow outputs that of their type, where the sample does not tell."""
+    """Return what rounding changes; of narrow outputs that of their type, where the sample does not say."""
     told = _told(sample)
     if told is not None:
         return told

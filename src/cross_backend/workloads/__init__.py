@@ -79,7 +79,7 @@ def find_workload(
     Args:
         text: the name.
         weights: a checkpoint file, or a published name as the workload's library takes it.
-        batch: extent of the batch dimension. With None a file keeps a free one; otherwise it is fixed.
+        batch: batch size. With None a file keeps a free one; otherwise it is fixed.
         own: see ``Workload.own``.
         calibration: see ``Workload.calibration_from``.
         task: see ``Source.task``.

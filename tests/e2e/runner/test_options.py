@@ -99,7 +99,7 @@ def test_help_and_version(runner):
     options += ("profile", "bundled-program", "serve", "lease")
     assert all(f"\n  --{name} " in shown.stdout for name in options)
     assert "\n  BUNDLE|FILE " in shown.stdout
-    assert "most timed calls (default: 1000)" in shown.stdout
+    assert "maximum number of timed calls (default: 1000)" in shown.stdout
     assert shown.stderr == ""
     assert all(len(line) <= 120 for line in shown.stdout.splitlines())
     for args in (("-h",), ("--num-runs", "7", "--help"), ("--colour", "--help"), ("-h", "--version")):

@@ -88,6 +88,6 @@ def _runs(events: Iterable[Any], delegate: str) -> Iterator[list[Timing]]:
             rest = float(event.perf_data.raw[index]) - told.get(event._instruction_id, 0.0)
             if event.name == _DELEGATE:
                 rows.append(Timing(delegate, "delegate", 1, max(rest, 0.0)))
-            elif event.name == _KERNEL and event._instruction_id not in told:  # a kernel that does not tell its name
+            elif event.name == _KERNEL and event._instruction_id not in told:  # a kernel that does not report its name
                 rows.append(Timing(_KERNEL, "operator", 1, rest))
         yield rows

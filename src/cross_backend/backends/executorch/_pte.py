@@ -114,7 +114,7 @@ class ExecuTorchBackend(Backend):
         raise NotImplementedError
 
     def blob_arithmetic(self, blob: bytes) -> Arithmetic | None:
-        """Tell the operators of a quantised program inside one blob apart; None where the blob does not tell."""
+        """Tell the operators of a quantised program inside one blob apart; None where the blob does not say."""
         return None
 
     def unlogged(self, operator: str) -> str | None:
@@ -209,7 +209,7 @@ def _without_kernel(placement: Placement) -> tuple[str, ...]:
 
 
 def _joined(blobs: Sequence[Arithmetic | None], left: Sequence[Operators]) -> Arithmetic | None:
-    """Return what the blobs and the kernels beside them compute in; None where a blob does not tell."""
+    """Return what the blobs and the kernels beside them compute in; None where a blob does not say."""
     told = [one for one in blobs if one is not None]
     if not told or len(told) < len(blobs):
         return None

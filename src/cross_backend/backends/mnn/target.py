@@ -91,7 +91,7 @@ class Mnn(Backend):
 
 
 def _half_of_cpu() -> str | None:
-    """Return what a processor computes in where weights have 16 bits; None for Arm, of which MNN does not tell."""
+    """Return what a processor computes in where weights have 16 bits; None for Arm, which MNN does not report."""
     from cross_backend.machine import Machine
 
     return "fp32 with fp16 weights" if Machine.here().arch == "x86_64" else None

@@ -143,7 +143,7 @@ class OnnxRuntimeSession(Session):
         logger.warning("%s: ONNX Runtime runs %s on its CPU kernels", self.artifact.target, share)
 
     def assigned(self) -> Assigned | None:
-        """Return the nodes of each provider; None where this version of ONNX Runtime does not tell (before 1.24)."""
+        """Return the nodes of each provider; None where ONNX Runtime does not report them (before 1.24)."""
         if not hasattr(self._session, "get_provider_graph_assignment_info"):
             return None
         subgraphs = self._session.get_provider_graph_assignment_info()

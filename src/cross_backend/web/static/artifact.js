@@ -110,7 +110,7 @@ function share(rows) {
     const cell = line.querySelector(".time");
     if (own.length) cell.textContent = `${percent} %`;
     else if (alike.length) cell.textContent = _("all of its kind together (%(calls)s calls): %(percent)s %%", { calls, percent });
-    else cell.textContent = _("the profiler does not tell it apart");
+    else cell.textContent = _("not reported separately by the profiler");
   }
   tell();
 }
