@@ -1,4 +1,4 @@
-// Random inputs for a program that brings no sample.
+// Random inputs for a program that has no sample.
 #pragma once
 
 #include <vector>

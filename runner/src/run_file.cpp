@@ -13,7 +13,7 @@
 namespace cross_backend {
 namespace {
 
-constexpr auto kUnverified = "unverified: it brings no sample to compare with, so it is not timed";
+constexpr auto kUnverified = "unverified: it has no sample to compare with, so it is not timed";
 
 int run_bundled(const std::filesystem::path& path, const Settings& settings, const Shown& shown) {
   const auto bundle = read_bundled_program(path);
@@ -36,7 +36,7 @@ int run_once(const std::filesystem::path& path, const Settings& settings, const 
     }
   }
   if (settings.profile) {
-    throw UsageError("--profile needs a sample to verify with, and " + path.u8string() + " brings none.");
+    throw UsageError("--profile needs a sample to verify with, and " + path.u8string() + " has none.");
   }
   const auto bundle = read_program(path);
   const auto& artifact = bundle.artifacts.front();

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cross_backend.tensors import TensorSpec
     from cross_backend.workloads.media import Media
 
-UNVERIFIED = "unverified: it brings no sample to compare with, so it is not timed"
+UNVERIFIED = "unverified: it has no sample to compare with, so it is not timed"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def run_foreign(work: Work, reader: Backend) -> int:
     args, settings, cache = work.args, work.settings, work.cache
     path = args.artifact.resolve()
     if args.profile:
-        raise UsageError(f"--profile needs a sample to verify with, and {args.artifact} brings none.")
+        raise UsageError(f"--profile needs a sample to verify with, and {args.artifact} has none.")
     python = check_runs(resolve(reader.name)).python
     with ExitStack() as stack:
         worker = stack.enter_context(Worker(cache.log("run"), python))

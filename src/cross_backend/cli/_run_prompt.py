@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cross_backend.registry import Resolved
     from cross_backend.workloads.media import PromptMedia
 
-UNVERIFIED = "unverified: it brings no sample to compare with"
+UNVERIFIED = "unverified: it has no sample to compare with"
 
 
 class BrokenTextError(RunError):

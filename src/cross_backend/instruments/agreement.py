@@ -55,7 +55,7 @@ def many_inputs(calibration: Sequence[Sequence[Any]], sample: Sequence[Any]) -> 
     """Return :data:`INPUTS` inputs: those that quantisers observe, then ones drawn like the sample.
 
     Args:
-        calibration: flat arrays of each; the sample alone where the model brings none.
+        calibration: flat arrays of each; the sample alone where the model has none.
         sample: flat arrays. Floats are drawn from a normal distribution of the same mean and spread, whole numbers
             from those of the sample. An array of two different values is a mask, and stays.
     """

@@ -114,7 +114,7 @@ def _open(artifact: Artifact, cache: Cache, timeout_s: float, *, again: bool, tr
         if failure is not None:
             raise failure
     if artifact.sample is None:
-        logger.warning("%s is opened unverified: it brings no sample to compare with", artifact.target)
+        logger.warning("%s is opened unverified: it has no sample to compare with", artifact.target)
     with failing_as(LoadError, f"{artifact.target} cannot load {artifact.payload}"):
         return session.__enter__()
 

@@ -47,7 +47,7 @@ class Proof:
 
     load_ms: float
     verdict: bool | None
-    """None where it brings no sample."""
+    """None where it has no sample."""
     text: str
     """One line of it."""
 
@@ -291,12 +291,12 @@ def sample_of(choice: Choice) -> Sequence[Any]:
     """Return the inputs of an artifact's own sample.
 
     Raises:
-        LoadError: it brings none.
+        LoadError: it has none.
     """
     assert choice.artifact is not None, "checked by who calls"
     path = choice.artifact.sample_path
     if path is None:
-        raise LoadError(f"{choice.artifact.name} brings no sample; give an input.")
+        raise LoadError(f"{choice.artifact.name} has no sample; give an input.")
     return load_tensors(path)["input"]
 
 

@@ -36,7 +36,7 @@ MEANINGS = {
     403: "another site's request, or the page's token was not shown",
     404: "there is no such thing",
     405: "this address takes another method",
-    408: "it took too long to arrive",
+    408: "the request took too long to arrive",
     413: "it is too large",
     421: "the Host header names another machine",
 }
