@@ -163,7 +163,7 @@ def test_numbers_may_stand_in_a_file(linear, cli, document, tmp_path):
 def test_what_does_not_fit_is_told(digits, linear, seven, cli, usage_error, complaint, tmp_path):
     digit = digits / "digits_cnn_onnxruntime.json"
     (tmp_path / "page.png").write_text("<html>")
-    usage_error(cli("run", digit, "--input", tmp_path / "page.png"), "page.png is none of the pictures")
+    usage_error(cli("run", digit, "--input", tmp_path / "page.png"), "page.png is not a readable picture")
     usage_error(cli("run", digit, "--input", tmp_path / "none.png"), "none.png")
     usage_error(cli("run", digit, "--input", seven, "--output", tmp_path / "out.png"), "only a detector's boxes")
     usage_error(cli("run", digit, "--input", seven, "--tokenizer", seven), "needs no tokenizer")

@@ -70,12 +70,12 @@ def test_a_picture_is_turned_as_the_camera_was_held():
     ("data", "words"),
     [
         (b"", "is empty"),
-        (b"hello", "none of the pictures that are read"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "none of the pictures"),
-        (b"%PDF-1.7", "none of the pictures"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "none of the pictures"),
-        (saved(Image.new("RGB", (9, 9)), "TIFF"), "none of the pictures"),
-        (b"\x80\x04\x95cos\nsystem\n", "none of the pictures"),
+        (b"hello", "is not a readable picture: "),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a readable picture"),
+        (b"%PDF-1.7", "is not a readable picture"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is not a readable picture"),
+        (saved(Image.new("RGB", (9, 9)), "TIFF"), "is not a readable picture"),
+        (b"\x80\x04\x95cos\nsystem\n", "is not a readable picture"),
         (saved(Image.new("RGB", (300, 300), "red"), "JPEG")[:700], "cannot be read as a picture"),
     ],
 )
