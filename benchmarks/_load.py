@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 
 SHORTEST_S, LONGEST_S = 0.005, 2.0
-"""Of a burst and of a pause, drawn evenly on a logarithmic scale: shorter and longer than a call, a visit, a round."""
+"""Of a burst and of a pause, drawn evenly on a logarithmic scale: shorter and longer than a call, a block, a round."""
 
 
 def spin(seed: str) -> None:

@@ -4,10 +4,10 @@
 #include <random>
 #include <utility>
 
+#include "blocks.h"
 #include "ranking.h"
 #include "ratio.h"
 #include "steady.h"
-#include "blocks.h"
 
 namespace cross_backend {
 namespace {

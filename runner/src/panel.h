@@ -14,7 +14,7 @@
 namespace cross_backend {
 
 struct Settings {
-  int num_runs = 1000;     // most timed calls of each artifact
+  int num_runs = 1000;     // maximum number of timed calls of each artifact
   int warmup = 3;          // untimed calls at the start of each block
   double seconds = 5;      // most seconds of timed calls of each artifact
   int threads = 1;         // CPU threads of each

@@ -106,7 +106,7 @@ Ranking rank(const std::vector<Rounds>& measured, const std::optional<std::pair<
   const bool known = std::any_of(near.begin(), near.end(), [](const auto& ratio) { return ratio.has_value(); });
   if (!known && twins && order.size() > 1) near.push_back(pairs.decided(twins->first, twins->second));
   for (const auto& ratio : near) {
-    if (ratio) ranking.found_from = std::max(ranking.found_from.value_or(0), std::expm1(surely_found(*ratio)));
+    if (ratio) ranking.found_from = std::max(ranking.found_from.value_or(0), std::expm1(smallest_detectable(*ratio)));
   }
   return ranking;
 }

@@ -90,6 +90,6 @@ std::optional<double> noise_floor(const Rounds& first, const Rounds& twin) {
   return std::max(std::abs(ratio->low()), std::abs(ratio->high()));
 }
 
-double surely_found(const LogRatio& ratio) { return ratio.half_width + student_t4(kPower) * ratio.error; }
+double smallest_detectable(const LogRatio& ratio) { return ratio.half_width + student_t4(kPower) * ratio.error; }
 
 }  // namespace cross_backend

@@ -31,6 +31,6 @@ std::optional<LogRatio> log_ratio(const Rounds& first, const Rounds& second);
 std::optional<double> noise_floor(const Rounds& first, const Rounds& twin);
 
 // Returns the logarithm of the true ratio that such an interval leaves out 1 of in 95 of 100 comparisons.
-double surely_found(const LogRatio& ratio);
+double smallest_detectable(const LogRatio& ratio);
 
 }  // namespace cross_backend

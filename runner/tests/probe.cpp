@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "blocks.h"
 #include "compare.h"
 #include "digest.h"
 #include "ranking.h"
@@ -14,7 +15,6 @@
 #include "statistics.h"
 #include "steady.h"
 #include "text.h"
-#include "blocks.h"
 
 namespace cross_backend {
 

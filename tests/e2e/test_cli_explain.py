@@ -74,7 +74,7 @@ def test_text_is_grouped_with_the_most_expensive_first(explained, net, cli, plai
     assert lines[1] == f"FLOPs | {LINEAR + PRODUCT:,} an inference"
     assert lines[2].startswith("delegates | XnnpackBackend × ")
     assert any(re.fullmatch(r"planned memory \| [\d.]+ k?B \(activations outside delegates\)", line) for line in lines)
-    left = lines.index("Left to other kernels, most expensive first")
+    left = lines.index("Not delegated, most expensive first")
     assert lines[left + 1].startswith("20.0 % of the floating point operations run outside of the delegate")
     left += 1
     assert lines[left + 1] == "operator | count | FLOPs | why | made by"
@@ -113,7 +113,7 @@ def test_where_nothing_is_left_it_says_so(backend, cli):
     result = cli("explain", "linear_regression", "--backend", backend)
     assert result.returncode == 0
     assert "100 % of the operators" in result.stdout and "100 % of the floating point operations" in result.stdout
-    assert "Left to other kernels" not in result.stdout
+    assert "Not delegated" not in result.stdout
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_inspect_shows_the_same_of_an_artifact(explained, net, cli, document, tm
     manifest = document(cli("inspect", row["path"], "--json"))
     assert manifest["placement"] == explained["placement"]
     shown = cli("inspect", row["path"]).stdout
-    for word in ("Left to other kernels, most expensive first", "aten::mm.out", CUMSUM[0], "planned memory"):
+    for word in ("Not delegated, most expensive first", "aten::mm.out", CUMSUM[0], "planned memory"):
         assert word in shown
 
 

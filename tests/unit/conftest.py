@@ -37,11 +37,11 @@ def room(size_bytes: int) -> Iterator[None]:
     resource = pytest.importorskip("resource", reason="no such limit on Windows")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
-    sys.dont_write_bytecode = True
+    before_it, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
-        sys.dont_write_bytecode = False
+        sys.dont_write_bytecode = before_it
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 

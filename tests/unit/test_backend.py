@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from cross_backend import backend as interface
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Backend, Calibration, Lowered, Missing, Option, Options, Session, Unavailable
 from cross_backend.errors import RunError, UsageError
@@ -113,6 +114,11 @@ def test_options_get_defaults_and_types() -> None:
 def test_wrong_options_are_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         _Backend().parse_options(given)
+
+
+def test_the_name_of_1_0_is_deprecated() -> None:
+    with pytest.warns(DeprecationWarning, match="is called Unavailable"):
+        assert interface.Gap is Unavailable
 
 
 def test_a_reason_is_read_with_its_remedy() -> None:

@@ -196,7 +196,7 @@ class AtallaBackend final : public et::BackendInterface {
   }
 
  private:
-  // Opens the blob. What it takes is the handle's, whose end returns it.
+  // Opens the blob. What it takes is the handle's, whose end frees it.
   Error open(et::BackendInitContext& context, et::FreeableBuffer* processed, et::ArrayRef<et::CompileSpec> specs,
              Handle* handle) const {
     handle->borrowed = processed;

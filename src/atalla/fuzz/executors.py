@@ -31,7 +31,7 @@ class Executor:
     imports: str = ""
     """A line of Python that the source needs."""
     like: str = ""
-    """The name of an executor whose bits never change: with one thread."""
+    """Name of the executor that always has the same bits as this one: the same set with one thread."""
 
 
 def executors(precision: str, more: Sequence[str] = ()) -> list[Executor]:

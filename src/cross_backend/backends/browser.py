@@ -123,7 +123,7 @@ class BrowserSession(Session):
     def __init__(
         self, backend: BrowserBackend, artifact: Artifact, options: Options, *, with_log: bool = False
     ) -> None:
-        """Describe it; nothing is started. Where nodes run, the log says."""
+        """Describe it; nothing is started. The log says where nodes run."""
         super().__init__(artifact, options)
         self._backend, self._with_log = backend, with_log
         self.log: tuple[str, ...] = ()

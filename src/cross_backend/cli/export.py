@@ -220,7 +220,7 @@ def _summary(row: Exported) -> str:
     assert row.artifact is not None
     placement, path = row.artifact.placement, row.artifact.payload_path
     how = "from the cache" if row.cached else f"{row.seconds:.1f} s"
-    inside = f"{placement.inside_count} operators delegated, {placement.left_count} not"
+    inside = f"covers {placement.inside_count} of {placement.inside_count + placement.left_count} operators"
     beside = f" and {row.artifact.bundled}" if row.artifact.bundled else ""
     return f"{path}{beside} ({tables.size(row.artifact.size_bytes)}, {inside}, {how})"
 

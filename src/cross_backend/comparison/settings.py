@@ -33,7 +33,7 @@ class Settings:
     seed: int = 0
     """Of the visiting order."""
     launches: int | None = None
-    """How often every target is started again; with a margin at least (one where None)."""
+    """Process launches of each target; with a margin the fewest (one where None)."""
     max_launches: int = 15
     """How often at most, where ``margin`` asks for more precision than the first launches gave."""
     margin: float | None = None

@@ -86,7 +86,7 @@ class Ranking:
         return found
 
     def _near(self) -> Iterator[tuple[int, int, float]]:
-        """Return the pairs of :meth:`_compared` that are not far apart, and from where on each is detected.
+        """Return the pairs of :meth:`_compared` that are not far apart, and the smallest difference detected of each.
 
         Far apart are two that differ, at the strict level, by more than the difference to be detected.
         """
@@ -105,7 +105,7 @@ class Ranking:
         return [key for key in self.order if key in wanted]
 
     def found_from(self, twins: tuple[Measurement, Measurement] | None) -> float | None:
-        """Return the smallest relative difference that is detected with 95 % power, of pairs that are not far apart.
+        """Return the relative difference from which on all pairs that are not far apart are detected, with 95 % power.
 
         Where all are: of the twins, which are equal and were compared as well.
         """

@@ -13,7 +13,7 @@ class Timing:
     name: str
     """In the runtime's own vocabulary."""
     kind: str
-    """``operator``, or ``delegated`` inside a delegate that reports it; ``delegate``: its calls, without those."""
+    """``operator``, or ``delegated`` inside a delegate that reports it; ``delegate``: the rest of its call."""
     calls: int
     """Calls per run."""
     ms: float

@@ -16,7 +16,7 @@ LINES = 3
 
 def facts(placement: Placement) -> list[tuple[str, str]]:
     """Return (what, value) rows: delegates, coverage, memory."""
-    counts = f"{placement.inside_count} delegated, {placement.left_count} not"
+    counts = f"{placement.inside_count} of {placement.inside_count + placement.left_count}"
     rows = [
         ("delegates", ", ".join(f"{name} × {count}" for name, count in placement.delegates.items()) or "none"),
         ("coverage", f"{tables.percent(placement.coverage)} of the operators: {counts}"),
@@ -59,7 +59,7 @@ def print_operators(terminal: Terminal, placement: Placement) -> None:
     """Print what is delegated, and what is not: grouped, most expensive first, with reason and Python line."""
     if placement.left:
         terminal.text()
-        terminal.text("Left to other kernels, most expensive first", style="bold")
+        terminal.text("Not delegated, most expensive first", style="bold")
         if text := left_by_delegate(placement):
             terminal.text(text)
         rows = [row for operators in placement.left for row in _rows(operators)]

@@ -181,7 +181,7 @@ def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section
         Section(
             "placement",
             "Placement",
-            "The operations that each finished artifact delegates to its backend, read back from the file. The others, "
+            "The operators that each finished artifact delegates to its backend, read back from the file. The others, "
             "and why. Where the runtime reports that the work was done.",
             tuple(Block(view.label, view.key, tables=(study_tables.placement(view),)) for view in views),
             "No artifact reports what it holds.",
@@ -195,7 +195,7 @@ def _circumstances(results: StudyResults, views: Sequence[View]) -> list[Section
         Section(
             "warnings",
             "Warnings by cause",
-            "Disturbances of the measurements.",
+            "Possible disturbances of the measurements.",
             (Block(tables=(circumstances.warnings(views),)),),
             "Nothing was noticed that would have disturbed the measurements.",
         ),

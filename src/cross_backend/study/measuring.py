@@ -41,7 +41,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Keep:
-    """Where a panel's results go, as soon as it is whole."""
+    """Where a panel's results go, each as soon as it is whole."""
 
     launch: Callable[[int, Launch], None]
     """Called with the launch and its number in the panel."""

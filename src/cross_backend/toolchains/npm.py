@@ -76,7 +76,7 @@ FILES: dict[str, RuntimeFiles] = {
     for t in (
         RuntimeFiles(
             "browser",
-            "a browser runs JavaScript and WebAssembly, which come from npm",
+            "its runtime in a browser is JavaScript and WebAssembly, which npm publishes",
             (("onnxruntime-web", "1.30.0"),),
             "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ==",
             (

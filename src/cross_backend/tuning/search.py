@@ -356,7 +356,7 @@ def _checked(launch: Launch, wanted: Sequence[int], key: PanelKey) -> Launch:
     if len(launch.results) <= max(wanted, default=-1) or any(
         launch.results[index].comparison is None and launch.results[index].outcome is Outcome.OK for index in wanted
     ):
-        raise CrossBackendError(f"{key}: the stored search differs; add --seed N to begin a new one.")
+        raise CrossBackendError(f"{key}: the stored search differs from this one; add --seed N to begin a new one.")
     return launch
 
 

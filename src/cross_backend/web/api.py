@@ -245,7 +245,7 @@ _ASKED = (
     Parameter("artifact", "query", {**rows(TEXT), "minItems": 1, "maxItems": MOST_SIDES}),
     Parameter("sample", "query", {"type": "boolean", "description": "run the model's own sample"}, required=False),
     Parameter("name", "query", {**TEXT, "description": "of the file, for messages"}, required=False),
-    Parameter("visitor", "query", {**TEXT, "description": "target that the browser itself runs"}, required=False),
+    Parameter("visitor", "query", {**TEXT, "description": "artifact that the browser itself runs"}, required=False),
 )
 _GIVEN = record(artifact=TEXT, ticket=TEXT, layout=TEXT, outputs={"type": "string", "format": "binary"})
 _PRESENTED = record(shown={"type": "object"}, present_ms={"type": "number"}, difference={"type": ["object", "null"]})

@@ -102,10 +102,10 @@ def test_statistics_are_those_of_the_python_package(built):
         visited = [range(count), range(count), random.sample(range(count), random.randint(1, count)), range(count)]
         measured = [
             [
-                [random.randint(base, base + spread) for _ in range(random.randint(1, 4))] if k in visits else []
+                [random.randint(base, base + spread) for _ in range(random.randint(1, 4))] if k in blocks else []
                 for k in range(count)
             ]
-            for spread, visits in zip((base, base // 2, 3 * base, base), visited, strict=True)
+            for spread, blocks in zip((base, base // 2, 3 * base, base), visited, strict=True)
         ]
         found = probe(built, {"rounds": measured})
         wanted = [Measurement("latency", "ns", tuple(map(tuple, rounds)), (count,)) for rounds in measured]

@@ -39,7 +39,7 @@ def test_launching_ends_when_it_is_enough(launches: list[Launch], settings: Sett
         ([lasting(39, *NEAR)], False, [0, 1]),
         ([lasting(39, *NEAR), lasting(20, *AGAIN)], True, [0, 1]),
     ],
-    ids=["clear", "near", "not yet", "surely found", "long", "less long", "the box is full"],
+    ids=["clear", "near", "not yet", "detected", "long", "less long", "the box is full"],
 )
 def test_launching_goes_on_until_every_place_is_decided(launches: list[Launch], answer: bool, again: list[int]) -> None:
     """What is clearly apart from its neighbours is not started again, and nothing is that would end after 60 s."""

@@ -31,7 +31,7 @@ QUICK = Settings(num_runs=30, seconds=1.0, timeout_s=60.0, launches=2)
 
 
 @given(st.floats(0, 1e6), st.integers(1, 5000), st.floats(0.01, 100), st.integers(1, 20))
-def test_visits_keep_the_number_of_runs_and_spread_them(
+def test_blocks_keep_the_number_of_runs_and_spread_them(
     estimate_ms: float, num_runs: int, seconds: float, launches: int
 ) -> None:
     settings = Settings(num_runs=num_runs, seconds=seconds, launches=launches)

@@ -34,7 +34,7 @@ def printed(placement: Placement, capsys: pytest.CaptureFixture[str]) -> list[st
 def test_facts_are_counts_coverage_and_memory() -> None:
     assert facts(PLACEMENT) == [
         ("delegates", "XnnpackBackend × 2, Other × 1"),
-        ("coverage", "50.0 % of the operators: 3 delegated, 3 not"),
+        ("coverage", "50.0 % of the operators: 3 of 6"),
         ("", "99.9 % of the floating point operations"),
         ("planned memory", "16.4 kB (activations outside delegates)"),
         ("constants", "0 B (outside delegates)"),
@@ -45,13 +45,13 @@ def test_facts_are_counts_coverage_and_memory() -> None:
 def test_what_is_not_known_is_not_told() -> None:
     assert facts(Placement(inside=(Operators("conv", 1),))) == [
         ("delegates", "none"),
-        ("coverage", "100 % of the operators: 1 delegated, 0 not"),
+        ("coverage", "100 % of the operators: 1 of 1"),
     ]
 
 
 def test_what_was_left_has_its_reason_its_work_and_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(PLACEMENT, capsys)
-    assert lines[0] == "Left to other kernels, most expensive first"
+    assert lines[0] == "Not delegated, most expensive first"
     assert lines[1].startswith("3 operators run outside of the delegate, on the runtime's plain loops")
     assert lines[2] == "operator count FLOPs why made by"
     assert lines[3] == "aten::bmm.out 2 1,234,567 invalid dtype net.py:7 forward: a @ b"

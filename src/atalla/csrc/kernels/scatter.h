@@ -83,7 +83,7 @@ static __attribute__((target("avx512f,avx512bw,avx512vbmi"))) size_t look_up_fas
 }
 #elif defined(__AVX2__)
 // Thirty-two at once. A shuffle chooses from sixteen by the lower half of a byte, and writes 0 where it is negative. So
-// each sixteen are kept as their difference from those before, and all that are not above a byte together give its own.
+// each sixteen are kept as their XOR with those before, and all that are not above a byte together give its own.
 static size_t look_up_fast(const uint8_t* table, const uint8_t* at, uint8_t* to, size_t count) {
   enum { PARTS = 16 };
   __m256i part[PARTS];

@@ -54,7 +54,7 @@ def open_picture(data: bytes, name: str | None = None) -> Image:
             picture = module.open(io.BytesIO(data), formats=FORMATS)
         except module.UnidentifiedImageError:
             kinds = ", ".join(FORMATS)
-            raise UsageError(f"{called(name)} is not a readable picture: {kinds}.") from None
+            raise UsageError(f"{called(name)} is not a readable picture. Readable formats: {kinds}.") from None
         except module.DecompressionBombError:
             raise UsageError(f"{called(name)} has more than {MAX_PIXELS:,} pixels.") from None
         with picture:

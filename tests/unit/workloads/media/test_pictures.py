@@ -70,7 +70,7 @@ def test_a_picture_is_turned_as_the_camera_was_held():
     ("data", "words"),
     [
         (b"", "is empty"),
-        (b"hello", "is not a readable picture: "),
+        (b"hello", "is not a readable picture. Readable formats: "),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a readable picture"),
         (b"%PDF-1.7", "is not a readable picture"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is not a readable picture"),
