@@ -72,8 +72,8 @@ def execution_of(
 ) -> Execution:
     """Return which share of a model ran on the provider it was opened for.
 
-    Nodes are counted as in the model where ONNX Runtime reports their assignment (``assigned``): a provider may make one
-    of several; by the trace otherwise. A provider that only takes work in and answers later has no times.
+    Nodes are counted as in the model where ONNX Runtime reports their assignment (``assigned``): a provider may make
+    one of several; by the trace otherwise. A provider that only takes work in and answers later has no times.
 
     Args:
         provider: what was asked for.
