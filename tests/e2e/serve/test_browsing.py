@@ -81,7 +81,8 @@ def test_an_artifacts_operations_tell_where_they_went_and_what_they_take(visit, 
     page.locator("svg.graph [data-op]").first.focus()
     page.keyboard.press("Enter")
     told = page.locator("#told")
-    assert told.locator("dd").all_inner_texts() == ["conv2d", "0", "inside", "no line but torch's own", "not measured"]
+    words = ["conv2d", "0", "delegated", "no line but torch's own", "not measured"]
+    assert told.locator("dd").all_inner_texts() == words
     page.click("#profile")
     told.get_by_text(re.compile(r"\d\.\d %$")).wait_for(timeout=120_000)
 
