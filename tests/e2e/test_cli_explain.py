@@ -83,7 +83,7 @@ def test_text_is_grouped_with_the_most_expensive_first(explained, net, cli, plai
     first = next(index for index, line in enumerate(lines) if line.startswith("aten::cumsum"))
     assert lines[first].endswith(f"| 2 | 0 | not in its table of operators | {CUMSUM[0]}")
     assert lines[first + 1] == CUMSUM[1]
-    assert lines.index("Inside") > first
+    assert lines.index("Covered") > first
     assert any(re.fullmatch(r"FullyConnected \| 1", line) for line in lines)
 
 

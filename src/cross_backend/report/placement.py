@@ -66,7 +66,7 @@ def print_operators(terminal: Terminal, placement: Placement) -> None:
         terminal.table(("operator", "count", "FLOPs", "why", "made by"), rows, right=[1, 2])
     if placement.inside:
         terminal.text()
-        terminal.text("Inside", style="bold")
+        terminal.text("Covered", style="bold")
         terminal.table(("operator", "count"), [(o.name, str(o.count)) for o in placement.inside], right=[1])
 
 

@@ -249,5 +249,15 @@ def placement(view: View) -> Table:
                 or NONE,
             )
         )
-    headers = ("backend", "delegates", "inside", "left", "coverage", "of FLOPs", "device", "on device", "left, and why")
+    headers = (
+        "backend",
+        "delegates",
+        "covered",
+        "not covered",
+        "coverage",
+        "of FLOPs",
+        "device",
+        "on device",
+        "why not",
+    )
     return Table("Placement", headers, tuple(rows), (2, 3, 4, 5, 7))

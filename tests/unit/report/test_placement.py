@@ -57,7 +57,7 @@ def test_what_was_left_has_its_reason_its_work_and_its_lines(capsys: pytest.Capt
     assert lines[3] == "aten::bmm.out 2 1,234,567 invalid dtype net.py:7 forward: a @ b"
     assert lines[4] == "net.py:9 forward: c @ d"
     assert lines[5] == "aten::sort.values 1 0"
-    assert lines[6:] == ["Inside", "operator count", "Conv2d 3"]
+    assert lines[6:] == ["Covered", "operator count", "Conv2d 3"]
 
 
 def test_what_a_delegate_leaves_is_said_to_be_dear() -> None:
@@ -90,4 +90,4 @@ def test_of_many_lines_the_first_are_shown(count: int, capsys: pytest.CaptureFix
 
 def test_nothing_left_and_nothing_inside_print_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(Placement(), capsys) == []
-    assert printed(Placement(inside=(Operators("conv", 1),)), capsys)[0] == "Inside"
+    assert printed(Placement(inside=(Operators("conv", 1),)), capsys)[0] == "Covered"

@@ -184,8 +184,8 @@ def test_warnings_are_grouped_by_cause() -> None:
 def test_placement_tells_what_was_left_and_why(shown: tuple[View, ...]) -> None:
     table = study_tables.placement(shown[0])
     row = dict(zip(table.headers, table.rows[0], strict=True))
-    assert (row["inside"], row["left"], row["on device"]) == ("50", "2", "99.5 %")
-    assert row["left, and why"] == "2 × sort (no kernel for it); 2 × Cast ran elsewhere"
+    assert (row["covered"], row["not covered"], row["on device"]) == ("50", "2", "99.5 %")
+    assert row["why not"] == "2 × sort (no kernel for it); 2 × Cast ran elsewhere"
 
 
 def test_settings_are_flat_texts() -> None:
