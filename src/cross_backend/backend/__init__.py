@@ -38,6 +38,6 @@ if not TYPE_CHECKING:  # for which any name would be one of this module
         if name == "Gap":
             import warnings
 
-            warnings.warn("cross_backend.backend.Gap is called Unavailable; Gap goes in 1.2.", DeprecationWarning, 2)
+            warnings.warn("cross_backend.backend.Gap is called Unavailable; Gap goes in 1.3.", DeprecationWarning, 2)
             return Unavailable
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
