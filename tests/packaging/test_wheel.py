@@ -54,8 +54,8 @@ def test_content(wheel):
     assert tops == {"atalla", "cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
     scaffold = {path.relative_to(ROOT / "src").as_posix() for path in sources()}
     assert {"atalla/scaffold/template/.gitignore", "atalla/scaffold/template/Makefile"} < scaffold <= names
-    odd = [name for name in names if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
-    assert set(odd) <= scaffold
+    odd = {name for name in names if re.search(r"(^|/)(tests?|__pycache__|conftest\.py|test_[^/]*)(/|$)|\.pyc$", name)}
+    assert odd <= scaffold, "no test of ours and no bytecode"
     ours = {
         path.relative_to(ROOT / "src").as_posix()
         for suffix in ("c", "cpp", "css", "h", "js", "mo", "py", "template")
