@@ -12,10 +12,21 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cross_backend.errors import UsageError
+
 VARIABLE = "CROSS_BACKEND_CACHE"
 """Environment variable that overrides where the cache lies."""
 KEEP_S = 7 * 24 * 3600
 """How long logs, and scratch folders of processes that were killed, are kept; seconds."""
+LIMIT_VARIABLE = "CROSS_BACKEND_CACHE_GB"
+"""Environment variable: size from which on old captures and artifacts are deleted, in GB."""
+LIMIT_GB = 20.0
+BULKY = ("artifacts", "captures")
+"""Kinds that may be deleted; the others are small."""
+IN_USE_S = 24 * 3600
+"""Entries used this recently are never deleted: a study or a notebook may hold their paths; seconds."""
+PRUNE_EACH_S = 600
+"""Shortest time between two checks of the size; seconds."""
 
 
 class Cache:
@@ -27,12 +38,17 @@ class Cache:
 
             named = os.environ.get(VARIABLE)
             root = Path(named) if named else Path(platformdirs.user_cache_dir("cross-backend", appauthor=False))
+            limit_bytes()
         self.root = root
 
     def find(self, kind: str, key: str) -> Path | None:
         """Return the folder of an entry, or None."""
         folder = self.root / kind / key
-        return folder if folder.is_dir() else None
+        if not folder.is_dir():
+            return None
+        with contextlib.suppress(OSError):  # a cache that can only be read
+            os.utime(folder)
+        return folder
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -59,7 +75,36 @@ class Cache:
         except OSError:
             if not destination.is_dir():
                 raise
+        self._prune()
         return destination
+
+    def size_bytes(self) -> int:
+        """Return the size of all captures and artifacts."""
+        return sum(size for _, size, _ in self._entries())
+
+    def _prune(self) -> None:
+        """Delete the entries that were used least recently, until the others fit the limit."""
+        checked, now = self.root / "pruned", time.time()
+        with contextlib.suppress(OSError):
+            if now - checked.stat().st_mtime < PRUNE_EACH_S:
+                return
+        with contextlib.suppress(OSError):
+            checked.touch()
+        entries = sorted(self._entries())
+        surplus = sum(size for _, size, _ in entries) - limit_bytes()
+        for used, size, folder in entries:
+            if surplus <= 0 or now - used < IN_USE_S:
+                return
+            with contextlib.suppress(OSError), self.scratch() as scratch:
+                folder.rename(scratch / folder.name)  # in one step: nobody finds half an entry
+                surplus -= size
+
+    def _entries(self) -> Iterator[tuple[float, int, Path]]:
+        """Yield when each entry was used, its size in bytes, and its folder."""
+        for folder in (entry for kind in BULKY for entry in self.root.glob(f"{kind}/*")):
+            with contextlib.suppress(OSError):  # another process deletes it
+                size = sum(path.lstat().st_size for path in folder.rglob("*"))
+                yield folder.stat().st_mtime, size, folder
 
     def log(self, name: str) -> Path:
         """Return the path of this process's log; logs and scratch that others left long ago are deleted."""
@@ -73,6 +118,22 @@ class Cache:
     def drop(self, kind: str, key: str) -> None:
         """Delete an entry that turned out damaged."""
         shutil.rmtree(self.root / kind / key, ignore_errors=True)
+
+
+def limit_bytes() -> float:
+    """Return the size that the cache is kept to.
+
+    Raises:
+        UsageError: the variable holds no size.
+    """
+    text = os.environ.get(LIMIT_VARIABLE) or str(LIMIT_GB)
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = -1.0
+    if not limit >= 0:
+        raise UsageError(f"{LIMIT_VARIABLE} is '{text}'. Give a size in GB, such as {LIMIT_GB:.0f}.")
+    return limit * 1e9
 
 
 def key_of(parts: Mapping[str, object]) -> str:

@@ -144,7 +144,9 @@ def _started(part: str) -> str:
     module = {"cross-backend": "cross_backend", "atalla": "atalla"}.get(program)
     if module is None:
         return part
-    more = "" if "--generate" in part else SHORTER.get(words[0], "")
+    more = SHORTER.get(words[0], "")
+    if "--generate" in part:
+        words, more = [re.sub(r"\b\d+:\d+\b", "4:4", word) for word in words], "--launches 1"
     return " ".join([shlex.quote(sys.executable), "-m", module, *words, more])
 
 

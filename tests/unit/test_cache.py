@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cross_backend.cache import KEEP_S, Cache, key_of
+from cross_backend.cache import IN_USE_S, KEEP_S, LIMIT_VARIABLE, Cache, key_of
+from cross_backend.errors import UsageError
 
 FILES = 20
 
@@ -123,6 +124,35 @@ def test_old_logs_and_scratch_are_deleted(cache: Cache) -> None:
     cache.log("run")
     assert not any(path.exists() for path in stale)
     assert all(path.exists() for path in (*fresh, entry))
+
+
+def test_the_least_recently_used_are_deleted_beyond_the_limit(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIMIT_VARIABLE, str(2500 / 1e9))
+    old, checked = time.time() - 10 * IN_USE_S, cache.root / "pruned"
+    kinds = {"a": "artifacts", "b": "captures", "c": "artifacts", "d": "artifacts", "e": "measured"}
+    places = {}
+    for age, (key, kind) in enumerate(kinds.items()):
+        with cache.scratch() as folder:
+            (folder / "file").write_bytes(bytes(1000))
+            places[key] = cache.publish(folder, kind, key)
+        os.utime(places[key], (old + age, old + age))
+    assert all(place.is_dir() for place in places.values()), "the size is not looked at more often than that"
+    assert cache.size_bytes() == 4000
+    assert cache.find("artifacts", "a") is not None, "which is a use"
+    os.utime(checked, (old, old))
+    for key in ("f", "g"):
+        with cache.scratch() as folder:
+            (folder / "file").write_bytes(bytes(1000))
+            places[key] = cache.publish(folder, "artifacts", key)
+    assert {key for key, place in places.items() if place.is_dir()} == {"a", "e", "f", "g"}
+    assert not list((cache.root / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "nan"])
+def test_a_limit_that_is_no_size(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIMIT_VARIABLE, text)
+    with pytest.raises(UsageError, match=rf"{LIMIT_VARIABLE} is '{text}'\. Give a size in GB"):
+        Cache()
 
 
 def test_a_key_depends_on_every_part_and_not_on_their_order() -> None:

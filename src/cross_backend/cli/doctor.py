@@ -50,7 +50,7 @@ def _examine(args: argparse.Namespace, site: Site, cache: Cache, terminal: Termi
 
     compiler = next((name for name in ("g++", "clang++", "cl") if shutil.which(name)), None)
     told = compiler or "none found: backends that generate C++ need one; install g++ or clang++"
-    checks = [*site.checks(), ("C++ compiler", compiler is not None, told), _cache(cache.root)]
+    checks = [*site.checks(), ("C++ compiler", compiler is not None, told), _cache(cache)]
     distributions = sorted({name for row in rows() for name in find_backend(row).distributions})
     machine, versions = site.machine, site.versions(distributions)
     results = []
@@ -111,7 +111,10 @@ def _tried(
     return {result.target: result for result in panel.results}
 
 
-def _cache(root: Path) -> tuple[str, bool, str]:
+def _cache(cache: Cache) -> tuple[str, bool, str]:
+    from cross_backend.cache import limit_bytes
+
+    root = cache.root
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=root) as file:
@@ -119,5 +122,6 @@ def _cache(root: Path) -> tuple[str, bool, str]:
         free = shutil.disk_usage(root).free
     except OSError as error:
         return "cache", False, f"{root} cannot be written ({error.strerror}); set CROSS_BACKEND_CACHE to another folder"
-    low = free < _LOW_DISK_BYTES
-    return "cache", not low, f"{root}, {free / 1e9:.0f} GB free" + ("; that is little: free some space" if low else "")
+    low, held = free < _LOW_DISK_BYTES, cache.size_bytes()
+    text = f"{root}, {held / 1e9:.1f} of at most {limit_bytes() / 1e9:g} GB used, {free / 1e9:.0f} GB free"
+    return "cache", not low, text + ("; that is little: free some space" if low else "")
