@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import print_json

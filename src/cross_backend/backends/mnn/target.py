@@ -14,6 +14,7 @@ from cross_backend.backends._scripts import check_float32
 from cross_backend.backends.mnn._convert import convert
 from cross_backend.backends.mnn._placement import read_placement
 from cross_backend.backends.mnn._session import PROCESSOR, MnnSession
+from cross_backend.backends.mnn._stack import refused_stack
 from cross_backend.errors import LoadError, LowerError, RunError
 from cross_backend.program.captured import Program
 from cross_backend.program.onnx_export import OPSET
@@ -41,7 +42,8 @@ class Mnn(Backend):
     }
 
     def missing(self, machine: Machine) -> Missing | None:
-        return missing_packages(self.distributions, ("MNN",), "mnn")
+        absent, refused = missing_packages(self.distributions, ("MNN",), "mnn"), refused_stack(machine)
+        return absent or (Missing(refused, refused) if refused else None)
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         payload = stem.with_name(stem.name + self.suffix)

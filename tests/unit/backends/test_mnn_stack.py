@@ -1,0 +1,50 @@
+"""MNN's executable stack: which files ask for one, and which C libraries refuse it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cross_backend.backends.mnn._stack import refusal, wants_stack
+from tests.compiled import compiled
+
+
+@pytest.mark.parametrize(("option", "wanted"), [("execstack", True), ("noexecstack", False)])
+def test_it_is_read_from_the_program_header(option: str, *, wanted: bool) -> None:
+    folder = compiled(
+        ["cc", "-shared", "-fPIC", f"-Wl,-z,{option}", "one.c", "-o", "one.so"], {"one.c": "int one;\n"}, {}
+    )
+    assert wants_stack(folder / "one.so") is wanted
+
+
+@pytest.mark.parametrize("size", [0, 63, 64])
+def test_a_file_that_ends_early_asks_for_none(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "short.so"
+    path.write_bytes((b"\x7fELF\x02\x01".ljust(32, b"\0") + (64).to_bytes(8, "little")).ljust(64, b"\xff")[:size])
+    assert not wants_stack(path)
+
+
+@pytest.mark.parametrize(
+    ("library", "tunables", "refused"),
+    [
+        ("glibc 2.36", "", False),
+        ("glibc 2.41", "", True),
+        ("glibc 2.41", "glibc.malloc.check=1", True),
+        ("glibc 2.43.9000", "glibc.rtld.execstack=1", True),
+        ("glibc 2.41", "glibc.malloc.check=1:glibc.rtld.execstack=2", False),
+        ("glibc 3.0", "", True),
+        ("", "", False),
+    ],
+)
+def test_newer_libraries_refuse_it_unless_they_are_told(library: str, tunables: str, *, refused: bool) -> None:
+    found = refusal(library, tunables)
+    assert (found is not None) is refused
+    if found is not None:
+        assert f"executable stack, which {library} refuses" in found.reason
+        assert "GLIBC_TUNABLES=glibc.rtld.execstack=2" in found.remedy
+
+
+def test_this_library_is_read() -> None:
+    assert os.confstr("CS_GNU_LIBC_VERSION").startswith("glibc ")
