@@ -13,9 +13,8 @@ from tests.compiled import compiled
 
 @pytest.mark.parametrize(("option", "wanted"), [("execstack", True), ("noexecstack", False)])
 def test_it_is_read_from_the_program_header(option: str, *, wanted: bool) -> None:
-    folder = compiled(
-        ["cc", "-shared", "-fPIC", f"-Wl,-z,{option}", "one.c", "-o", "one.so"], {"one.c": "int one;\n"}, {}
-    )
+    command = ["cc", "-shared", "-fPIC", f"-Wl,-z,{option}", "one.c", "-o", "one.so"]
+    folder = compiled(command, {"one.c": "int one;\n"}, {})
     assert wants_stack(folder / "one.so") is wanted
 
 
