@@ -70,6 +70,9 @@ $(KERNELS): src/atalla/build.py $(wildcard src/atalla/csrc/*.[ch] src/atalla/csr
 
 kernels: $(KERNELS) ## Build Atalla's C kernels again after a change (seconds; setup builds them, too)
 
+# MNN's libraries ask for an executable stack, which glibc refuses from 2.41 on without this.
+test test-all test-nightly cases mutants: export GLIBC_TUNABLES := glibc.rtld.execstack=2
+
 test: $(READY) ## Run the tests (10 to 20 minutes on two cores); TEST="tests/unit/test_cache.py" runs some, slow ones too, TEST=--last-failed those that failed
 	$(if $(TEST),,@tests/system_packages.sh test)
 	@$(MAKE) --no-print-directory $(KERNELS)

@@ -52,6 +52,15 @@ def no_space() -> None:
         pytest.skip(str(unavailable))
 
 
+def mnn() -> None:
+    """Skip the test where the C library refuses MNN's libraries; ``make test`` allows them."""
+    from cross_backend.backends.mnn._stack import refused_stack
+    from cross_backend.machine import Machine
+
+    if refused := refused_stack(Machine.here()):
+        pytest.skip(str(refused))
+
+
 def vulkan() -> None:
     """Skip the test where there is no Vulkan device, not even Mesa's in software."""
     from cross_backend.backends._vulkan import find_devices

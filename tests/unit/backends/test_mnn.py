@@ -18,6 +18,12 @@ from cross_backend.artifact import Artifact, digest_path
 from cross_backend.backends.mnn import _session
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, RunError, UnsupportedError
 from cross_backend.registry import find_backend, resolve
+from tests import needs
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _allowed() -> None:
+    needs.mnn()
 
 
 class _Net(nn.Module):

@@ -20,6 +20,7 @@ from cross_backend.localization.reproducer import Budget, Reproducer, reproduce
 from cross_backend.localization.script import MOST_LINES
 from cross_backend.registry import check_runs, resolve
 from cross_backend.worker.process import Worker
+from tests import needs
 
 ALONE = """
 import runpy, sys
@@ -126,6 +127,8 @@ program = torch.export.export(model, inputs)
 
 @pytest.mark.parametrize("target", ["ncnn", "mnn"])
 def test_a_vendors_script_computes_what_torch_does_where_it_is_right(target: str, tmp_path: Path) -> None:
+    if target == "mnn":
+        needs.mnn()
     resolved = resolve(target)
     check_runs(resolved)
     text = RIGHT + "\n".join(resolved.backend.reproduction(resolved.options))
