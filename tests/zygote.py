@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -189,6 +190,7 @@ def _enter(environment: dict[str, str], streams: Sequence[int]) -> None:
             os.close(number)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

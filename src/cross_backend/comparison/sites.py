@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from cross_backend.bench.runner_bench import MachineThere, RunnerBench, RunnerMachine
+from cross_backend.bench.runner_bench import MachineThere, RunnerMachine
 from cross_backend.cache import Cache
 from cross_backend.comparison.site import ASK_S, HERE, Site, WithPython, WithRunner
 from cross_backend.errors import PlaceError, WorkerError
@@ -92,8 +92,9 @@ def _with_runner(place: Place, cache: Cache, stack: ExitStack) -> Site:
     elsewhere = Elsewhere(place.start, {}, program, LEASE_S, BEAT_S)
     worker = stack.enter_context(Worker(cache.log("there"), elsewhere=elsewhere))
     try:
-        found_there = RunnerBench(worker, ASK_S, place).ask(RunnerMachine())
+        found_there = worker.ask(RunnerMachine(), ASK_S)
     except WorkerError as error:
+        place.raise_if_lost(error)
         needs = f"It needs Linux on {architecture} with a glibc as new as that of the machine that built it"
         raise PlaceError(f"{place.name} cannot start the C++ runner ({error}). {needs}.") from error
     reason = "an emulated machine: right or wrong is all that it shows" if is_emulated else None

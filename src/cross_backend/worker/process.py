@@ -7,14 +7,17 @@ A worker may run under another interpreter: nothing is pickled.
 from __future__ import annotations
 
 import contextlib
+import getpass
 import importlib.util
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +28,7 @@ from typing import Self, cast
 from cross_backend import errors
 from cross_backend.errors import CrossBackendError, UnavailableError, WorkerError, WorkerTimeoutError
 from cross_backend.serialization import from_json
-from cross_backend.worker.child import LEASE_VARIABLE
+from cross_backend.worker.child import LEASE_VARIABLE, SCRATCH_VARIABLE
 from cross_backend.worker.question import Answer, Question, answer_type, request_of
 
 _KILL_WAIT_S = 10.0
@@ -49,6 +52,9 @@ from cross_backend.worker.child import main
 main()
 """
 # Another interpreter gets these very packages, and nothing else of the environment that they lie in.
+_TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+INDUCTOR_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+"""Environment variable: where torch.compile keeps what it compiled; else among temporary files."""
 
 
 Start = Callable[[Path, Sequence[str], Mapping[str, str] | None], "subprocess.Popen[bytes]"]
@@ -80,6 +86,29 @@ def packages(python: str) -> dict[str, str]:
     return {name: str(spec.origin) for name, spec in specs.items() if spec is not None} | found
 
 
+def _temporary_folder() -> Path:
+    """Create the folder of one worker's temporary files: vendors' libraries leave copies of models in it.
+
+    Raises:
+        WorkerError: the system lets nothing be written.
+    """
+    try:
+        return Path(tempfile.mkdtemp(prefix="cross-backend-"))
+    except OSError as error:
+        raise WorkerError(f"a worker cannot be started (temporary files: {error.strerror}).") from error
+
+
+def _kept_by_inductor() -> dict[str, str]:
+    """Return Inductor's own default, which outlives a worker (torch._inductor.runtime.cache_dir_utils)."""
+    if INDUCTOR_VARIABLE in os.environ:
+        return {}
+    try:
+        user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+    except (KeyError, OSError):  # a container's user without a name
+        user = "unnamed"
+    return {INDUCTOR_VARIABLE: str(Path(tempfile.gettempdir(), f"torchinductor_{user}"))}
+
+
 def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
     """Start a process on this machine.
 
@@ -101,7 +130,7 @@ def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | N
 
 
 class Worker:
-    """One child process; use it in ``with``, which kills it and everything it started."""
+    """One child process; use it in ``with``: its end kills it and what it started, and deletes its temporary files."""
 
     def __init__(
         self,
@@ -134,8 +163,15 @@ class Worker:
         command = [python, "-P", "-c", _BOOTSTRAP, json.dumps(brought), *preload]
         if elsewhere is not None and elsewhere.program:
             command = list(elsewhere.program)
+        self._temporary: Path | None = None
         if elsewhere is None:
-            self._process = _started(log, command, variables)
+            self._temporary = _temporary_folder()
+            own = dict.fromkeys((*_TEMPORARY_VARIABLES, SCRATCH_VARIABLE), str(self._temporary))
+            try:
+                self._process = _started(log, command, {**_kept_by_inductor(), **own, **(variables or {})})
+            except WorkerError:
+                self._temporary.rmdir()
+                raise
         else:
             given = {**(variables or {}), LEASE_VARIABLE: str(elsewhere.lease_s)}
             self._process = elsewhere.start(log, command, given)
@@ -234,6 +270,8 @@ class Worker:
                 self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL_WAIT_S)
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self

@@ -11,11 +11,13 @@ from cross_backend.program.captures import Capture
 from cross_backend.worker.process import Worker
 
 MODEL = """
-import os, subprocess, sys, time
+import os, subprocess, sys, tempfile, time
 import torch
 net = torch.nn.Linear(4, 2), (torch.ones(1, 4),)
 def hang():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with open(os.path.join(os.path.dirname(__file__), "temporary"), "w") as file:
+        file.write(tempfile.mkdtemp())
     with open(os.path.join(os.path.dirname(__file__), "pids"), "w") as file:
         file.write(f"{os.getpid()} {child.pid}")
     time.sleep(600)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -112,10 +113,12 @@ def test_leaving_the_block_stops_a_busy_worker(tmp_path: Path, model: Callable[[
     with Worker(tmp_path / "worker.log") as worker:
         thread = threading.Thread(target=ask)
         thread.start()
-        pids = busy_pids(tmp_path)
+        pids, temporary = busy_pids(tmp_path), Path((tmp_path / "temporary").read_text())
+        assert temporary.is_dir()
     thread.join(PATIENCE_S)
     assert [type(error) for error in errors] == [WorkerError]
     assert wait_until(lambda: all(gone(pid) for pid in pids))
+    assert not temporary.exists(), "what it left among the temporary files is deleted"
 
 
 PARENT = """
@@ -133,11 +136,18 @@ with Worker(folder / "worker.log") as worker:
 @fresh
 def test_a_worker_goes_away_with_its_parent(tmp_path: Path, model: Callable[[str], Capture]) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)]) as parent:
-        pids = busy_pids(tmp_path)
+        pids, temporary = busy_pids(tmp_path), Path((tmp_path / "temporary").read_text())
         assert not any(gone(pid) for pid in pids)
         parent.kill()
         parent.wait(PATIENCE_S)
     assert wait_until(lambda: all(gone(pid) for pid in pids)), "no orphan stays, even in the middle of work"
+    assert wait_until(lambda: not temporary.exists())
+
+
+def test_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(WorkerError, match=r"cannot be started \(temporary files: No such file or directory\)"):
+        Worker(tmp_path / "log")
 
 
 @pytest.mark.parametrize("_how", [pytest.param("new", marks=fresh), "fork"])

@@ -59,7 +59,8 @@ class Mnn(Backend):
         return [
             "import MNN, subprocess, sys, tempfile",
             f"exported = torch.onnx.export(program, dynamo=True, opset_version={OPSET}, verbose=False)",
-            "folder = tempfile.mkdtemp()",
+            "made = tempfile.TemporaryDirectory()",
+            "folder = made.name",
             'exported.save(f"{folder}/m.onnx")',
             'files = ["--modelFile", "m.onnx", "--MNNModel", "m.mnn", "--bizCode", "m"]',
             f"subprocess.run([*{convert}, *files], cwd=folder, capture_output=True)",

@@ -60,7 +60,8 @@ class Ncnn(Backend):
         check_processor(self.title, options)
         return [
             "import ncnn, pathlib, pnnx, re, subprocess, tempfile",
-            "folder = pathlib.Path(tempfile.mkdtemp())",
+            "made = tempfile.TemporaryDirectory()",
+            "folder = pathlib.Path(made.name)",
             'torch.jit.trace(program.module(check_guards=False), inputs).save(folder / "m.pt")',
             'subprocess.run([pnnx.EXEC_PATH, "m.pt", "fp16=0"], cwd=folder, capture_output=True)',
             "net = ncnn.Net()",
