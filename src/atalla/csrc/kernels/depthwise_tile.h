@@ -203,7 +203,8 @@ INLINE void dw_pixel(const int is_int8, const dw_rows* b, int64_t x, size_t c, s
     for (int64_t j = 0; j < b->kernel_w; ++j) {
       const char* column = b->columns[(size_t)i * b->reach + (size_t)(x * b->stride + j * b->dilation)];
       const size_t w = (size_t)(i * b->kernel_w + j) * b->channels + c;
-      acc += dw_number(is_int8, column, c, count, full) * dw_number(is_int8, b->weight, w, count, full);
+      const vf input = dw_number(is_int8, column, c, count, full);
+      acc = vadd_product(acc, input, dw_number(is_int8, b->weight, w, count, full));
     }
   }
   if (is_int8) {

@@ -98,12 +98,12 @@ static float squares_row(const float* at, int64_t step, size_t count, float mean
     for (; i + TOGETHER * VL <= count; i += TOGETHER * VL) {
       UNROLL for (int j = 0; j < TOGETHER; ++j) {
         const vf x = vload(at + i + j * VL) - vset(mean);
-        sums[j] += x * x;
+        sums[j] = vadd_product(sums[j], x, x);
       }
     }
     for (; i + VL <= count; i += VL) {
       const vf x = vload(at + i) - vset(mean);
-      sums[0] += x * x;
+      sums[0] = vadd_product(sums[0], x, x);
     }
     total = total_of(sums);
   }

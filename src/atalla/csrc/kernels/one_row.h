@@ -36,7 +36,7 @@ INLINE void along_rows(const float* a, const float* b, int64_t k_stride, size_t 
       const float* at = b + (int64_t)k * k_stride + n;
       UNROLL for (int v = 0; v < ABREAST; ++v) {
         foresee(at + v * VL);
-        sum[v] = sum[v] + vset(a[k]) * vload(at + v * VL);
+        sum[v] = vadd_product(sum[v], vset(a[k]), vload(at + v * VL));
       }
     }
     UNROLL for (int v = 0; v < ABREAST; ++v) put(out + n + v * VL, sum[v], VL, is_first);
@@ -48,9 +48,9 @@ INLINE void along_rows(const float* a, const float* b, int64_t k_stride, size_t 
   for (size_t k = 0; k < depth; ++k) {
     const float* at = b + (int64_t)k * k_stride + n;
     UNROLL for (int v = 0; v < ABREAST; ++v) {
-      if ((size_t)v < whole) sum[v] = sum[v] + vset(a[k]) * vload(at + v * VL);
+      if ((size_t)v < whole) sum[v] = vadd_product(sum[v], vset(a[k]), vload(at + v * VL));
     }
-    if (part) sum[ABREAST - 1] = sum[ABREAST - 1] + vset(a[k]) * vload_part(at + whole * VL, part);
+    if (part) sum[ABREAST - 1] = vadd_product(sum[ABREAST - 1], vset(a[k]), vload_part(at + whole * VL, part));
   }
   UNROLL for (int v = 0; v < ABREAST; ++v) {
     if ((size_t)v < whole) put(out + n + v * VL, sum[v], VL, is_first);
@@ -74,9 +74,9 @@ INLINE void along_columns(const float* a, const float* b, int64_t n_stride, size
       }
       vtranspose(x);
       if (here == VL) {
-        UNROLL for (size_t i = 0; i < VL; ++i) sum = sum + vset(a[k + i]) * x[i];
+        UNROLL for (size_t i = 0; i < VL; ++i) sum = vadd_product(sum, vset(a[k + i]), x[i]);
       } else {
-        for (size_t i = 0; i < here; ++i) sum = sum + vset(a[k + i]) * x[i];
+        for (size_t i = 0; i < here; ++i) sum = vadd_product(sum, vset(a[k + i]), x[i]);
       }
     }
     put(out + n, sum, count, is_first);

@@ -93,7 +93,7 @@ INLINE vf add_product(const int is_many, vf sum, vf x, vf w) {
   }
 #endif
   (void)is_many;
-  return sum + x * w;
+  return vadd_product(sum, x, w);
 }
 
 enum { STEPS = 4 };  // of k in which each of at most four panels is asked for once

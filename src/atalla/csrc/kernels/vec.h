@@ -25,6 +25,18 @@ INLINE vf vset(float value) { return value - (vf){0}; }
 
 INLINE vi viset(int32_t value) { return value - (vi){0}; }
 
+// sum + x·w, rounded once where the processor can; from version 14 on GCC would make two instructions of it where sums
+// are added up one after the other.
+INLINE vf vadd_product(vf sum, vf x, vf w) {
+#if defined(__AVX512F__) && VL == 16
+  return (vf)_mm512_fmadd_ps((__m512)x, (__m512)w, (__m512)sum);
+#elif defined(__FMA__) && VL == 8
+  return (vf)_mm256_fmadd_ps((__m256)x, (__m256)w, (__m256)sum);
+#else
+  return sum + x * w;
+#endif
+}
+
 // The first `count` floats, zeros behind them; no byte beyond them is read or written.
 #if defined(__AVX2__) && VL == 8
 INLINE __m256i vfirst(size_t count) {
