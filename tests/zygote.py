@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -226,6 +227,7 @@ def serve(requests: socket.socket) -> None:
 
 def _fork(request: dict[str, Any], ends: Sequence[int]) -> int:
     """Fork; a fork that leads a group, which stands for a session, does so before its parent can want to kill it."""
+    warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # Python's, from 3.12 on, of OpenBLAS' own threads
     pid = os.fork() or _become(request, ends)
     if request["leads"]:
         os.setpgid(pid, pid)

@@ -15,7 +15,7 @@ FAULTS = {
     "faulty.call_segfault": ("RUN_FAIL", "SIGSEGV"),
     "faulty.measure_raises": ("RUN_FAIL", "the device was unplugged"),
     "faulty.writes_garbage": ("RUN_FAIL", "something that is no answer"),
-    "faulty.leaks": ("RUN_FAIL", "more than its limit of 0.5 GB"),
+    "faulty.leaks": ("RUN_FAIL", "more than its limit of 0.8 GB"),
     "faulty.gives_nan": ("MISMATCH", "NaN"),
     "directml": ("UNAVAILABLE", "Windows"),
 }
@@ -37,7 +37,7 @@ def faults(cli, faulty, write_study, tmp_path_factory):
     (folder / "broken.py").write_text(NOT_TO_BE_CAPTURED)
     targets = [RIGHT[0], *FAULTS, *UNRANKED, *RIGHT[1:]]
     models = [f"{folder / 'broken.py'}:model", "linear_regression"]
-    limits = {"timeout_s": 4, "memory_limit": "500 MB", "instruments": ["memory", "energy"]}
+    limits = {"timeout_s": 4, "memory_limit": "800 MB", "instruments": ["memory", "energy"]}
     file = write_study(folder / "faults.yaml", models, targets, output={"reports": ["faults.json"]}, **limits)
     # Capturing and lowering have no time box like that of what hangs.
     assert cli("export", "linear_regression", "--backends", RIGHT[0], "--output-dir", folder / "out").returncode == 0
