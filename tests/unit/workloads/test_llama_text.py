@@ -74,7 +74,7 @@ def test_weights_of_ones_own_need_no_training(tmp_path) -> None:  # type: ignore
     assert len(built.calibration) == llama_text.CALIBRATION and built.inputs[0].shape == (1, 5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_predicts_text_that_it_did_not_see() -> None:
     built = find_workload("llama_text").build()
     assert built.task is not None
