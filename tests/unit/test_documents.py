@@ -132,3 +132,11 @@ def test_study_files_fit_the_schema(page: str) -> None:
     assert found
     for row in found:
         jsonschema.validate({"workloads": ["resnet50"], "targets": ["cpu"], **row}, schema)
+
+
+def test_each_environment_variable_of_ours_is_on_its_page() -> None:
+    named = re.compile(r"\b(?:CROSS_BACKEND|ATALLA)_[A-Z_]+\b")
+    page = set(named.findall((ROOT / "docs/reference/environment.md").read_text(encoding="utf-8")))
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    read = {name for text in sources for name in re.findall(rf"\"({named.pattern})\"", text)}
+    assert page == read
