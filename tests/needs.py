@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
 import shutil
 import sys
@@ -59,6 +60,12 @@ def mnn() -> None:
 
     if refused := refused_stack(Machine.here()):
         pytest.skip(str(refused))
+
+
+def vulkan_loader() -> None:
+    """Skip the test where not even the loader of Vulkan's drivers is."""
+    if ctypes.util.find_library("vulkan") is None:
+        pytest.skip("there is no Vulkan loader; run: sudo apt-get install libvulkan1")
 
 
 def vulkan() -> None:

@@ -19,10 +19,10 @@ VARIABLE = "CROSS_BACKEND_CACHE"
 KEEP_S = 7 * 24 * 3600
 """How long logs, and scratch folders of processes that were killed, are kept; seconds."""
 LIMIT_VARIABLE = "CROSS_BACKEND_CACHE_GB"
-"""Environment variable: size from which on old captures and artifacts are deleted, in GB."""
+"""Environment variable: size above which captures and artifacts are deleted, in GB."""
 LIMIT_GB = 20.0
 BULKY = ("artifacts", "captures")
-"""Kinds that may be deleted; the others are small."""
+"""Kinds that are deleted: exporting a model makes them again."""
 IN_USE_S = 24 * 3600
 """Entries used this recently are never deleted: a study or a notebook may hold their paths; seconds."""
 PRUNE_EACH_S = 600
@@ -44,11 +44,14 @@ class Cache:
     def find(self, kind: str, key: str) -> Path | None:
         """Return the folder of an entry, or None."""
         folder = self.root / kind / key
-        if not folder.is_dir():
-            return None
-        with contextlib.suppress(OSError):  # a cache that can only be read
-            os.utime(folder)
-        return folder
+        self.use(folder)
+        return folder if folder.is_dir() else None
+
+    def use(self, folder: Path) -> None:
+        """Note that an entry is used, if this folder is one: those used last are kept longest."""
+        if folder.parent.parent == self.root:
+            with contextlib.suppress(OSError):  # it is not there, or the cache can only be read
+                os.utime(folder)
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -75,6 +78,7 @@ class Cache:
         except OSError:
             if not destination.is_dir():
                 raise
+        self.use(destination)
         self._prune()
         return destination
 
@@ -96,7 +100,10 @@ class Cache:
             if surplus <= 0 or now - used < IN_USE_S:
                 return
             with contextlib.suppress(OSError), self.scratch() as scratch:
-                folder.rename(scratch / folder.name)  # in one step: nobody finds half an entry
+                if folder.exists():
+                    if now - folder.stat().st_mtime < IN_USE_S:
+                        continue  # used since it was listed
+                    folder.rename(scratch / folder.name)  # in one step: nobody finds half an entry
                 surplus -= size
 
     def _entries(self) -> Iterator[tuple[float, int, Path]]:

@@ -6,10 +6,13 @@ import contextlib
 import multiprocessing
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cross_backend.artifact import Artifact
+from cross_backend.bench.open_artifact import settled
 from cross_backend.cache import IN_USE_S, KEEP_S, LIMIT_VARIABLE, Cache, key_of
 from cross_backend.errors import UsageError
 
@@ -126,26 +129,41 @@ def test_old_logs_and_scratch_are_deleted(cache: Cache) -> None:
     assert all(path.exists() for path in (*fresh, entry))
 
 
-def test_the_least_recently_used_are_deleted_beyond_the_limit(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LIMIT_VARIABLE, str(2500 / 1e9))
+def test_the_least_recently_used_are_deleted_above_the_limit(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     old, checked = time.time() - 10 * IN_USE_S, cache.root / "pruned"
-    kinds = {"a": "artifacts", "b": "captures", "c": "artifacts", "d": "artifacts", "e": "measured"}
-    places = {}
-    for age, (key, kind) in enumerate(kinds.items()):
+
+    def publish(kind: str, key: str) -> Path:
         with cache.scratch() as folder:
             (folder / "file").write_bytes(bytes(1000))
-            places[key] = cache.publish(folder, kind, key)
-        os.utime(places[key], (old + age, old + age))
+            return cache.publish(folder, kind, key)
+
+    monkeypatch.setenv(LIMIT_VARIABLE, str(3500 / 1e9))
+    kinds = {"a": "artifacts", "b": "captures", "c": "artifacts", "d": "artifacts", "e": "measured"}
+    places = {key: publish(kind, key) for key, kind in kinds.items()}
+    for age, place in enumerate(places.values()):
+        os.utime(place, (old + age, old + age))
     assert all(place.is_dir() for place in places.values()), "the size is not looked at more often than that"
     assert cache.size_bytes() == 4000
     assert cache.find("artifacts", "a") is not None, "which is a use"
     os.utime(checked, (old, old))
-    for key in ("f", "g"):
-        with cache.scratch() as folder:
-            (folder / "file").write_bytes(bytes(1000))
-            places[key] = cache.publish(folder, "artifacts", key)
-    assert {key for key, place in places.items() if place.is_dir()} == {"a", "e", "f", "g"}
+    places |= {key: publish("artifacts", key) for key in ("f", "g")}
+    assert {key for key, place in places.items() if place.is_dir()} == {"a", "d", "e", "f", "g"}
+    os.utime(checked, (old, old))
+    monkeypatch.setenv(LIMIT_VARIABLE, "0")
+    os.utime(places["f"], (old, old))
+    assert (publish("artifacts", "f") / "file").is_file(), "publishing what is there is a use, too"
+    assert {key for key, place in places.items() if place.is_dir()} == {"a", "e", "f", "g"}, (
+        "in use, whatever the limit"
+    )
     assert not list((cache.root / "tmp").iterdir())
+
+
+def test_opening_an_artifact_is_a_use(cache: Cache, make_artifact: Callable[..., Artifact]) -> None:
+    place = cache.root / "artifacts" / "key"
+    made = make_artifact(folder=place)
+    os.utime(place, (1e9, 1e9))
+    settled(made, cache)
+    assert place.stat().st_mtime > 1.5e9
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "nan"])

@@ -36,7 +36,7 @@ sys.exit(cli.main([sys.argv[1]]))
 
 @pytest.mark.parametrize("command", ["doctor", "models"], ids=["while it forks", "in a destructor"])
 def test_ctrl_c_ends_a_command(command: str) -> None:
-    command_line = [sys.executable, "-W", "ignore:.*fork", "-c", SCRIPT, command]
+    command_line = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT, command]
     done = subprocess.run(command_line, capture_output=True, text=True, timeout=15, check=False)
     assert (done.returncode, done.stdout) == (130, "went on\n")
     assert done.stderr == f"cross-backend {command}: interrupted.\n"

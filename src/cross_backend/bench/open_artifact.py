@@ -97,6 +97,7 @@ def settled(artifact: Artifact, cache: Cache) -> Artifact:
     Raises:
         ArtifactError: the copy is not what the manifest says.
     """
+    cache.use(artifact.folder)
     paths = (artifact.payload_path, *([artifact.sample_path] if artifact.sample_path else ()))
     if not any(map(can_others_write, paths)):
         return artifact

@@ -16,7 +16,7 @@ from cross_backend.foreign_text import plain
 from cross_backend.places.place import BEAT_S, LEASE_S
 from cross_backend.places.shell import ShellPlace
 from cross_backend.worker.child import SCRATCH_VARIABLE
-from cross_backend.worker.process import INDUCTOR_VARIABLE, Elsewhere, packages
+from cross_backend.worker.process import Elsewhere, packages
 
 KIND = "travelling"
 NEEDED = ("numpy", "psutil", "platformdirs")
@@ -49,12 +49,7 @@ def prepare(place: ShellPlace, python: str, cache: Cache) -> Elsewhere:
         f"mv {made} {shlex.quote(there)} 2>/dev/null || [ -d {shlex.quote(there)} ]\n"
     )
     found = {name: f"{there}/{_inside(Path(file), Path(file))}" for name, file in packages("").items()}
-    cache_there = f"{place.root}/cache"
-    variables = {
-        **dict.fromkeys((SCRATCH_VARIABLE, "TMPDIR"), place.scratch),
-        "CROSS_BACKEND_CACHE": cache_there,
-        INDUCTOR_VARIABLE: f"{cache_there}/inductor",
-    }
+    variables = {SCRATCH_VARIABLE: place.scratch, "CROSS_BACKEND_CACHE": f"{place.root}/cache"}
 
     def start(log: Path, command: Sequence[str], given: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
         return place.start(log, command, {**variables, **(given or {})})

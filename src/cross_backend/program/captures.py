@@ -28,6 +28,7 @@ def capture_of(program: str, cache: Cache) -> Path | None:
     for record in sorted((cache.root / KIND).glob("*/capture.json")):
         try:
             if json.loads(record.read_text())["digest"] == program:
+                cache.use(record.parent)
                 return record.parent
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -21,7 +21,7 @@ from cross_backend.worker.question import Answering, question_of
 LEASE_VARIABLE = "CROSS_BACKEND_LEASE"
 """Seconds without a line from the parent after which a worker ends; set where the parent is on another machine."""
 SCRATCH_VARIABLE = "CROSS_BACKEND_SCRATCH"
-"""Folder that is then deleted."""
+"""Folder that a worker deletes when its parent is gone."""
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes], process: Answering) -> None:
@@ -68,7 +68,7 @@ def _answer(request: dict[str, Any], process: Answering) -> dict[str, Any]:
 
 
 def _die() -> None:
-    """End this process and what it started, and delete what it wrote for a parent elsewhere."""
+    """End this process and what it started, and delete its temporary files."""
     if SCRATCH_VARIABLE in os.environ:
         shutil.rmtree(os.environ[SCRATCH_VARIABLE], ignore_errors=True)
     if hasattr(os, "killpg") and os.getpgid(0) == os.getpid():

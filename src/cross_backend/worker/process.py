@@ -93,9 +93,12 @@ def _temporary_folder() -> Path:
         WorkerError: the system lets nothing be written.
     """
     try:
-        return Path(tempfile.mkdtemp(prefix="cross-backend-"))
+        return Path(tempfile.mkdtemp(prefix="cb-"))
     except OSError as error:
-        raise WorkerError(f"a worker cannot be started (temporary files: {error.strerror}).") from error
+        raise WorkerError(
+            f"a worker cannot be started: no folder for temporary files can be made ({error.strerror}). "
+            "Free some space, or set TMPDIR to a folder that can be written."
+        ) from error
 
 
 def _kept_by_inductor() -> dict[str, str]:
@@ -103,10 +106,11 @@ def _kept_by_inductor() -> dict[str, str]:
     if INDUCTOR_VARIABLE in os.environ:
         return {}
     try:
-        user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
-    except (KeyError, OSError):  # a container's user without a name
-        user = "unnamed"
-    return {INDUCTOR_VARIABLE: str(Path(tempfile.gettempdir(), f"torchinductor_{user}"))}
+        user = getpass.getuser()
+    except (KeyError, ModuleNotFoundError, OSError):  # a container's user without a name
+        user = f"uid_{os.getuid()}" if hasattr(os, "getuid") else "unknown_user"
+    name = re.sub(r'[\\/:*?"<>|]', "_", user)
+    return {INDUCTOR_VARIABLE: str(Path(tempfile.gettempdir(), f"torchinductor_{name}"))}
 
 
 def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
@@ -153,7 +157,8 @@ class Worker:
             elsewhere: where it runs on another machine; its interpreter's path is then one there.
 
         Raises:
-            WorkerError: there is no such interpreter, or the system starts no further process.
+            WorkerError: there is no such interpreter, the system starts no further process, or temporary files cannot
+                be written.
         """
         self.log, self.python, self.preload = log, python, tuple(preload)
         self.memory_limit_bytes = memory_limit_bytes
@@ -169,8 +174,8 @@ class Worker:
             own = dict.fromkeys((*_TEMPORARY_VARIABLES, SCRATCH_VARIABLE), str(self._temporary))
             try:
                 self._process = _started(log, command, {**_kept_by_inductor(), **own, **(variables or {})})
-            except WorkerError:
-                self._temporary.rmdir()
+            except BaseException:
+                shutil.rmtree(self._temporary, ignore_errors=True)
                 raise
         else:
             given = {**(variables or {}), LEASE_VARIABLE: str(elsewhere.lease_s)}

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from cross_backend.backends.mnn._stack import refusal, wants_stack
+from cross_backend.machine import Machine
+from cross_backend.registry import find_backend
 from tests.compiled import compiled
 
 
@@ -45,5 +47,10 @@ def test_newer_libraries_refuse_it_unless_they_are_told(library: str, tunables: 
         assert "GLIBC_TUNABLES=glibc.rtld.execstack=2" in found.remedy
 
 
-def test_this_library_is_read() -> None:
-    assert os.confstr("CS_GNU_LIBC_VERSION").startswith("glibc ")
+@pytest.mark.parametrize(("library", "refused"), [("glibc 2.36", False), ("glibc 2.41", True)])
+def test_the_backend_is_unavailable_then(library: str, monkeypatch: pytest.MonkeyPatch, *, refused: bool) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    monkeypatch.setattr(os, "confstr", lambda name: {"CS_GNU_LIBC_VERSION": library}[name])
+    missing = find_backend("mnn").missing(Machine.here())
+    assert (missing is not None) is refused
+    assert missing is None or ("executable stack" in str(missing.lower) and missing.lower == missing.run)

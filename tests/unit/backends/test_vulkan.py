@@ -43,7 +43,7 @@ DRIVERS = ("VK_ICD_FILENAMES", "VK_DRIVER_FILES")
 
 
 def test_a_machine_without_a_driver_says_so(run_python: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    needs.vulkan()
+    needs.vulkan_loader()
     for name in DRIVERS:
         monkeypatch.setenv(name, "/nowhere")
     said = run_python(ASK)
@@ -55,7 +55,7 @@ def test_a_driver_that_crashes_is_one_that_is_not_there(
     run_python: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loader that reads a driver whose library ends the process."""
-    needs.vulkan()
+    needs.vulkan_loader()
     (tmp_path / "bad.c").write_text(
         "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { abort(); }\n"
     )

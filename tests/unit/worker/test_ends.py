@@ -146,7 +146,7 @@ def test_a_worker_goes_away_with_its_parent(tmp_path: Path, model: Callable[[str
 
 def test_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with pytest.raises(WorkerError, match=r"cannot be started \(temporary files: No such file or directory\)"):
+    with pytest.raises(WorkerError, match=r"no folder for temporary files can be made \(No such file or directory\)"):
         Worker(tmp_path / "log")
 
 

@@ -22,7 +22,8 @@ def refused_stack(machine: Machine) -> Unavailable | None:
     found = importlib.util.find_spec(_MODULE)
     if machine.system != "linux" or found is None or found.origin is None or not wants_stack(Path(found.origin)):
         return None
-    return refusal(os.confstr("CS_GNU_LIBC_VERSION") or "", os.environ.get("GLIBC_TUNABLES", ""))
+    library = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    return refusal(library or "", os.environ.get("GLIBC_TUNABLES", ""))
 
 
 def refusal(library: str, tunables: str) -> Unavailable | None:
