@@ -21,11 +21,11 @@ COMMANDS = {
     "debug": "run a blob on the simulated device step by step; find the first instruction that is wrong",
     "disasm": "list a blob: instructions, tensors with their places, and your lines of Python",
     "fuzz": "run random programs everywhere; a difference, crash or hang becomes a script",
-    "info": "say what a blob holds: operations, memory, segments",
+    "info": "print a blob's operations, memory and segments",
     "new": "write the package of a chip of your own: compiler, driver, simulator, delegate, tests",
     "run": "run a blob, time it, and profile it by instruction",
-    "simulate": "say what a model takes on a simulated device, layer by layer",
-    "support": "say what becomes of each operator of PyTorch, and why",
+    "simulate": "simulate a model on a device: cycles of each layer, and what bounds it",
+    "support": "print what compiles each operator of PyTorch, or why the host computes it",
 }
 """Command → one line of help; the module of the same name has ``configure(parser)`` and ``main(args)``."""
 

@@ -21,13 +21,13 @@ from cross_backend.errors import CrossBackendError, StudyFileError, UnprovedErro
 from cross_backend.foreign_text import plain
 
 COMMANDS = {
-    "backends": "list every backend: can it lower and run here, and what mends it",
+    "backends": "list every backend: whether it lowers and runs here, and the remedy where not",
     "bundle": "export a model for a platform and pack what is shipped, with loaders",
     "compare": "lower a model to several backends, verify, measure and rank them",
     "doctor": "try every backend on a tiny model and check this environment",
     "export": "capture a model once and lower it to several backends",
-    "explain": "show what a backend takes of a model, what it leaves, why, and the Python lines",
-    "inspect": "show what an artifact really holds, and check its digest",
+    "explain": "list the operators that a backend does not delegate, why, and their lines of Python",
+    "inspect": "print an artifact's content as read from its file, and check its digest",
     "localize": "find the operator that a backend computes wrongly",
     "matrix": "measure models on every backend at every precision; resumable",
     "models": "list the built-in models",

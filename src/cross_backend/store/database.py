@@ -51,7 +51,7 @@ MEANINGS = {
     "55P03": ("another session keeps it locked", "wait for that session or end it"),
     "40P01": ("another session keeps it locked", "wait for that session or end it"),
 }
-"""SQLite's error name (or its beginning), PostgreSQL's SQLSTATE → what happened, and what mends it."""
+"""SQLite's error name (or its beginning), PostgreSQL's SQLSTATE → what happened, and the remedy."""
 NOT_OURS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What reading rows that we did not write may raise: SQLite's columns hold values of any type."""
 
@@ -246,7 +246,7 @@ def explained(place: Database, doing: str) -> Iterator[None]:
 
 
 def meaning(error: BaseException) -> str:
-    """Return what a driver's error means and what mends it."""
+    """Return what a driver's error means, and the remedy."""
     said = one_line(error).removeprefix(f"{type(error).__name__}: ")
     if isinstance(error, sqlite3.Error) and said.startswith("Could not decode"):  # and then the text itself
         return "; ".join(MEANINGS["SQLITE_CORRUPT"])
