@@ -125,11 +125,13 @@ def test_a_page_that_is_killed_is_an_error_and_nothing_is_left(browser: None, tm
     with Page(("--disable-gpu",)) as page:
         page.open(save(tmp_path / "m.onnx", ("float32",), [4]), "wasm", 1)
         key = page.bind([np.ones(4, "float32")])
-        everyone = psutil.Process(page.pid).children(recursive=True)
+        everyone, killed = psutil.Process(page.pid).children(recursive=True), []
         for one in everyone:
             with contextlib.suppress(psutil.NoSuchProcess):  # helpers of a browser come and go
-                if "--type=renderer" in one.cmdline():
+                if any("--type=renderer" in word for word in one.cmdline()):  # its words may be one, joined by spaces
                     one.kill()
+                    killed.append(one)
+        assert killed and psutil.wait_procs(killed, 20)[1] == []
         with pytest.raises(RunError, match="page crashed or was closed"):
             page.run(key)
     _, alive = psutil.wait_procs(everyone, 20)
