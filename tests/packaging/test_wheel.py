@@ -54,7 +54,8 @@ def test_content(wheel):
     assert tops == {"atalla", "cross_backend", f"cross_backend-{cross_backend.__version__}.dist-info"}
     scaffold = {path.relative_to(ROOT / "src").as_posix() for path in sources()}
     assert {"atalla/scaffold/template/.gitignore", "atalla/scaffold/template/Makefile"} < scaffold <= names
-    odd = {name for name in names if re.search(r"(^|/)(tests?|__pycache__|conftest\.py|test_[^/]*)(/|$)|\.pyc$", name)}
+    of_tests = re.compile(r"(^|/)(tests?|__pycache__|conftest\.py|test_[^/]*|[^/]*_tests?\.\w+)(/|$)|\.pyc$")
+    odd = {name for name in names if of_tests.search(name)}
     assert odd <= scaffold, "no test of ours and no bytecode"
     ours = {
         path.relative_to(ROOT / "src").as_posix()

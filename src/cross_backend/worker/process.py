@@ -53,7 +53,7 @@ main()
 """
 # Another interpreter gets these very packages, and nothing else of the environment that they lie in.
 _TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
-INDUCTOR_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+_INDUCTOR_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 """Environment variable: where torch.compile keeps what it compiled; else among temporary files."""
 
 
@@ -103,14 +103,14 @@ def _temporary_folder() -> Path:
 
 def _kept_by_inductor() -> dict[str, str]:
     """Return Inductor's own default, which outlives a worker (torch._inductor.runtime.cache_dir_utils)."""
-    if INDUCTOR_VARIABLE in os.environ:
+    if _INDUCTOR_VARIABLE in os.environ:
         return {}
     try:
         user = getpass.getuser()
     except (KeyError, ModuleNotFoundError, OSError):  # a container's user without a name
         user = f"uid_{os.getuid()}" if hasattr(os, "getuid") else "unknown_user"
     name = re.sub(r'[\\/:*?"<>|]', "_", user)
-    return {INDUCTOR_VARIABLE: str(Path(tempfile.gettempdir(), f"torchinductor_{name}"))}
+    return {_INDUCTOR_VARIABLE: str(Path(tempfile.gettempdir(), f"torchinductor_{name}"))}
 
 
 def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
