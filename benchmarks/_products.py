@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.workloads._torchvision import torchvision_models
+from atalla.torchvision import torchvision_models
 
 if TYPE_CHECKING:
     import torch

@@ -26,7 +26,7 @@ from _table import show
 from atalla.errors import AtallaError
 from atalla.rtl import MatrixUnit
 from atalla.rtl.cycles import matmul
-from cross_backend.workloads._torchvision import torchvision_models
+from atalla.torchvision import torchvision_models
 
 if TYPE_CHECKING:
     import torch

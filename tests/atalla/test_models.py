@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import atalla
-from cross_backend.workloads._torchvision import make_importable
+from atalla.torchvision import make_importable
 from tests.atalla.nets import Call, Net, settled
 
 IDS = torch.arange(16).unsqueeze(0) * 7 % 100

@@ -14,10 +14,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from atalla.cli import UsageError, check_file, one_line
-from atalla.cli._torchvision import make_importable, torchvision_models
 from atalla.errors import CompileError
-from atalla.files.archive import check_stored, rewritten
+from atalla.files.archive import rewritten
+from atalla.files.checkpoint import read_state
 from atalla.files.pt2 import code_in
+from atalla.torchvision import fill_zero_layers, mend_imports, settle_batch_norm, torchvision_models
 
 if TYPE_CHECKING:
     import torch
@@ -103,7 +104,7 @@ def _read(path: Path, *, trust: bool) -> torch.export.ExportedProgram:
 
 def _call(place: str, function: str) -> Any:
     """Return what the user's function returns."""
-    make_importable()
+    mend_imports()
     try:
         module = _module(place)
         found = getattr(module, function, None)
@@ -140,6 +141,8 @@ def _classifier(name: str, *, random: bool) -> tuple[torch.nn.Module, tuple[torc
     """Build one of torchvision's classifiers; random weights are made such that outputs say something."""
     import torch
 
+    if importlib.util.find_spec("torchvision") is None:
+        raise CompileError("this model needs torchvision: pip install 'cross-backend[vision]'")
     models = torchvision_models()
     names = models.list_models(module=models)
     if name not in names:
@@ -149,42 +152,16 @@ def _classifier(name: str, *, random: bool) -> tuple[torch.nn.Module, tuple[torc
     side = published.transforms.keywords.get("crop_size", SIZE)
     module = models.get_model(name, weights=None)
     if random:
-        initialize_statistics(module, torch.randn(STATISTICS_BATCH, 3, side, side))
+        fill_zero_layers(module)
+        settle_batch_norm(module, torch.randn(STATISTICS_BATCH, 3, side, side))
     return module, (torch.randn(1, 3, side, side),)
 
 
-def initialize_statistics(module: torch.nn.Module, images: torch.Tensor) -> None:
-    """Give BatchNorm the statistics of a batch, and weights that begin as zeros random values.
-
-    As they are built, outputs of a MobileNetV3 are near 1e-15 and those of a vision transformer zero, whatever goes in.
-    """
-    import torch
-    from torch import nn
-
-    for part in module.modules():
-        if isinstance(part, nn.Linear) and not part.weight.any():
-            nn.init.xavier_normal_(part.weight)
-    norms = [part for part in module.eval().modules() if isinstance(part, nn.BatchNorm2d)]
-    if not norms:
-        return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.train().momentum = 1.0
-    with torch.no_grad():
-        module(images)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.eval().momentum = momentum
-
-
 def _load(module: torch.nn.Module, path: str) -> None:
-    import torch
-
     check_file(Path(path))
     try:
         with Path(path).open("rb") as file:
-            check_stored(file)
-            state = torch.load(file, map_location="cpu", weights_only=True)
-        module.load_state_dict(state.get("state_dict", state))
+            module.load_state_dict(read_state(file))
     except Exception as error:
         raise CompileError(f"the weights {path} do not fit: {one_line(error)}") from error
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from atalla.files.archive import DAMAGE
+from atalla.torchvision import make_importable
 from cross_backend.errors import CaptureError
-from cross_backend.workloads._torchvision import make_importable
 
 _CALL = re.compile(rb"\btorch\.ops\.(\w+)\.(\w+)")
 _MAX_BYTES = 256 << 20

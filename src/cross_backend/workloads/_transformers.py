@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atalla.torchvision import make_importable
 from cross_backend.errors import UnavailableError, one_line
 from cross_backend.workloads import load_checkpoint
 from cross_backend.workloads._pretrained import load_pretrained
-from cross_backend.workloads._torchvision import make_importable
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atalla.files.archive import check_stored
-from cross_backend.errors import ArtifactError, CaptureError, failing_as
+from atalla.files.checkpoint import read_state
+from cross_backend.errors import CaptureError, failing_as
 from cross_backend.foreign_files import open_regular
 
 if TYPE_CHECKING:
@@ -27,17 +27,6 @@ def load_checkpoint(module: torch.nn.Module, path: str) -> None:
 
 
 def read_checkpoint(path: Path) -> Mapping[str, Any]:
-    """Return the state dict in a checkpoint file; no code of its pickle runs.
-
-    Raises:
-        Exception: it cannot be read, in torch's words or in ours.
-    """
-    import torch
-
+    """Return the state dict in a checkpoint file; ``read_state`` says what it raises."""
     with open_regular(path) as file:
-        check_stored(file)
-        state = torch.load(file, map_location="cpu", weights_only=True)
-    found = state.get("state_dict", state) if isinstance(state, dict) else state
-    if not isinstance(found, dict):
-        raise ArtifactError(f"{path} holds no tensors by name.")
-    return found
+        return read_state(file)

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from atalla.torchvision import settle_batch_norm, torchvision_models
 from cross_backend.errors import CaptureError, UnavailableError, failing_as, one_line
 from cross_backend.workloads import Workload
-from cross_backend.workloads._torchvision import torchvision_models
 from cross_backend.workloads.media import BoxesMedia
-from cross_backend.workloads.vision import settle_batch_norm
 
 SEED = 0
 SIZE = 640

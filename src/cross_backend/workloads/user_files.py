@@ -61,7 +61,7 @@ def python_source(text: str, path: Path, function: str, weights: str | None) -> 
 
 def _build_python(path: Path, function: str, name: str, weights: str | None) -> Workload:
     """Run the user's function: it returns ``(module, inputs)``, ``(module, inputs, kwargs)`` or a Workload."""
-    from cross_backend.workloads._torchvision import mend_imports
+    from atalla.torchvision import mend_imports
 
     require(f"{path.name}:{function}", _TORCH)
     mend_imports()

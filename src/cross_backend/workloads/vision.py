@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from atalla.torchvision import fill_zero_layers, settle_batch_norm, torchvision_models
 from cross_backend.errors import CaptureError, UsageError, failing_as, unknown_name
 from cross_backend.workloads import Workload, load_checkpoint
-from cross_backend.workloads._torchvision import torchvision_models
 from cross_backend.workloads.media import ImageMedia
-
-if TYPE_CHECKING:
-    import torch
 
 SEED = 0
 SIZE = 224
@@ -52,8 +49,7 @@ def classifier(name: str, weights: str | None = None) -> Workload:
             model = models.get_model(name, weights=published)
         if weights is None:
             settle_batch_norm(model, torch.randn(max(2, _STATISTICS_BATCH * SIZE**2 // size**2), 3, size, size))
-            if name.startswith("vit_"):
-                torch.nn.init.xavier_normal_(model.heads.head.weight)  # torchvision's is zero, and so were all logits
+            fill_zero_layers(model)
         elif published is None:
             load_checkpoint(model, weights)
         sample = (torch.randn(1, 3, size, size),)
@@ -89,24 +85,3 @@ def _check_published(name: str, weights: str, published: Collection[str]) -> Non
     """
     if weights.rpartition(".")[2] not in published:  # torchvision also takes ``ResNet50_Weights.IMAGENET1K_V2``
         raise UsageError(f"{unknown_name(f'weights of {name}:', weights, published)} Your own: a checkpoint file.")
-
-
-def settle_batch_norm(model: torch.nn.Module, images: torch.Tensor) -> None:
-    """Set BatchNorm's statistics to those of a batch of random images, so that activations stay near unit scale.
-
-    With their initial statistics the logits of a random MobileNetV3 are near 1e-9, and comparing them proves nothing.
-    Everything else runs as in inference: no branch is dropped.
-    """
-    import torch
-
-    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-    if not norms:
-        return
-    momenta = [m.momentum for m in norms]
-    model.eval()
-    for norm in norms:
-        norm.train().momentum = 1.0
-    with torch.no_grad():
-        model(images)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.eval().momentum = momentum

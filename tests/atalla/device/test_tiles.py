@@ -12,7 +12,7 @@ import torch
 
 import atalla
 from atalla.isa import Op
-from cross_backend.workloads._torchvision import make_importable
+from atalla.torchvision import make_importable
 from tests.atalla import int8_programs
 from tests.atalla.device.drivers import DRIVER, FAST, write_program
 from tests.atalla.native import OF_NARROW_PRODUCTS, executable, sets_here

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from atalla.torchvision import torchvision_models
 from cross_backend.errors import CaptureError, UsageError
 from cross_backend.workloads import Workload, find_workload
-from cross_backend.workloads._torchvision import torchvision_models
 
 
 def build(name: str) -> Workload:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
+from atalla.torchvision import torchvision_models
 from cross_backend.program.capture import capture
 from cross_backend.program.flattening import flatten
-from cross_backend.workloads._torchvision import torchvision_models
 from cross_backend.workloads._transformers import import_transformers
 
 QUICK = ("lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large", "mobilenet_v3_small", "s3d")

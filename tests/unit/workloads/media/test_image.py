@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from atalla.torchvision import torchvision_models
 from cross_backend.errors import RunError, UsageError
 from cross_backend.workloads import WORKLOADS
-from cross_backend.workloads._torchvision import torchvision_models
 from cross_backend.workloads.media import ImageMedia
 from cross_backend.workloads.vision import SIZE, SIZES, _media
 from tests.unit.workloads.media.conftest import saved
