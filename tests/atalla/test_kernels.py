@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import subprocess
@@ -20,7 +19,8 @@ from tests.atalla.nets import NETS
 from tests.atalla.test_compile import compiled, same
 
 COLUMNS = (1, 7, 8, 16, 20, 32, 45, 100)
-SETS = ("base", "avx2", "avx512")
+SETS = sorted(sets_here() & {"base", "avx2", "avx512"})
+"""Those that this processor has; ``test_compile`` shows that others are refused."""
 SHARED = (1 << 40, 1)
 """Work from which on threads share it: never, and always."""
 
@@ -191,7 +191,6 @@ def cases() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     return found
 
 
-@functools.cache
 def made(name: str) -> tuple[bytes, torch.Tensor, list[torch.Tensor]]:
     """Give a blob, its input, and what float64 gives."""
     torch.manual_seed(0)
@@ -202,49 +201,43 @@ def made(name: str) -> tuple[bytes, torch.Tensor, list[torch.Tensor]]:
     return atalla.compile(program).data, x, wanted
 
 
-@pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("name", cases())
-def test_every_tile_gives_what_float64_gives(name: str, isa: str) -> None:
-    if isa not in sets_here():
-        return  # test_compile shows that it is refused
+def test_every_tile_gives_what_float64_gives(name: str) -> None:
     blob, x, wanted = made(name)
-    same(atalla.load(blob, isa=isa).run((x,)), wanted, 1e-5)
-    same(atalla.load(blob, isa=isa, threads=2).run((x,)), wanted, 1e-5)
+    for isa in SETS:
+        for threads in (1, 2):
+            same(atalla.load(blob, isa=isa, threads=threads).run((x,)), wanted, 1e-5)
 
 
-@pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("columns", [8, 23, 24, 40])
 @pytest.mark.parametrize("channels", [3, 6, 40])
-def test_channels_have_the_same_bits_beside_others(channels: int, columns: int, isa: str) -> None:
+def test_channels_have_the_same_bits_beside_others(channels: int, columns: int) -> None:
     """Where half a vector of columns is left, rows share vectors; beside columns that fill it they do not."""
-    if isa not in sets_here():
-        return
     torch.manual_seed(0)
     wide = nn.Conv2d(channels, 48, 3, stride=(2, 1))
     some = nn.Conv2d(channels, columns, 3, stride=(2, 1))
     some.load_state_dict({name: data[:columns] for name, data in wide.state_dict().items()})
     x = torch.randn(1, channels, 9, 13)
     one, other = (atalla.compile(torch.export.export(module.eval(), (x,))).data for module in (some, wide))
-    (wanted,) = atalla.load(other, isa=isa).run((x,))
-    for threads in (1, 2):
-        (found,) = atalla.load(one, isa=isa, threads=threads).run((x,))
-        assert torch.equal(found, wanted[:, :columns])
+    for isa in SETS:
+        (wanted,) = atalla.load(other, isa=isa).run((x,))
+        for threads in (1, 2):
+            (found,) = atalla.load(one, isa=isa, threads=threads).run((x,))
+            assert torch.equal(found, wanted[:, :columns]), (isa, threads)
 
 
-@pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("name", [name for name in cases() if name.startswith("picture")])
-def test_a_picture_has_the_same_bits_however_it_lies(name: str, isa: str) -> None:
+def test_a_picture_has_the_same_bits_however_it_lies(name: str) -> None:
     """Whose channels are innermost is laid out anew; threads begin at rows of their own."""
-    if isa not in sets_here():
-        return
     torch.manual_seed(0)
     module, x = cases()[name]
     last = x.to(memory_format=torch.channels_last)
     one, other = (atalla.compile(torch.export.export(module.eval(), (image,))).data for image in (x, last))
-    wanted = atalla.load(other, isa=isa).run((last,))
-    for threads in (1, 2, 3):
-        found = atalla.load(one, isa=isa, threads=threads).run((x,))
-        assert all(map(torch.equal, found, wanted)), threads
+    for isa in SETS:
+        wanted = atalla.load(other, isa=isa).run((last,))
+        for threads in (1, 2, 3):
+            found = atalla.load(one, isa=isa, threads=threads).run((x,))
+            assert all(map(torch.equal, found, wanted)), (isa, threads)
 
 
 class ByRow(nn.Module):
@@ -254,34 +247,26 @@ class ByRow(nn.Module):
         return [x * row, row - x, other - x, x.abs(), (x * row).relu() + other]
 
 
-@functools.cache
-def rows_of(length: int) -> bytes:
-    count = torch.export.Dim("count", min=1, max=2000)
+@pytest.mark.parametrize("length", [1, 3, 8, 16, 24, 40, 63, 72, 120, 129, 200, 256, 500, 512, 513])
+def test_rows_that_are_put_together_give_what_each_gives(length: int) -> None:
+    """A multiple of what is put together and not, of rows that are whole vectors and not, and pieces of threads."""
+    torch.manual_seed(0)
+    rows = torch.export.Dim("count", min=1, max=2000)
     given, shapes = (
         (torch.randn(9, length), torch.randn(length), torch.randn(9, length)),
-        ({0: count}, None, {0: count}),
+        ({0: rows}, None, {0: rows}),
     )
-    return atalla.compile(torch.export.export(ByRow(), given, dynamic_shapes=shapes)).data
-
-
-@pytest.mark.parametrize("isa", SETS)
-@pytest.mark.parametrize("length", [1, 3, 8, 16, 24, 40, 63, 72, 120, 129, 200, 256, 500, 512, 513])
-def test_rows_that_are_put_together_give_what_each_gives(length: int, isa: str) -> None:
-    """A multiple of what is put together and not, of rows that are whole vectors and not, and pieces of threads."""
-    if isa not in sets_here():
-        return
-    torch.manual_seed(0)
+    blob = atalla.compile(torch.export.export(ByRow(), given, dynamic_shapes=shapes)).data
     for count, threads in ((1, 1), (2, 1), (7, 1), (33, 1), (50, 2), (1999, 3)):
         given = torch.randn(count, length), torch.randn(length), torch.randn(count, length)
-        found = atalla.load(rows_of(length), isa=isa, threads=threads).run(given)
-        assert all(map(torch.equal, found, ByRow()(*given))), (count, threads)
+        for isa in SETS:
+            found = atalla.load(blob, isa=isa, threads=threads).run(given)
+            assert all(map(torch.equal, found, ByRow()(*given))), (isa, count, threads)
 
 
 @pytest.mark.parametrize("isa", SETS)
 def test_bits_depend_neither_on_the_tiles_nor_on_the_threads(isa: str) -> None:
     """Each number of rows is cut into other tiles, each number of threads into other chunks."""
-    if isa not in sets_here():
-        return
     torch.manual_seed(0)
     module, x = Products(700).eval(), torch.randn(300, 700)
     rows = torch.export.Dim("rows", min=1, max=300)
