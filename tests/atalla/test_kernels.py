@@ -293,8 +293,12 @@ def test_the_template_for_avx512_is_right_whatever_this_processor_has_and_its_ti
     if "avx2" not in sets_here():
         return
     made_of_two = ("-mavx2", "-mfma", "-Og")  # 20 s; a minute and a half with -O1
-    sets = {"kernels_base": ("-O1",), "kernels_avx512": AVX512 if "avx512" in sets_here() else made_of_two}
-    code, digests = "from tests.atalla.test_kernels import agree, digest; agree(); print(digest())", []
+    template = (*AVX512, "-O1") if "avx512" in sets_here() else made_of_two
+    sets = {"kernels_base": ("-O1",), "kernels_avx512": template}
+    networks = tmp_path / "networks.pt"
+    blobs = {name: (built.data, inputs, wanted) for name in NETS for built, inputs, wanted in [compiled(name)]}
+    torch.save(blobs | {name: (blob, (x,), wanted) for name in cases() for blob, x, wanted in [made(name)]}, networks)
+    code, digests = f"from tests.atalla.test_kernels import agree; print(agree({str(networks)!r}))", []
     for by_threes in (0, 1):
         path = tmp_path / f"{by_threes}.so"
         flags = ["-DATALLA_ALL_SETS", f"-DATALLA_BY_THREES={by_threes}", f"-DATALLA_ASKS_AHEAD={by_threes}"]
@@ -309,22 +313,16 @@ def test_the_template_for_avx512_is_right_whatever_this_processor_has_and_its_ti
     assert digests[0] == digests[1]
 
 
-def digest() -> str:
-    """Return one of all outputs of the products and convolutions, one thread and two."""
+def agree(networks: str) -> str:
+    """Compare networks under the instruction set that this processor may lack; return a digest of what products and
+    convolutions give.
+    """
     found = hashlib.sha256()
-    for name in (name for name in cases() if name.startswith(("product", "stem", "picture"))):
-        blob, x, _ = made(name)
+    for name, (blob, inputs, wanted) in torch.load(networks).items():
         for threads in (1, 2):
-            for one in atalla.load(blob, isa="avx512", threads=threads).run((x,)):
-                found.update(one.contiguous().numpy().tobytes())
+            outputs = atalla.load(blob, isa="avx512", threads=threads).run(inputs)
+            same(outputs, wanted, 2e-5 if name in NETS else 1e-5)
+            if name.startswith(("product", "stem", "picture")):
+                for one in outputs:
+                    found.update(one.contiguous().numpy().tobytes())
     return found.hexdigest()
-
-
-def agree() -> None:
-    """Compare all networks under the instruction set that this processor may lack."""
-    for name in cases():
-        blob, x, wanted = made(name)
-        same(atalla.load(blob, isa="avx512").run((x,)), wanted, 1e-5)
-    for name in NETS:
-        built, inputs, expected = compiled(name)
-        same(atalla.load(built.data, isa="avx512", threads=2).run(inputs), expected, 2e-5)
