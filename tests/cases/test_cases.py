@@ -32,7 +32,8 @@ def test_a_network_is_right_or_says_why_not(name: str, target: str, tmp_path: Pa
     assert found == "OK" if wanted is None else wanted in found, found
 
 
-@pytest.mark.parametrize("target", targets("cpu", "xnnpack"))
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["cpu", "xnnpack"])
 @pytest.mark.parametrize("name", TWINS)
 def test_a_wrong_twin_does_not_pass(name: str, target: str, tmp_path: Path) -> None:
     wanted = {"OK"} if (name, target) in SAME else {"MISMATCH", ""}

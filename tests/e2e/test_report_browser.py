@@ -99,7 +99,9 @@ def test_every_chart_is_drawn(visit, full, viewport):
 
 
 @pytest.mark.parametrize("name", awkward())
-@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    "viewport", [pytest.param(DESK, marks=pytest.mark.slow, id="desk"), pytest.param(PHONE, id="phone")]
+)
 def test_awkward_studies_are_sound_pages(visit, name, viewport, tmp_path):
     page = visit(written(awkward()[name], tmp_path), viewport=viewport)
     page.locator("#again").scroll_into_view_if_needed()

@@ -6,6 +6,8 @@ import pytest
 
 from cross_backend.store import Store
 
+pytestmark = pytest.mark.slow
+
 RIGHT = ("onnxruntime.cpu", "faulty.right", "faulty.close_segfault")
 FAULTS = {
     "faulty.lower_raises": ("LOWER_FAIL", "the vendor's compiler is unhappy"),

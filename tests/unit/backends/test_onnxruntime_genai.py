@@ -127,6 +127,7 @@ def _changed(change: Callable[[Any], Any]) -> Any:
     return net
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "reason"),
     [
@@ -153,6 +154,7 @@ def test_refuses_what_is_no_decoder() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_refuses_heads_that_its_attention_does_not_take() -> None:
     with pytest.raises(UnsupportedError, match="a multiple of 8 numbers, and this decoder's have 4"):
         xb.lower(program_of(tiny("gpt2", width=4)), NAME, name="narrow")

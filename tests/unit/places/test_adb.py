@@ -103,7 +103,11 @@ def test_an_unknown_serial_and_several_devices(device: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [("unauthorized", "accept 'Allow USB debugging'"), ("offline", "adb reconnect offline")]
+    ("state", "words"),
+    [
+        ("unauthorized", "accept 'Allow USB debugging'"),
+        pytest.param("offline", "adb reconnect offline", marks=pytest.mark.slow),  # adb waits for 10 s
+    ],
 )
 def test_a_device_that_does_not_talk(state: str, words: str) -> None:
     with contextlib.closing(Device(state)) as found:

@@ -61,7 +61,7 @@ def new_postgres(postgres: str) -> Iterator[Callable[[], str]]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Give the place of an empty database, of both kinds in turn."""
     if request.param == "sqlite":
