@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from cross_backend.cache import Cache
@@ -18,11 +18,12 @@ from cross_backend.comparison.site import HERE, Site
 from cross_backend.errors import CrossBackendError, PlaceError, one_line
 from cross_backend.exporting.export import Exported, outcome_of
 from cross_backend.generation.rows import Length
-from cross_backend.instruments.table import INSTRUMENT_S, take_each
+from cross_backend.instruments.table import INSTRUMENT_S, take_each, with_further
+from cross_backend.machine import Machine
 from cross_backend.program.captured import Captured
 from cross_backend.records import LOCALIZED, Further, Launch, Outcome, Panel, PanelKey
 from cross_backend.registry import resolve
-from cross_backend.study.spec import PanelSpec, StudySettings
+from cross_backend.study.spec import PanelSpec, StudySettings, StudySpec
 
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""
@@ -119,6 +120,13 @@ def settings_of(asked: StudySettings, threads: int) -> Settings:
     given = vars(asked)
     shared = {one.name: given[one.name] for one in fields(Settings) if one.name in given}
     return Settings(num_runs=MOST_RUNS, threads=threads, memory_limit_bytes=asked.memory_limit, **shared)
+
+
+def panel_of(study: StudySpec, key: PanelKey, stored: Stored, machine: Machine) -> Panel:
+    """Return what is stored of a panel of one machine's study as its results."""
+    how = settings_of(study.settings, key.threads)
+    panel = conclude(key.workload, stored.launches, how, key.batch, machine)
+    return with_further(replace(panel, place=study.where_measured), stored.further)
 
 
 def _check_same_program(key: PanelKey, before: Sequence[Launch], captured: Captured) -> None:

@@ -14,8 +14,8 @@ from starlette.routing import Route
 from cross_backend.errors import UsageError
 from cross_backend.localization.found import ESTIMATED, Culprit, Localized
 from cross_backend.localization.kept import KeptLocalized
-from cross_backend.records import Panel, PanelKey, Result
 from cross_backend.report.localized import numbers_text
+from cross_backend.study.diff import by_key
 from cross_backend.web.api import history_asked, state_of
 from cross_backend.web.catalogue import Choice
 from cross_backend.web.endpoints import TEXT, Endpoint, record
@@ -102,7 +102,7 @@ async def of_study(request: Request) -> Response:
     """Show what a study found of a target."""
     number, key, target = history_asked(request)
     results = await to_thread.run_sync(state_of(request).shelf.results, number)
-    result = next((one for panel in results.panels for one in _of(panel, key, target)), None)
+    _, result = by_key(results).get((key, target), (None, None))
     if result is None or result.localized is None:
         raise NotFoundError(f"study {number} did not look for a wrong operator of {target[:80]} there.")
     try:
@@ -110,12 +110,6 @@ async def of_study(request: Request) -> Response:
     except Exception as error:
         raise NotFoundError("another version of cross-backend stored what was found; it cannot be shown.") from error
     return await _page(request, found, result.title, results.started[:16].replace("T", " "), None)
-
-
-def _of(panel: Panel, key: PanelKey, target: str) -> list[Result]:
-    threads = panel.settings.get("threads") or 1
-    is_it = (panel.workload, panel.batch, threads) == (key.workload, key.batch, key.threads)
-    return [one for one in panel.results if is_it and one.target == target]
 
 
 async def _page(request: Request, found: Localized, title: str, when: str, choice: Choice | None) -> Response:
