@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cross_backend.program.flattening import flat_calls, rebuilt
 from cross_backend.program.state import state_of, value_of
@@ -55,5 +55,5 @@ def explicit(program: ExportedProgram) -> ExportedProgram:
         ),
     ]
     flat = ExportGraphSignature(inputs, made)
-    given = ((*examples[0], *(value_of(program, name).clone() for name in names)), {}) if examples else None
+    given: Any = ((*examples[0], *(value_of(program, name).clone() for name in names)), {}) if examples else None
     return rebuilt(pure, pure.graph_module, flat, flat_calls(pure, flat), given, without=names)

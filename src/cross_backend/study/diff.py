@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -161,8 +161,9 @@ def by_key(study: StudyResults) -> dict[Key, tuple[Panel, Result]]:
 def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Result] | None, margin: float) -> DiffRow:
     """Compare one cell on its own; SLOWER and FASTER here are still to pass :func:`_holm`."""
     old, new = first[1] if first else None, second[1] if second else None
-    latencies = (one.latency_ms if one else None for one in (old, new))
-    row = DiffRow(*astuple(key[0]), key[1], CellVerdict.CANNOT_TELL, *latencies)
+    panel, target = key
+    row = DiffRow(panel.workload, panel.batch, panel.threads, target, CellVerdict.CANNOT_TELL)
+    row = replace(row, before=old.latency_ms if old else None, after=new.latency_ms if new else None)
     if old is None or new is None:
         one = old or new
         assert one is not None, "the key is one of the two studies'"
@@ -175,7 +176,7 @@ def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Resu
     if old.latency is None or new.latency is None:
         return replace(row, note="not measured in both")
     assert first is not None and second is not None
-    floors = [panel.noise_floor for panel, _ in (first, second)]
+    floors = [one.noise_floor for one, _ in (first, second)]
     ratio = unpaired_ratio(new.latency, old.latency)
     if ratio is None or None in floors:
         why = "too little was measured for an interval" if ratio is None else "no noise floor was measured"
