@@ -21,7 +21,7 @@ from cross_backend.backend import (
     Recorded,
     Session,
 )
-from cross_backend.backends._nncf import arithmetic_of, quantize, read_arithmetic
+from cross_backend.backends._nncf import arithmetic_of, quantize, read_arithmetic, text_in
 from cross_backend.backends._openvino_state import Variables, stateful
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._scripts import ARRAYS, check_float32
@@ -180,16 +180,12 @@ def _precision(model: Any) -> str | None:
     spent: Counter[str] = Counter()
     for node in model.get_ops():
         info = node.get_rt_info()
-        taken, kind = (_text(info, key) for key in ("execTimeMcs", "layerType"))
-        arithmetic = _PRECISIONS.get(_text(info, "runtimePrecision").lower())
+        taken, kind = (text_in(info, key) for key in ("execTimeMcs", "layerType"))
+        arithmetic = _PRECISIONS.get(text_in(info, "runtimePrecision").lower())
         is_arithmetic = kind not in _NO_WORK and (arithmetic != "int8" or kind in _QUANTISED)
         if arithmetic and taken.isdecimal() and is_arithmetic:
             spent[arithmetic] += int(taken)
     return " + ".join(name for name, _ in spent.most_common()) or None
-
-
-def _text(info: Any, key: str) -> str:
-    return str(info[key].astype(str)) if key in info else ""
 
 
 def _timing(row: Any) -> Timing:

@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.backends.litert._file import TfliteGraph, read_graph
+from cross_backend.backends.litert._session import GIVEN
 from cross_backend.errors import LowerError, UnsupportedError, one_line
 
 _NO_LOWERING = re.compile(r"Lowering not found: (\S+)")
 _QUANTISERS = {"quantized_decomposed", "torchao"}
 """Namespaces of operators that quantise."""
 _PROGRESS = "LITERT_TORCH_SHOW_PROGRESS"
-_WRITTEN = {"int64": "int32"}
-"""Types that the converter writes as narrower ones, which the session converts from and to."""
-_WIDER = {"bfloat16": "float32"}
-"""Types of which outputs may come out in a wider one."""
 
 
 def convert(program: Any, path: Path) -> TfliteGraph:
@@ -78,5 +75,5 @@ def _check_ports(program: Any, graph: TfliteGraph) -> None:
     for (name, value), tensor in ports:
         wanted = str(getattr(value, "dtype", "")).removeprefix("torch.")
         found = graph.tensors[tensor].dtype
-        if wanted and found not in {wanted, _WRITTEN.get(wanted), _WIDER.get(wanted)}:
+        if wanted and found not in {wanted, GIVEN.get(wanted)}:
             raise UnsupportedError(f"LiteRT cannot take it: {name!r} is {wanted}, which its converter makes {found}.")
