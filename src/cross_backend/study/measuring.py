@@ -22,7 +22,7 @@ from cross_backend.instruments.table import INSTRUMENT_S, take_each, with_furthe
 from cross_backend.machine import Machine
 from cross_backend.program.captured import Captured
 from cross_backend.records import LOCALIZED, Further, Launch, Outcome, Panel, PanelKey
-from cross_backend.registry import resolve
+from cross_backend.registry import Resolved, resolve
 from cross_backend.study.spec import PanelSpec, StudySettings, StudySpec
 
 MOST_RUNS = 20_000
@@ -142,16 +142,18 @@ def _check_same_program(key: PanelKey, before: Sequence[Launch], captured: Captu
         )
 
 
+def resolved(text: str) -> Resolved | None:
+    """Return a target's backend and options; None where there is no such target."""
+    with contextlib.suppress(CrossBackendError):
+        return resolve(text)
+    return None
+
+
 def _fail_all(targets: Sequence[str], key: PanelKey, error: CrossBackendError) -> Launch:
     """Return the launch of a panel whose workload cannot be captured: every target says why."""
     outcome = outcome_of(error, Outcome.LOWER_FAIL)
     reason = f"the model cannot be captured: {one_line(error)}"
-    rows = []
-    for text in targets:
-        resolved = None
-        with contextlib.suppress(CrossBackendError):
-            resolved = resolve(text)
-        rows.append(Exported(text, outcome, reason, resolved))
+    rows = [Exported(text, outcome, reason, resolved(text)) for text in targets]
     return Launch(tuple(described(key.workload, row, rows[:index]) for index, row in enumerate(rows)))
 
 
