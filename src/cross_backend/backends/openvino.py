@@ -28,6 +28,7 @@ from cross_backend.backends._scripts import ARRAYS, check_float32
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, failing_as, one_line
 from cross_backend.names.precisions import QUANTISED
 from cross_backend.placement import Placement, count_operators
+from cross_backend.program.capture import ports_of
 from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.flattening import distinct_outputs
 from cross_backend.records import Execution, Timing
@@ -158,11 +159,9 @@ def _fix_shapes(model: Any, program: Any) -> None:
     """Set the program's static extents, which the converter forgets, in the model; symbolic ones stay free."""
     import openvino
 
-    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     shapes = {}
-    for port, name in zip(model.inputs, program.graph_signature.user_inputs, strict=True):
-        extents = placeholders[name].meta["val"].shape
-        shapes[port] = openvino.PartialShape([n if isinstance(n, int) else -1 for n in extents])
+    for port, (_, value) in zip(model.inputs, ports_of(program)[0], strict=True):
+        shapes[port] = openvino.PartialShape([n if isinstance(n, int) else -1 for n in value.shape])
     model.reshape(shapes)
 
 

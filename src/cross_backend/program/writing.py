@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.artifact import digest_path
 from cross_backend.errors import CaptureError, RunError
 from cross_backend.names.task_metrics import PERPLEXITY
-from cross_backend.program.capture import capture, digest_program, example_inputs
+from cross_backend.program.capture import capture, digest_program, example_inputs, ports_of
 from cross_backend.program.captured import (
     CALIBRATED_ON,
     CALIBRATION,
@@ -175,11 +175,10 @@ def _store(
     from torch.utils import _pytree
 
     leaves = _pytree.tree_leaves(inputs)
-    graph = {node.name: node for node in program.graph.nodes}
-    signature = program.graph_signature
+    taken, given = ports_of(program)
     specs = {
-        "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
-        "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
+        "inputs": tuple(_spec(*port, leaf) for port, leaf in zip(taken, leaves, strict=True)),
+        "outputs": tuple(_spec(*port, leaf) for port, leaf in zip(given, expected, strict=True)),
     }
     state = {name_of(name): value_of(program, name) for name in state_of(program)}
     specs["state"] = tuple(TensorSpec.of(name, value) for name, value in state.items())
@@ -212,12 +211,11 @@ def _own(workload: Workload, specs: Sequence[TensorSpec]) -> list[ProbeInput]:
     return found
 
 
-def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
+def _spec(name: str, value: Any, leaf: Any) -> TensorSpec:
     """Describe a user input or output; symbolic extents become texts."""
-    node = graph.get(str(name))
-    shape = leaf.shape if node is None else node.meta["val"].shape
+    shape = leaf.shape if value is None else value.shape
     dtype = str(leaf.dtype).removeprefix("torch.")
-    return TensorSpec(str(name), dtype, tuple(n if isinstance(n, int) else str(n) for n in shape))
+    return TensorSpec(name, dtype, tuple(n if isinstance(n, int) else str(n) for n in shape))
 
 
 def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) -> Captured:

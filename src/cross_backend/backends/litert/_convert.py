@@ -11,6 +11,7 @@ from typing import Any
 from cross_backend.backends.litert._file import TfliteGraph, read_graph
 from cross_backend.backends.litert._session import GIVEN
 from cross_backend.errors import LowerError, UnsupportedError, one_line
+from cross_backend.program.capture import ports_of
 
 _NO_LOWERING = re.compile(r"Lowering not found: (\S+)")
 _QUANTISERS = {"quantized_decomposed", "torchao"}
@@ -53,19 +54,9 @@ def convert(program: Any, path: Path) -> TfliteGraph:
     return graph
 
 
-def _inputs(program: Any) -> list[tuple[str, Any]]:
-    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    return [(str(name), nodes[name]) for name in program.graph_signature.user_inputs]
-
-
-def _outputs(program: Any) -> list[tuple[str, Any]]:
-    nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    return [(str(name), nodes.get(name)) for name in program.graph_signature.user_outputs]
-
-
 def _check_ports(program: Any, graph: TfliteGraph) -> None:
     """Refuse inputs and outputs that the file has in a type that loses digits."""
-    given, got = _inputs(program), _outputs(program)
+    given, got = ports_of(program)
     if (len(given), len(got)) != (len(graph.inputs), len(graph.outputs)):
         raise LowerError(
             f"LiteRT's converter wrote {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, where the program "
