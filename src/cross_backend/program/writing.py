@@ -89,31 +89,36 @@ def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured
 
 def write_part(
     program: Program,
-    workload: Workload,
+    name: str,
     folder: Path,
-    specs: dict[str, tuple[TensorSpec, ...]],
-    groups: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    calibration: Sequence[Mapping[str, Any]],
 ) -> Captured:
     """Store a part of a captured program with what is known of its values; nothing is computed.
 
     Args:
         program: flat.
-        workload: its name and its calibration inputs.
+        name: of the workload.
         folder: empty.
-        specs: ``inputs`` and ``outputs``.
-        groups: of the sample file: ``input``, ``expected``.
+        inputs: name → array, in the order in which the part takes them.
+        outputs: the same of what it returns.
+        calibration: name → array, for each input that quantisers observe.
     """
     started = time.perf_counter()
-    save_tensors(folder / "sample.npz", groups)
+    save_tensors(folder / "sample.npz", {"input": list(inputs.values()), "expected": list(outputs.values())})
     if isinstance(program, OnnxProgram):
-        name = "program.onnx"
-        program.path.rename(folder / name)
-        digest = digest_path(folder / name)
+        path = folder / "program.onnx"
+        program.path.rename(path)
+        digest = digest_path(path)
     else:
-        name = "program.pt2"
-        save_pt2(program, folder / name)
+        path = folder / "program.pt2"
+        save_pt2(program, path)
         digest = digest_program(program)
-    return _write_record(folder, workload, name, digest, specs, None, started)
+    rows = tuple(tuple(row[one] for one in inputs) for row in calibration)
+    ports = {"inputs": inputs, "outputs": outputs}
+    specs = {key: tuple(TensorSpec.of(*one) for one in arrays.items()) for key, arrays in ports.items()}
+    return _write_record(folder, Workload(name, path, calibration=rows), path.name, digest, specs, None, started)
 
 
 def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
