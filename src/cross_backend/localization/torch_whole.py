@@ -16,6 +16,7 @@ from cross_backend.localization.whole import Values, Whole
 from cross_backend.program.lines import user_line
 from cross_backend.program.noise import Noise
 from cross_backend.program.running import name_of
+from cross_backend.program.state import value_of
 from cross_backend.program.writing import write_part
 from cross_backend.tensors import TensorSpec, from_numpy, to_numpy
 
@@ -60,9 +61,7 @@ class TorchWhole(Whole):
 
     def _held(self, name: str) -> Any:
         """Return a weight, constant or state's initial value."""
-        target = self._targets[name]
-        table = self.program.state_dict if target in self.program.state_dict else self.program.constants
-        return table[target]
+        return value_of(self.program, self._targets[name])
 
     def _start(self, inputs: Sequence[Any]) -> dict[str, Any]:
         held = {name: self._held(name) for name in self._targets}
