@@ -108,7 +108,7 @@ def arithmetic_of(runtime_model: Any) -> Arithmetic:
     conversions = 0
     for node in runtime_model.get_ops():
         info = node.get_rt_info()
-        kind, precision = (_text(info, key) for key in ("layerType", "runtimePrecision"))
+        kind, precision = (text_in(info, key) for key in ("layerType", "runtimePrecision"))
         if kind in _CONVERTS or (kind, precision) == ("Subgraph", "dynamic"):  # the latter widens weights
             conversions += 1
         elif kind not in _NO_WORK:
@@ -116,5 +116,6 @@ def arithmetic_of(runtime_model: Any) -> Arithmetic:
     return Arithmetic(computing(low), computing(kept), conversions)
 
 
-def _text(info: Any, key: str) -> str:
+def text_in(info: Any, key: str) -> str:
+    """Return what a plugin says of a node under a key; empty where it says nothing."""
     return str(info[key].astype(str)) if key in info else ""

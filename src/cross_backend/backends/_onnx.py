@@ -10,6 +10,7 @@ from typing import Any
 from cross_backend.backend import Lowered
 from cross_backend.errors import LowerError, UnsupportedError, failing_as
 from cross_backend.placement import Placement, count_operators
+from cross_backend.program.capture import ports_of
 from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.onnx_export import export_onnx
 from cross_backend.tensors import TensorSpec
@@ -36,10 +37,8 @@ def _check_outputs(program: Any) -> None:
     Raises:
         UnsupportedError: there is one.
     """
-    nodes = {node.name: node for node in program.graph.nodes}
-    for name in program.graph_signature.user_outputs:
-        node = nodes.get(str(name))
-        if node is not None and node.meta["val"].is_complex():
+    for name, value in ports_of(program)[1]:
+        if value is not None and value.is_complex():
             raise UnsupportedError(f"ONNX programs return no complex tensors: return torch.view_as_real of {name}.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cross_backend.backend import Missing, Unavailable
 from cross_backend.machine import version_of
@@ -13,7 +13,26 @@ from cross_backend.toolchains import EVERY
 
 def missing_packages(to_lower: Sequence[str], to_run: Sequence[str], extra: str) -> Missing | None:
     """Return which distributions are not installed, and the extra that brings them; nothing is imported."""
-    return Missing(_unavailable(to_lower, extra), _unavailable(to_run, extra)) or None
+    return Missing(absent_packages(to_lower, extra), absent_packages(to_run, extra)) or None
+
+
+def absent_packages(distributions: Sequence[str], extra: str) -> Unavailable | None:
+    """Return which of these distributions are not installed, and the extra that brings them; nothing is imported."""
+    absent = [name for name in distributions if version_of(name) is None]
+    if not absent:
+        return None
+    packages = "packages" if len(absent) > 1 else "package"
+    return Unavailable(f"needs the {packages} {', '.join(absent)}", f"pip install 'cross-backend[{extra}]'")
+
+
+def at_once(found: Iterable[Unavailable | None]) -> Unavailable | None:
+    """Return all that stops a backend as one reason with one remedy; None where nothing does."""
+    reasons = [one for one in found if one is not None]
+    if not reasons:
+        return None
+    first, *others = (one.reason for one in reasons)
+    reason = " and ".join([first, *(other.removeprefix("needs ") for other in others)])
+    return Unavailable(reason, ", then: ".join(one.remedy for one in reasons))
 
 
 def missing_toolchain(name: str) -> Unavailable | None:
@@ -36,11 +55,3 @@ def spaces_in_path(prefix: str = sys.prefix) -> Unavailable | None:
         f"cannot compile from an environment whose path holds a space ({prefix})",
         "install cross-backend in an environment whose path has none",
     )
-
-
-def _unavailable(distributions: Sequence[str], extra: str) -> Unavailable | None:
-    absent = [name for name in distributions if version_of(name) is None]
-    if not absent:
-        return None
-    packages = "packages" if len(absent) > 1 else "package"
-    return Unavailable(f"needs the {packages} {', '.join(absent)}", f"pip install 'cross-backend[{extra}]'")

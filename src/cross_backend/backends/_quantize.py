@@ -9,6 +9,7 @@ from typing import Any
 from cross_backend.backend import Calibration
 from cross_backend.backends._to_torch import to_torch
 from cross_backend.errors import UnsupportedError
+from cross_backend.program.capture import ports_of
 
 GROUP = 32
 """Weights that share a scale where they have 4 bits."""
@@ -142,8 +143,7 @@ def _exported(module: Any, like: Any) -> Any:
     from torch.utils import _pytree
 
     args, _ = like.example_inputs
-    nodes = {node.name: node for node in like.graph.nodes if node.op == "placeholder"}
-    shapes = [_shape(nodes.get(str(name))) for name in like.graph_signature.user_inputs]
+    shapes = [tuple(getattr(value, "shape", ())) for _, value in ports_of(like)[0]]
     if all(isinstance(extent, int) for shape in shapes for extent in shape):
         return torch.export.export(module, args)
     _, structure = _pytree.tree_flatten(args)
@@ -168,11 +168,6 @@ def _named(shapes: Sequence[Sequence[Any]], ranges: Mapping[Any, Any]) -> dict[A
             most = int(limits.upper) if getattr(limits.upper, "is_Integer", False) else None
             found[symbol] = Dim(f"free{len(found)}", min=max(int(limits.lower), 0), max=most)
     return found
-
-
-def _shape(node: Any) -> Sequence[Any]:
-    value = None if node is None else node.meta.get("val")
-    return tuple(getattr(value, "shape", ()))
 
 
 def _refuse_quantised(program: Any) -> None:

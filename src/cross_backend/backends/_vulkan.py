@@ -65,6 +65,11 @@ def find_devices() -> Found:
     return Found(tuple(sorted(devices, key=lambda d: _PREFERRED.index(d.kind))), answer["why_none"])
 
 
+def shows_no_speed(driver: str) -> str:
+    """Return why durations on a driver that computes on the processor mean nothing."""
+    return f"{driver} is a software driver: it says nothing about a GPU's speed"
+
+
 _U32, _Address = ctypes.c_uint32, ctypes.c_void_p
 
 

@@ -29,7 +29,7 @@ from cross_backend.backends._atalla import (
     instruction_counts,
     missing_kernels,
 )
-from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._packages import absent_packages, missing_packages
 from cross_backend.backends._quantize import int8_quantizer, quantize
 from cross_backend.backends._simulated import EXECUTOR, check_tools, simulated
 from cross_backend.backends._to_torch import to_torch
@@ -129,9 +129,9 @@ class Atalla(Backend):
 
 def _quantized(program: Any, calibration: Calibration) -> Any:
     """Return the program with int8 where XNNPACK's quantiser, of ExecuTorch, wants it."""
-    absent = missing_packages(("executorch", "torchao"), (), "executorch")
+    absent = absent_packages(("executorch", "torchao"), "executorch")
     if absent is not None:
-        raise UnsupportedError(f"precision=int8 {absent.lower}")
+        raise UnsupportedError(f"precision=int8 {absent}")
     with failing_as(LowerError, "the program cannot be quantised"):
         return quantize(program, int8_quantizer(), calibration)
 

@@ -25,7 +25,7 @@ from cross_backend.backend import (
     Unavailable,
 )
 from cross_backend.backends._onnx import REMEDY, SUFFIX, TO_LOWER, lower_to_onnx, operator_without_kernel
-from cross_backend.backends._packages import missing_packages, missing_toolchain
+from cross_backend.backends._packages import absent_packages, at_once, missing_toolchain
 from cross_backend.browser.page import Adapter, Page
 from cross_backend.browser.process import find_browser
 from cross_backend.errors import LoadError, RunError, UnavailableError, UnsupportedError
@@ -63,14 +63,8 @@ class BrowserBackend(Backend):
     runtime_files = "browser"
 
     def missing(self, machine: Machine) -> Missing | None:
-        packages = missing_packages(TO_LOWER, (), "onnxruntime")
-        found = [one for one in (None if find_browser() else _NO_BROWSER, missing_toolchain("browser")) if one]
-        run = None
-        if found:
-            reasons = [one.reason for one in found]
-            reason = " and ".join([reasons[0], *(text.removeprefix("needs ") for text in reasons[1:])])
-            run = Unavailable(reason, ", then: ".join(one.remedy for one in found))
-        return Missing(packages.lower if packages else None, run) or None
+        run = at_once([None if find_browser() else _NO_BROWSER, missing_toolchain("browser")])
+        return Missing(absent_packages(TO_LOWER, "onnxruntime"), run) or None
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         return lower_to_onnx(program, stem)

@@ -11,7 +11,7 @@ from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missin
 from cross_backend.backends._decoder import NOT_ONNX, decoder_in
 from cross_backend.backends._decoder_session import DecoderSession
 from cross_backend.backends._gguf import read_gguf, write_gguf
-from cross_backend.backends._packages import missing_packages, missing_toolchain
+from cross_backend.backends._packages import absent_packages, missing_toolchain
 from cross_backend.errors import LoadError, RunError, UnsupportedError
 from cross_backend.names.precisions import QUANTISED
 from cross_backend.program.captured import Program
@@ -46,8 +46,7 @@ class LlamaCpp(Backend):
         return _TOOLCHAIN
 
     def missing(self, machine: Machine) -> Missing | None:
-        packages = missing_packages(self.distributions, (), "llama_cpp")
-        return Missing(packages.lower if packages else None, missing_toolchain(_TOOLCHAIN)) or None
+        return Missing(absent_packages(self.distributions, "llama_cpp"), missing_toolchain(_TOOLCHAIN)) or None
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         decoder, precision = decoder_in(program, self.title), options["precision"]

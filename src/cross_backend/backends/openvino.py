@@ -21,13 +21,14 @@ from cross_backend.backend import (
     Recorded,
     Session,
 )
-from cross_backend.backends._nncf import arithmetic_of, quantize, read_arithmetic
+from cross_backend.backends._nncf import arithmetic_of, quantize, read_arithmetic, text_in
 from cross_backend.backends._openvino_state import Variables, stateful
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._scripts import ARRAYS, check_float32
 from cross_backend.errors import CrossBackendError, LoadError, LowerError, UnavailableError, failing_as, one_line
 from cross_backend.names.precisions import QUANTISED
 from cross_backend.placement import Placement, count_operators
+from cross_backend.program.capture import ports_of
 from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.program.flattening import distinct_outputs
 from cross_backend.records import Execution, Timing
@@ -158,11 +159,9 @@ def _fix_shapes(model: Any, program: Any) -> None:
     """Set the program's static extents, which the converter forgets, in the model; symbolic ones stay free."""
     import openvino
 
-    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     shapes = {}
-    for port, name in zip(model.inputs, program.graph_signature.user_inputs, strict=True):
-        extents = placeholders[name].meta["val"].shape
-        shapes[port] = openvino.PartialShape([n if isinstance(n, int) else -1 for n in extents])
+    for port, (_, value) in zip(model.inputs, ports_of(program)[0], strict=True):
+        shapes[port] = openvino.PartialShape([n if isinstance(n, int) else -1 for n in value.shape])
     model.reshape(shapes)
 
 
@@ -180,16 +179,12 @@ def _precision(model: Any) -> str | None:
     spent: Counter[str] = Counter()
     for node in model.get_ops():
         info = node.get_rt_info()
-        taken, kind = (_text(info, key) for key in ("execTimeMcs", "layerType"))
-        arithmetic = _PRECISIONS.get(_text(info, "runtimePrecision").lower())
+        taken, kind = (text_in(info, key) for key in ("execTimeMcs", "layerType"))
+        arithmetic = _PRECISIONS.get(text_in(info, "runtimePrecision").lower())
         is_arithmetic = kind not in _NO_WORK and (arithmetic != "int8" or kind in _QUANTISED)
         if arithmetic and taken.isdecimal() and is_arithmetic:
             spent[arithmetic] += int(taken)
     return " + ".join(name for name, _ in spent.most_common()) or None
-
-
-def _text(info: Any, key: str) -> str:
-    return str(info[key].astype(str)) if key in info else ""
 
 
 def _timing(row: Any) -> Timing:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from cross_backend.bench.reading import Reading
+from cross_backend.errors import RunError
 from cross_backend.measure.latency import Samples
 from cross_backend.records import Comparison, Execution, Timing
+from cross_backend.tensors import Tensors, load_tensors
 from cross_backend.worker.question import Answer
+
+HEAD = 8
+"""Values of the first output that are shown."""
 
 
 @dataclass(frozen=True)
@@ -110,3 +116,20 @@ class Bench(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def head_of(outputs: Sequence[Any]) -> tuple[float, ...]:
+    """Return the first few values of the first output; of complex ones the real parts."""
+    return tuple(float(v.real) for v in outputs[0].reshape(-1)[:HEAD]) if outputs else ()
+
+
+def given_in(path: Path) -> Mapping[str, Tensors]:
+    """Return the groups of a tensor file, of which one is ``input``.
+
+    Raises:
+        RunError: none is.
+    """
+    groups = load_tensors(path)
+    if "input" not in groups:
+        raise RunError(f"{path} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
+    return groups

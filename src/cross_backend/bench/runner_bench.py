@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.artifact import Artifact
-from cross_backend.bench.bench import Bench, Opened, Subject, Verified
+from cross_backend.bench.bench import Bench, Opened, Subject, Verified, given_in, head_of
 from cross_backend.bench.reading import Reading
 from cross_backend.bench.verification import Judged, verified
 from cross_backend.bundling import find_artifact
@@ -27,7 +27,6 @@ from cross_backend.worker.question import Answer, Answering, Question
 MOST_OUTPUT_BYTES = 4 << 30
 """Of one tensor."""
 MOST_OUTPUTS = 1000
-_HEAD = 8
 
 
 class RunnerQuestion(Question[Answer]):
@@ -198,21 +197,17 @@ class RunnerBench(Bench):
     def verify(self, precision: str) -> Verified:  # noqa: D102
         held = self._held
         found: Judged = verified(held, precision)
-        head = found.outputs[0].reshape(-1)[:_HEAD] if found.outputs else ()
-        return Verified(found.comparison, tuple(float(v.real) for v in head), held.first_ns)
+        return Verified(found.comparison, head_of(found.outputs), held.first_ns)
 
     def bind(self, inputs: Path) -> None:  # noqa: D102
-        groups = load_tensors(inputs)
-        if "input" not in groups:
-            raise RunError(f"{inputs} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
-        self._held.bind(groups)
+        self._held.bind(given_in(inputs))
 
     def run(self, outputs: Path | None) -> tuple[float, ...]:  # noqa: D102
         if outputs is None:
             return tuple(float("nan") if value is None else value for value in self.ask(RunnerRun(None)).head)
         produced = self._held.run()
         save_tensors(outputs, {"output": produced})
-        return tuple(float(v.real) for v in produced[0].reshape(-1)[:_HEAD]) if produced else ()
+        return head_of(produced)
 
     def sample(self, calls: int, warm_up: int, seconds: float) -> Samples:  # noqa: D102
         return self.ask(RunnerSample(calls, warm_up, seconds))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Options
 from cross_backend.backend.profiles import in_order
 from cross_backend.backend.remembering import pure_call
-from cross_backend.bench.bench import Bench, Opened, Subject, Verified
+from cross_backend.bench.bench import Bench, Opened, Subject, Verified, given_in, head_of
 from cross_backend.bench.foreign import describe
 from cross_backend.bench.open_artifact import (
     OpenArtifact,
@@ -31,12 +29,9 @@ from cross_backend.measure.clock import import_modules, timed
 from cross_backend.measure.latency import Samples
 from cross_backend.records import Execution, Timing
 from cross_backend.registry import Resolved, rows
-from cross_backend.tensors import Tensors, load_tensors, save_tensors, to_numpy
+from cross_backend.tensors import Tensors, save_tensors, to_numpy
 from cross_backend.worker.process import Worker
 from cross_backend.worker.question import WRITTEN, Answer, Answering, Question
-
-_HEAD = 8
-"""Values of the first output that are shown."""
 
 
 class WorkerBench(Bench):
@@ -125,7 +120,7 @@ class Verify(Question[Verified]):
     def answer(self, process: Answering) -> Verified:
         """Return the verdict."""
         found = verified(process.held(), self.precision)
-        return Verified(found.comparison, _head(found.outputs), found.first_call_ns)
+        return Verified(found.comparison, head_of(found.outputs), found.first_call_ns)
 
 
 @dataclass(frozen=True)
@@ -136,10 +131,7 @@ class Bind(Question[None]):
 
     def answer(self, process: Answering) -> None:
         """Leave it bound."""
-        groups = load_tensors(self.inputs)
-        if "input" not in groups:
-            raise RunError(f"{self.inputs} has no input_0, input_1, …; it holds {', '.join(groups) or 'nothing'}.")
-        process.held().bind(groups)
+        process.held().bind(given_in(self.inputs))
 
 
 @dataclass(frozen=True)
@@ -150,10 +142,13 @@ class Run(Question[tuple[float, ...]]):
 
     def answer(self, process: Answering) -> tuple[float, ...]:
         """Return the first values of the first output."""
-        produced = [to_numpy(y) for y in _called(process.held().run)]
+        run = process.held().run
+        with failing_as(RunError, "it failed"):
+            returned = run()
+        produced = [to_numpy(y) for y in returned]
         if self.outputs is not None:
             save_tensors(self.outputs, {"output": produced})
-        return _head(produced)
+        return head_of(produced)
 
 
 @dataclass(frozen=True)
@@ -224,13 +219,3 @@ def _artifact(subject: Subject, resolved: Resolved) -> Artifact:
     artifact = settled(find_artifact(subject.payload), Cache())
     check_code(artifact, resolved, Cache())
     return artifact
-
-
-def _called(run: Callable[[], Tensors]) -> Tensors:
-    with failing_as(RunError, "it failed"):
-        return run()
-
-
-def _head(outputs: Sequence[Any]) -> tuple[float, ...]:
-    """Return the first few values of the first output; of complex ones the real parts."""
-    return tuple(float(v.real) for v in outputs[0].reshape(-1)[:_HEAD]) if outputs else ()

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cross_backend.cli import print_json
 from cross_backend.cli._run_media import check_output, run_media
@@ -44,6 +44,14 @@ class Given:
     def unverified(self) -> str:
         """Why the outputs may be wrong; empty where a sample proved them."""
         return UNVERIFIED if self.is_unverified else ""
+
+    def print_json(self, head: Sequence[float], **more: Any) -> None:
+        """Print the document of a run: the first values of its first output, and what more there is to show."""
+        from cross_backend.records import finite
+
+        document = {"schema": 1, "workload": self.workload, "target": self.target}
+        why = {"verified": False, "reason": self.unverified} if self.is_unverified else {}
+        print_json({**document, "output": [finite(value) for value in head], **more, **why})
 
 
 def foreign_reader(path: Path) -> Backend | None:
@@ -92,8 +100,6 @@ def run_foreign(work: Work, reader: Backend) -> int:
 
 def run_given(args: argparse.Namespace, given: Given, bench: Bench, terminal: Terminal) -> None:
     """Run what a bench has open on ``--input``, or where there is none on what is bound, and print."""
-    from cross_backend.records import finite
-
     is_file = args.input is not None and Path(args.input).suffix != ".npz" and Path(args.input).is_file()
     check_output(given.media if is_file else None, args.output, args.input or "a random input")
     if is_file and given.media is not None:
@@ -104,9 +110,7 @@ def run_given(args: argparse.Namespace, given: Given, bench: Bench, terminal: Te
             bench.bind(_inputs_file(args.input, given, Path(folder), is_file=is_file))
         head = run_once(bench, args.output)
     if args.json:
-        document = {"schema": 1, "workload": given.workload, "target": given.target}
-        why = {"verified": False, "reason": given.unverified} if given.is_unverified else {}
-        print_json({**document, "output": [finite(value) for value in head], **why})
+        given.print_json(head)
         return
     shown = ", ".join(f"{value:.6f}" for value in head)
     more = "" if args.output is None else f"; all outputs are in {args.output}"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cross_backend.cli import print_json
 from cross_backend.cli._run_steps import run_once
 from cross_backend.errors import UsageError
 from cross_backend.foreign_files import read_regular
@@ -35,7 +34,6 @@ def run_media(args: argparse.Namespace, given: Given, media: Media, bench: Bench
         UsageError: the file is something else than the model works on, or ``--output`` does not go with it.
         RunError: the run fails, or its outputs are not finite.
     """
-    from cross_backend.records import finite
     from cross_backend.tensors import load_tensors, save_tensors
     from cross_backend.workloads.media import fitted
     from cross_backend.workloads.media.base import MAX_BYTES
@@ -54,9 +52,7 @@ def run_media(args: argparse.Namespace, given: Given, media: Media, bench: Bench
     if args.output is not None:
         _write(args.output, written)
     if args.json:
-        document = {"schema": 1, "workload": given.workload, "target": given.target}
-        why = {"verified": False, "reason": given.unverified} if given.unverified else {}
-        print_json({**document, "output": [finite(value) for value in head], "shown": shown.to_json(), **why})
+        given.print_json(head, shown=shown.to_json())
         return
     mark = "⚠️" if given.unverified else "✅"
     drawn = f"; the drawing is {args.output}" if draws else f"; all outputs are in {args.output}"

@@ -79,7 +79,8 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.report.terminal import Terminal
     from cross_backend.workloads import find_workload
 
-    check_targets([args.backend, *([args.against] if args.against else [])])
+    targets = [args.backend, *([args.against] if args.against else [])]
+    check_targets(targets)
     check_threads(args.threads)
     keeps = [
         text for text, asked in (("--keep-out", args.keep_out), ("--max-drop", args.max_drop is not None)) if asked
@@ -94,7 +95,6 @@ def main(args: argparse.Namespace) -> int:
     settings = Settings(threads=args.threads)
     with export_progress(terminal) as observe:
         exporting = ExportSettings(cache, timeout_s=args.timeout)
-        targets = [args.backend, *([args.against] if args.against else [])]
         wanted = targets if args.adversarial is not None else []
         captured, rows = export(source, wanted, exporting, observe)
     more: dict[str, Any] = {}

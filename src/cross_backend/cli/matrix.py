@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import positive_float, positive_int, print_json
 from cross_backend.cli._options import add_json, add_places, add_targets, add_trust, chosen_targets, trust_files
-from cross_backend.cli.study import judged
+from cross_backend.cli.study import judged, writing_store
 from cross_backend.errors import UsageError
-from cross_backend.foreign_text import plain
 
 if TYPE_CHECKING:
     from cross_backend.report.terminal import Terminal
@@ -59,7 +57,6 @@ def main(args: argparse.Namespace) -> int:
     targets = chosen_targets(args, ()) if args.backends or args.platform else []
     from cross_backend.cache import Cache
     from cross_backend.report.terminal import Terminal
-    from cross_backend.store import Store
     from cross_backend.study.driver import joined
     from cross_backend.study.matrix import default_models, layout, matrix_of, quick_settings
     from cross_backend.study.watching import run_at
@@ -71,12 +68,8 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(f"--{error}") from error
     study = layout(args.models or default_models(), targets, settings, tuple(dict.fromkeys(args.on)))
     terminal, cache = Terminal(quiet=args.json), Cache()
-    with Store.open(args.db) as store:
-        try:
-            results = joined([run_at(study.at(place), store, cache, terminal, args.via) for place in study.places])
-        finally:
-            for text in store.told:
-                print(f"note: {plain(text)}", file=sys.stderr)
+    with writing_store(args.db) as store:
+        results = joined([run_at(study.at(place), store, cache, terminal, args.via) for place in study.places])
     found = matrix_of(results)
     for path in args.output:
         _write(found, path)

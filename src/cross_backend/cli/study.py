@@ -95,7 +95,6 @@ def main(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from cross_backend.cache import Cache
     from cross_backend.report.terminal import Terminal
-    from cross_backend.store import Store
     from cross_backend.study.reports import check_places, confined, named_places, write_report
     from cross_backend.study.watching import run_by_machines, run_everywhere
     from cross_backend.study.yaml_file import read_study
@@ -111,15 +110,12 @@ def _run(args: argparse.Namespace) -> int:
         db = str(confined(db, folder, "--db"))
     places = args.output or named_places(study.output.reports, folder)
     check_places(places)
-    with Store.open(db) as store:
-        try:
-            if args.launcher == "ray":
-                given = (args.address, args.shared_cache, args.max_noise)
-                results, missing = run_by_machines(study, store, cache, terminal, *given)
-            else:
-                results, missing = run_everywhere(study, store, cache, terminal, args.via, pauses=args.pause), ()
-        finally:
-            _tell(store)
+    with writing_store(db) as store:
+        if args.launcher == "ray":
+            given = (args.address, args.shared_cache, args.max_noise)
+            results, missing = run_by_machines(study, store, cache, terminal, *given)
+        else:
+            results, missing = run_everywhere(study, store, cache, terminal, args.via, pauses=args.pause), ()
     _print(results, args, terminal)
     for place in places:
         terminal.note(f"📊 {write_report(results, place)}")
@@ -131,9 +127,21 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _tell(store: Store) -> None:
-    """Print what the store has to say: samples that were taken in, or still wait in a file."""
+    """Print what a database has to say: samples that were taken in, or still wait in a file."""
     for text in store.told:
         print(f"note: {plain(text)}", file=sys.stderr)
+
+
+@contextmanager
+def writing_store(place: str | None) -> Iterator[Store]:
+    """Open a database, or make it, for new samples; what it has to say is printed at the end."""
+    from cross_backend.store import Store
+
+    with Store.open(place) as store:
+        try:
+            yield store
+        finally:
+            _tell(store)
 
 
 @contextmanager

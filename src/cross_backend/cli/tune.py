@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from cross_backend.cli import UNPROVED, positive_float, positive_int, print_json
@@ -20,7 +19,7 @@ from cross_backend.cli._options import (
     size,
     trust_files,
 )
-from cross_backend.foreign_text import plain
+from cross_backend.cli.study import writing_store
 from cross_backend.records import Outcome
 
 if TYPE_CHECKING:
@@ -110,23 +109,18 @@ def main(args: argparse.Namespace) -> int:
     from cross_backend.comparison.sites import site_at
     from cross_backend.places.address import parse
     from cross_backend.report.terminal import Terminal
-    from cross_backend.store import Store
     from cross_backend.tuning.shown import print_tuned
 
     trust_files(args, [args.model])
     addresses = [parse(text) for text in dict.fromkeys(args.on)]
     terminal, cache = Terminal(quiet=args.json), Cache()
     found: list[Tuned] = []
-    with Store.open(args.db) as store:
-        try:
-            for address in addresses:
-                with site_at(address, cache, args.via if address.kind != "local" else None) as site:
-                    found.append(_search(args, texts, store, cache, site, terminal))
-                if not args.json:
-                    print_tuned(terminal, found[-1])
-        finally:
-            for text in store.told:
-                print(f"note: {plain(text)}", file=sys.stderr)
+    with writing_store(args.db) as store:
+        for address in addresses:
+            with site_at(address, cache, args.via if address.kind != "local" else None) as site:
+                found.append(_search(args, texts, store, cache, site, terminal))
+            if not args.json:
+                print_tuned(terminal, found[-1])
     if args.json:
         print_json({"schema": 1, "tuned": [one.to_json() for one in found]})
     return _status(found)

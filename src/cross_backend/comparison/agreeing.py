@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cross_backend.cache import Cache
 from cross_backend.comparison.contestant import Contestant
-from cross_backend.errors import CrossBackendError, WorkerError, one_line
+from cross_backend.errors import CrossBackendError, one_line
 from cross_backend.instruments.agreement import INPUTS, MOST_BYTES, SECONDS, Answers, agreement, many_inputs
 from cross_backend.program.captured import Captured
 from cross_backend.records import Outcome
@@ -69,12 +69,6 @@ def _answers(contestant: Contestant, inputs: Path, folder: Path, most: int) -> P
     try:
         contestant.bench.take(Answers(inputs, folder, most))
     except CrossBackendError as error:
-        told = {NAME: one_line(error)}
-        failures = told if isinstance(error, WorkerError) else {}
-        contestant.result = replace(
-            contestant.result,
-            absent={**contestant.result.absent, **told},
-            failures={**contestant.result.failures, **failures},
-        )
+        contestant.lack(NAME, error)
         return None
     return folder

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cross_backend.bench.bench import Bench
-from cross_backend.errors import CrossBackendError, one_line
+from cross_backend.errors import CrossBackendError, WorkerError, one_line
 from cross_backend.exporting.export import Exported, outcome_of
 from cross_backend.measure.disturbance import SWITCHES_PER_S
 from cross_backend.measurement import Measurement
@@ -43,6 +43,12 @@ class Contestant:
         self.result = replace(self.result, outcome=outcome_of(error, otherwise), reason=one_line(error))
         if self.bench is not None:
             self.bench.close()
+
+    def lack(self, name: str, error: CrossBackendError) -> None:
+        """Record why something was not measured; where the process ended over it, that it failed."""
+        told = {name: one_line(error)}
+        failures = {**self.result.failures, **(told if isinstance(error, WorkerError) else {})}
+        self.result = replace(self.result, absent={**self.result.absent, **told}, failures=failures)
 
     def measured(self, rounds: int) -> Result:
         """Return the result with the latencies; rounds that an interrupt cut off count as empty."""

@@ -33,7 +33,7 @@ from cross_backend.comparison.scoring import scored
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE, Site
 from cross_backend.comparison.warm_up import WARM_UP_S
-from cross_backend.errors import CrossBackendError, PlaceLostError, WorkerError, one_line
+from cross_backend.errors import CrossBackendError, PlaceLostError, one_line
 from cross_backend.exporting.export import Exported
 from cross_backend.measure.disturbance import Snapshot, causes
 from cross_backend.program.captured import Captured
@@ -188,10 +188,9 @@ def _score(contestant: Contestant, captured: Captured) -> None:
     try:
         score = scored(contestant.bench, captured)
     except CrossBackendError as error:
-        told = {"accuracy": one_line(error)}
-        failures = told if isinstance(error, WorkerError) else {}
-        warnings = (*contestant.result.warnings, f"accuracy could not be taken: {told['accuracy']}")
-        contestant.result = replace(contestant.result, absent=told, failures=failures, warnings=warnings)
+        contestant.lack("accuracy", error)
+        warnings = (*contestant.result.warnings, f"accuracy could not be taken: {one_line(error)}")
+        contestant.result = replace(contestant.result, warnings=warnings)
     else:
         contestant.result = replace(contestant.result, task={str(captured.metric): score})
 

@@ -78,7 +78,7 @@ def open_alone(
     admit: Callable[[Contestant], None] = _nothing,
 ) -> None:
     """Open and verify; see where it runs, if it is new; and warm it up. What fails keeps its reason."""
-    _start(contestant, settings, cache, stack, site)
+    start(contestant, settings, cache, stack, site)
     prove(contestant, settings, cache)
     _prepare(contestant, settings, WARM_UP_S, admit)
 
@@ -96,7 +96,7 @@ def open_together(
     Importing a runtime takes seconds. Nothing is timed meanwhile, and nothing is told of the cold start.
     """
     for contestant in contestants:
-        _start(contestant, settings, cache, stack, site)
+        start(contestant, settings, cache, stack, site)
     copies = [replace(contestant) for contestant in contestants]  # an interrupt leaves the contestants as they are
     pool = ThreadPoolExecutor(site.machine.usable_cpus)
     try:
@@ -115,7 +115,7 @@ def twin_contestant(contestant: Contestant) -> Contestant:
     )
 
 
-def _start(contestant: Contestant, settings: Settings, cache: Cache, stack: ExitStack, site: Site) -> None:
+def start(contestant: Contestant, settings: Settings, cache: Cache, stack: ExitStack, site: Site = HERE) -> None:
     """Start the bench of a target that has something to run and has not failed before."""
     row = contestant.exported
     if row.artifact is None or row.resolved is None or contestant.result.outcome is not Outcome.OK:

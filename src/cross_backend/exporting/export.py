@@ -258,16 +258,16 @@ def _lower_one(
 def _deliver(captured: Captured, row: Exported, settings: ExportSettings, observe: Observe) -> Exported:
     """Refuse an artifact below the floor of coverage, copy a good one to the output folder, and tell the observer."""
     if row.artifact is not None and row.resolved is not None:
-        row = replace(row, artifact=relabelled(row.artifact, captured, row.resolved))
-    if row.artifact is not None and row.resolved is not None:
-        held, resolved = row.artifact.placement, row.resolved
+        artifact, resolved = relabelled(row.artifact, captured, row.resolved), row.resolved
+        held = artifact.placement
         poor = _below(held, settings.min_coverage)
         if poor is not None:
             row = replace(row, outcome=Outcome.LOWER_FAIL, reason=poor, artifact=None)
         elif held.without_kernel and not settings.only_explained:
             row = replace(row, outcome=Outcome.UNSUPPORTED, reason=runs_nowhere(resolved, held), artifact=None)
-    if row.artifact is not None and row.resolved is not None and settings.output_dir is not None:
-        row = replace(row, artifact=deliver(row.artifact, row.resolved, settings.output_dir))
+        else:
+            folder = settings.output_dir
+            row = replace(row, artifact=artifact if folder is None else deliver(artifact, resolved, folder))
     observe(captured.workload, row.text, row)
     return row
 

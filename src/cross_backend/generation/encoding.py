@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.bench.reading import Reading
 from cross_backend.measure import memory
+from cross_backend.measure.clock import timed
 from cross_backend.tensors import TensorSpec, load_tensors, save_tensors
 from cross_backend.worker.question import WRITTEN
 
@@ -47,10 +47,7 @@ class Encode(Reading[Encoded]):
 
     def read(self, artifact: OpenArtifact) -> Encoded:
         """Return the duration of the call alone: neither binding nor writing is in it."""
-        run = artifact.session.bind(artifact.sample["input"])
-        began = perf_counter_ns()
-        outputs = run()
-        ns = perf_counter_ns() - began
+        outputs, ns = timed(artifact.session.bind(artifact.sample["input"]))
         save_tensors(self.memory, {GROUP: outputs})
         return Encoded(ns, memory.peak_rss_bytes())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
 from cross_backend.comparison.contestant import Contestant, described
-from cross_backend.comparison.opening import prove
+from cross_backend.comparison.opening import prove, start
 from cross_backend.comparison.settings import Settings
 from cross_backend.comparison.site import HERE
 from cross_backend.errors import CrossBackendError, RunError, UsageError, one_line
@@ -164,18 +164,13 @@ def _fail_with_encoder(run: TargetTexts) -> None:
 
 
 def _open(contestant: Contestant, settings: Settings, cache: Cache, stack: ExitStack) -> None:
-    row = contestant.exported
-    if row.artifact is None or row.resolved is None or contestant.result.outcome is not Outcome.OK:
+    resolved = contestant.exported.resolved
+    if resolved is None or contestant.result.outcome is not Outcome.OK:
         return
-    why = HERE.missing(row.resolved)
-    if why is not None:
+    if (why := HERE.missing(resolved)) is not None:
         contestant.result = replace(contestant.result, outcome=Outcome.UNAVAILABLE, reason=why)
         return
-    try:
-        contestant.bench = HERE.start_bench(str(row.resolved.target), settings, cache, stack)
-    except CrossBackendError as error:
-        contestant.fail(error, Outcome.LOAD_FAIL)
-        return
+    start(contestant, settings, cache, stack)
     prove(contestant, settings, cache)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.bench.reading import Reading
 from cross_backend.errors import RunError, UsageError
 from cross_backend.generation.encoding import kinds, read_memory
 from cross_backend.measure import memory
+from cross_backend.measure.clock import timed
 from cross_backend.tensors import TensorSpec, to_numpy
 
 if TYPE_CHECKING:
@@ -96,10 +96,7 @@ def _step(session: Session, ids: Any, place: Any, source: Sequence[Any]) -> tupl
     """Return the logits of the next token as an array, and the duration of the call in ns."""
     import numpy as np
 
-    run: Callable[[], Sequence[Any]] = session.bind((ids, place, *source))
-    began = perf_counter_ns()
-    outputs = run()
-    ns = perf_counter_ns() - began
+    outputs, ns = timed(session.bind((ids, place, *source)))
     logits = to_numpy(outputs[0])
     if not np.isfinite(logits).all():
         raise RunError(f"the logits at position {int(place[0])} are not finite")

@@ -41,10 +41,10 @@ def errors_by_node(
             scale = _scale(values[name], other.get(name))
             rounding = max(_off(values[name], rounded[name], scale) if name in rounded else 0.0, UNIT)
             rounding = rounding if math.isfinite(rounding) else UNIT
-            alone = _off(local[name], got[name], scale) if name in local else _off(values[name], got[name], scale)
-            is_wrong = alone > (tolerance_of(precision, rounding) if kind_of(values[name]) in "fc" else 0.0)
             error = _off(values[name], got[name], scale)
-            is_wrong = is_wrong and not inherited
+            alone = _off(local[name], got[name], scale) if name in local else error
+            allowed = tolerance_of(precision, rounding) if kind_of(values[name]) in "fc" else 0.0
+            is_wrong = alone > allowed and not inherited
             rows.append(NodeError(name, suspect.operator, suspect.line, error, alone, rounding, is_wrong))
     return rows
 

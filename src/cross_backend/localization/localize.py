@@ -264,12 +264,12 @@ def _searched(
         lowerings=len(parts.tried),
         bound=bound,
     )
-    if not wrong.crash and ended.tried is not None and against is None:
-        found = _looked_at(found, right, ended, values)
-    if not wrong.crash and ended.tried is not None and against is not None:
-        found = replace(
-            found, says=f"{found.says} {_whose(wrong.case, right, ended.tried.got, values, target, sample)}"
-        )
+    if not wrong.crash and ended.tried is not None:
+        if against is None:
+            found = _looked_at(found, right, ended, values)
+        else:
+            whose = _whose(wrong.case, right, ended.tried.got, values, target, sample)
+            found = replace(found, says=f"{found.says} {whose}")
     return replace(found, advice=advice_for(found, target))
 
 

@@ -13,7 +13,6 @@ from cross_backend.program.captured import OnnxProgram
 from cross_backend.program.onnx_truth import runtime_of
 from cross_backend.program.writing import write_part
 from cross_backend.tensors import TensorSpec
-from cross_backend.workloads import Workload
 
 if TYPE_CHECKING:
     from cross_backend.program.captured import Captured
@@ -121,14 +120,8 @@ class OnnxWhole(Whole):
             onnx.checker.check_model(made)
         path = folder / "part.onnx"
         onnx.save(made, path)
-        specs = {
-            "inputs": tuple(TensorSpec.of(one, given[one]) for one in entering),
-            "outputs": tuple(TensorSpec.of(one, given[one]) for one in ordered),
-        }
-        groups = {"input": [given[one] for one in entering], "expected": [given[one] for one in ordered]}
-        rows = tuple(tuple(row[one] for one in entering) for row in calibration)
-        workload = Workload(name, path, (), calibration=rows)
-        return write_part(OnnxProgram(path), workload, folder, specs, groups)
+        taken, left = ({one: given[one] for one in names} for names in (entering, ordered))
+        return write_part(OnnxProgram(path), name, folder, taken, left, calibration)
 
     def suspect(self, unit: Sequence[str], given: Values) -> Suspect:  # noqa: D102
         import onnx

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import UnsupportedError, failing_as
 from cross_backend.localization.functional import functional
+from cross_backend.program.flattening import flat_call_of
 
 if TYPE_CHECKING:
     import torch
@@ -156,7 +157,7 @@ def _built(
 ) -> ExportedProgram:
     import torch
     from torch.export import ExportedProgram as Exported
-    from torch.export import ModuleCallEntry, ModuleCallSignature
+    from torch.export import ModuleCallEntry
     from torch.export.graph_signature import (
         ExportGraphSignature,
         InputKind,
@@ -165,7 +166,6 @@ def _built(
         OutputSpec,
         TensorArgument,
     )
-    from torch.utils import _pytree
 
     graph, copies = torch.fx.Graph(), {}
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs if hasattr(spec.arg, "name")}
@@ -186,23 +186,16 @@ def _built(
     ends = [_flattened(graph, copies[node]) if flat else copies[node] for node in leaving]
     graph.output(tuple(ends))
     output_specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name=one.name), None) for one in ends]
-    names = [copies[node].name for node in entering]
-    call = ModuleCallSignature(
-        inputs=[],
-        outputs=[],
-        in_spec=_pytree.tree_structure((tuple(names), {})),
-        out_spec=_pytree.tree_structure(tuple(range(len(leaving)))),
-        forward_arg_names=names,
-    )
+    signature = ExportGraphSignature(input_specs, output_specs)
     targets = {spec.target for spec in input_specs}
     module = torch.fx.GraphModule(program.graph_module, graph)
     return Exported(
         root=module,
         graph=module.graph,
-        graph_signature=ExportGraphSignature(input_specs, output_specs),
+        graph_signature=signature,
         state_dict={name: one for name, one in program.state_dict.items() if name in targets},
         range_constraints=dict(program.range_constraints) if _has_free_extents(entering) else {},
-        module_call_graph=[ModuleCallEntry("", call)],
+        module_call_graph=[ModuleCallEntry("", flat_call_of(signature))],
         constants={name: one for name, one in program.constants.items() if name in targets},
         verifiers=program.verifiers,
     )

@@ -16,9 +16,9 @@ from cross_backend.localization.whole import Values, Whole
 from cross_backend.program.lines import user_line
 from cross_backend.program.noise import Noise
 from cross_backend.program.running import name_of
+from cross_backend.program.state import value_of
 from cross_backend.program.writing import write_part
 from cross_backend.tensors import TensorSpec, from_numpy, to_numpy
-from cross_backend.workloads import Workload
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -61,9 +61,7 @@ class TorchWhole(Whole):
 
     def _held(self, name: str) -> Any:
         """Return a weight, constant or state's initial value."""
-        target = self._targets[name]
-        table = self.program.state_dict if target in self.program.state_dict else self.program.constants
-        return table[target]
+        return value_of(self.program, self._targets[name])
 
     def _start(self, inputs: Sequence[Any]) -> dict[str, Any]:
         held = {name: self._held(name) for name in self._targets}
@@ -138,7 +136,7 @@ class TorchWhole(Whole):
         import torch
 
         return {
-            name: to_numpy(value).copy() if name not in self._fixed else to_numpy(value)
+            name: to_numpy(value).copy()
             for name, value in values.items()
             if isinstance(value, torch.Tensor) and name not in self._fixed
         }
@@ -155,16 +153,10 @@ class TorchWhole(Whole):
         flat: bool = False,
     ) -> Captured:
         made = part(self.program, nodes, outputs, flat=flat)
-        made.program.example_inputs = (tuple(from_numpy(given[name]) for name in made.inputs), {})
-        expected = [given[n].reshape(-1) if flat and given[n].ndim > 2 else given[n] for n in made.outputs]
-        specs = {
-            "inputs": tuple(TensorSpec.of(name, given[name]) for name in made.inputs),
-            "outputs": tuple(TensorSpec.of(name, one) for name, one in zip(made.outputs, expected, strict=True)),
-        }
-        groups = {"input": [given[n] for n in made.inputs], "expected": expected}
-        rows = tuple(tuple(row[n] for n in made.inputs) for row in calibration)
-        workload = Workload(name, made.program.graph_module, made.program.example_inputs[0], calibration=rows)
-        return write_part(made.program, workload, folder, specs, groups)
+        taken = {n: given[n] for n in made.inputs}
+        left = {n: given[n].reshape(-1) if flat and given[n].ndim > 2 else given[n] for n in made.outputs}
+        made.program.example_inputs = (tuple(map(from_numpy, taken.values())), {})
+        return write_part(made.program, name, folder, taken, left, calibration)
 
     def suspect(self, unit: Sequence[str], given: Values) -> Suspect:  # noqa: D102
         node = self._nodes[unit[0]]

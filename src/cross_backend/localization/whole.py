@@ -100,15 +100,16 @@ class Whole(ABC):
         Args:
             values: of one input.
         """
-        makers = {name: at for at, unit in enumerate(self.units) for name in unit}
         found = []
-        for unit in self.units:
-            one = self.suspect(unit, values)
-            feeds_on = sorted({makers[name] for name in self.needs(unit) if name in makers})
-            found.append(
-                GraphStep(one.node, one.operator, self.module_of(unit), one.line, tuple(unit), tuple(feeds_on))
-            )
+        for unit, sources in zip(self.units, self._sources(), strict=True):
+            one, module = self.suspect(unit, values), self.module_of(unit)
+            found.append(GraphStep(one.node, one.operator, module, one.line, tuple(unit), tuple(sorted(sources))))
         return tuple(found)
+
+    def _sources(self) -> list[set[int]]:
+        """Return for each operator those whose values it takes, by number."""
+        makers = {name: at for at, unit in enumerate(self.units) for name in unit}
+        return [{makers[name] for name in self.needs(unit) if name in makers} for unit in self.units]
 
     def downstream(self, names: Collection[str]) -> set[str]:
         """Return the values that depend on any of these, without these."""
@@ -121,10 +122,7 @@ class Whole(ABC):
 
     def closed(self, numbers: Collection[int]) -> list[int]:
         """Return operators by number, with those that lie on paths between them."""
-        chosen = set(numbers)
-        after, before = set(chosen), set(chosen)
-        makers = {name: at for at, unit in enumerate(self.units) for name in unit}
-        sources = [{makers[name] for name in self.needs(unit) if name in makers} for unit in self.units]
+        after, before, sources = set(numbers), set(numbers), self._sources()
         for at in range(len(self.units)):
             if sources[at] & after:
                 after.add(at)
@@ -135,8 +133,8 @@ class Whole(ABC):
 
     def producers(self, numbers: Collection[int]) -> set[int]:
         """Return the operators whose values these take."""
-        makers = {name: at for at, unit in enumerate(self.units) for name in unit}
-        return {makers[name] for at in numbers for name in self.needs(self.units[at]) if name in makers}
+        sources = self._sources()
+        return {one for at in numbers for one in sources[at]}
 
     def consumers(self, numbers: Collection[int]) -> set[int]:
         """Return the operators that take values of these."""

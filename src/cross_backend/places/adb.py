@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -18,21 +17,18 @@ from cross_backend.errors import PlaceError
 from cross_backend.foreign_text import plain
 from cross_backend.places.address import Address
 from cross_backend.places.condition import SCRIPT, Condition, parse_condition
-from cross_backend.places.piped import Piped, connects, end, piped
-from cross_backend.places.shell import LONGEST_ANSWER, ShellPlace
+from cross_backend.places.piped import Piped, connects, let_end, piped
+from cross_backend.places.shell import LONGEST_ANSWER, ShellPlace, copy_s
+from cross_backend.worker.process import with_pipes
 
 VARIABLE = "CROSS_BACKEND_ADB"
 """Environment variable: the command instead of ``adb``, with options: ``adb -P 5038``."""
 CONNECT_S = 30.0
 """Longest wait for adb's server, and for a phone to answer."""
-PATIENCE_S = 120.0
-"""Longest wait for a short command there."""
 CONDITION_S = 20.0
 """Longest wait for the phone's condition."""
 CLEAN_S = 20.0
 """Longest wait until the phone has deleted our files."""
-SLOWEST = 50_000
-"""Bytes a second below which a copy is given up."""
 PARENT = '"${TMPDIR:-/data/local/tmp}"/cross-backend'
 """Folder there that holds ours, as the shell there reads it; adb sets ``TMPDIR``."""
 _HOLD = r"""
@@ -103,7 +99,6 @@ class AdbPlace(ShellPlace):
                 f"{self.name} needs the program adb. Run: sudo apt-get install adb, or install the platform-tools."
             )
         self._folder = Path(tempfile.mkdtemp(prefix="cb-"))
-        self._holder: subprocess.Popen[bytes] | None = None
         self._was_connected_here = False
         self.serial = ""
         token = secrets.token_hex(8)
@@ -131,9 +126,9 @@ class AdbPlace(ShellPlace):
         """
         if done.status == 0:
             return done.printed.decode(errors="replace")
-        if self._holder is not None:
+        if self._connection is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._holder.wait(0.5)  # where the connection broke, that is the reason
+                self._connection.wait(0.5)  # where the connection broke, that is the reason
         if lost := self.lost():
             raise PlaceError(f"{lost}. Reconnect it and try again.")
         raise PlaceError(self._why("failed", done.complaint or done.printed.decode(errors="replace")))
@@ -193,15 +188,8 @@ class AdbPlace(ShellPlace):
         """Start the process there that lives as long as the connection."""
         script = _HOLD.replace("PARENT", PARENT).replace("TOKEN", token)
         log = self._folder / "log"
-        with log.open("wb") as file:
-            self._holder = subprocess.Popen(
-                [*self._adb, "-s", self.serial, "shell", "-T", script],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                start_new_session=True,
-            )
-        if not connects(self._holder, CONNECT_S, LONGEST_ANSWER):
+        self._connection = with_pipes(log, self._words(script))
+        if not connects(self._connection, CONNECT_S, LONGEST_ANSWER):
             raise PlaceError(self._why("cannot be reached", log.read_text(errors="replace")))
 
     def _identity(self) -> dict[str, str]:
@@ -221,75 +209,34 @@ class AdbPlace(ShellPlace):
             "cpu": f"{chip} ({model})" if model else chip,
         }
 
-    def lost(self) -> str | None:  # noqa: D102  the declaration says it
-        if self._holder is None or self._holder.poll() is None:
-            return None
-        return f"the connection to {self.name} broke"
-
-    def run(self, script: str) -> str:  # noqa: D102
-        return self._run(script, PATIENCE_S)
-
-    def _run(self, script: str, patience_s: float) -> str:
-        with tempfile.TemporaryFile() as text:
-            text.write(script.encode())
-            text.seek(0)
-            return self._shell("sh -s", text, patience_s, LONGEST_ANSWER).decode(errors="replace")
+    def _words(self, command: str) -> list[str]:
+        return [*self._adb, "-s", self.serial, "shell", "-T", command]
 
     def _shell(self, command: str, given: IO[bytes] | int, patience_s: float, most_bytes: int) -> bytes:
-        """Run a command there; return what it prints.
-
-        Where the connection breaks, adb ends with status 0: only the mark at its end says that the output is whole.
-        """
+        # Where the connection breaks, adb ends with status 0: only the mark at its end says that the output is whole.
         whole = f"{command}; s=$?; printf %s {self._mark}; exit $s"
         mark = self._mark.encode()
-        words = [*self._adb, "-s", self.serial, "shell", "-T", whole]
-        done = piped(self.name, words, given, patience_s, most_bytes, beside=len(mark))
+        done = piped(self.name, self._words(whole), given, patience_s, most_bytes, beside=len(mark))
         if done.status:
             self._told(done)
         if not done.printed.endswith(mark):
             raise PlaceError(f"the connection to {self.name} broke. Reconnect it and try again.")
         return done.printed.removesuffix(mark)
 
-    def send(self, here: Path, there: str) -> None:  # noqa: D102
-        patience_s = PATIENCE_S + here.stat().st_size / SLOWEST
-        self._told(self._ask("push", str(here.resolve()), there, patience_s=patience_s))
-
-    def pull(self, there: str, here: Path, most_bytes: int) -> None:  # noqa: D102
-        # Not `adb pull`: that writes folders, too, under names that the device chooses, and has no bound.
-        patience_s = PATIENCE_S + most_bytes / SLOWEST
-        command = f"cat {shlex.quote(there)}"
-        here.write_bytes(self._shell(command, subprocess.DEVNULL, patience_s, most_bytes))
-
-    def start(  # noqa: D102
-        self, log: Path, command: Sequence[str], variables: Mapping[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
-        set_there = [f"{key}={value}" for key, value in (variables or {}).items()]
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                [*self._adb, "-s", self.serial, "shell", "-T", f"exec env {shlex.join([*set_there, *command])}"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                start_new_session=True,
-            )
+    def send(self, here: Path, there: str) -> None:  # noqa: D102  the declaration says it
+        self._told(self._ask("push", str(here.resolve()), there, patience_s=copy_s(here.stat().st_size)))
 
     def condition(self) -> Condition | None:  # noqa: D102
         try:
-            return parse_condition(self._run(SCRIPT, CONDITION_S))
+            return parse_condition(self.run(SCRIPT, CONDITION_S))
         except PlaceError:
             if self.lost() is not None:
                 raise
             return Condition()
 
     def close(self) -> None:  # noqa: D102
-        if self._holder is not None:
-            if self._holder.poll() is None:
-                assert self._holder.stdin is not None
-                with contextlib.suppress(OSError):
-                    self._holder.stdin.close()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._holder.wait(CLEAN_S)
-            end(self._holder)
+        if self._connection is not None:
+            let_end(self._connection, CLEAN_S)
         if self._was_connected_here and self.serial:
             with contextlib.suppress(PlaceError):
                 self._ask("disconnect", self.serial)

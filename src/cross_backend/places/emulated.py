@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from cross_backend.errors import PlaceError
 from cross_backend.places.address import Address
 from cross_backend.places.place import Place
+from cross_backend.worker.process import with_pipes
 
 
 class EmulatedPlace(Place):
@@ -49,15 +49,7 @@ class EmulatedPlace(Place):
     def start(  # noqa: D102
         self, log: Path, command: Sequence[str], variables: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                [self._emulator, "-L", str(self._libraries), *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                env={**os.environ, **(variables or {})},
-                start_new_session=True,
-            )
+        return with_pipes(log, [self._emulator, "-L", str(self._libraries), *command], variables)
 
     def push(self, files: Mapping[str, Path]) -> str:  # noqa: D102
         self._trees += 1

@@ -86,6 +86,16 @@ def connects(process: subprocess.Popen[bytes], patience_s: float, most_bytes: in
     return False
 
 
+def let_end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Close a process's standard input, wait for its end, and kill it where that does not come."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(patience_s)
+    end(process)
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and what it started, and close its pipes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

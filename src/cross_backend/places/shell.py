@@ -5,15 +5,23 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+import subprocess
+import tempfile
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from cross_backend.artifact import digest_path
 from cross_backend.errors import PlaceError
 from cross_backend.foreign_text import plain
 from cross_backend.places.place import Place
+from cross_backend.worker.process import with_pipes
 
+PATIENCE_S = 120.0
+"""Longest wait for a short command there."""
+SLOWEST = 50_000
+"""Bytes a second below which a copy is given up."""
 LONGEST_ANSWER = 1 << 20
 """Of a command there; bytes."""
 _BEGIN = r"""
@@ -35,11 +43,18 @@ ROOM = 16 << 20
 """Bytes that stay free there."""
 
 
+def copy_s(size_bytes: int) -> float:
+    """Return the longest wait for the copy of a file; seconds."""
+    return PATIENCE_S + size_bytes / SLOWEST
+
+
 class ShellPlace(Place):
     """A place with a POSIX shell; subclasses say how it is reached."""
 
     root_expression = '"${XDG_CACHE_HOME:-$HOME/.cache}/cross-backend/there"'
     """Where files lie there, as its shell reads it."""
+    _connection: subprocess.Popen[bytes] | None = None
+    """Process on this machine that lives as long as the connection."""
 
     def begin(self, token: str) -> None:
         """Make the folders there, and learn what the place is.
@@ -67,12 +82,43 @@ class ShellPlace(Place):
     def facts(self) -> Mapping[str, str]:  # noqa: D102
         return self._facts
 
-    @abstractmethod
-    def run(self, script: str) -> str:
+    def lost(self) -> str | None:  # noqa: D102
+        if self._connection is None or self._connection.poll() is None:
+            return None
+        return f"the connection to {self.name} broke"
+
+    def run(self, script: str, patience_s: float = PATIENCE_S) -> str:
         """Run a script in the shell there; return what it prints.
 
         Raises:
             PlaceError: it fails, says more than :data:`LONGEST_ANSWER` bytes, or the place is not reached.
+        """
+        with tempfile.TemporaryFile() as text:
+            text.write(script.encode())
+            text.seek(0)
+            return self._shell("sh -s", text, patience_s, LONGEST_ANSWER).decode(errors="replace")
+
+    def start(  # noqa: D102
+        self, log: Path, command: Sequence[str], variables: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        set_there = [f"{key}={value}" for key, value in (variables or {}).items()]
+        return with_pipes(log, self._words(f"exec env {shlex.join([*set_there, *command])}"))
+
+    def pull(self, there: str, here: Path, most_bytes: int) -> None:  # noqa: D102
+        # Not `adb pull`: that writes folders, too, under names that the device chooses, and has no bound.
+        command = f"cat {shlex.quote(there)}"
+        here.write_bytes(self._shell(command, subprocess.DEVNULL, copy_s(most_bytes), most_bytes))
+
+    @abstractmethod
+    def _words(self, command: str) -> list[str]:
+        """Return what runs a command of a POSIX shell there, on this machine: program and arguments."""
+
+    @abstractmethod
+    def _shell(self, command: str, given: IO[bytes] | int, patience_s: float, most_bytes: int) -> bytes:
+        """Run a command there on a standard input; return what it prints, of bounded length and time.
+
+        Raises:
+            PlaceError: as :meth:`run`.
         """
 
     @abstractmethod

@@ -8,26 +8,23 @@ import re
 import secrets
 import shlex
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from cross_backend.errors import PlaceError
 from cross_backend.foreign_text import plain
 from cross_backend.places.address import Address
-from cross_backend.places.piped import connects, end, piped
-from cross_backend.places.shell import LONGEST_ANSWER, ShellPlace
+from cross_backend.places.piped import connects, let_end, piped
+from cross_backend.places.shell import LONGEST_ANSWER, ShellPlace, copy_s
+from cross_backend.worker.process import with_pipes
 
 VARIABLE = "CROSS_BACKEND_SSH"
 """Environment variable: the command instead of ``ssh``, with options: ``ssh -F FILE``."""
 CONNECT_S = 15
 """Longest wait for the connection, of ssh itself; seconds."""
-PATIENCE_S = 120.0
-"""Longest wait for a short command there."""
-SLOWEST = 50_000
-"""Bytes a second below which a copy is given up."""
+LEAVE_S = 5.0
+"""Longest wait for ssh to end by itself."""
 _FIXED = ("BatchMode=yes", "RemoteCommand=none", "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no")
 """What of the user's configuration is for sessions of theirs."""
 _ALIVE = ("ServerAliveInterval=5", "ServerAliveCountMax=4")
@@ -61,7 +58,6 @@ class SshPlace(ShellPlace):
         self._address = address
         self._folder = Path(tempfile.mkdtemp(prefix="cb-"))
         self._log = self._folder / "log"
-        self._master: subprocess.Popen[bytes] | None = None
         try:
             self._connect()
             self.begin(secrets.token_hex(8))
@@ -78,15 +74,9 @@ class SshPlace(ShellPlace):
     def _connect(self) -> None:
         """Start the shared connection; it lives as long as its standard input, so no longer than this process."""
         alive = [word for option in (*_ALIVE, f"ConnectTimeout={CONNECT_S}") for word in ("-o", option)]
-        with self._log.open("wb") as log:
-            self._master = subprocess.Popen(
-                [*self._command("-M", "-o", "ControlPersist=no", *alive), "echo connected; exec cat"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
-        if not connects(self._master, 2 * CONNECT_S, LONGEST_ANSWER):
+        master = [*self._command("-M", "-o", "ControlPersist=no", *alive), "echo connected; exec cat"]
+        self._connection = with_pipes(self._log, master)
+        if not connects(self._connection, 2 * CONNECT_S, LONGEST_ANSWER):
             raise PlaceError(self._why("cannot be reached"))
 
     def _why(self, failed: str, said: str = "") -> str:
@@ -101,59 +91,23 @@ class SshPlace(ShellPlace):
         last = plain(lines[-1].strip())[:200] if lines else "no answer"
         return f"{self.name} {failed} ({last})."
 
-    def lost(self) -> str | None:  # noqa: D102  the declaration says it
-        if self._master is None or self._master.poll() is None:
-            return None
-        return f"the connection to {self.name} broke"
-
-    def run(self, script: str) -> str:  # noqa: D102
-        with tempfile.TemporaryFile() as text:
-            text.write(script.encode())
-            text.seek(0)
-            return self._piped("sh -s", text, PATIENCE_S, LONGEST_ANSWER).decode(errors="replace")
-
-    def send(self, here: Path, there: str) -> None:  # noqa: D102
-        patience_s = PATIENCE_S + here.stat().st_size / SLOWEST
+    def send(self, here: Path, there: str) -> None:  # noqa: D102  the declaration says it
         with here.open("rb") as file:
-            self._piped(f"sh -c {shlex.quote(f'cat > {shlex.quote(there)}')}", file, patience_s, LONGEST_ANSWER)
+            self._shell(f"cat > {shlex.quote(there)}", file, copy_s(here.stat().st_size), LONGEST_ANSWER)
 
-    def pull(self, there: str, here: Path, most_bytes: int) -> None:  # noqa: D102
-        patience_s = PATIENCE_S + most_bytes / SLOWEST
-        command = f"sh -c {shlex.quote(f'cat {shlex.quote(there)}')}"
-        with Path(os.devnull).open("rb") as nothing:
-            here.write_bytes(self._piped(command, nothing, patience_s, most_bytes))
+    def _words(self, command: str) -> list[str]:
+        return [*self._command(), f"sh -c {shlex.quote(command)}"]  # the login shell may be another one
 
-    def _piped(self, command: str, given: IO[bytes], patience_s: float, most_bytes: int) -> bytes:
-        """Run a command there with a file as its standard input; return what it prints, of bounded length and time."""
-        done = piped(self.name, [*self._command(), command], given, patience_s, most_bytes)
+    def _shell(self, command: str, given: IO[bytes] | int, patience_s: float, most_bytes: int) -> bytes:
+        done = piped(self.name, self._words(command), given, patience_s, most_bytes)
         if done.status == 0:
             return done.printed
         raise PlaceError(self._why("failed", done.complaint))
 
-    def start(  # noqa: D102
-        self, log: Path, command: Sequence[str], variables: Mapping[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
-        set_there = [f"{key}={value}" for key, value in (variables or {}).items()]
-        script = f"exec env {shlex.join([*set_there, *command])}"
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                [*self._command(), f"sh -c {shlex.quote(script)}"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                start_new_session=True,
-            )
-
     def close(self) -> None:  # noqa: D102
-        if self._master is not None and self._master.poll() is None:
-            if hasattr(self, "_token"):
+        if self._connection is not None:
+            if self._connection.poll() is None and hasattr(self, "_token"):
                 with contextlib.suppress(PlaceError):
                     self.run(f"rm -rf {shlex.quote(self.scratch)}\n")
-            assert self._master.stdin is not None
-            with contextlib.suppress(OSError):
-                self._master.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._master.wait(5)
-        if self._master is not None:
-            end(self._master)
+            let_end(self._connection, LEAVE_S)
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -105,6 +105,14 @@ def example_inputs(program: ExportedProgram) -> tuple[Any, ...]:
     return tuple(args)
 
 
+def ports_of(program: ExportedProgram) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    """Return the inputs and the outputs of a flat program: names, and what torch knows of them; None of a constant."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    ports = program.graph_signature.user_inputs, program.graph_signature.user_outputs
+    taken, given = ([(str(name), values.get(str(name))) for name in names] for names in ports)
+    return taken, given
+
+
 def digest_program(program: ExportedProgram) -> str:
     """Return the digest of what a program computes: all its graphs, its signature and tensors, not its file's times."""
     import torch

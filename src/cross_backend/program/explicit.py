@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cross_backend.program.flattening import flat_calls, rebuilt
 from cross_backend.program.state import state_of, value_of
 
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ def explicit(program: ExportedProgram) -> ExportedProgram:
 
     A program without state is returned as it is.
     """
-    from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
-    from torch.utils import _pytree
 
     names = state_of(program)
     if not names:
@@ -56,38 +55,5 @@ def explicit(program: ExportedProgram) -> ExportedProgram:
         ),
     ]
     flat = ExportGraphSignature(inputs, made)
-    call = ModuleCallSignature(
-        inputs=[],
-        outputs=[],
-        in_spec=_pytree.tree_structure((tuple(flat.user_inputs), {})),
-        out_spec=_pytree.tree_structure(tuple(range(len(flat.user_outputs)))),
-        forward_arg_names=[str(name) for name in flat.user_inputs],
-    )
-    first, *others = pure.module_call_graph
-    state = {name: value for name, value in pure.state_dict.items() if name not in names}
-    return _rebuilt(
-        pure,
-        state,
-        flat,
-        [ModuleCallEntry(first.fqn, call), *(replace(one, signature=None) for one in others)],
-        ((*examples[0], *(value_of(program, name).clone() for name in names)), {}) if examples else None,
-        names,
-    )
-
-
-def _rebuilt(
-    program: ExportedProgram, state: Any, signature: Any, calls: Any, examples: Any, names: tuple[str, ...]
-) -> ExportedProgram:
-    from torch.export import ExportedProgram
-
-    return ExportedProgram(
-        root=program.graph_module,
-        graph=program.graph,
-        graph_signature=signature,
-        state_dict=state,
-        range_constraints=program.range_constraints,
-        module_call_graph=calls,
-        example_inputs=examples,
-        constants={name: value for name, value in program.constants.items() if name not in names},
-        verifiers=program.verifiers,
-    )
+    given: Any = ((*examples[0], *(value_of(program, name).clone() for name in names)), {}) if examples else None
+    return rebuilt(pure, pure.graph_module, flat, flat_calls(pure, flat), given, without=names)

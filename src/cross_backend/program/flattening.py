@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,13 +52,13 @@ def distinct_outputs(program: ExportedProgram) -> tuple[ExportedProgram, list[in
     first, *others = program.module_call_graph
     call = replace(first.signature, out_spec=_pytree.tree_structure(tuple(range(len(signature.user_outputs)))))
     calls = [replace(first, signature=call), *others]
-    return _rebuilt(program, module, signature, calls, program.example_inputs), places
+    return rebuilt(program, module, signature, calls, program.example_inputs), places
 
 
 def with_graph(program: ExportedProgram, module: Any) -> ExportedProgram:
     """Return a program with a changed copy of its graph, node for node, and the same signature and state."""
     signature = _renamed(program, module.graph)
-    return _rebuilt(program, module, signature, program.module_call_graph, program.example_inputs)
+    return rebuilt(program, module, signature, program.module_call_graph, program.example_inputs)
 
 
 def structure_of(program: ExportedProgram) -> Structure:
@@ -283,9 +283,7 @@ def _renamed(program: ExportedProgram, copied: Any) -> Any:
 
 def _flat_program(program: ExportedProgram) -> ExportedProgram:
     """Make a program of flat tensors, without the constants among its inputs and outputs."""
-    from torch.export import ModuleCallEntry, ModuleCallSignature
     from torch.export.graph_signature import ConstantArgument, ExportGraphSignature, InputKind, OutputKind
-    from torch.utils import _pytree
 
     module = copy.deepcopy(program.graph_module)
     graph, signature = module.graph, _renamed(program, module.graph)
@@ -305,33 +303,48 @@ def _flat_program(program: ExportedProgram) -> ExportedProgram:
     end.args = (tuple(value for value, _ in made),)
     module.recompile()
     flat = ExportGraphSignature(input_specs, [spec for _, spec in made])
-    names = [str(name) for name in flat.user_inputs]
-    count = sum(spec.kind == OutputKind.USER_OUTPUT for _, spec in made)
-    call = ModuleCallSignature(
+    examples = program.example_inputs
+    given = (flat_tensors(program, *examples), {}) if examples else None
+    return rebuilt(program, module, flat, flat_calls(program, flat), given)
+
+
+def flat_calls(program: ExportedProgram, signature: Any) -> list[Any]:
+    """Return how a program's module and those in it are called, where its signature becomes one of flat tensors."""
+    from torch.export import ModuleCallEntry
+
+    first, *others = program.module_call_graph
+    return [ModuleCallEntry(first.fqn, flat_call_of(signature)), *(replace(one, signature=None) for one in others)]
+
+
+def flat_call_of(signature: Any) -> Any:
+    """Return how a module is called that takes and returns the tensors of a signature, flat."""
+    from torch.export import ModuleCallSignature
+    from torch.utils import _pytree
+
+    names = [str(name) for name in signature.user_inputs]
+    return ModuleCallSignature(
         inputs=[],
         outputs=[],
         in_spec=_pytree.tree_structure((tuple(names), {})),
-        out_spec=_pytree.tree_structure(tuple(range(count))),
+        out_spec=_pytree.tree_structure(tuple(range(len(signature.user_outputs)))),
         forward_arg_names=names,
     )
-    first, *others = program.module_call_graph
-    examples = program.example_inputs
-    calls = [ModuleCallEntry(first.fqn, call), *(replace(one, signature=None) for one in others)]
-    return _rebuilt(program, module, flat, calls, (flat_tensors(program, *examples), {}) if examples else None)
 
 
-def _rebuilt(program: ExportedProgram, module: Any, signature: Any, calls: Any, examples: Any) -> ExportedProgram:
-    """Return a program with another graph, and the state of the old one."""
+def rebuilt(
+    program: ExportedProgram, module: Any, signature: Any, calls: Any, examples: Any, without: Collection[str] = ()
+) -> ExportedProgram:
+    """Return a program with another graph, and the state of the old one ``without`` the tensors of some names."""
     from torch.export import ExportedProgram
 
     return ExportedProgram(
         root=module,
         graph=module.graph,
         graph_signature=signature,
-        state_dict=program.state_dict,
+        state_dict={name: value for name, value in program.state_dict.items() if name not in without},
         range_constraints=program.range_constraints,
         module_call_graph=calls,
         example_inputs=examples,
-        constants=program.constants,
+        constants={name: value for name, value in program.constants.items() if name not in without},
         verifiers=program.verifiers,
     )

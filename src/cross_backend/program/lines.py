@@ -21,6 +21,15 @@ def digest_lines(program: ExportedProgram) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
+def named_lines(program: ExportedProgram) -> dict[str, str]:
+    """Return each node's name with its line: ``conv2d_3 (model.py:12 forward: ...)``."""
+    told = {}
+    for node in program.graph.nodes:
+        line = user_line(node.meta.get("stack_trace"))
+        told[node.name] = f"{node.name}{f' ({line})' if line else ''}"
+    return told
+
+
 def user_line(trace: str | None) -> str | None:
     """Return the innermost line of a stack trace that is not torch's own: ``model.py:14 forward: y = x.sort()``.
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, one_line
-from cross_backend.tensors import kind_of
-from cross_backend.verify.deviation import deviation, scale_of
+from cross_backend.verify.deviation import agree
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 OPSET = 21
 """What files of older opsets are converted to."""
-AGREE = 1e-3
-"""Largest deviation of two that agree."""
 EVALUATOR = "ONNX's reference evaluator"
 CONVERTED = f"ONNX's reference evaluator at opset {OPSET}"
 RUNTIME = "ONNX Runtime without optimisation"
@@ -81,21 +78,6 @@ def find_truth(model: Any, feed: Mapping[str, Any], name: str) -> Truth:
 
 def _agreed(who: str, found: Mapping[str, Arrays]) -> bool:
     return who in found and RUNTIME in found and agree(found[who], found[RUNTIME])
-
-
-def agree(first: Arrays, second: Arrays) -> bool:
-    """Whether two gave the same, but for rounding."""
-    import numpy as np
-
-    for a, b in zip(first, second, strict=True):
-        if a.shape != b.shape or a.dtype != b.dtype:
-            return False
-        if kind_of(a) not in "fc":
-            if not np.array_equal(a, b):
-                return False
-        elif a.size and not float(deviation(a, b, scale_of(a, None)).max()) <= AGREE:
-            return False
-    return len(first) == len(second)
 
 
 def _ask(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.program.lines import user_line
+from cross_backend.program.lines import named_lines
 from cross_backend.program.running import Runs
 from cross_backend.tensors import from_numpy
 
@@ -82,7 +82,7 @@ def _beyond(program: ExportedProgram, precision: str, sample: Sequence[Any]) -> 
     seen = _ranges(program, [sample])
     tops = {name: max(abs(one.low), abs(one.high)) for name, one in seen.items()}
     found = sorted(((top, name) for name, top in tops.items() if top > LARGEST[precision]), reverse=True)
-    told = _told(program)
+    told = named_lines(program)
     return [
         f"{told[name]} reaches {top:.3g} on the sample; {precision} ends at {LARGEST[precision]:,.5g}"
         for top, name in found[:SHOWN]
@@ -94,7 +94,7 @@ def _saturated(
 ) -> tuple[str, ...]:
     known = _ranges(program, calibration[:MOST_INPUTS])
     outside = _ranges(program, [sample], known)
-    told = _told(program)
+    told = named_lines(program)
     found = []
     for name, one in outside.items():
         wide = known[name].high - known[name].low
@@ -143,15 +143,6 @@ def _ranges(
             if time.monotonic() - began > MOST_S:
                 break
     return seen
-
-
-def _told(program: ExportedProgram) -> dict[str, str]:
-    """Return each node's operator with its line: ``conv2d_3 (model.py:12 forward: ...)``."""
-    told = {}
-    for node in program.graph.nodes:
-        line = user_line(node.meta.get("stack_trace"))
-        told[node.name] = f"{node.name}{f' ({line})' if line else ''}"
-    return told
 
 
 def _same(row: Sequence[Any], sample: Sequence[Any]) -> bool:

@@ -16,7 +16,7 @@ from cross_backend.program.running import Conditions, run_disturbed, run_wide
 from cross_backend.program.stability import JUMP_STEPS, noises_on, scales_of, stability_on, unstable
 from cross_backend.program.state import name_of, state_of
 from cross_backend.tensors import from_numpy, kind_of, to_numpy
-from cross_backend.verify.deviation import deviation, scale_of
+from cross_backend.verify.deviation import agree
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_groups
 from cross_backend.verify.narrow import narrow_group
 from cross_backend.verify.probes import ProbeInput, probes_of, resized, tamed
@@ -277,17 +277,11 @@ def _check_same(name: str, expected: Arrays, captured: Arrays, tolerance: float)
     Raises:
         CaptureError: they differ by more than rounding.
     """
-    for want, got in zip(expected, captured, strict=True):
-        same = want.shape == got.shape and want.dtype == got.dtype
-        if same and kind_of(want) in "fc":
-            same = not want.size or float(deviation(want, got, scale_of(want, None)).max()) <= tolerance
-        elif same:
-            same = bool((want == got).all())
-        if not same:
-            raise CaptureError(
-                f"the captured {name} does not compute what the eager model does: it depends on more than "
-                "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
-            )
+    if not agree(expected, captured, tolerance):
+        raise CaptureError(
+            f"the captured {name} does not compute what the eager model does: it depends on more than "
+            "its inputs (random numbers, a counter). Call .eval() and make it a pure function."
+        )
 
 
 def run_eagerly(module: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:

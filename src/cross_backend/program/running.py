@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cross_backend.program.lines import user_line
+from cross_backend.program.capture import ports_of
+from cross_backend.program.lines import named_lines
 from cross_backend.program.noise import Noise
 from cross_backend.tensors import to_numpy
 from cross_backend.verify.narrow import NARROW, RANGE
@@ -185,9 +186,7 @@ class Runs:
         self._module = program.module(check_guards=False)
         self.jumps = any(name_of(node).rstrip("_") in _JUMPS for node in program.graph.nodes)
         """Whether a small change of a value may change an output much: by a comparison or a rounding."""
-        (end,) = program.graph.find_nodes(op="output")
-        count = len(program.graph_signature.user_outputs)
-        self.output_types = [node.meta["val"].dtype for node in end.args[0][len(end.args[0]) - count :]]
+        self.output_types = [value.dtype for _, value in ports_of(program)[1]]
         """torch types of the program's outputs."""
         self.met_constants = False
         """Whether the last run in float64 normalised numbers that are nearly the same: then only rounding is left."""
@@ -265,9 +264,9 @@ class Conditions:
 
     def missed(self) -> list[str]:
         """Return the sides that nothing reached: ``relu (model.py:12 forward): nothing below 0``."""
-        lines = {node.name: user_line(node.meta.get("stack_trace")) for node in self.program.graph.nodes}
+        told = named_lines(self.program)
         return [
-            f"{name}{f' ({lines[name]})' if lines.get(name) else ''}: nothing {side}"
+            f"{told.get(name, name)}: nothing {side}"
             for name, (sides, reached) in self._sides.items()
             for side in sides.split("|")
             if side not in reached

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cross_backend.artifact import digest_path
 from cross_backend.errors import CaptureError, RunError
 from cross_backend.names.task_metrics import PERPLEXITY
-from cross_backend.program.capture import capture, digest_program, example_inputs
+from cross_backend.program.capture import capture, digest_program, example_inputs, ports_of
 from cross_backend.program.captured import (
     CALIBRATED_ON,
     CALIBRATION,
@@ -89,31 +89,36 @@ def write_program(program: ExportedProgram, name: str, folder: Path) -> Captured
 
 def write_part(
     program: Program,
-    workload: Workload,
+    name: str,
     folder: Path,
-    specs: dict[str, tuple[TensorSpec, ...]],
-    groups: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    calibration: Sequence[Mapping[str, Any]],
 ) -> Captured:
     """Store a part of a captured program with what is known of its values; nothing is computed.
 
     Args:
         program: flat.
-        workload: its name and its calibration inputs.
+        name: of the workload.
         folder: empty.
-        specs: ``inputs`` and ``outputs``.
-        groups: of the sample file: ``input``, ``expected``.
+        inputs: name → array, in the order in which the part takes them.
+        outputs: the same of what it returns.
+        calibration: name → array, for each input that quantisers observe.
     """
     started = time.perf_counter()
-    save_tensors(folder / "sample.npz", groups)
+    save_tensors(folder / "sample.npz", {"input": list(inputs.values()), "expected": list(outputs.values())})
     if isinstance(program, OnnxProgram):
-        name = "program.onnx"
-        program.path.rename(folder / name)
-        digest = digest_path(folder / name)
+        path = folder / "program.onnx"
+        program.path.rename(path)
+        digest = digest_path(path)
     else:
-        name = "program.pt2"
-        save_pt2(program, folder / name)
+        path = folder / "program.pt2"
+        save_pt2(program, path)
         digest = digest_program(program)
-    return _write_record(folder, workload, name, digest, specs, None, started)
+    rows = tuple(tuple(row[one] for one in inputs) for row in calibration)
+    ports = {"inputs": inputs, "outputs": outputs}
+    specs = {key: tuple(TensorSpec.of(*one) for one in arrays.items()) for key, arrays in ports.items()}
+    return _write_record(folder, Workload(name, path, calibration=rows), path.name, digest, specs, None, started)
 
 
 def _write_torch(workload: Workload, folder: Path, started: float) -> Captured:
@@ -175,11 +180,10 @@ def _store(
     from torch.utils import _pytree
 
     leaves = _pytree.tree_leaves(inputs)
-    graph = {node.name: node for node in program.graph.nodes}
-    signature = program.graph_signature
+    taken, given = ports_of(program)
     specs = {
-        "inputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_inputs, leaves, strict=True)),
-        "outputs": tuple(_spec(graph, n, leaf) for n, leaf in zip(signature.user_outputs, expected, strict=True)),
+        "inputs": tuple(_spec(*port, leaf) for port, leaf in zip(taken, leaves, strict=True)),
+        "outputs": tuple(_spec(*port, leaf) for port, leaf in zip(given, expected, strict=True)),
     }
     state = {name_of(name): value_of(program, name) for name in state_of(program)}
     specs["state"] = tuple(TensorSpec.of(name, value) for name, value in state.items())
@@ -212,12 +216,11 @@ def _own(workload: Workload, specs: Sequence[TensorSpec]) -> list[ProbeInput]:
     return found
 
 
-def _spec(graph: dict[str, Any], name: Any, leaf: Any) -> TensorSpec:
+def _spec(name: str, value: Any, leaf: Any) -> TensorSpec:
     """Describe a user input or output; symbolic extents become texts."""
-    node = graph.get(str(name))
-    shape = leaf.shape if node is None else node.meta["val"].shape
+    shape = leaf.shape if value is None else value.shape
     dtype = str(leaf.dtype).removeprefix("torch.")
-    return TensorSpec(str(name), dtype, tuple(n if isinstance(n, int) else str(n) for n in shape))
+    return TensorSpec(name, dtype, tuple(n if isinstance(n, int) else str(n) for n in shape))
 
 
 def _write_onnx(path: Path, workload: Workload, folder: Path, started: float) -> Captured:

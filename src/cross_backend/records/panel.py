@@ -55,6 +55,11 @@ class PanelKey:
     batch: int
     threads: int
 
+    @classmethod
+    def of(cls, panel: Panel) -> PanelKey:
+        """Return which panel results are of."""
+        return cls(panel.workload, panel.batch, int(panel.settings.get("threads") or 1))
+
     def __str__(self) -> str:
         return f"{self.workload}, batch {self.batch}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 

@@ -15,6 +15,9 @@ from cross_backend.records.verdict import Agreement, Comparison, Outcome
 INTERRUPTED = "interrupted"
 """Why a target was not measured, or has no rank."""
 
+PEAK = "memory.peak_rss"
+"""Metric of the peak memory of a target's process."""
+
 LOCALIZED = "localize"
 """Key of ``Further.notes``: which operator a target with wrong outputs computes wrongly."""
 
@@ -145,3 +148,9 @@ class Result(Further):
             "warnings": list(self.warnings),
             "reason": self.reason,
         }
+
+
+def peak_of(result: Result) -> int | None:
+    """Return the peak memory of a result's process, bytes; None where it was not read."""
+    found = next((one for one in result.measurements if one.metric == PEAK and one.count), None)
+    return None if found is None else round(found.median)

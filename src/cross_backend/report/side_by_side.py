@@ -22,8 +22,8 @@ def print_side_by_side(terminal: Terminal, found: SideBySide) -> None:
     terminal.text(answer(found))
     if found.reason is None:
         terminal.text(COUNTED)
-        _print(terminal, "part of the model", found, found.modules, [part.name for part in found.modules])
-        _print(terminal, "line of Python", found, found.lines, [part.name for part in found.lines])
+        _print(terminal, "part of the model", found, found.modules)
+        _print(terminal, "line of Python", found, found.lines)
         return
     for name, rows in ((found.a, found.profile_a), (found.b, found.profile_b)):
         terminal.text()
@@ -45,18 +45,18 @@ def answer(found: SideBySide) -> str:
     return f"{text}, most in {where}." if where else f"{text}."
 
 
-def _print(terminal: Terminal, what: str, found: SideBySide, parts: Sequence[Part], names: Sequence[str]) -> None:
+def _print(terminal: Terminal, what: str, found: SideBySide, parts: Sequence[Part]) -> None:
     terminal.text()
     rows = [
         (
-            name,
+            part.name,
             tables.milliseconds(part.a.ms),
             tables.milliseconds(part.b.ms),
             f"{'+' if part.slower_by > 0 else '−'}{tables.milliseconds(abs(part.slower_by))}",
             ", ".join(part.a.operators[:OPERATORS]),
             ", ".join(part.b.operators[:OPERATORS]),
         )
-        for name, part in zip(names[:SHOWN], parts, strict=False)
+        for part in parts[:SHOWN]
     ]
     headers = (what, found.a, found.b, "difference", f"{found.a} runs", f"{found.b} runs")
     terminal.table(headers, rows, right=(1, 2, 3))

@@ -9,7 +9,7 @@ from cross_backend.errors import UsageError
 from cross_backend.measure.paired import MIN_ROUNDS
 from cross_backend.names.platforms import Platform, find_platform
 from cross_backend.names.task_metrics import drop
-from cross_backend.records import INTERRUPTED, Outcome, Panel, Result
+from cross_backend.records import INTERRUPTED, Outcome, Panel, Result, peak_of
 from cross_backend.registry import Role, role_of
 from cross_backend.report import figures, tables
 
@@ -191,29 +191,23 @@ def _signal(result: Result) -> str:
     return decibels if decibels in {"equal", tables.NONE} else f"{decibels} dB"
 
 
-def _narrowed(
-    equals: list[Result], values: Sequence[float | None], unit: Callable[[float], str], what: str
-) -> tuple[list[Result], str]:
-    """Return those whose value is about as small as the smallest, and the words for it; all where one is unknown."""
-    known = [value for value in values if value]
+def _narrowed(equals: list[Result], bytes_of: Callable[[Result], int | None], what: str) -> tuple[list[Result], str]:
+    """Return those whose bytes are about as few as the fewest, and the words for it; all where one is unknown."""
+    known = [value for value in map(bytes_of, equals) if value]
     if len(known) < len(equals):
         return equals, ""
     least = min(known)
     others = [value for value in known if value > SMALLER * least]
     kept = [result for result, value in zip(equals, known, strict=True) if value <= SMALLER * least]
-    return kept, f"{what} ({unit(least)}, the next {unit(min(others))})" if others else ""
+    return kept, f"{what} ({tables.size(least)}, the next {tables.size(min(others))})" if others else ""
 
 
 def _smallest(equals: list[Result]) -> tuple[list[Result], str]:
-    sizes = [result.size_bytes for result in equals]
-    return _narrowed(equals, sizes, lambda n: tables.size(round(n)), "the smallest file")
+    return _narrowed(equals, lambda result: result.size_bytes, "the smallest file")
 
 
 def _least_memory(equals: list[Result]) -> tuple[list[Result], str]:
-    peaks = [
-        next((m.median for m in r.measurements if m.metric == "memory.peak_rss" and m.count), None) for r in equals
-    ]
-    return _narrowed(equals, peaks, lambda n: tables.size(round(n)), "the least memory")
+    return _narrowed(equals, peak_of, "the least memory")
 
 
 def _most_computed(equals: list[Result]) -> tuple[list[Result], str]:

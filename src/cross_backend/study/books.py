@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from cross_backend.comparison.panel import conclude
-from cross_backend.instruments.table import with_further
 from cross_backend.records import Further, Launch, Panel, PanelKey
 from cross_backend.store import Store
 from cross_backend.study.kinds import MachineKind
-from cross_backend.study.measuring import Stored, settings_of
+from cross_backend.study.measuring import Stored, panel_of
 from cross_backend.study.spec import StudySpec
 
 
@@ -96,15 +94,12 @@ class Book:
 
     def finish_panel(self, kind: MachineKind, key: PanelKey) -> Panel:
         """Write down that all of a panel is there, with the fastest for lists of studies, and return it."""
-        found = self._of(kind, key)
-        how = settings_of(self.study.settings, key.threads)
-        panel = conclude(key.workload, found.launches, how, key.batch, kind.machine)
-        panel = replace(panel, place=self.study.where_measured)
+        panel = panel_of(self.study, key, self._of(kind, key), kind.machine)
         fastest = [result.title for result in panel.ranked if result.rank == 1]
         self._store.finish_panel(self._numbers[kind.digest], key, {"fastest": fastest})
         self.finished.add(key)
         self._stored.pop(key, None)
-        return with_further(panel, found.further)
+        return panel
 
     def _of(self, kind: MachineKind, key: PanelKey) -> Stored:
         return self._stored.setdefault(key, {}).setdefault(kind.digest, Stored())

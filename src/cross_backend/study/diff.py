@@ -18,12 +18,12 @@ from typing import Any
 from cross_backend.measure.quantiles import CONFIDENCE
 from cross_backend.measure.statistics import unpaired_ratio
 from cross_backend.measurement import Interval
-from cross_backend.records import Outcome, Panel, Result, StudyResults
+from cross_backend.records import Outcome, Panel, PanelKey, Result, StudyResults
 from cross_backend.report import tables
 from cross_backend.report.tables import Table
 
-Key = tuple[str, int, int, str]
-"""Workload, batch, threads, target."""
+Key = tuple[PanelKey, str]
+"""Panel and target."""
 
 
 class CellVerdict(StrEnum):
@@ -139,7 +139,7 @@ def diff(before: StudyResults, after: StudyResults, margin: float = MARGIN) -> D
         after: the other.
         margin: relative difference that must be ruled out to say *same*, 0.1 for 10 %.
     """
-    first, second = _by_key(before), _by_key(after)
+    first, second = by_key(before), by_key(after)
     keys = [*first, *(key for key in second if key not in first)]
     rows = [_row(key, first.get(key), second.get(key), margin) for key in keys]
 
@@ -147,24 +147,23 @@ def diff(before: StudyResults, after: StudyResults, margin: float = MARGIN) -> D
         old, new = first[keys[index]][1].latency, second[keys[index]][1].latency
         assert old is not None and new is not None, "only cells with two latencies have a floor"
         ratio = unpaired_ratio(new, old, confidence)
-        return ratio is not None and _beyond(ratio, rows[index].floor or 0.0) is not None
+        return ratio is not None and beyond(ratio, rows[index].floor or 0.0) is not None
 
     found = tuple(_holm(rows, told_apart, margin))
     return Diff(before.name, after.name, found, tuple(_caveats(before, after)), margin)
 
 
-def _by_key(study: StudyResults) -> dict[Key, tuple[Panel, Result]]:
-    return {
-        (panel.workload, panel.batch, int(panel.settings.get("threads") or 1), result.target): (panel, result)
-        for panel in study.panels
-        for result in panel.results
-    }
+def by_key(study: StudyResults) -> dict[Key, tuple[Panel, Result]]:
+    """Return every cell of a study's results."""
+    return {(PanelKey.of(panel), result.target): (panel, result) for panel in study.panels for result in panel.results}
 
 
 def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Result] | None, margin: float) -> DiffRow:
     """Compare one cell on its own; SLOWER and FASTER here are still to pass :func:`_holm`."""
     old, new = first[1] if first else None, second[1] if second else None
-    row = DiffRow(*key, CellVerdict.CANNOT_TELL, old.latency_ms if old else None, new.latency_ms if new else None)
+    panel, target = key
+    row = DiffRow(panel.workload, panel.batch, panel.threads, target, CellVerdict.CANNOT_TELL)
+    row = replace(row, before=old.latency_ms if old else None, after=new.latency_ms if new else None)
     if old is None or new is None:
         one = old or new
         assert one is not None, "the key is one of the two studies'"
@@ -177,13 +176,13 @@ def _row(key: Key, first: tuple[Panel, Result] | None, second: tuple[Panel, Resu
     if old.latency is None or new.latency is None:
         return replace(row, note="not measured in both")
     assert first is not None and second is not None
-    floors = [panel.noise_floor for panel, _ in (first, second)]
+    floors = [one.noise_floor for one, _ in (first, second)]
     ratio = unpaired_ratio(new.latency, old.latency)
     if ratio is None or None in floors:
         why = "too little was measured for an interval" if ratio is None else "no noise floor was measured"
         return replace(row, ratio=ratio, note=why)
     row = replace(row, ratio=ratio, floor=max(floor for floor in floors if floor is not None))
-    verdict = _beyond(ratio, row.floor or 0.0)
+    verdict = beyond(ratio, row.floor or 0.0)
     return replace(row, verdict=verdict) if verdict else _undistinguished(row, margin)
 
 
@@ -208,7 +207,7 @@ def _why_not(result: Result) -> str:
     return result.unranked or ""
 
 
-def _beyond(ratio: Interval, floor: float) -> CellVerdict | None:
+def beyond(ratio: Interval, floor: float) -> CellVerdict | None:
     """Whether the whole interval lies beyond the floor, and on which side."""
     if math.log(ratio.low) > floor:
         return CellVerdict.SLOWER

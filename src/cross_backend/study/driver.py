@@ -10,15 +10,13 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from cross_backend.cache import Cache
-from cross_backend.comparison.panel import conclude
 from cross_backend.comparison.site import HERE, Site
-from cross_backend.instruments.table import with_further
 from cross_backend.records import Panel, PanelKey, StudyPart, StudyResults
 from cross_backend.store.database import explained
 from cross_backend.study.books import Book
 from cross_backend.study.launchers.here import LocalLauncher
 from cross_backend.study.launchers.launcher import Launcher, PanelJob
-from cross_backend.study.measuring import settings_of
+from cross_backend.study.measuring import Stored, panel_of
 from cross_backend.study.spec import StudySpec
 from cross_backend.study.watch import Watch
 
@@ -93,7 +91,7 @@ def of_class(store: Store, study: StudySpec, numbers: Sequence[int]) -> StudyRes
     for number, results in zip(numbers, found, strict=True):
         finished = store.finished_panels(number)
         for panel in results.panels:
-            key = PanelKey(panel.workload, panel.batch, int(panel.settings["threads"]))
+            key = PanelKey.of(panel)
             if key in finished or key not in begun:
                 begun[key] = panel
     ordered = (begun[spec.key] for spec in study.panels() if spec.key in begun)
@@ -117,12 +115,10 @@ def _read(store: Store, study_id: int, row: StoredStudy) -> StudyResults:
     specs = study.panels()
     for spec in specs:
         key = spec.key
-        launches = store.launches(study_id, key)
+        launches = tuple(store.launches(study_id, key))
         if launches:
-            how = settings_of(study.settings, key.threads)
-            panel = conclude(key.workload, launches, how, key.batch, row.machine)
-            panel = replace(panel, place=study.where_measured)
-            panels.append(with_further(panel, store.instruments(study_id, key)))
+            stored = Stored(launches, store.instruments(study_id, key))
+            panels.append(panel_of(study, key, stored, row.machine))
     settings, finished = asdict(study.settings), row.finished is not None
     done = len(store.finished_panels(study_id))
     where = study.where_measured

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from cross_backend.measure.quantiles import CONFIDENCE
 from cross_backend.measure.statistics import unpaired_ratio
 from cross_backend.measurement import Interval
 from cross_backend.records import Outcome, Panel, PanelKey, Result, StudyResults
+from cross_backend.study.diff import beyond, by_key
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def history(studies: Sequence[tuple[int, StudyResults]], key: PanelKey, target: 
     seen = [
         (number, results, *found)
         for number, results in studies
-        if results.machine.digest == machine and (found := _found(results, key, target)) is not None
+        if results.machine.digest == machine and (found := by_key(results).get((key, target))) is not None
     ]
     confidence = 1 - (1 - CONFIDENCE) / max(len(seen) - 1, 1)
     moments: list[Moment] = []
@@ -52,15 +52,6 @@ def history(studies: Sequence[tuple[int, StudyResults]], key: PanelKey, target: 
     return moments
 
 
-def _found(results: StudyResults, key: PanelKey, target: str) -> tuple[Panel, Result] | None:
-    for panel in results.panels:
-        if PanelKey(panel.workload, panel.batch, int(panel.settings.get("threads") or 1)) == key:
-            for result in panel.results:
-                if result.target == target:
-                    return panel, result
-    return None
-
-
 def _change(
     before: tuple[Panel, Result] | None, after: tuple[Panel, Result], confidence: float
 ) -> tuple[Interval | None, bool]:
@@ -70,5 +61,4 @@ def _change(
     floors = [panel.noise_floor for panel, _ in (before, after)]
     if ratio is None or None in floors:
         return ratio, False
-    floor = max(floor for floor in floors if floor is not None)
-    return ratio, math.log(ratio.low) > floor or math.log(ratio.high) < -floor
+    return ratio, beyond(ratio, max(floor for floor in floors if floor is not None)) is not None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cross_backend.foreign_text import plain
-from cross_backend.records import INTERRUPTED, TOO_FEW, Outcome, Panel, Result, StudyResults
+from cross_backend.records import INTERRUPTED, TOO_FEW, Outcome, Panel, Result, StudyResults, peak_of
 from cross_backend.registry import at_every_precision, rows
 from cross_backend.report import figures, tables
 from cross_backend.report.markdown import escaped
@@ -24,7 +24,6 @@ NAME = "matrix"
 SCHEMA = 1
 TOGETHER = 8
 """Targets that are open at once: a large model has dozens."""
-PEAK = "memory.peak_rss"
 COLUMNS = (
     "backend",
     "precision",
@@ -195,7 +194,7 @@ def matrix_of(results: StudyResults) -> Matrix:
 
 
 def _cell(panel: Panel, result: Result) -> MatrixCell:
-    comparison, memory = result.comparison, [one for one in result.measurements if one.metric == PEAK and one.count]
+    comparison = result.comparison
     finite = comparison is not None and comparison.max_rel < float("inf")
     return MatrixCell(
         panel.workload,
@@ -211,7 +210,7 @@ def _cell(panel: Panel, result: Result) -> MatrixCell:
         result.size_bytes,
         result.export_s,
         result.latency_ms.value if result.latency_ms and result.outcome is Outcome.OK else None,
-        round(memory[0].median) if memory else None,
+        peak_of(result),
     )
 
 

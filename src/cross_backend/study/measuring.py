@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from cross_backend.cache import Cache
@@ -18,11 +18,12 @@ from cross_backend.comparison.site import HERE, Site
 from cross_backend.errors import CrossBackendError, PlaceError, one_line
 from cross_backend.exporting.export import Exported, outcome_of
 from cross_backend.generation.rows import Length
-from cross_backend.instruments.table import INSTRUMENT_S, take_each
+from cross_backend.instruments.table import INSTRUMENT_S, take_each, with_further
+from cross_backend.machine import Machine
 from cross_backend.program.captured import Captured
 from cross_backend.records import LOCALIZED, Further, Launch, Outcome, Panel, PanelKey
-from cross_backend.registry import resolve
-from cross_backend.study.spec import PanelSpec, StudySettings
+from cross_backend.registry import Resolved, resolve
+from cross_backend.study.spec import PanelSpec, StudySettings, StudySpec
 
 MOST_RUNS = 20_000
 """Most timed calls of a target in a panel: enough for the interval of P99.9, and for nothing more."""
@@ -121,6 +122,13 @@ def settings_of(asked: StudySettings, threads: int) -> Settings:
     return Settings(num_runs=MOST_RUNS, threads=threads, memory_limit_bytes=asked.memory_limit, **shared)
 
 
+def panel_of(study: StudySpec, key: PanelKey, stored: Stored, machine: Machine) -> Panel:
+    """Return what is stored of a panel of one machine's study as its results."""
+    how = settings_of(study.settings, key.threads)
+    panel = conclude(key.workload, stored.launches, how, key.batch, machine)
+    return with_further(replace(panel, place=study.where_measured), stored.further)
+
+
 def _check_same_program(key: PanelKey, before: Sequence[Launch], captured: Captured) -> None:
     """Refuse to go on with a panel whose stored launches are of another program.
 
@@ -134,16 +142,18 @@ def _check_same_program(key: PanelKey, before: Sequence[Launch], captured: Captu
         )
 
 
+def resolved(text: str) -> Resolved | None:
+    """Return a target's backend and options; None where there is no such target."""
+    with contextlib.suppress(CrossBackendError):
+        return resolve(text)
+    return None
+
+
 def _fail_all(targets: Sequence[str], key: PanelKey, error: CrossBackendError) -> Launch:
     """Return the launch of a panel whose workload cannot be captured: every target says why."""
     outcome = outcome_of(error, Outcome.LOWER_FAIL)
     reason = f"the model cannot be captured: {one_line(error)}"
-    rows = []
-    for text in targets:
-        resolved = None
-        with contextlib.suppress(CrossBackendError):
-            resolved = resolve(text)
-        rows.append(Exported(text, outcome, reason, resolved))
+    rows = [Exported(text, outcome, reason, resolved(text)) for text in targets]
     return Launch(tuple(described(key.workload, row, rows[:index]) for index, row in enumerate(rows)))
 
 

@@ -173,10 +173,9 @@ class _Shown:
             if r.rank == 1 and r.latency_ms
         ]
         fastest = f"fastest {' and '.join(first)}" if first else "nothing is ranked"
-        key = PanelKey(panel.workload, panel.batch, int(panel.settings["threads"]))
         right = sum(result.outcome is Outcome.OK for result in panel.results)
         text = (
-            f"{len(self._finished_s)}/{len(self._left.panels)} {key}: {fastest}; "
+            f"{len(self._finished_s)}/{len(self._left.panels)} {PanelKey.of(panel)}: {fastest}; "
             f"{right} of {len(panel.results)} targets verified, {self._finished_s[-1]:.0f} s"
         )
         logger.info("%s", text)

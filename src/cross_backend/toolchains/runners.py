@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -59,7 +59,7 @@ class RunnerBuild:
             package = "g++" if native else f"g++-{self.architecture.replace('_', '-')}-linux-gnu"
             raise CrossBackendError(f"{self.name}: needs a C++ compiler; run: sudo apt-get install {package}")
         ((package, version),) = self.pins
-        source, wheel = self.folder / "source", self.folder / "wheel"
+        wheel = self.folder / "wheel"
         tell(f"[1/3] {self.name}: fetching {package} {version} for {self.architecture}")
         tag = [
             f"--python-version={sys.version_info.major}.{sys.version_info.minor}",
@@ -72,22 +72,32 @@ class RunnerBuild:
         (archive,) = self.folder.glob("*.whl")
         shutil.unpack_archive(archive, wheel, "zip")
         archive.unlink()
-        _copy_runner_sources(source)
         tell(f"[2/3] {self.name}: building the runner")
         system = [] if native else ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={self.architecture}"]
         beside = "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath,'$ORIGIN'"
-        build = ["bash", str(source / "runner" / "build.sh"), str(self.folder / "build"), *system, beside]
-        variables = {"CXX": compiler, "CC": compiler.removesuffix("++") + "cc", "PYTHON": sys.executable}
         package_files = wheel / package
-        run_step(self.name, "building", [*build, f"-Dexecutorch_DIR={package_files}/share/cmake"], variables=variables)
+        options = [*system, beside, f"-Dexecutorch_DIR={package_files}/share/cmake"]
+        self._build(options, {"CXX": compiler, "CC": compiler.removesuffix("++") + "cc"})
         tell(f"[3/3] {self.name}: collecting its libraries")
-        out = self.folder / "out"
+        self._collect((package_files / "lib").glob("*.so*"))
+
+    def _build(self, options: Sequence[str], variables: Mapping[str, str]) -> None:
+        """Build the runner of a copy of its sources."""
+        source = self.folder / "source"
+        for name, path in _runner_sources().items():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, source / name)
+        build = ["bash", str(source / "runner" / "build.sh"), str(self.folder / "build"), *options]
+        run_step(self.name, "building", build, variables={**variables, "PYTHON": sys.executable})
+
+    def _collect(self, libraries: Iterable[Path]) -> None:
+        """Keep the runner with its libraries; delete what they were made of."""
+        parts, out = list(self.folder.iterdir()), self.folder / "out"
         out.mkdir()
-        shutil.copy(self.folder / "build" / RUNNER, out)
-        for path in sorted((package_files / "lib").glob("*.so*")):
+        for path in (self.folder / "build" / RUNNER, *sorted(libraries)):
             shutil.copy(path, out)
-        for folder in (source, wheel, self.folder / "build"):
-            shutil.rmtree(folder)
+        for part in parts:
+            shutil.rmtree(part)
 
 
 @dataclass(frozen=True)
@@ -110,19 +120,9 @@ class AndroidRunnerBuild(RunnerBuild):
         """Build the runner with the NDK's compiler."""
         ndk, executorch = self._find_ndk(), self._find_executorch()
         tell(f"[1/2] {self.name}: building the runner with {ndk.name}")
-        source = self.folder / "source"
-        _copy_runner_sources(source)
-        build = ["bash", str(source / "runner" / "build.sh"), str(self.folder / "build"), "--preset", self.preset]
-        variables = {"ANDROID_NDK": str(ndk), "PYTHON": sys.executable}
-        run_step(self.name, "building", [*build, f"-Dexecutorch_DIR={executorch}"], variables=variables)
+        self._build(["--preset", self.preset, f"-Dexecutorch_DIR={executorch}"], {"ANDROID_NDK": str(ndk)})
         tell(f"[2/2] {self.name}: collecting its files")
-        out = self.folder / "out"
-        out.mkdir()
-        shutil.copy(self.folder / "build" / RUNNER, out)
-        for path in sorted(executorch.parents[1].glob("*.so")):  # beside lib/cmake/ExecuTorch
-            shutil.copy(path, out)
-        for folder in (source, self.folder / "build"):
-            shutil.rmtree(folder)
+        self._collect(executorch.parents[1].glob("*.so"))  # beside lib/cmake/ExecuTorch
 
     def _find_ndk(self) -> Path:
         named = next((value for name in NDK_VARIABLES if (value := os.environ.get(name))), None)
@@ -157,12 +157,6 @@ NDK_VARIABLES = ("ANDROID_NDK", "ANDROID_NDK_HOME")
 EXECUTORCH_ANDROID = "EXECUTORCH_ANDROID"
 """Environment variable that names the folder where an ExecuTorch for Android is installed."""
 _ANDROID_NAMES = {"aarch64": "arm64", "x86_64": "x86_64"}
-
-
-def _copy_runner_sources(folder: Path) -> None:
-    for name, path in _runner_sources().items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, folder / name)
 
 
 def _runner_sources() -> dict[str, Path]:

@@ -21,14 +21,13 @@ from cross_backend.instruments.table import INSTRUMENTS
 from cross_backend.instruments.top_classes import TopClasses, agreement
 from cross_backend.names.target import Target
 from cross_backend.program.captured import Captured
-from cross_backend.records import Result
+from cross_backend.records import PEAK, Result
 from cross_backend.registry import Resolved
 from cross_backend.tuning.bounds import points
 from cross_backend.tuning.tuned import Loss
 
 AGREEMENT = "top-1 agreement with fp32"
 ERROR = "relative error"
-PEAK = "memory.peak_rss"
 
 
 @dataclass

@@ -26,7 +26,7 @@ from cross_backend.measure.paired import MIN_ROUNDS
 from cross_backend.measure.statistics import latency_ms, noise_floor
 from cross_backend.measurement import Measurement
 from cross_backend.program.captured import Captured
-from cross_backend.records import INTERRUPTED, Launch, Outcome, PanelKey, Result
+from cross_backend.records import INTERRUPTED, PEAK, Launch, Outcome, PanelKey, Result, peak_of
 from cross_backend.registry import Role, rows
 from cross_backend.report import tables
 from cross_backend.store import Store
@@ -35,7 +35,7 @@ from cross_backend.study.kinds import versions_of
 from cross_backend.study.spec import PanelSpec, StudySpec
 from cross_backend.tuning.bounds import Bounds, Miss
 from cross_backend.tuning.halving import Key, Rungs, Standings, race
-from cross_backend.tuning.judge import PEAK, Judge
+from cross_backend.tuning.judge import Judge
 from cross_backend.tuning.space import computes_fp32
 from cross_backend.tuning.tuned import Tried, Tuned, nearest, unbeaten
 from cross_backend.workloads import Source
@@ -368,9 +368,3 @@ def _per_item(latency: Measurement, batch: int) -> Measurement:
     if batch == 1:
         return latency
     return replace(latency, rounds=tuple(tuple(value / batch for value in calls) for calls in latency.rounds))
-
-
-def peak_of(result: Result) -> int | None:
-    """Return the peak memory of a result's process, bytes; None where it was not read."""
-    found = next((one for one in result.measurements if one.metric == PEAK and one.count), None)
-    return None if found is None else round(found.median)

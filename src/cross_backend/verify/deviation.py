@@ -7,6 +7,7 @@ its own scale, so neither hides an error beside it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cross_backend.tensors import kind_of
@@ -18,6 +19,8 @@ QUANTILE = 0.75
 """Of the changes along a line of elements: three quarters may be masked, one quarter may be outliers."""
 FEWEST = 8
 """Elements along an axis from which on they have a scale of their own."""
+AGREE = 1e-3
+"""Largest deviation of two references that agree."""
 
 
 def scale_of(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
@@ -92,3 +95,18 @@ def deviation(
         found = np.abs(a - b) / (np.abs(a) + scale)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     return np.where(same, 0.0, np.where(np.isnan(found), np.inf, found))
+
+
+def agree(first: Sequence[np.ndarray[Any, Any]], second: Sequence[np.ndarray[Any, Any]], most: float = AGREE) -> bool:
+    """Whether two gave the same, but for deviations up to ``most``; whole numbers and truths are equal."""
+    import numpy as np
+
+    for a, b in zip(first, second, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if kind_of(a) not in "fc":
+            if not np.array_equal(a, b):
+                return False
+        elif a.size and not float(deviation(a, b, scale_of(a, None)).max()) <= most:
+            return False
+    return True

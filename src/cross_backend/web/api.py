@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
+from anyio import to_thread
 from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 
@@ -39,8 +40,6 @@ def state_of(request: Request) -> State:
 
 async def models(request: Request) -> Response:
     """List the models, and each one's backends with what stops them."""
-    from anyio import to_thread
-
     found = await to_thread.run_sync(state_of(request).catalogue.models)
     return JSONResponse({"models": [_model(one) for one in found.values()]})
 
@@ -82,8 +81,6 @@ async def run(request: Request) -> Response:
 
 async def in_turn(request: Request, work: Callable[[], Response]) -> Response:
     """Do work of benches in a thread when its turn has come; not at all where nobody waits for it any longer."""
-    from anyio import to_thread
-
     limiter = state_of(request).playing
     has_to_wait = limiter.available_tokens < 1
     async with limiter:
@@ -111,8 +108,6 @@ async def present(request: Request) -> Response:
 
 async def payload(request: Request) -> Response:
     """Return the file of a model, for the asking page's own browser to run."""
-    from anyio import to_thread
-
     choice = state_of(request).catalogue.choice(request.path_params["key"])
     return FileResponse(await to_thread.run_sync(visitor.file_of, choice), media_type="application/octet-stream")
 
@@ -134,16 +129,12 @@ async def profile(request: Request) -> Response:
 
 async def studies(request: Request) -> Response:
     """List the stored studies, the latest first."""
-    from anyio import to_thread
-
     found = await to_thread.run_sync(state_of(request).shelf.studies)
     return JSONResponse({"studies": [asdict(row) for row in found]})
 
 
 async def study(request: Request) -> Response:
     """Return a study's results, as its report in JSON has them."""
-    from anyio import to_thread
-
     number = whole(request.path_params["study"])
     results = await to_thread.run_sync(state_of(request).shelf.results, number)
     return JSONResponse(await to_thread.run_sync(document, results))
@@ -151,8 +142,6 @@ async def study(request: Request) -> Response:
 
 async def study_history(request: Request) -> Response:
     """Return one target's latency in all studies of a name, with its change points."""
-    from anyio import to_thread
-
     number, key, target = history_asked(request)
     found = await to_thread.run_sync(state_of(request).shelf.history, number, key, target)
     return JSONResponse({"moments": [asdict(moment) for moment in found]})
@@ -160,8 +149,6 @@ async def study_history(request: Request) -> Response:
 
 async def study_diff(request: Request) -> Response:
     """Compare two studies."""
-    from anyio import to_thread
-
     shelf = state_of(request).shelf
     before, after = (whole(asked(request, name)) for name in ("before", "after"))
     first, second = [await to_thread.run_sync(shelf.results, number) for number in (before, after)]

@@ -197,11 +197,8 @@ class Benches:
 
     def _take(self, seat: _Seat, reading: Reading[Answer]) -> Answer:
         assert seat.bench is not None, "it is held"
-        try:
+        with self._lost_with(seat, WorkerError):
             return seat.bench.take(reading)
-        except WorkerError as error:
-            self._lose(seat, error)
-            raise
 
     def _seat_of(self, choice: Choice) -> tuple[_Seat, bool]:
         """Return a choice's seat, opened, and whether it was opened for that; whoever asks has a turn."""
@@ -228,7 +225,7 @@ class Benches:
         self._tell("opening", seat.choice, "")
         seat.stack = ExitStack()
         began = time.perf_counter()
-        try:
+        with self._lost_with(seat, CrossBackendError):
             artifact.check()
             resolved = check_runs(resolve_artifact(artifact))
             target = str(resolved.target)
@@ -243,42 +240,38 @@ class Benches:
                 verdict, text = comparison.verdict, why
                 if verdict and (wrong := wrong_on_kept(bench, artifact.program, precision, self._cache)):
                     verdict, text = False, f"On an input that an earlier search kept: wrong outputs: {wrong}"
-        except CrossBackendError as error:
-            self._lose(seat, error)
-            raise
         shutil.rmtree(seat.folder, ignore_errors=True)
         seat.folder.mkdir(parents=True)
         seat.writer, seat.reader = Writer(seat.folder, "inputs"), Reader()
         seat.bench, seat.proof = bench, Proof(opened.load_ns / 1e6, verdict, text)
         self._tell("open", seat.choice, f"after {time.perf_counter() - began:.1f} s")
 
-    def _lose(self, seat: _Seat, error: CrossBackendError) -> None:
-        seat.close()
-        self._tell("lost", seat.choice, str(error))
+    @contextlib.contextmanager
+    def _lost_with(self, seat: _Seat, kind: type[CrossBackendError]) -> Iterator[None]:
+        """Close a seat where its bench raises an error of a kind, which goes on."""
+        try:
+            yield
+        except kind as error:
+            seat.close()
+            self._tell("lost", seat.choice, str(error))
+            raise
 
     def _profile(self, seat: _Seat) -> tuple[Timing, ...]:
         artifact = seat.choice.artifact
         assert seat.bench is not None and artifact is not None, "it was just opened"
         seat.used = time.monotonic()
-        try:
-            return seat.bench.profile(
-                Subject(artifact.payload_path, artifact.target, self._settings.threads), PROFILED_RUNS
-            )
-        except WorkerError as error:
-            self._lose(seat, error)
-            raise
+        subject = Subject(artifact.payload_path, artifact.target, self._settings.threads)
+        with self._lost_with(seat, WorkerError):
+            return seat.bench.profile(subject, PROFILED_RUNS)
 
     def _call(self, seat: _Seat, inputs: Sequence[Any] | None, opened: bool) -> Ran:
         assert seat.bench is not None and seat.proof is not None, "it was just opened"
         assert seat.writer is not None and seat.reader is not None, "as the bench is"
         seat.used = time.monotonic()
         given = sample_of(seat.choice) if inputs is None else inputs
-        try:
+        with self._lost_with(seat, WorkerError):
             called = seat.bench.take(Call(seat.writer.hand(given), seat.folder))
             produced = tuple(output.copy() for output in seat.reader.take(called.outputs))
-        except WorkerError as error:
-            self._lose(seat, error)
-            raise
         return Ran(given, produced, called, seat.rss_bytes(), seat.proof, opened)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
 from starlette.responses import StreamingResponse
 
 from cross_backend.errors import UsageError
@@ -47,8 +48,6 @@ async def continue_text(request: Request) -> Response:
 
 async def _sent(state: State, events: Iterator[Event]) -> AsyncIterator[str]:
     """Yield events as text until the last one, or until nobody reads them any longer."""
-    from anyio import to_thread
-
     async with state.playing:
         try:
             while (event := await to_thread.run_sync(next, events, None)) is not None:

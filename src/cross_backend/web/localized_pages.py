@@ -7,14 +7,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from anyio import to_thread
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from cross_backend.errors import UsageError
 from cross_backend.localization.found import ESTIMATED, Culprit, Localized
 from cross_backend.localization.kept import KeptLocalized
-from cross_backend.records import Panel, PanelKey, Result
 from cross_backend.report.localized import numbers_text
+from cross_backend.study.diff import by_key
 from cross_backend.web.api import history_asked, state_of
 from cross_backend.web.catalogue import Choice
 from cross_backend.web.endpoints import TEXT, Endpoint, record
@@ -48,8 +49,6 @@ async def begin_reproducer(request: Request) -> Response:
 
 
 async def _begun(request: Request, kind: str) -> Response:
-    from anyio import to_thread
-
     async with request.form(max_files=0, max_fields=2) as form:
         key = form.get("artifact")
     state = state_of(request)
@@ -78,8 +77,6 @@ async def of_artifact_json(request: Request) -> Response:
 
 
 async def _kept(request: Request) -> tuple[Choice, KeptLocalized]:
-    from anyio import to_thread
-
     state = state_of(request)
     choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
     kept = await to_thread.run_sync(state.localizing.kept, choice)
@@ -90,8 +87,6 @@ async def _kept(request: Request) -> tuple[Choice, KeptLocalized]:
 
 async def reproducer_of(request: Request) -> Response:
     """Return the script of an artifact's reproducer, or its text for the vendor's tracker."""
-    from anyio import to_thread
-
     state, suffix = state_of(request), request.url.path.rpartition(".")[2]
     choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
     kept = await to_thread.run_sync(state.localizing.reproducer, choice)
@@ -105,11 +100,9 @@ async def reproducer_of(request: Request) -> Response:
 
 async def of_study(request: Request) -> Response:
     """Show what a study found of a target."""
-    from anyio import to_thread
-
     number, key, target = history_asked(request)
     results = await to_thread.run_sync(state_of(request).shelf.results, number)
-    result = next((one for panel in results.panels for one in _of(panel, key, target)), None)
+    _, result = by_key(results).get((key, target), (None, None))
     if result is None or result.localized is None:
         raise NotFoundError(f"study {number} did not look for a wrong operator of {target[:80]} there.")
     try:
@@ -119,15 +112,7 @@ async def of_study(request: Request) -> Response:
     return await _page(request, found, result.title, results.started[:16].replace("T", " "), None)
 
 
-def _of(panel: Panel, key: PanelKey, target: str) -> list[Result]:
-    threads = panel.settings.get("threads") or 1
-    is_it = (panel.workload, panel.batch, threads) == (key.workload, key.batch, key.threads)
-    return [one for one in panel.results if is_it and one.target == target]
-
-
 async def _page(request: Request, found: Localized, title: str, when: str, choice: Choice | None) -> Response:
-    from anyio import to_thread
-
     others = [(name, text) for name, text in request.query_params.multi_items() if name != "open"]
     address = f"?{urlencode(others)}&" if others else "?"
     drawn = await to_thread.run_sync(erring, found, opened_runs(request), address)

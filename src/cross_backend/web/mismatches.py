@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from urllib.parse import quote, urlencode
 
-from cross_backend.records import Outcome, Panel
+from cross_backend.records import Outcome, Panel, PanelKey
 from cross_backend.web.state import State
 
 
@@ -38,12 +38,7 @@ def mismatches(state: State, number: int, views: Sequence[tuple[str, Panel]]) ->
     for label, panel, one in wrong:
         choices = models[panel.workload].usable if panel.workload in models else []
         key = next((choice.key for choice in choices if choice.target == one.target), None)
-        asked = {
-            "workload": panel.workload,
-            "batch": panel.batch,
-            "threads": panel.settings.get("threads") or 1,
-            "target": one.target,
-        }
+        asked = {**asdict(PanelKey.of(panel)), "target": one.target}
         kept = f"/results/{number}/localized?{urlencode(asked)}" if one.localized is not None else None
         artifact = f"/artifacts/{quote(key)}#localize" if key is not None else None
         command = f"cross-backend localize {panel.workload} --backend '{one.target}'"

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anyio import to_thread
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.routing import Route
 
@@ -94,8 +95,6 @@ def page(request: Request, name: str, status: int = 200, **facts: Any) -> Respon
 
 async def playground(request: Request) -> Response:
     """Choose a model and backends, and play."""
-    from anyio import to_thread
-
     models = await to_thread.run_sync(state_of(request).catalogue.models)
     model = _chosen(models, request.query_params.get("model"))
     if model is None:
@@ -154,8 +153,6 @@ def _chosen(models: dict[str, Playable], name: str | None) -> Playable | None:
 
 async def results(request: Request) -> Response:
     """List all studies."""
-    from anyio import to_thread
-
     rows = await to_thread.run_sync(state_of(request).shelf.listed)
     wanted = request.query_params.get("find", "").strip()
     shown = [one for one in rows if one.holds(wanted.lower())]
@@ -178,8 +175,6 @@ async def results(request: Request) -> Response:
 
 async def study(request: Request) -> Response:
     """Show one study, as its report does."""
-    from anyio import to_thread
-
     number = whole(request.path_params["study"])
     found = await to_thread.run_sync(state_of(request).shelf.results, number)
     parts = await to_thread.run_sync(html.study_parts, found)
@@ -202,8 +197,6 @@ async def study(request: Request) -> Response:
 
 async def matrix(request: Request) -> Response:
     """Show the latest matrix: models × backends × precisions, each cell with its reason."""
-    from anyio import to_thread
-
     shelf = state_of(request).shelf
     rows = [row for row in await to_thread.run_sync(shelf.studies) if row.name == MATRIX]
     if not rows:
@@ -215,8 +208,6 @@ async def matrix(request: Request) -> Response:
 
 async def study_history(request: Request) -> Response:
     """Draw one target's way through all studies of a name."""
-    from anyio import to_thread
-
     number, key, target = history_asked(request)
     moments = await to_thread.run_sync(state_of(request).shelf.history, number, key, target)
     title = f"{target}: {key.workload}, batch {key.batch}, threads {key.threads}"
@@ -226,8 +217,6 @@ async def study_history(request: Request) -> Response:
 
 async def study_diff(request: Request) -> Response:
     """Show what changed between two studies."""
-    from anyio import to_thread
-
     shelf = state_of(request).shelf
     numbers = [whole(asked(request, name)) for name in ("before", "after")]
     before, after = [await to_thread.run_sync(shelf.results, number) for number in numbers]
@@ -238,8 +227,6 @@ async def study_diff(request: Request) -> Response:
 
 async def download(request: Request) -> Response:
     """Return a file of a study."""
-    from anyio import to_thread
-
     number, name = whole(request.path_params["study"]), request.path_params["name"]
     if name not in DOWNLOADS:
         raise NotFoundError(f"there is no file {name!r}; there are {', '.join(DOWNLOADS)}.")
@@ -275,8 +262,6 @@ def _after(step: Any) -> BackgroundTask:
 
 async def artifacts(request: Request) -> Response:
     """List all artifacts."""
-    from anyio import to_thread
-
     models = await to_thread.run_sync(state_of(request).catalogue.models)
     wanted = request.query_params.get("find", "").strip()
     exported = {name: [one for one in model.choices if one.artifact is not None] for name, model in models.items()}
@@ -299,8 +284,6 @@ def short(reason: str) -> str:
 
 async def artifact(request: Request) -> Response:
     """Show what one artifact holds: what is delegated, what is not, why, and by which line."""
-    from anyio import to_thread
-
     choice, found = await _operations(request)
     drawn = await to_thread.run_sync(graph, found, opened_runs(request))
     kept = await to_thread.run_sync(state_of(request).localizing.kept, choice)
@@ -332,8 +315,6 @@ async def artifact_operations(request: Request) -> Response:
 
 
 async def _operations(request: Request) -> tuple[Choice, Sequence[Operation]]:
-    from anyio import to_thread
-
     state = state_of(request)
     choice = await to_thread.run_sync(state.catalogue.choice, request.path_params["key"])
     return choice, () if choice.artifact is None else await to_thread.run_sync(operations, choice.artifact, state.cache)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
 from starlette.responses import JSONResponse
 
 from cross_backend.errors import UsageError
@@ -27,8 +28,6 @@ SECONDS, LAUNCHES = "2", "3"
 
 async def begin_study(request: Request) -> Response:
     """Begin a study of built-in models in a process of its own."""
-    from anyio import to_thread
-
     async with request.form(max_files=0, max_fields=MOST_MODELS + MOST_TARGETS + 2) as form:
         models, targets = ([str(one) for one in form.getlist(name)] for name in ("model", "target"))
         given = [str(form.get("seconds") or SECONDS), str(form.get("launches") or LAUNCHES)]
@@ -49,8 +48,6 @@ async def running_study(request: Request) -> Response:
 
 async def progress(request: Request) -> Response:
     """Say how far the studies are that commands on this machine run."""
-    from anyio import to_thread
-
     return JSONResponse(told(await to_thread.run_sync(state_of(request).following.now)))
 
 

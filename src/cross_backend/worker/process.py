@@ -113,6 +113,21 @@ def _kept_by_inductor() -> dict[str, str]:
     return {_INDUCTOR_VARIABLE: str(Path(tempfile.gettempdir(), f"torchinductor_{name}"))}
 
 
+def with_pipes(
+    log: Path, command: Sequence[str], variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program on this machine that is asked and answers through pipes; a log receives its complaints."""
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            env={**os.environ, **(variables or {})},
+            start_new_session=True,  # Ctrl-C reaches the parent only, which decides
+        )
+
+
 def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
     """Start a process on this machine.
 
@@ -120,15 +135,7 @@ def _started(log: Path, command: Sequence[str], variables: Mapping[str, str] | N
         WorkerError: the system starts no further process, or there is no such program.
     """
     try:
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                env={**os.environ, **(variables or {})},
-                start_new_session=True,  # Ctrl-C reaches the parent only, which decides
-            )
+        return with_pipes(log, command, variables)
     except OSError as error:
         raise WorkerError(f"a worker cannot be started ({command[0]}: {error.strerror}).") from error
 

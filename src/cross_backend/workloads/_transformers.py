@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,15 @@ def load_model(name: str, kind: Any, config: Any, weights: str | None, whole: tu
     if weights is not None:
         load_checkpoint(model, weights)
     return model.eval()
+
+
+def copy_weights(pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Copy the second tensor of each pair into the first."""
+    import torch
+
+    with torch.no_grad():
+        for own, other in pairs:
+            own.copy_(other)
 
 
 def as_module(model: Any, run: Callable[..., Any], **constants: torch.Tensor) -> torch.nn.Module:

@@ -139,7 +139,7 @@ def _load(net: torch.nn.Module, name: str, shape: Shape, weights: str) -> None:
 
 def take_gpt2(net: Any, model: Any) -> None:
     """Copy the weights of transformers' GPT-2 into a decoder of its shape."""
-    import torch
+    from cross_backend.workloads._transformers import copy_weights
 
     body = model.transformer
     pairs = [(net.tokens.weight, body.wte.weight), (net.places.weight, body.wpe.weight[: net.places.num_embeddings])]
@@ -152,9 +152,7 @@ def take_gpt2(net: Any, model: Any) -> None:
         pairs += [(mine.down.weight, theirs.mlp.c_proj.weight.T), (mine.down.bias, theirs.mlp.c_proj.bias)]
         for own, other in ((mine.before, theirs.ln_1), (mine.between, theirs.ln_2)):
             pairs += [(own.weight, other.weight), (own.bias, other.bias)]
-    with torch.no_grad():
-        for own, other in pairs:
-            own.copy_(other)
+    copy_weights(pairs)
 
 
 def build(shape: Shape) -> torch.nn.Module:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.errors import CaptureError, UsageError
 from cross_backend.workloads import WORKLOADS, Workload
-from cross_backend.workloads._transformers import SEED, import_transformers, load_model
+from cross_backend.workloads._transformers import SEED, copy_weights, import_transformers, load_model
 from cross_backend.workloads.audio import MELS, let_sound_in
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def build_encoder(shape: CrossShape, model: Any) -> EncoderMemory:
         net = EncoderMemory(shape, model.model.encoder, lambda net, sound: net.encoder(sound).last_hidden_state)
         attentions = [layer.encoder_attn for layer in model.model.decoder.layers]
         keys, values = [[getattr(one, part) for one in attentions] for part in ("k_proj", "v_proj")]
-    _copy([*_stacked(net.keys, keys), *_stacked(net.values, values)])
+    copy_weights([*_stacked(net.keys, keys), *_stacked(net.values, values)])
     return net.eval()
 
 
@@ -234,7 +234,7 @@ def build_decoder(shape: CrossShape, model: Any) -> CrossDecoder:
     from cross_backend.workloads._cross_net import CrossDecoder
 
     net = CrossDecoder(shape)
-    _copy(_t5_pairs(net, model) if shape.kind == "t5" else _whisper_pairs(net, model.model.decoder))
+    copy_weights(_t5_pairs(net, model) if shape.kind == "t5" else _whisper_pairs(net, model.model.decoder))
     return net.eval()
 
 
@@ -279,11 +279,3 @@ def _whisper_pairs(net: Any, decoder: Any) -> list[tuple[Any, Any]]:
         if theirs.bias is not None:
             pairs.append((mine.bias, theirs.bias))
     return pairs
-
-
-def _copy(pairs: list[tuple[Any, Any]]) -> None:
-    import torch
-
-    with torch.no_grad():
-        for own, other in pairs:
-            own.copy_(other)

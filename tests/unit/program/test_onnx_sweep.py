@@ -12,7 +12,8 @@ import onnx
 import pytest
 
 from cross_backend.errors import CaptureError
-from cross_backend.program.onnx_truth import agree, find_truth
+from cross_backend.program.onnx_truth import find_truth
+from cross_backend.verify.deviation import agree
 
 FIRST = 7
 CASES_EACH = 2

@@ -43,17 +43,18 @@ def to_half(program: Any) -> Any:
     given, outputs = set(signature.user_inputs), list(module.graph.output_node().args[0])
     users = [spec.kind == torch.export.graph_signature.OutputKind.USER_OUTPUT for spec in signature.output_specs]
     wide = [is_user and _is_float32(node) for is_user, node in zip(users, outputs, strict=True)]
-    for nested in [m for m in module.modules() if isinstance(m, torch.fx.GraphModule)]:  # branches, too
+    parts = [m for m in module.modules() if isinstance(m, torch.fx.GraphModule)]  # branches, too
+    for nested in parts:
         for node in nested.graph.nodes:
             change = _half_number if any(map(_is_float32, (node, *node.all_input_nodes))) else _half_type
             node.args, node.kwargs = (map_aggregate(one, change) for one in (node.args, node.kwargs))
         nested.recompile()
     for node in module.graph.find_nodes(op="placeholder"):
         if _is_float32(node) and node.name in given:
-            _cast_input(node)
+            _narrow(node)
         elif _is_float32(node):
             node.meta["val"] = node.meta["val"].half()
-    for nested in [m for m in module.modules() if isinstance(m, torch.fx.GraphModule)]:
+    for nested in parts:
         for node in nested.graph.find_nodes(op="call_function", target=torch.ops.aten.layer_norm.default):
             if _is_float32(node):
                 _widen(node)
@@ -93,8 +94,8 @@ def _is_float32(node: Any) -> bool:
     return isinstance(node, torch.fx.Node) and getattr(node.meta.get("val"), "dtype", None) == torch.float32
 
 
-def _cast_input(node: Any) -> None:
-    """Let everything that uses an input use its float16."""
+def _narrow(node: Any) -> None:
+    """Let everything that uses a value use its float16."""
     import torch
 
     with node.graph.inserting_after(node):
@@ -115,9 +116,7 @@ def _widen(node: Any) -> None:
 
     with node.graph.inserting_before(node):
         node.args, node.kwargs = map_arg(node.args, wide), map_arg(node.kwargs, wide)
-    with node.graph.inserting_after(node):
-        narrow = node.graph.call_function(torch.ops.aten.to.dtype, (node, torch.float16))
-    node.replace_all_uses_with(narrow, delete_user_cb=lambda user: user is not narrow)
+    _narrow(node)
 
 
 def _cast_outputs(graph: Any, signature: Any, wide: list[bool]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from cross_backend.artifact import Artifact
 from cross_backend.backend import Missing, Option, Options, Recorded, Session, Unavailable
-from cross_backend.backends._vulkan import REMEDY, SOFTWARE, VulkanDevice, find_devices
+from cross_backend.backends._vulkan import REMEDY, SOFTWARE, VulkanDevice, find_devices, shows_no_speed
 from cross_backend.backends.iree._iree import IreeBackend
 from cross_backend.backends.iree._lower import default_target
 from cross_backend.backends.iree._profile import record
@@ -98,11 +98,7 @@ class IreeVulkan(IreeBackend):
         return Execution(
             f"Vulkan ({device.name})",
             nodes=run.on_device / total if total else None,
-            functional_only=(
-                f"{device.name} is a software driver: it says nothing about a GPU's speed"
-                if device.kind == SOFTWARE
-                else None
-            ),
+            functional_only=shows_no_speed(device.name) if device.kind == SOFTWARE else None,
         )
 
 

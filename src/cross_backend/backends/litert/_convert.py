@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.backends.litert._file import TfliteGraph, read_graph
+from cross_backend.backends.litert._session import GIVEN
 from cross_backend.errors import LowerError, UnsupportedError, one_line
+from cross_backend.program.capture import ports_of
 
 _NO_LOWERING = re.compile(r"Lowering not found: (\S+)")
 _QUANTISERS = {"quantized_decomposed", "torchao"}
 """Namespaces of operators that quantise."""
 _PROGRESS = "LITERT_TORCH_SHOW_PROGRESS"
-_WRITTEN = {"int64": "int32"}
-"""Types that the converter writes as narrower ones, which the session converts from and to."""
-_WIDER = {"bfloat16": "float32"}
-"""Types of which outputs may come out in a wider one."""
 
 
 def convert(program: Any, path: Path) -> TfliteGraph:
@@ -56,19 +54,9 @@ def convert(program: Any, path: Path) -> TfliteGraph:
     return graph
 
 
-def _inputs(program: Any) -> list[tuple[str, Any]]:
-    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    return [(str(name), nodes[name]) for name in program.graph_signature.user_inputs]
-
-
-def _outputs(program: Any) -> list[tuple[str, Any]]:
-    nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    return [(str(name), nodes.get(name)) for name in program.graph_signature.user_outputs]
-
-
 def _check_ports(program: Any, graph: TfliteGraph) -> None:
     """Refuse inputs and outputs that the file has in a type that loses digits."""
-    given, got = _inputs(program), _outputs(program)
+    given, got = ports_of(program)
     if (len(given), len(got)) != (len(graph.inputs), len(graph.outputs)):
         raise LowerError(
             f"LiteRT's converter wrote {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, where the program "
@@ -78,5 +66,5 @@ def _check_ports(program: Any, graph: TfliteGraph) -> None:
     for (name, value), tensor in ports:
         wanted = str(getattr(value, "dtype", "")).removeprefix("torch.")
         found = graph.tensors[tensor].dtype
-        if wanted and found not in {wanted, _WRITTEN.get(wanted), _WIDER.get(wanted)}:
+        if wanted and found not in {wanted, GIVEN.get(wanted)}:
             raise UnsupportedError(f"LiteRT cannot take it: {name!r} is {wanted}, which its converter makes {found}.")

@@ -10,7 +10,7 @@ from cross_backend.backends._integers import to_int32
 from cross_backend.backends.litert._engine import open_file
 from cross_backend.backends.litert._file import TfliteGraph, read_graph
 from cross_backend.errors import LoadError
-from cross_backend.tensors import Tensors, TensorSpec, to_numpy
+from cross_backend.tensors import Tensors, TensorSpec, dtype_of, to_numpy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,19 +25,11 @@ class _Output:
     """An output in the interpreter's memory, which the next call overwrites; reading it as an array copies it."""
 
     def __init__(self, interpreter: Any, index: int, spec: TensorSpec) -> None:
-        self._interpreter, self._index, self._spec = interpreter, index, spec
-
-    @property
-    def shape(self) -> tuple[int, ...]:
+        self._interpreter, self._index = interpreter, index
+        self.shape = tuple(map(int, spec.shape))
         """Extents."""
-        return tuple(int(n) for n in self._spec.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
+        self.dtype = dtype_of(spec.dtype.replace("bfloat16", "float32"))
         """Element type."""
-        import numpy as np
-
-        return np.dtype(self._spec.dtype.replace("bfloat16", "float32"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Copy it in the program's type."""

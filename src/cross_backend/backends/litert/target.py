@@ -19,7 +19,7 @@ from cross_backend.backend import (
     Options,
     Session,
 )
-from cross_backend.backends._packages import missing_packages, missing_toolchain
+from cross_backend.backends._packages import absent_packages, missing_toolchain
 from cross_backend.backends._scripts import check_float32
 from cross_backend.backends.litert._convert import convert
 from cross_backend.backends.litert._foreign import describe
@@ -72,8 +72,7 @@ class LiteRt(Backend):
         return None
 
     def missing(self, machine: Machine) -> Missing | None:
-        running = missing_packages((), self.distributions, "litert")
-        return Missing(missing_toolchain(_TOOLCHAIN), running.run if running else None) or None
+        return Missing(missing_toolchain(_TOOLCHAIN), absent_packages(self.distributions, "litert")) or None
 
     def lower(self, program: Program, options: Options, stem: Path, calibration: Calibration) -> Lowered:
         if isinstance(program, OnnxProgram):

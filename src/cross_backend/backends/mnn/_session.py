@@ -30,13 +30,9 @@ class _Output:
     """An output in the session's memory, which the next call overwrites; reading it as an array copies it."""
 
     def __init__(self, tensor: Any, spec: TensorSpec, shape: tuple[int, ...]) -> None:
-        self._tensor, self._spec = tensor, spec
-        self.shape = shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
+        self._tensor, self.shape = tensor, shape
+        self.dtype = dtype_of(spec.dtype)
         """Element type."""
-        return dtype_of(self._spec.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Copy it in the program's type."""
@@ -50,7 +46,6 @@ class MnnSession(Session):
     """One session of one interpreter; an input of another shape resizes it."""
 
     def _open(self) -> None:
-
         path = self.artifact.payload_path
         self._interpreter, self._session = open_file(path, self.options["precision"], self.options["threads"])
         read = self._interpreter.getSessionInputAll(self._session)
@@ -85,11 +80,15 @@ class MnnSession(Session):
             raise RunError(f"MNN's session takes {found} where {shapes} was given.")
         self._shapes = shapes
 
+    def _hosts(self, inputs: Tensors) -> list[tuple[Any, Any, Any]]:
+        """Return of each input the session's tensor, resized, the tensor that is copied there, and its array."""
+        self._resize([tuple(inputs[place].shape) for place in self._read])
+        return [(tensor, *host_of(tensor, self.inputs[i].name, inputs[i])) for i, tensor in self._read.items()]
+
     def _bind(self, inputs: Tensors) -> Callable[[], Tensors]:
-        shapes = [tuple(inputs[place].shape) for place in self._read]
-        self._resize(shapes)
-        hosts = [host_of(tensor, self.inputs[i].name, inputs[i]) for i, tensor in self._read.items()]
-        copies = [(tensor.copyFrom, *host) for tensor, host in zip(self._read.values(), hosts, strict=True)]
+        hosts = self._hosts(inputs)
+        copies = [(tensor.copyFrom, host, array) for tensor, host, array in hosts]
+        shapes = self._shapes
         outputs = [
             _Output(tensor, spec, _shape(spec, tuple(tensor.getShape())))
             for tensor, spec in zip(self._given, self.outputs, strict=True)
@@ -114,9 +113,7 @@ class MnnSession(Session):
         Raises:
             RunError: MNN failed.
         """
-        shapes = [tuple(inputs[place].shape) for place in self._read]
-        self._resize(shapes)
-        hosts = [(tensor, *host_of(tensor, self.inputs[i].name, inputs[i])) for i, tensor in self._read.items()]
+        hosts = self._hosts(inputs)
         return [record(self._interpreter, self._session, hosts) for _ in range(runs)]
 
     def _close(self) -> None:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from cross_backend.backends.ncnn._attention import with_added_masks
 from cross_backend.backends.ncnn._casts import without_input_casts
 from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, Port, Ports, layers_of
 from cross_backend.errors import LowerError, UnsupportedError, failing_as
-from cross_backend.program.capture import example_inputs
+from cross_backend.program.capture import example_inputs, ports_of
 from cross_backend.program.captured import OnnxProgram, Program
 from cross_backend.tensors import TensorSpec
 
@@ -53,7 +53,7 @@ def convert(program: Program, folder: Path, *, half: bool) -> None:
             inputs, outputs = tensors_of_file(program.path)
             as_float = [False] * len(inputs)
         else:
-            inputs, outputs = _tensors(program)
+            inputs, outputs = ([TensorSpec.of(*port) for port in ports] for ports in ports_of(program))
             module = program.module(check_guards=False)
             as_float = without_input_casts(module)
         taken = [replace(spec, dtype="float32") if one else spec for spec, one in zip(inputs, as_float, strict=True)]
@@ -72,16 +72,6 @@ def convert(program: Program, folder: Path, *, half: bool) -> None:
         _ports(source.with_name("model_ncnn.py"), as_float, len(outputs)).write(folder)
         shutil.move(graph, folder / PARAM)
         shutil.move(source.with_name("model.ncnn.bin"), folder / WEIGHTS)
-
-
-def _tensors(program: Any) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Describe a captured program's inputs and outputs."""
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-
-    def specs(names: Iterable[Any]) -> list[TensorSpec]:
-        return [TensorSpec.of(str(name), values[str(name)]) for name in names]
-
-    return specs(program.graph_signature.user_inputs), specs(program.graph_signature.user_outputs)
 
 
 def _check(kind: str, specs: Sequence[TensorSpec], dtypes: Sequence[str]) -> None:

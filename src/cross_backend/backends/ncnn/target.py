@@ -10,6 +10,7 @@ from cross_backend.artifact import Artifact
 from cross_backend.backend import THREADS, Backend, Calibration, Lowered, Missing, Option, Options, Session
 from cross_backend.backends._packages import missing_packages
 from cross_backend.backends._scripts import check_float32, check_processor
+from cross_backend.backends._vulkan import shows_no_speed
 from cross_backend.backends.ncnn._convert import convert
 from cross_backend.backends.ncnn._files import PARAM, WEIGHTS, layers_of
 from cross_backend.backends.ncnn._session import NcnnSession, is_software
@@ -92,11 +93,7 @@ class Ncnn(Backend):
                 nodes=1 - elsewhere.total() / total if total else None,
                 elsewhere=tuple((f"{kind} @ CPU", count) for kind, count in elsewhere.most_common()),
                 precision=options["precision"],
-                functional_only=(
-                    f"{gpu.device_name()} is a software driver: it says nothing about a GPU's speed"
-                    if is_software(gpu)
-                    else None
-                ),
+                functional_only=shows_no_speed(gpu.device_name()) if is_software(gpu) else None,
             )
 
 

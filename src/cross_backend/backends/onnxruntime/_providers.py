@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cross_backend.backend import THREADS, Lifecycle, Missing, Option, Options, Unavailable
 from cross_backend.backends._onnx import TO_LOWER
-from cross_backend.backends._packages import missing_packages
+from cross_backend.backends._packages import absent_packages, at_once
 from cross_backend.backends.onnxruntime import _devices as devices
 from cross_backend.machine import Machine, version_of
 from cross_backend.toolchains import TOOLCHAINS
@@ -72,20 +72,13 @@ class Provider:
             machine: the computer that is asked about.
             root: where its file system begins.
         """
-        packages = missing_packages(TO_LOWER, (), "onnxruntime")
-        return Missing(packages.lower if packages else None, self._missing_to_run(machine, root)) or None
+        return Missing(absent_packages(TO_LOWER, "onnxruntime"), self._missing_to_run(machine, root)) or None
 
     def _missing_to_run(self, machine: Machine, root: Path) -> Unavailable | None:
         elsewhere = self.platform(machine)
         if elsewhere is not None:
             return elsewhere
-        found = [*(need(machine, root) for need in self.needs), self._missing_package()]
-        reasons = [one for one in found if one is not None]
-        if not reasons:
-            return None
-        first, *others = (one.reason for one in reasons)
-        reason = " and ".join([first, *(other.removeprefix("needs ") for other in others)])
-        return Unavailable(reason, ", then: ".join(one.remedy for one in reasons))
+        return at_once([*(need(machine, root) for need in self.needs), self._missing_package()])
 
     def _missing_package(self) -> Unavailable | None:
         if self.is_installed:
@@ -100,8 +93,7 @@ class Provider:
             )
         if self.build:
             return Unavailable(f"needs a build of ONNX Runtime ({self.holders[0]}) that nobody publishes", self.build)
-        absent = missing_packages((), self.holders, "onnxruntime")
-        return absent.run if absent else None
+        return absent_packages(self.holders, "onnxruntime")
 
 
 def _openvino(options: Options) -> Mapping[str, str]:

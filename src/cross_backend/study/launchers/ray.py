@@ -221,7 +221,6 @@ class RayLauncher(Launcher):
                 preparing.forget(job)
                 self._lost(flight, str(event.error))
             case Failed(error=error, node_is_bad=True):
-                assert flight.facts is not None or error is not None
                 if flight.facts is not None:
                     self._set_aside(flight.facts.node, str(error))
                 self._lost(flight, str(error))

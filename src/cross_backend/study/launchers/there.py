@@ -23,11 +23,10 @@ from cross_backend.places.address import parse
 from cross_backend.program.captured import Captured
 from cross_backend.program.captures import KIND as CAPTURES
 from cross_backend.records import Outcome
-from cross_backend.registry import resolve
 from cross_backend.study.kinds import versions_of
 from cross_backend.study.launchers import parcels
 from cross_backend.study.launchers.events import Begun, Doing, Ended, Event, Failed, Launched, NodeFacts, Taken
-from cross_backend.study.measuring import Keep, Stored, measure
+from cross_backend.study.measuring import Keep, Stored, measure, resolved
 from cross_backend.study.spec import PanelSpec, StudySettings
 
 if TYPE_CHECKING:
@@ -267,16 +266,10 @@ def _export(
     able = [text for text, outcome, _ in prepared.rows if outcome in ELSEWHERE]
     found = iter(export(captured, able, how, ignore)[1])
     rows = [
-        next(found) if outcome in ELSEWHERE else Exported(text, outcome, reason, _resolved(text))
+        next(found) if outcome in ELSEWHERE else Exported(text, outcome, reason, resolved(text))
         for text, outcome, reason in prepared.rows
     ]
     return captured, rows
-
-
-def _resolved(text: str) -> Any:
-    with contextlib.suppress(CrossBackendError):
-        return resolve(text)
-    return None
 
 
 def _told(error: PlaceError | OSError) -> PlaceError:

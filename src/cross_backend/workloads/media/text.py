@@ -103,7 +103,15 @@ class TextMedia(Media):
         Raises:
             UsageError: too long, empty, or no text in UTF-8.
         """
-        return _decoded(data, name)
+        if len(data) > MAX_TEXTBYTES:
+            raise UsageError(f"{called(name)} is longer than {MAX_TEXTBYTES >> 20} MiB.")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise UsageError(f"{called(name)} is no text in UTF-8.") from None
+        if "\0" in text or not text.strip():
+            raise UsageError(f"{called(name)} holds no text.")
+        return text.rstrip("\r\n")
 
     def ids_of(self, text: str, name: str | None) -> list[int]:
         """Return the ids of a text without a tokenizer.
@@ -156,23 +164,6 @@ def _byte_order() -> tuple[int, ...]:
 
 BYTES = _byte_order()
 """GPT-2's token → its byte, of the first 256."""
-
-
-def _decoded(data: bytes, name: str | None) -> str:
-    """Return a text.
-
-    Raises:
-        UsageError: too long, empty, or no text in UTF-8.
-    """
-    if len(data) > MAX_TEXTBYTES:
-        raise UsageError(f"{called(name)} is longer than {MAX_TEXTBYTES >> 20} MiB.")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UsageError(f"{called(name)} is no text in UTF-8.") from None
-    if "\0" in text or not text.strip():
-        raise UsageError(f"{called(name)} holds no text.")
-    return text.rstrip("\r\n")
 
 
 def _listed(text: str) -> list[int] | None:
