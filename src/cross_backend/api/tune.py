@@ -112,9 +112,9 @@ def tune(
     counts = [required("threads", one) for one in listed("threads", threads)]
     batches = [required("batch_sizes", one) for one in listed("batch_sizes", batch_sizes)]
     text, own = _file(model, inputs, batches, name)
-    if trust and Path(text).suffix == ".pt2":
-        keep(Cache(), Path(text))
     cache = Cache()
+    if trust and Path(text).suffix == ".pt2" and Path(text).is_file():
+        keep(cache, Path(text))
     with site_at(address, cache) as site, Store.open(db) as store:
         asked = asked_of(
             text,

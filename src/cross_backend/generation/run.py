@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cross_backend.bench.bench import Bench
 from cross_backend.cache import Cache
+from cross_backend.comparison.benches import too_few_processors
 from cross_backend.comparison.contestant import Contestant, described
 from cross_backend.comparison.opening import prove, start
 from cross_backend.comparison.settings import Settings
@@ -167,7 +168,8 @@ def _open(contestant: Contestant, settings: Settings, cache: Cache, stack: ExitS
     resolved = contestant.exported.resolved
     if resolved is None or contestant.result.outcome is not Outcome.OK:
         return
-    if (why := HERE.missing(resolved)) is not None:
+    why = HERE.missing(resolved) or too_few_processors(resolved, settings.threads, HERE.machine)
+    if why is not None:
         contestant.result = replace(contestant.result, outcome=Outcome.UNAVAILABLE, reason=why)
         return
     start(contestant, settings, cache, stack)

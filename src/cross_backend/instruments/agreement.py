@@ -12,6 +12,7 @@ from cross_backend.bench.reading import Reading
 from cross_backend.errors import RunError
 from cross_backend.records import Agreement
 from cross_backend.tensors import kind_of
+from cross_backend.verify.deviation import decibels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,7 +116,7 @@ def agreement(target: str, wanted: Path, found: Path, count: int) -> Agreement:
             powers.append((float(np.square(wide).sum()), float(np.square(wide - have.astype(np.float64)).sum())))
             signal[place] += powers[-1][0]
             noise[place] += powers[-1][1]
-        db = min(_db(*power) for power in powers)
+        db = min(decibels(*power) for power in powers)
         if db < worst_db:
             worst, worst_db = index, db
         classes = classes and _is_scores(a[0])
@@ -129,7 +130,7 @@ def agreement(target: str, wanted: Path, found: Path, count: int) -> Agreement:
         count,
         same / count if classes else None,
         near / count if classes and a[0].shape[1] > TOP else None,
-        tuple(_db(*power) for power in zip(signal, noise, strict=True)),
+        tuple(decibels(*power) for power in zip(signal, noise, strict=True)),
         worst,
         worst_db,
     )
@@ -138,9 +139,3 @@ def agreement(target: str, wanted: Path, found: Path, count: int) -> Agreement:
 def _is_scores(first: np.ndarray[Any, Any]) -> bool:
     """Whether it is one score a class, of each row."""
     return first.ndim == 2 and first.shape[1] >= 2 and kind_of(first) == "f"
-
-
-def _db(signal: float, noise: float) -> float:
-    if noise == 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(noise) else -math.inf

@@ -12,6 +12,7 @@ from cross_backend.localization.found import LayerCost
 from cross_backend.localization.parts import Parts
 from cross_backend.localization.whole import Values, Whole
 from cross_backend.tensors import kind_of
+from cross_backend.verify.deviation import decibels
 
 SHOWING_S = 180.0
 """Seconds after which a program is cut in no further pieces to see its values."""
@@ -146,9 +147,7 @@ def sqnr_db(wanted: Sequence[Any], got: Sequence[Any]) -> float:
     ]
     signal = sum(float((a * a).sum()) for a, _ in floats)
     noise = sum(float(((a - b) ** 2).sum()) for a, b in floats)
-    if noise == 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    return decibels(signal, noise)
 
 
 def drop(wanted: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]]) -> float:

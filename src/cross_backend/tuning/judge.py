@@ -134,7 +134,8 @@ class Judge:
             state.fail([PEAK], one_line(error))
         measurements = (*contestant.result.measurements, *state.measurements)
         absent = {**contestant.result.absent, **state.absent}
-        contestant.result = replace(contestant.result, measurements=measurements, absent=absent)
+        failures = {**contestant.result.failures, **state.failures}
+        contestant.result = replace(contestant.result, measurements=measurements, absent=absent, failures=failures)
 
     def accuracy_of(self, result: Result) -> float | None:
         """Return a result's accuracy; None where it is unknown."""

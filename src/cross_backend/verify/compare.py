@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cross_backend.records import Comparison
 from cross_backend.tensors import BFLOAT16, kind_of
-from cross_backend.verify.deviation import deviation, moved, scale_of
+from cross_backend.verify.deviation import decibels, deviation, moved, scale_of
 from cross_backend.verify.further import OWN, PROBE, STEP, KnownInput, further_of
 from cross_backend.verify.narrow import GAIN, allowed_mean, narrow_of, too_noisy
 
@@ -244,17 +244,18 @@ def _judge(
     deviations = deviation(a, b, np.broadcast_to(scale, want.shape)[finite])
     worst = np.flatnonzero(finite)[int(deviations.argmax())]
     place = [int(index) for index in np.unravel_index(worst, want.shape)]
-    return _Found(
-        float(np.abs(a - b).max()),
-        float(deviations.max()),
-        f"{name} deviates by %s of its scale at {place}",
-        float((deviations * deviations).sum()),
-        a.size,
-        float((np.abs(a) ** 2).sum()),
-        float((np.abs(a - b) ** 2).sum()),
-        complex(np.vdot(a, b)),
-        float((np.abs(b) ** 2).sum()),
-    )
+    with np.errstate(over="ignore"):  # wrong outputs may be so large that their squares are infinite
+        return _Found(
+            float(np.abs(a - b).max()),
+            float(deviations.max()),
+            f"{name} deviates by %s of its scale at {place}",
+            float((deviations * deviations).sum()),
+            a.size,
+            float((np.abs(a) ** 2).sum()),
+            float((np.abs(a - b) ** 2).sum()),
+            complex(np.vdot(a, b)),
+            float((np.abs(b) ** 2).sum()),
+        )
 
 
 def _proves_nothing(references: Sequence[Arrays], rounding: float | None) -> str | None:
@@ -300,7 +301,6 @@ def _concluded(
     rms = math.sqrt(sum(one.squares for one in found) / max(sum(one.count for one in found), 1))
     signal, noise = sum(one.signal for one in found), sum(one.noise for one in found)
     norm, dot = sum(one.norm for one in found), abs(sum(one.dot for one in found))
-    sqnr = math.inf if noise == 0 else (10 * math.log10(signal / noise) if signal else -math.inf)
     cosine = dot / math.sqrt(signal * norm) if signal and norm else float(signal == norm)
     reason = None
     if not max_rel <= tolerance:
@@ -314,4 +314,4 @@ def _concluded(
         reason = f"outputs deviate by {rms:.2g} of their scale, root mean square; {mean:.2g} is allowed"
         if exact and math.isfinite(exact):
             reason += f" ({rms / exact:.2g} × and {mean / exact:.2g} × exact rounding to 16 bits)"
-    return Comparison(max_abs, max_rel, sqnr, cosine, tolerance, reason is None, reason, unproved)
+    return Comparison(max_abs, max_rel, decibels(signal, noise), cosine, tolerance, reason is None, reason, unproved)

@@ -7,6 +7,7 @@ its own scale, so neither hides an error beside it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,12 @@ def deviation(
         found = np.abs(a - b) / (np.abs(a) + scale)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     return np.where(same, 0.0, np.where(np.isnan(found), np.inf, found))
+
+
+def decibels(signal: float, noise: float) -> float:
+    """Return a signal-to-noise ratio of two sums of squares, dB; −∞ where it is 0, or not known as both overflow."""
+    ratio = signal / noise if noise else math.inf
+    return 10 * math.log10(ratio) if ratio > 0 else -math.inf
 
 
 def agree(first: Sequence[np.ndarray[Any, Any]], second: Sequence[np.ndarray[Any, Any]], most: float = AGREE) -> bool:

@@ -28,3 +28,8 @@ def test_a_program_is_tuned(tmp_path: Path) -> None:
     assert tuned.workload == "net" and len(tuned.tried) == 2
     assert tuned.winner is not None and tuned.winner.fits
     assert tuned.command is not None and tuned.command.startswith("cross-backend export ")
+
+
+def test_a_trusted_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(xb.CrossBackendError, match=r"no\.pt2 does not exist"):
+        xb.tune(tmp_path / "no.pt2", ["cpu"], trust=True, db=str(tmp_path / "s.sqlite"))

@@ -299,6 +299,11 @@ def test_a_reference_of_zeros_takes_zeros_only() -> None:
     assert (wrong.verdict, wrong.max_rel, wrong.sqnr_db) == (False, math.inf, -math.inf)
 
 
+def test_an_error_whose_square_is_no_number_is_wrong() -> None:
+    found = judge(np.full(4, 1e200), REFERENCE.astype(np.float64).reshape(-1)[:4])
+    assert (found.verdict, found.sqnr_db) == (False, -math.inf)
+
+
 def test_zeros_are_never_right_for_something() -> None:
     found = judge(np.zeros_like(REFERENCE))
     assert not found.verdict

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cross_backend.backends.litert._file import TfliteGraph, read_graph
-from cross_backend.backends.litert._session import GIVEN
+from cross_backend.backends.litert._session import GIVEN, TAKEN
 from cross_backend.errors import LowerError, UnsupportedError, one_line
 from cross_backend.program.capture import ports_of
 
@@ -62,9 +62,11 @@ def _check_ports(program: Any, graph: TfliteGraph) -> None:
             f"LiteRT's converter wrote {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, where the program "
             f"has {len(given)} and {len(got)}."
         )
-    ports = [*zip(given, graph.inputs, strict=True), *zip(got, graph.outputs, strict=True)]
-    for (name, value), tensor in ports:
-        wanted = str(getattr(value, "dtype", "")).removeprefix("torch.")
-        found = graph.tensors[tensor].dtype
-        if wanted and found not in {wanted, GIVEN.get(wanted)}:
-            raise UnsupportedError(f"LiteRT cannot take it: {name!r} is {wanted}, which its converter makes {found}.")
+    for ports, tensors, others in ((given, graph.inputs, TAKEN), (got, graph.outputs, GIVEN)):
+        for (name, value), tensor in zip(ports, tensors, strict=True):
+            wanted = str(getattr(value, "dtype", "")).removeprefix("torch.")
+            found = graph.tensors[tensor].dtype
+            if wanted and found not in {wanted, others.get(wanted)}:
+                raise UnsupportedError(
+                    f"LiteRT cannot take it: {name!r} is {wanted}, which its converter makes {found}."
+                )
