@@ -146,7 +146,7 @@ def _started(part: str) -> str:
         return part
     more = SHORTER.get(words[0], "")
     if "--generate" in part:
-        words, more = [re.sub(r"\b\d+:\d+\b", "4:4", word) for word in words], "--launches 1"
+        words, more = [re.sub(r"\b\d+:\d+\b", "4:4", word) for word in words], ""
     return " ".join([shlex.quote(sys.executable), "-m", module, *words, more])
 
 
