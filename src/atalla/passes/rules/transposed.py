@@ -142,7 +142,7 @@ def _without(x: ir.Tensor, first: Sequence[int]) -> ir.Tensor:
 def _fill(low: Lowering, place: ir.Tensor, bias: ir.Tensor | None) -> None:
     """Write the bias alone."""
     if bias is None:
-        low.emit(Op.FILL, place, value=0.0, whole=0)
+        low.fill(place, 0)
         return
     dims = (1, *bias.shape, *(1 for _ in place.shape[2:]))
     column = bias.view(dims, (0, *bias.strides, *(0 for _ in place.shape[2:])))

@@ -18,6 +18,11 @@ def place(index: int, rank: int) -> int:
     return index + rank if index < 0 else index
 
 
+def as_rows(x: ir.Tensor) -> ir.Tensor:
+    """Return one element as a row of one."""
+    return x if x.shape else x.view((1,), (1,))
+
+
 @rule("view.default", "reshape.default", "_unsafe_view.default")
 def view(low: Lowering, x: ir.Tensor, _size: Sequence[Any]) -> ir.Tensor:
     """Other extents, the same elements in the same order."""

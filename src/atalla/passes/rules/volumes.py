@@ -81,7 +81,7 @@ def _padded(low: Lowering, x: ir.Tensor, before: int, length: int) -> ir.Tensor:
     kept = min(depth, length - before) if length > before else 0
     for start, size in ((0, min(before, length)), (before + kept, length - before - kept)):
         if size > 0:
-            low.emit(Op.FILL, _slab(padded, start, size), value=0.0, whole=0)
+            low.fill(_slab(padded, start, size), 0)
     if kept > 0:
         low.emit(Op.COPY, _slab(padded, before, kept), [_slab(x, 0, kept)])
     return padded
