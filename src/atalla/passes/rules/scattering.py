@@ -11,7 +11,7 @@ from atalla.isa import Dtype, Op, Scatter, Step
 from atalla.passes.constraints import Request, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
-from atalla.passes.rules.chain import Chain, broadcast
+from atalla.passes.rules.chain import Chain, broadcast, broadcast_from
 from atalla.passes.rules.creation import known_value
 from atalla.passes.rules.movement import cat, neighbours, row_numbers
 from atalla.passes.rules.views import as_rows, permute, place
@@ -246,10 +246,8 @@ def _common(shapes: Sequence[Sequence[Any]], rank: int) -> tuple[Any, ...]:
 
 def _masked(low: Lowering, x: ir.Tensor, mask: ir.Tensor, update: ir.Tensor) -> ir.Tensor:
     """Emit the choice between an element and the one number."""
-    after = len(x.shape) - len(mask.shape)
-    wide = mask.view((*mask.shape, *([1] * after)), (*mask.strides, *([0] * after)))
     chain = Chain()
-    chosen = chain.read(broadcast(wide, x.shape))
+    chosen = chain.read(broadcast_from(0, mask, x.shape))
     value = chain.read(broadcast(update.view((), ()), x.shape))
     kept = chain.read(x)
     return chain.emit(low, chain.step(Step.WHERE, chosen, value, kept), like=[x])
