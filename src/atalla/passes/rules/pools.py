@@ -17,7 +17,7 @@ from atalla.passes.constraints import Request, float32, has_elements, known_numb
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
 from atalla.passes.rules.chain import Chain
-from atalla.passes.rules.convolution import channels_last, window
+from atalla.passes.rules.convolution import channels_last, each, window
 from atalla.passes.rules.movement import framed
 
 NEEDS = (float32, has_elements, known_numbers)
@@ -36,13 +36,8 @@ class Window:
 
 def windows(dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> list[Window]:
     """Return those of an operator's arguments, each a number or a list."""
-
-    def each(value: Any) -> list[int]:
-        given = [value] if isinstance(value, int) else list(value)
-        return given if len(given) == dims else given * dims
-
-    parts = (each(kernel), each(stride or kernel), each(padding), each(padding), each(dilation))
-    return [Window(*one) for one in zip(*parts, strict=True)]
+    given = (kernel, stride or kernel, padding, padding, dilation)
+    return [Window(*one) for one in zip(*(each(value, dims) for value in given), strict=True)]
 
 
 def dense(low: Lowering, x: ir.Tensor) -> ir.Tensor:

@@ -24,10 +24,10 @@ DEPTH_INSIDE = (0, 3, 4, 2, 1)
 class Filter:
     """What a convolution of volumes does along depth, height and width."""
 
-    stride: tuple[int, int, int]
-    before: tuple[int, int, int]
-    after: tuple[int, int, int]
-    dilation: tuple[int, int, int]
+    stride: Sequence[int]
+    before: Sequence[int]
+    after: Sequence[int]
+    dilation: Sequence[int]
     groups: int
 
 
@@ -42,14 +42,10 @@ def emit_volume(
     flat = data.transpose(1, 2).reshape(columns, -1, *kernel)
     images = constant(flat.contiguous(), weight.name)
     pads = (*filter_.before[1:], *filter_.after[1:])
-    attributes = window(_two(kernel), _two(filter_.stride[1:]), pads, _two(filter_.dilation[1:]))
+    attributes = window(kernel, filter_.stride[1:], pads, filter_.dilation[1:])
     volume, step = _neighbours(low, x, taps, dst.shape[2], filter_)
     for source, target in _batches(volume, dst, step, taps * x.shape[1]):
         emit_convolution(low, target, (source, images, bias), attributes, filter_.groups)
-
-
-def _two(values: Sequence[int]) -> tuple[int, int]:
-    return (values[0], values[1])
 
 
 def _neighbours(low: Lowering, x: ir.Tensor, taps: int, places: int, filter_: Filter) -> tuple[ir.Tensor, Any]:
