@@ -10,12 +10,12 @@ import math
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, simplify
+from atalla.dims import equal, simplify, strides_of_pixels
 from atalla.isa import Op, Pool, Reduce
 from atalla.passes.constraints import Request, float32, has_elements
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
-from atalla.passes.rules.pools import Window, along, dense, emit_pool, new_image, places_unused, pooled
+from atalla.passes.rules.pools import Window, along, dense, emit_pool, places_unused, pooled
 from atalla.passes.rules.reductions import reduce
 
 
@@ -72,7 +72,8 @@ def _adaptive(low: Lowering, x: ir.Tensor, kind: Pool, all_of_it: Reduce) -> ir.
 def _shared_out(low: Lowering, x: ir.Tensor, kind: Pool, axis: int, have: int, made: int) -> ir.Tensor:
     """Emit the windows of one dim, a pool for each group of those that are as long."""
     x = dense(low, x)
-    dst = new_image(low, x, [made if i == axis else n for i, n in enumerate(x.shape)])
+    shape = [made if i == axis else n for i, n in enumerate(x.shape)]
+    dst = low.new(x.dtype, shape, strides_of_pixels(shape))
     source, target, common = along(x, axis), along(dst, axis), math.gcd(have, made)
     groups = made // common
     for first in range(groups):

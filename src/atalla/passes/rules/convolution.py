@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import equal, strides_in_order
+from atalla.dims import equal, strides_in_order, strides_of_pixels
 from atalla.isa import FEW_CHANNELS, Op
 from atalla.isa.format import MOST_FILTER_ROWS
 from atalla.passes.constraints import Request, float32, has_elements, known_numbers
@@ -37,7 +37,7 @@ def channels_last(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """Return the same elements with the channels innermost."""
     if equal(x.strides[1], 1) or equal(x.shape[1], 1):
         return x
-    return low.copy(x, strides_in_order(x.shape, CHANNELS_LAST))
+    return low.copy(x, strides_of_pixels(x.shape))
 
 
 def known_weights(asked: Request) -> bool:
@@ -78,7 +78,7 @@ def convolution(
     dtype, made = low.output_type()
     made = made if has_batch else (1, *made)
     shape = (*made[:2], 1, made[2]) if is_row else made
-    dst = low.new(dtype, shape, strides_in_order(shape, CHANNELS_LAST))
+    dst = low.new(dtype, shape, strides_of_pixels(shape))
     emit_convolution(low, dst, (x, weight, bias), window(kernel, strides, pads, dilations), groups)
     result = dst if has_batch else unbatched(dst)
     if not is_row:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atalla import ir
-from atalla.dims import product, strides_in_order
+from atalla.dims import product, strides_of_pixels
 from atalla.isa import Op, Pool
 from atalla.passes.constraints import Request, float32, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
@@ -43,13 +43,20 @@ def windows(dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
 def dense(low: Lowering, x: ir.Tensor) -> ir.Tensor:
     """Return the same elements without gaps, channels innermost."""
     order = (0, *range(2, len(x.shape)), 1)
-    return x if x.order == order else low.copy(x, strides_in_order(x.shape, order))
+    return x if x.order == order else low.copy(x, strides_of_pixels(x.shape))
+
+
+def planes(low: Lowering, x: ir.Tensor) -> ir.Tensor:
+    """Return volumes as images: the planes of their depth, one behind the other."""
+    x = dense(low, x)
+    n, channels, depth, *size = x.shape
+    return x.view((product((n, depth)), channels, *size), (x.strides[2], x.strides[1], *x.strides[3:]))
 
 
 def along(x: ir.Tensor, axis: int) -> ir.Tensor:
     """Return what is dense as images: what lies outside of a dim is the batch, what lies inside of it the width."""
     shape = (product((x.shape[0], *x.shape[2:axis])), x.shape[1], x.shape[axis], product(x.shape[axis + 1 :]))
-    return x.view(shape, strides_in_order(shape, (0, 2, 3, 1)))
+    return x.view(shape, strides_of_pixels(shape))
 
 
 def emit_pool(low: Lowering, dst: ir.Tensor, x: ir.Tensor, kind: Pool, high: Window, wide: Window) -> None:
@@ -60,26 +67,19 @@ def emit_pool(low: Lowering, dst: ir.Tensor, x: ir.Tensor, kind: Pool, high: Win
     low.emit(Op.POOL2D, dst, [x], kind=int(kind), **attributes)
 
 
-def new_image(low: Lowering, x: ir.Tensor, shape: Sequence[Any]) -> ir.Tensor:
-    """Return a storage without gaps, channels innermost."""
-    return low.new(x.dtype, shape, strides_in_order(shape, (0, *range(2, len(shape)), 1)))
-
-
 def pooled(low: Lowering, x: ir.Tensor, kind: Pool, every: Sequence[Window], shape: Sequence[Any]) -> ir.Tensor:
     """Emit a pool of rows, images or volumes with batch; give a result of that shape."""
     if len(every) == 2:
-        dst = new_image(low, x, shape)
+        dst = low.new(x.dtype, shape, strides_of_pixels(shape))
         emit_pool(low, dst, channels_last(low, x), kind, *every)
         return dst
     if len(every) == 3:
-        planes = dense(low, x)
-        flat = planes.view((product((x.shape[0], x.shape[2])), x.shape[1], *x.shape[3:]), planes.strides[2:3] +
-                           planes.strides[1:2] + planes.strides[3:])  # fmt: skip
+        flat, deep = planes(low, x), (*x.shape[:3], *shape[3:])
         made = pooled(low, flat, kind, every[1:], (*flat.shape[:2], *shape[3:]))
-        x = made.view((*x.shape[:3], *shape[3:]), strides_in_order((*x.shape[:3], *shape[3:]), (0, 2, 3, 4, 1)))
+        x = made.view(deep, strides_of_pixels(deep))
     if every[0] == Window():
         return x
-    x, dst = dense(low, x), new_image(low, x, shape)
+    x, dst = dense(low, x), low.new(x.dtype, shape, strides_of_pixels(shape))
     emit_pool(low, along(dst, 2), along(x, 2), kind, every[0], Window())
     return dst
 
