@@ -78,9 +78,7 @@ def _shared_out(low: Lowering, x: ir.Tensor, kind: Pool, axis: int, have: int, m
     groups = made // common
     for first in range(groups):
         start, end = first * have // made, -(-(first + 1) * have // made)
-        part = source.view(
-            (*source.shape[:2], have - start, source.shape[3]), source.strides, simplify(start * source.strides[2])
-        )
+        part = source.narrow(2, start, have - start)
         sn, sc, sh, sw = target.strides
         places = target.view(
             (*target.shape[:2], common, target.shape[3]), (sn, sc, simplify(groups * sh), sw), simplify(first * sh)

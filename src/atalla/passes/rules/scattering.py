@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atalla import ir
-from atalla.dims import contiguous_strides, equal, product, simplify
+from atalla.dims import contiguous_strides, equal, product
 from atalla.isa import Dtype, Op, Scatter, Step
 from atalla.passes.constraints import Request, has_elements, known_numbers
 from atalla.passes.lowering import Lowering
@@ -176,12 +176,7 @@ def slice_scatter(
     axis = place(axis, len(x.shape))
     first, last, _ = slice(start, end).indices(x.shape[axis])
     last = max(first, last)
-
-    def part(begin: int, stop: int) -> ir.Tensor:
-        shape = [stop - begin if i == axis else n for i, n in enumerate(x.shape)]
-        return x.view(shape, x.strides, simplify(begin * x.strides[axis]))
-
-    return cat(low, [part(0, first), update, part(last, x.shape[axis])], axis)
+    return cat(low, [x.narrow(axis, 0, first), update, x.narrow(axis, last, x.shape[axis] - last)], axis)
 
 
 def put_by_number_or_mask(asked: Request) -> bool:

@@ -77,15 +77,10 @@ def _padded(low: Lowering, x: ir.Tensor, before: int, length: int) -> ir.Tensor:
     kept = min(depth, length - before) if length > before else 0
     for start, size in ((0, min(before, length)), (before + kept, length - before - kept)):
         if size > 0:
-            low.fill(_slab(padded, start, size), 0)
+            low.fill(padded.narrow(2, start, size), 0)
     if kept > 0:
-        low.emit(Op.COPY, _slab(padded, before, kept), [_slab(x, 0, kept)])
+        low.emit(Op.COPY, padded.narrow(2, before, kept), [x.narrow(2, 0, kept)])
     return padded
-
-
-def _slab(x: ir.Tensor, start: int, size: int) -> ir.Tensor:
-    """Return a part of a volume's depth."""
-    return x.view((*x.shape[:2], size, *x.shape[3:]), x.strides, simplify(start * x.strides[2]))
 
 
 def _batches(x: ir.Tensor, dst: ir.Tensor, step: Any, channels: int) -> Iterator[tuple[ir.Tensor, ir.Tensor]]:
