@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from atalla import ir
 from atalla.dims import equal, simplify, strides_of_pixels
-from atalla.isa import Op, Space, Step
-from atalla.passes.fuse.products import PRODUCTS, as_activation
-from atalla.passes.fuse.uses import Uses, is_same_view
+from atalla.isa import Op, Space
+from atalla.passes.fuse.products import AFFINE, PRODUCTS, RESIDUAL, as_activation
+from atalla.passes.fuse.uses import Uses, is_same_view, lie_alike
 
 WRITERS = PRODUCTS | {Op.COPY, Op.FILL}
 """Of parts: places of a transposed convolution that no tap reaches hold the bias alone."""
-AFFINE = ((Step.MUL, 0, 1, 0), (Step.ADD, 3, 2, 0))
-RESIDUAL = ((Step.ADD, 0, 1, 0),)
 
 
 def into_parts(program: ir.Program) -> None:
@@ -77,9 +75,7 @@ def _others_fit(ew: ir.Instruction, place: int, source: ir.Tensor, uses: Uses) -
 
 
 def _lies_alike(first: ir.Tensor, second: ir.Tensor) -> bool:
-    return first.dtype is second.dtype and all(
-        equal(a, b) or equal(n, 1) for n, a, b in zip(first.shape, first.strides, second.strides, strict=True)
-    )
+    return first.dtype is second.dtype and lie_alike(first, second)
 
 
 def _by_channel(tensor: ir.Tensor) -> bool:
