@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from atalla.fuzz.graph import NAME, Graph, Leaf, Node
-from atalla.fuzz.values import RefusedError, Values
+from atalla.fuzz.values import RefusedError, values_of
 
 if TYPE_CHECKING:
     import torch
@@ -38,15 +39,11 @@ class SeededLeaves:
 
     def values(self, graph: Graph) -> Mapping[str, torch.Tensor] | None:
         """Return the values in float32; None where nobody can be held to one of them."""
-        values = Values(graph.precision)
         try:
-            for leaf in graph.leaves:
-                values.add_leaf(leaf)
-            for node in graph.nodes:
-                values.add_node(node)
+            known = values_of(graph).known
         except RefusedError:
             return None
-        return {name: known.single for name, known in values.known.items()}
+        return {name: one.single for name, one in known.items()}
 
     def leaf_like(self, value: torch.Tensor, name: str, called: str) -> Leaf:
         """Return a leaf with numbers such as a value has."""
@@ -134,10 +131,7 @@ def _weight(graph: Graph) -> tuple[int, ...]:
     """Return what shall be small: nodes, outputs, leaves, elements, and leaves that are anything but plain."""
     elements, odd = 0, 0
     for leaf in graph.leaves:
-        count = 1
-        for size in leaf.shape:
-            count *= size
-        elements += count
+        elements += math.prod(leaf.shape)
         odd += leaf.oddness + (not leaf.name.startswith("x")) + len(leaf.shape)
     numbers = sum(map(int, NUMBER.findall(" ".join(node.call for node in graph.nodes))))
     size = len(graph.nodes) + sum(source.count("\n") for source in graph.functions)
