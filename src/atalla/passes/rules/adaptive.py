@@ -15,7 +15,7 @@ from atalla.isa import Op, Pool, Reduce
 from atalla.passes.constraints import Request, float32, has_elements
 from atalla.passes.lowering import Lowering
 from atalla.passes.rule import rule
-from atalla.passes.rules.pools import Window, along, dense, emit_pool, places_unused, pooled
+from atalla.passes.rules.pools import Window, along, dense, dims_of, emit_pool, places_unused, pooled
 from atalla.passes.rules.reductions import reduce
 
 
@@ -30,8 +30,7 @@ def known_parts(asked: Request) -> bool:
 
 def _sizes(low: Lowering, x: ir.Tensor) -> list[tuple[Any, Any]]:
     """Return the sizes before and after of the dims that windows share out."""
-    assert low.node is not None, "a rule has its node"
-    dims = 3 if "3d" in str(low.node.target) else 2
+    dims = dims_of(low)
     return list(zip(x.shape[-dims:], low.output_type()[1][-dims:], strict=True))
 
 

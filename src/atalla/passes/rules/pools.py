@@ -116,10 +116,10 @@ def max_pool_with_places(
     low: Lowering, x: ir.Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> tuple[ir.Tensor, None]:
     """The largest of each window of an image or a volume."""
-    return _of_node(low, x, Pool.MAX, windows(_dims(low), kernel, stride, padding, dilation)), None
+    return _of_node(low, x, Pool.MAX, windows(dims_of(low), kernel, stride, padding, dilation)), None
 
 
-def _dims(low: Lowering) -> int:
+def dims_of(low: Lowering) -> int:
     """Return how many dims the windows of the current node's operator have."""
     assert low.node is not None, "a rule has its node"
     return 3 if "3d" in str(low.node.target) else 2
@@ -127,7 +127,7 @@ def _dims(low: Lowering) -> int:
 
 def _reach(asked: Request) -> list[bool | None]:
     """Tell of each dim whether a window reaches beyond the padding; None where that is not known."""
-    dims = 3 if "3d" in str(asked.low.node and asked.low.node.target) else 2
+    dims = dims_of(asked.low)
     every = windows(dims, asked["kernel"], asked["stride"], asked["padding"])
     sizes = zip(every, asked["x"].shape[-dims:], asked.shape[-dims:], strict=True)
     return [
@@ -163,7 +163,7 @@ def avg_pool(
     divisor: int | None = None,
 ) -> ir.Tensor:
     """The mean of each window, or its sum by a divisor."""
-    every = windows(_dims(low), kernel, stride, padding)
+    every = windows(dims_of(low), kernel, stride, padding)
     if divisor is not None:
         made = _of_node(low, x, Pool.MEAN_PADDED, every)
         chain = Chain()
