@@ -34,21 +34,16 @@ static void each_tensor(at_debug* debug, uint32_t number, bool reads, void (*vis
   }
 }
 
-static void poison(at_debug* debug, const at_tensor* root) {
-  memset(debug->arena + root->place, AT_POISON, root->bytes);
-}
-
-static void begin(at_debug* debug, uint32_t insn, uint32_t tensor) {
+// Poisons a tensor's storage if the instruction is that of its `steps`.
+static void poison(at_debug* debug, const uint32_t* steps, uint32_t insn, uint32_t tensor) {
   const uint32_t number = debug->blob->tensors[tensor].root;
   const at_tensor* root = &debug->blob->tensors[number];
-  if (root->space == AT_ARENA && debug->first[number] == insn) poison(debug, root);
+  if (root->space == AT_ARENA && steps[number] == insn) memset(debug->arena + root->place, AT_POISON, root->bytes);
 }
 
-static void end(at_debug* debug, uint32_t insn, uint32_t tensor) {
-  const uint32_t number = debug->blob->tensors[tensor].root;
-  const at_tensor* root = &debug->blob->tensors[number];
-  if (root->space == AT_ARENA && debug->last[number] == insn) poison(debug, root);
-}
+static void begin(at_debug* debug, uint32_t insn, uint32_t tensor) { poison(debug, debug->first, insn, tensor); }
+
+static void end(at_debug* debug, uint32_t insn, uint32_t tensor) { poison(debug, debug->last, insn, tensor); }
 
 static void mark(at_debug* debug, uint32_t insn, uint32_t number) {
   (void)insn;
