@@ -93,9 +93,8 @@ def each_ew(program: ir.Program, rewrite: Callable[[ir.Instruction, Uses], ir.In
         assert before < place, "what is read was written before"
         del program.instructions[before]
         uses = Uses.of(program)
-        place -= 1  # the same instruction again: it may take in one more
-        if producer.op is not Op.EW:
-            place += 1
+        if producer.op is Op.EW:  # the same instruction again: it may take in one more
+            place -= 1
 
 
 def same_rows(first: ir.Tensor, second: ir.Tensor) -> bool:

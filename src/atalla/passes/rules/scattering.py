@@ -215,7 +215,8 @@ def index_put(
     before, rest = axes[0], [i for i in range(len(x.shape)) if i not in axes]
     spread = broadcast(update, (*x.shape[:before], *common, *(x.shape[i] for i in rest[before:])))
     order = [*range(before, before + rank), *range(before), *range(before + rank, len(spread.shape))]
-    first = permute(low, x, [*axes, *rest])
+    axes_first = [*axes, *rest]
+    first = permute(low, x, axes_first)
     shape = (product(x.shape[i] for i in axes), *(x.shape[i] for i in rest))
     base = low.contiguous(first)
     kind = Scatter.ADD if adds else Scatter.SET
@@ -223,10 +224,7 @@ def index_put(
         low, base.view(shape, contiguous_strides(shape)), rows, low.contiguous(permute(low, spread, order)), kind
     )
     whole = made.view(first.shape, contiguous_strides(first.shape))
-    back = [0] * len(x.shape)
-    for at, dim in enumerate([*axes, *rest]):
-        back[dim] = at
-    return permute(low, whole, back)
+    return permute(low, whole, [axes_first.index(i) for i in range(len(axes_first))])
 
 
 def _common(shapes: Sequence[Sequence[Any]], rank: int) -> tuple[Any, ...]:
